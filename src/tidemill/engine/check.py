@@ -1,0 +1,194 @@
+"""The second reader: does this plan keep every promise? It shares no code with the layers.
+
+It reads the World's rows in plain Python, adds up what the plan takes, and names each promise that
+would be broken: nothing over-committed, gangs whole, constraints and limits kept, evictions within
+their rights, nothing asked twice. It runs before every act, in tests, in the twin and in production;
+its cost grows with the plan, not with the fleet.
+"""
+
+from collections import Counter
+
+from tidemill.model import events as ev
+from tidemill.model.errors import PlanRefused
+from tidemill.model.rows import Piece, Role
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
+
+
+def check(world: World, plan: ev.Plan) -> None:
+    """Refuse a plan that would break a promise."""
+    if not plan.actions:
+        return
+    found = violations(world, plan)
+    if found:
+        raise PlanRefused(
+            f"a plan at {world.now_ms} ms would break {len(found)} promises: " + "; ".join(found),
+            hint="nothing was carried out; this is a bug, please report it with the journal",
+        )
+
+
+def violations(world: World, plan: ev.Plan) -> list[str]:
+    """Everything that is wrong with a plan, in words; empty when it is right."""
+    reader = _Reader(world)
+    for action in plan.actions:
+        reader.read(action)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.wrong: list[str] = []
+        self.device_milli: Counter[tuple[int, int]] = Counter()
+        self.cpu_milli: Counter[int] = Counter()
+        self.memory_mib: Counter[int] = Counter()
+        self.team_milli: Counter[tuple[int, int]] = Counter()
+        self.jobs: Counter[int] = Counter()
+        self.nodes: Counter[int] = Counter()
+        self.placed_on: set[int] = set()
+
+    def read(self, action: ev.Action) -> None:
+        if action.at_ms != self.world.now_ms:
+            self.wrong.append(f"an action is dated {action.at_ms}, not now")
+        match action:
+            case ev.AskedPlace():
+                self._read_place(action)
+            case ev.AskedEvict() | ev.AskedCancel():
+                self._read_stop(action)
+            case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
+                self._read_node(action)
+            case ev.AskedLaunch():
+                self._read_launch(action)
+            case ev.SaidWhy() | ev.AskedRelease():
+                pass
+
+    def finish(self) -> list[str]:
+        self._finish_nodes()
+        self._finish_teams()
+        names = self.world.job_names
+        self.wrong += [f"job `{names[j]}` is named twice" for j, n in self.jobs.items() if n > 1]
+        nodes = self.world.node_rows
+        self.wrong += [
+            f"node `{nodes[n].name}` is named twice" for n, m in self.nodes.items() if m > 1
+        ]
+        return self.wrong
+
+    # Placements --------------------------------------------------------------------------------
+
+    def _read_place(self, action: ev.AskedPlace) -> None:
+        world, j = self.world, action.job
+        self.jobs[j] += 1
+        if world.jobs.state[j] != JobState.WAITING:
+            self.wrong.append(f"job `{world.job_names[j]}` is placed but not waiting")
+        if action.attempt != world.jobs.attempt[j] + 1:
+            self.wrong.append(f"job `{world.job_names[j]}` is placed as attempt {action.attempt}")
+        shape = world.shape_of(j)
+        replicas: Counter[int] = Counter()
+        kinds: dict[int, set[int]] = {}
+        for piece in action.pieces:
+            replicas[piece.role] += piece.replicas
+            kinds.setdefault(piece.role, set()).add(int(world.nodes.kind[piece.node]))
+            self._read_piece(j, shape.roles[piece.role], piece)
+        for r, role in enumerate(shape.roles):
+            if replicas[r] != role.count:
+                self.wrong.append(
+                    f"job `{world.job_names[j]}` gets {replicas[r]} of {role.count} `{role.name}`"
+                )
+            if role.accelerators and len(kinds.get(r, ())) > 1:
+                self.wrong.append(f"job `{world.job_names[j]}` role `{role.name}` mixes kinds")
+
+    def _read_piece(self, j: int, role: Role, piece: Piece) -> None:
+        world, n = self.world, piece.node
+        row, contract = world.node_rows[n], world.contract_rows[int(world.nodes.contract[n])]
+        if role.kinds and contract.kind not in role.kinds:
+            self.wrong.append(f"job `{world.job_names[j]}` gets `{contract.kind}`")
+        if not {*role.labels} <= {*row.labels, *contract.node.labels}:
+            self.wrong.append(f"job `{world.job_names[j]}` gets `{row.name}` against its labels")
+        devices = [d for d in range(contract.node.devices) if piece.devices >> d & 1]
+        if len(devices) != piece.replicas * role.accelerators or piece.replicas < 1:
+            self.wrong.append(f"job `{world.job_names[j]}` gets {len(devices)} of `{row.name}`")
+        for d in devices:
+            self.device_milli[n, d] += role.milli
+        self.cpu_milli[n] += piece.replicas * role.cpu_milli
+        self.memory_mib[n] += piece.replicas * role.memory_mib
+        self.placed_on.add(n)
+        q = int(world.shapes.queue[world.jobs.shape[j]])
+        self.team_milli[q, int(world.nodes.kind[n])] += len(devices) * role.milli
+
+    def _finish_nodes(self) -> None:
+        world, nodes = self.world, self.world.nodes
+        for n in sorted(self.placed_on):
+            name = world.node_rows[n].name
+            if nodes.state[n] != NodeState.READY or nodes.is_spare[n]:
+                self.wrong.append(f"node `{name}` takes no new work")
+            if self.cpu_milli[n] > nodes.cpu_free_milli[n]:
+                self.wrong.append(f"node `{name}` has too little CPU")
+            if self.memory_mib[n] > nodes.memory_free_mib[n]:
+                self.wrong.append(f"node `{name}` has too little memory")
+        for (n, d), milli in sorted(self.device_milli.items()):
+            i = int(nodes.first_device[n]) + d
+            if world.devices.is_failed[i] or milli > world.devices.free_milli[i]:
+                self.wrong.append(f"device {d} of `{world.node_rows[n].name}` is over-committed")
+
+    def _finish_teams(self) -> None:
+        world = self.world
+        for (q, k), milli in sorted(self.team_milli.items()):
+            if milli and world.used[q, k] + milli > world.limit[q, k]:
+                team, kind = world.queue_rows[q].name, world.kinds[k]
+                self.wrong.append(f"team `{team}` would exceed its limit of `{kind}`")
+
+    # Evictions ---------------------------------------------------------------------------------
+
+    def _read_stop(self, action: ev.AskedEvict | ev.AskedCancel) -> None:
+        world, j = self.world, action.job
+        self.jobs[j] += 1
+        name = world.job_names[j]
+        if world.jobs.state[j] not in (JobState.STARTING, JobState.RUNNING):
+            self.wrong.append(f"job `{name}` is stopped but not active")
+        if world.jobs.is_leaving[j]:
+            self.wrong.append(f"job `{name}` is stopped but leaving already")
+        if isinstance(action, ev.AskedEvict) and action.to_job >= 0:
+            self._read_right(action)
+
+    def _read_right(self, action: ev.AskedEvict) -> None:
+        world, heir = self.world, action.to_job
+        mine, theirs = world.shape_of(action.job), world.shape_of(heir)
+        name = world.job_names[action.job]
+        if world.jobs.state[heir] != JobState.WAITING:
+            self.wrong.append(f"job `{name}` makes room for one that does not wait")
+        if not mine.is_preemptible:
+            self.wrong.append(f"job `{name}` is not preemptible")
+        if mine.team == theirs.team and mine.priority >= theirs.priority:
+            self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
+        if mine.team != theirs.team and not self._may_reclaim(action.job, heir):
+            self.wrong.append(f"job `{name}` yields to another team without a claim")
+
+    def _may_reclaim(self, victim: int, heir: int) -> bool:
+        world = self.world
+        lender = int(world.shapes.queue[world.jobs.shape[heir]])
+        borrower = int(world.shapes.queue[world.jobs.shape[victim]])
+        kinds = {int(world.nodes.kind[p.node]) for p in world.placements[victim]}
+        need = world.shape_of(heir).total_milli
+        is_entitled = any(
+            world.used[lender, k] + need <= world.floor[lender, k] for k in range(len(world.kinds))
+        )
+        borrows = any(world.used[borrower, k] > world.floor[borrower, k] for k in kinds)
+        return is_entitled and borrows
+
+    # Supply ------------------------------------------------------------------------------------
+
+    def _read_node(
+        self, action: ev.AskedDrain | ev.AskedRepair | ev.AskedReturn | ev.AskedSpare
+    ) -> None:
+        world, n = self.world, action.node
+        self.nodes[n] += 1
+        if not isinstance(action, ev.AskedDrain) and (world.aboard[n] or n in self.placed_on):
+            self.wrong.append(f"node `{world.node_rows[n].name}` still carries work")
+
+    def _read_launch(self, action: ev.AskedLaunch) -> None:
+        contract, contracts = self.world.contract_rows[action.contract], self.world.contracts
+        nodes = int(contracts.nodes[action.contract]) + int(
+            contracts.asked_nodes[action.contract]
+        )
+        if (nodes + action.nodes) * contract.node.devices > contract.count:
+            self.wrong.append(f"contract `{contract.name}` does not pay for so many nodes")

@@ -1,0 +1,88 @@
+"""``fold(world, event)``: the only writer of the World.
+
+An event that contradicts the World is refused before anything is changed. The fold returns the jobs
+whose life the event changed, so that a reader (the ledger) needs no second dispatch. Supply events
+are in ``fold_supply``, job events in ``fold_jobs``.
+"""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from tidemill.engine import fold_jobs, fold_supply
+from tidemill.model import events as ev
+from tidemill.model.errors import EventRefused
+from tidemill.model.world import World
+
+
+def fold(world: World, event: ev.Event) -> list[int]:
+    """Write one event into the World; return the jobs it touched."""
+    if event.at_ms < world.now_ms:
+        raise EventRefused(
+            f"event {world.seq} is at {event.at_ms} ms, before the {world.now_ms} ms already seen",
+            hint="events must come in order of time; sort them, or fix the clock that wrote this",
+        )
+    touched = _write(world, event)
+    world.now_ms = event.at_ms
+    world.seq += 1
+    return touched
+
+
+def fold_all(world: World, events: Iterable[ev.Event]) -> World:
+    """Write many events into the World and return it."""
+    for event in events:
+        fold(world, event)
+    return world
+
+
+def _write(world: World, event: ev.Event) -> list[int]:  # noqa: PLR0911, PLR0912 - one row a kind
+    match event:
+        case ev.JobSubmitted():
+            return fold_jobs.submitted(world, event)
+        case ev.AskedPlace():
+            return fold_jobs.placed(world, event)
+        case ev.JobStarted():
+            return fold_jobs.started(world, event)
+        case ev.JobFinished():
+            return fold_jobs.finished(world, event)
+        case ev.SaidWhy():
+            return fold_jobs.said_why(world, event)
+        case ev.Woke():
+            return []
+        case ev.ActivitySeen():
+            return fold_jobs.activity(world, event)
+        case ev.AskedEvict():
+            return fold_jobs.leaving(world, event)
+        case ev.JobEvicted():
+            return fold_jobs.evicted(world, event)
+        case ev.JobFailed():
+            return fold_jobs.failed(world, event)
+        case ev.JobCancelled():
+            return fold_jobs.cancelled(world, event)
+        case ev.AskedRelease():
+            return fold_jobs.released(world, event)
+        case ev.AskedCancel():
+            return fold_jobs.asked_cancel(world, event)
+        case ev.NodeMoved():
+            return fold_supply.node_moved(world, event)
+        case ev.DeviceFailed():
+            return fold_supply.device_failed(world, event)
+        case ev.AskedRepair() | ev.AskedReturn():
+            return fold_supply.node_asked(world, event)
+        case ev.AskedDrain():
+            return fold_supply.drain(world, event)
+        case ev.AskedSpare():
+            return fold_supply.spare(world, event)
+        case ev.AskedLaunch():
+            return fold_supply.launch(world, event)
+        case ev.NodeAdded():
+            return fold_supply.node_added(world, event)
+        case ev.ContractSigned():
+            return fold_supply.contract_signed(world, event)
+        case ev.ContractStarted():
+            return fold_supply.contract_started(world, event)
+        case ev.ContractEnded():
+            return fold_supply.contract_ended(world, event)
+        case ev.QueueSet():
+            return fold_supply.queue_set(world, event)
+        case _ as never:
+            assert_never(never)

@@ -1,0 +1,318 @@
+"""Folding what happens to jobs: submitted, placed, started, finished, stopped, asked to leave."""
+
+from bisect import insort
+from collections import deque
+from typing import NoReturn
+
+from tidemill.engine import fold_room
+from tidemill.model import events as ev
+from tidemill.model import tables
+from tidemill.model.errors import EventRefused
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Job, Piece, Shape
+from tidemill.model.states import CONFIDENCES, JobClass, JobState
+from tidemill.model.world import World
+from tidemill.workload import progress
+
+_WAITING, _STARTING, _RUNNING = JobState.WAITING, JobState.STARTING, JobState.RUNNING
+
+
+def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
+    """A new job waits."""
+    job = event.job
+    if job.name in world.job_number:
+        raise EventRefused(
+            f"job `{job.name}` is submitted twice",
+            hint="give every job a name of its own, for example with a date or a counter",
+        )
+    q = world.queue_number.get(job.shape.team)
+    if q is None:
+        known = ", ".join(f"`{name}`" for name in sorted(world.queue_number)) or "none"
+        raise EventRefused(
+            f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
+            hint="declare the team before its jobs",
+        )
+    for role in job.shape.roles:
+        if role.milli < WHOLE_MILLI and role.accelerators != 1:
+            raise EventRefused(
+                f"job `{job.name}` role `{role.name}` asks for {role.milli} milli of"
+                f" {role.accelerators} devices; a fraction is of one device",
+                hint="ask for one accelerator with `milli`, or for several whole ones",
+            )
+    j = world.job_count
+    _write_row(world, j, job, _shape_number(world, job.shape, q), event.at_ms)
+    world.job_names.append(job.name)
+    world.job_number[job.name] = j
+    _enqueue(world, j)
+    return [j]
+
+
+def placed(world: World, event: ev.AskedPlace) -> list[int]:
+    """A waiting gang takes its devices, whole."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_WAITING,), 1)
+    shape = world.shape_of(j)
+    counts = [0] * len(shape.roles)
+    fold_room.refuse_if_taken(world, j, shape.roles, event.pieces)
+    for piece in event.pieces:
+        counts[piece.role] += piece.replicas
+    if counts != [role.count for role in shape.roles]:
+        raise EventRefused(
+            f"job `{world.job_names[j]}` is placed with {counts} replicas;"
+            f" its roles have {[role.count for role in shape.roles]}",
+            hint="gangs are placed whole or not at all",
+        )
+    if world.promised.get(int(world.jobs.shape[j])) == 0:
+        del world.promised[int(world.jobs.shape[j])]
+    for piece in event.pieces:
+        fold_room.occupy(world, j, shape.roles[piece.role], piece)
+    _use(world, j, shape, event.pieces, 1)
+    world.placements[j] = event.pieces
+    world.active[world.jobs.shape[j]][j] = None
+    _dequeue(world, j)
+    jobs = world.ink.jobs
+    jobs.state[j] = _STARTING
+    jobs.attempt[j] = event.attempt
+    jobs.since_ms[j] = event.at_ms
+    jobs.busy_ppm[j] = ONE_PPM
+    return [j]
+
+
+def started(world: World, event: ev.JobStarted) -> list[int]:
+    """The gang works from now on."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_STARTING,))
+    jobs = world.ink.jobs
+    jobs.state[j] = _RUNNING
+    jobs.since_ms[j] = event.at_ms
+    jobs.origin_ms[j] = event.at_ms
+    return [j]
+
+
+def activity(world: World, event: ev.ActivitySeen) -> list[int]:
+    """The share of busy time changed."""
+    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    world.ink.jobs.busy_ppm[event.job] = event.busy_ppm
+    if event.busy_ppm:
+        world.idle.pop(event.job, None)
+    else:
+        world.idle.setdefault(event.job, event.at_ms)
+    return [event.job]
+
+
+def finished(world: World, event: ev.JobFinished) -> list[int]:
+    """All of it was worth it."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    _vacate(world, j, event.at_ms)
+    _end(world, j, JobState.DONE, event.at_ms)
+    return [j]
+
+
+def failed(world: World, event: ev.JobFailed) -> list[int]:
+    """An attempt died; the job waits again or has failed for good."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    interrupt(world, j, event.at_ms)
+    if event.is_final:
+        _dequeue(world, j)
+        _end(world, j, JobState.FAILED, event.at_ms)
+    return [j]
+
+
+def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
+    """Its owner took it back, wherever it was."""
+    j = event.job
+    _refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
+    if world.jobs.state[j] != _WAITING:
+        interrupt(world, j, event.at_ms)
+    _dequeue(world, j)
+    _end(world, j, JobState.CANCELLED, event.at_ms)
+    return [j]
+
+
+def leaving(world: World, event: ev.AskedEvict) -> list[int]:
+    """An attempt was asked to leave; it holds its devices until it is seen to be gone."""
+    j, heir = event.job, event.to_job
+    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    if world.jobs.is_leaving[j]:
+        _refuse(world, j, "it was asked to leave already")
+    if heir != -1 and not (0 <= heir < world.job_count and world.jobs.state[heir] == _WAITING):
+        _refuse(world, j, f"job number {heir}, for whom it should leave, is not waiting")
+    world.ink.jobs.is_leaving[j] = 1
+    s = int(world.jobs.shape[heir]) if heir >= 0 else -1
+    world.leaving_for[j] = s
+    if s >= 0:
+        world.promised[s] = world.promised.get(s, 0) + 1
+    return []
+
+
+def evicted(world: World, event: ev.JobEvicted) -> list[int]:
+    """An attempt that was asked to leave has left."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    if not world.jobs.is_leaving[j]:
+        _refuse(world, j, "nobody asked it to leave")
+    interrupt(world, j, event.at_ms)
+    return [j]
+
+
+def released(world: World, event: ev.AskedRelease) -> list[int]:
+    """A shape loses the precedence that evictions gave it."""
+    if world.promised.pop(event.shape, None) is None:
+        raise EventRefused(
+            f"nothing is promised to shape number {event.shape}", hint="see the journal"
+        )
+    return []
+
+
+def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
+    """A cancellation was sent; it holds its devices until it is seen to be gone."""
+    _refuse_unless(world, event.job, None, (_STARTING, _RUNNING))
+    if world.jobs.is_leaving[event.job]:
+        _refuse(world, event.job, "it was asked to leave already")
+    world.ink.jobs.is_leaving[event.job] = 1
+    world.leaving_for[event.job] = -1
+    return []
+
+
+def said_why(world: World, event: ev.SaidWhy) -> list[int]:
+    """The cause for which a shape waits."""
+    if event.shape >= len(world.shape_rows):
+        raise EventRefused(f"shape number {event.shape} is unknown", hint="see the journal")
+    world.ink.shapes.cause[event.shape] = event.cause
+    return []
+
+
+def interrupt(world: World, j: int, at_ms: int) -> None:
+    """Stop an active attempt: keep what was saved, free its devices, wait again."""
+    jobs = world.ink.jobs
+    if jobs.state[j] == _RUNNING:
+        elapsed = at_ms - int(jobs.origin_ms[j])
+        jobs.saved_ms[j] += progress.split(
+            elapsed, int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
+        ).saved_ms
+    _vacate(world, j, at_ms)
+    jobs.state[j] = _WAITING
+    jobs.since_ms[j] = at_ms
+    _enqueue(world, j)
+
+
+def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
+    if j >= len(world.ink.jobs.state):
+        world.ink.jobs = tables.grown(world.ink.jobs, j + 1)
+        world.seal()
+    jobs, saving, efficiency = world.ink.jobs, job.checkpointing, job.efficiency
+    is_training = job.shape.kind is JobClass.TRAINING
+    jobs.shape[j] = s
+    jobs.state[j] = _WAITING
+    jobs.submit_ms[j] = at_ms
+    jobs.since_ms[j] = at_ms
+    jobs.estimate_ms[j] = job.estimate_ms
+    jobs.startup_ms[j] = job.startup_ms
+    jobs.restart_ms[j] = job.restart_ms
+    jobs.interval_ms[j] = saving.interval_ms if is_training else progress.CONTINUOUS
+    jobs.cost_ms[j] = saving.cost_ms if is_training else 0
+    jobs.busy_ppm[j] = ONE_PPM
+    jobs.mfu_ppm[j] = efficiency.mfu_ppm
+    jobs.host_ppm[j] = efficiency.host_ppm
+    jobs.links_ppm[j] = efficiency.links_ppm
+    jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
+
+
+def _shape_number(world: World, shape: Shape, q: int) -> int:
+    s = world.shape_number.get(shape)
+    if s is not None:
+        return s
+    s = len(world.shape_rows)
+    if s >= len(world.ink.shapes.queue):
+        world.ink.shapes = tables.grown(world.ink.shapes, s + 1)
+        world.seal()
+    shapes = world.ink.shapes
+    shapes.queue[s] = q
+    shapes.priority[s] = shape.priority
+    shapes.total_milli[s] = shape.total_milli
+    shapes.cause[s] = Cause.NONE
+    world.shape_rows.append(shape)
+    world.shape_number[shape] = s
+    world.waiting.append(deque())
+    world.active.append({})
+    return s
+
+
+def _enqueue(world: World, j: int) -> None:
+    s = int(world.jobs.shape[j])
+    waiting = world.waiting[s]
+    if waiting and waiting[-1] > j:
+        insort(waiting, j)
+    else:
+        waiting.append(j)
+    world.queued[s] = None
+    world.ink.shapes.waiting[s] += 1
+
+
+def _dequeue(world: World, j: int) -> None:
+    s = int(world.jobs.shape[j])
+    waiting = world.waiting[s]
+    if waiting[0] == j:
+        waiting.popleft()
+    else:
+        waiting.remove(j)
+    if not waiting:
+        del world.queued[s]
+        world.promised.pop(s, None)
+    world.ink.shapes.waiting[s] -= 1
+
+
+def _vacate(world: World, j: int, at_ms: int) -> None:
+    shape, pieces = world.shape_of(j), world.placements.pop(j)
+    for piece in pieces:
+        fold_room.vacate(world, j, shape.roles[piece.role], piece, at_ms)
+    del world.active[world.jobs.shape[j]][j]
+    world.idle.pop(j, None)
+    _keep_promise(world, world.leaving_for.pop(j, -1))
+    _use(world, j, shape, pieces, -1)
+    world.ink.jobs.is_leaving[j] = 0
+
+
+def _use(world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
+    q = int(world.shapes.queue[world.jobs.shape[j]])
+    for piece in pieces:
+        milli = piece.replicas * shape.roles[piece.role].replica_milli
+        world.ink.used[q, world.nodes.kind[piece.node]] += sign * milli
+    if sign < 0:
+        world.queue_freed[q] += 1
+
+
+def _keep_promise(world: World, s: int) -> None:
+    if world.promised.get(s, 0) > 0:
+        world.promised[s] -= 1
+
+
+def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
+    world.ink.jobs.state[j] = state
+    world.ink.jobs.since_ms[j] = at_ms
+
+
+def _refuse_unless(
+    world: World, j: int, attempt: int | None, states: tuple[JobState, ...], step: int = 0
+) -> None:
+    if j >= world.job_count:
+        raise EventRefused(
+            f"job number {j} is unknown; {world.job_count} were submitted",
+            hint="an event must come after the submission of its job",
+        )
+    state = world.jobs.state[j]
+    if state not in states:
+        wanted = " or ".join(s.name.lower() for s in states)
+        _refuse(world, j, f"it is {JobState(state).name.lower()}, not {wanted}")
+    if attempt is not None and attempt != world.jobs.attempt[j] + step:
+        _refuse(world, j, f"attempt {attempt} is meant; attempt {world.jobs.attempt[j]} is known")
+
+
+def _refuse(world: World, j: int, found: str) -> NoReturn:
+    raise EventRefused(
+        f"an event about job `{world.job_names[j]}` cannot be: {found}",
+        hint="the event is late, repeated or out of order; nothing was changed",
+    )

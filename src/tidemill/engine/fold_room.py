@@ -1,0 +1,168 @@
+"""Room on nodes: taking devices, giving them back, losing and repairing them.
+
+Every change to a node is made between ``take_out`` and ``put_back``, which move the node's
+accelerators out of and into the levels of its contract; so the levels are right by construction.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tidemill.model.errors import EventRefused
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Piece, Role
+from tidemill.model.states import LAUNCHED, NodeState
+from tidemill.model.world import Level, World
+
+_LEVEL_OF = {
+    NodeState.BOOTING: Level.BOOTING,
+    NodeState.UNHEALTHY: Level.UNHEALTHY,
+    NodeState.CORDONED: Level.CORDONED,
+    NodeState.DRAINING: Level.DRAINING,
+    NodeState.REPAIRING: Level.REPAIRING,
+}
+Pieces = tuple[Piece, ...]
+
+_READY = int(NodeState.READY)
+_IS_LAUNCHED = tuple(state in LAUNCHED for state in NodeState)
+_LEVEL_BY_STATE = tuple(int(_LEVEL_OF.get(state, Level.READY)) for state in NodeState)
+
+
+def take_out(world: World, n: int) -> None:
+    """Remove the node's accelerators from the levels of its contract, before a change."""
+    _shift(world, n, -1)
+
+
+def put_back(world: World, n: int) -> None:
+    """Add the node's accelerators to the levels of its contract, after a change."""
+    _shift(world, n, 1)
+
+
+def occupy(world: World, j: int, role: Role, piece: Piece) -> None:
+    """Give a piece's devices, CPU and memory to a job."""
+    _change_room(world, piece, role, -1)
+    world.aboard[piece.node][j] = None
+    world.kind_taken[world.nodes.kind[piece.node]] += 1
+
+
+def vacate(world: World, j: int, role: Role, piece: Piece, at_ms: int) -> None:
+    """Take a piece back from a job."""
+    _change_room(world, piece, role, 1)
+    n = piece.node
+    world.kind_freed[world.nodes.kind[n]] += 1
+    world.aboard[n].pop(j, None)
+    if not world.aboard[n]:
+        world.ink.nodes.emptied_ms[n] = at_ms
+        if world.nodes.state[n] != _READY:
+            world.supply_changes += 1
+
+
+def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Pieces) -> None:
+    """Refuse pieces that together ask for more than their nodes have left for this job."""
+    nodes = world.nodes
+    taken: dict[int, int] = {}
+    cpu: dict[int, int] = {}
+    memory: dict[int, int] = {}
+    for piece in pieces:
+        _refuse_if_unfit(world, j, roles, piece)
+        n, role = piece.node, roles[piece.role]
+        first = int(nodes.first_device[n])
+        for bit in bits(piece.devices):
+            d = first + bit
+            taken[d] = taken.get(d, 0) + role.milli
+            if world.devices.is_failed[d] or taken[d] > world.devices.free_milli[d]:
+                asked = f"{taken[d]} milli of `{world.node_rows[n].name}` device {bit}"
+                raise _refusal(world, j, asked, "it is not free")
+        cpu[n] = cpu.get(n, 0) + piece.replicas * role.cpu_milli
+        memory[n] = memory.get(n, 0) + piece.replicas * role.memory_mib
+        if cpu[n] > nodes.cpu_free_milli[n] or memory[n] > nodes.memory_free_mib[n]:
+            asked = f"{cpu[n]} CPU-milli and {memory[n]} MiB of `{world.node_rows[n].name}`"
+            found = f"{nodes.cpu_free_milli[n]} and {nodes.memory_free_mib[n]} are free"
+            raise _refusal(world, j, asked, found)
+
+
+def _refuse_if_unfit(world: World, j: int, roles: tuple[Role, ...], piece: Piece) -> None:
+    n, nodes = piece.node, world.nodes
+    if not 0 <= n < world.node_count:
+        raise _refusal(world, j, f"node number {n}", f"there are {world.node_count} nodes")
+    if not 0 <= piece.role < len(roles):
+        raise _refusal(world, j, f"role number {piece.role}", f"it has {len(roles)} roles")
+    name = world.node_rows[n].name
+    if nodes.state[n] != _READY or nodes.is_spare[n]:
+        state = "a spare" if nodes.is_spare[n] else NodeState(nodes.state[n]).name.lower()
+        raise _refusal(world, j, f"node `{name}`", f"it is {state} and takes no new work")
+    wanted = piece.replicas * roles[piece.role].accelerators
+    is_mask = 0 <= piece.devices < 1 << int(nodes.devices[n])
+    if piece.replicas < 1 or not is_mask or piece.devices.bit_count() != wanted:
+        asked = f"devices {piece.devices:#b} of `{name}` for {piece.replicas} replicas"
+        raise _refusal(world, j, asked, f"{wanted} of its {nodes.devices[n]} devices are meant")
+
+
+def fail_device(world: World, n: int, device: int) -> None:
+    """Mark one empty device as failed: it is free no more."""
+    d = int(world.nodes.first_device[n]) + device
+    take_out(world, n)
+    world.ink.nodes.free_milli[n] -= int(world.devices.free_milli[d])
+    world.ink.devices.is_failed[d] = 1
+    world.ink.nodes.failed[n] += 1
+    put_back(world, n)
+
+
+def repair_devices(world: World, n: int) -> None:
+    """Make every device of an empty node work again (between take_out and put_back)."""
+    devices = _devices_of(world, n)
+    world.ink.devices.is_failed[devices] = 0
+    world.ink.nodes.failed[n] = 0
+    world.ink.nodes.free_milli[n] = int(world.devices.free_milli[devices].sum())
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The positions of the ones in a mask, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _change_room(world: World, piece: Piece, role: Role, sign: int) -> None:
+    nodes, devices, n = world.ink.nodes, world.ink.devices, piece.node
+    take_out(world, n)
+    first = int(nodes.first_device[n])
+    for bit in bits(piece.devices):
+        devices.free_milli[first + bit] += sign * role.milli
+    milli = piece.replicas * role.replica_milli
+    nodes.free_milli[n] += sign * milli
+    nodes.cpu_free_milli[n] += sign * piece.replicas * role.cpu_milli
+    nodes.memory_free_mib[n] += sign * piece.replicas * role.memory_mib
+    put_back(world, n)
+    world.ink.levels[nodes.contract[n], Level.ALLOCATED] -= sign * milli
+
+
+def _shift(world: World, n: int, sign: int) -> None:
+    nodes = world.nodes
+    state = nodes.state[n]
+    if not _IS_LAUNCHED[state]:
+        return
+    levels = world.ink.levels[nodes.contract[n]]
+    free, failed = int(nodes.free_milli[n]), int(nodes.failed[n])
+    if failed:
+        levels[Level.FAILED] += sign * failed * WHOLE_MILLI
+    if state != _READY:
+        levels[_LEVEL_BY_STATE[state]] += sign * free
+    elif nodes.is_spare[n]:
+        levels[Level.SPARE] += sign * free
+    else:
+        levels[Level.READY] += sign * free
+        world.kind_free_milli[nodes.kind[n]] += sign * free
+
+
+def _devices_of(world: World, n: int) -> np.ndarray:
+    first = int(world.nodes.first_device[n])
+    return np.arange(first, first + int(world.nodes.devices[n]))
+
+
+def _refusal(world: World, j: int, asked: str, found: str) -> EventRefused:
+    return EventRefused(
+        f"job `{world.job_names[j]}` is to be placed on {asked}; {found}",
+        hint="the journal and the plan disagree; run `tidemill journal verify`",
+    )

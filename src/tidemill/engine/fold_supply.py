@@ -1,0 +1,341 @@
+"""Folding what happens to supply: contracts, teams, nodes, devices."""
+
+from typing import NoReturn
+
+import numpy as np
+
+from tidemill.engine import fold_jobs, fold_room
+from tidemill.model import events as ev
+from tidemill.model import tables
+from tidemill.model.errors import EventRefused
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.rows import Contract, Node
+from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
+from tidemill.model.tables import I64
+from tidemill.model.world import Group, Level, World
+from tidemill.provisioning import life
+
+ASKED_NOTHING, ASKED_REPAIR, ASKED_RETURN = 0, 1, 2
+_WHYS = tuple(ev.Why)
+
+
+def contract_signed(world: World, event: ev.ContractSigned) -> list[int]:
+    """A claim is known; nothing is paid yet."""
+    row = event.contract
+    if row.name in world.contract_number:
+        raise EventRefused(
+            f"contract `{row.name}` is signed twice", hint="give every contract its own name"
+        )
+    if row.end_ms <= row.start_ms:
+        raise EventRefused(
+            f"contract `{row.name}` ends at {row.end_ms} ms, not after its start {row.start_ms} ms",
+            hint="give it an end after its start, or leave the end out",
+        )
+    if row.count % row.node.devices or row.spares * row.node.devices > row.count:
+        raise EventRefused(
+            f"contract `{row.name}` has {row.count} accelerators on nodes of {row.node.devices},"
+            f" {row.spares} nodes of them spare",
+            hint="make the count a multiple of the devices of a node, with fewer spares than nodes",
+        )
+    c = world.contract_count
+    _write_contract(world, c, row)
+    world.contract_rows.append(row)
+    world.contract_number[row.name] = c
+    world.supply_changes += 1
+    return []
+
+
+def contract_started(world: World, event: ev.ContractStarted) -> list[int]:
+    """Paying begins."""
+    c = event.contract
+    row = _known_contract(world, c)
+    if event.at_ms < row.start_ms or world.contracts.is_running[c] or event.at_ms >= row.end_ms:
+        _refuse(f"contract `{row.name}`", "it cannot start now")
+    world.ink.contracts.is_running[c] = 1
+    world.supply_changes += 1
+    return []
+
+
+def contract_ended(world: World, event: ev.ContractEnded) -> list[int]:
+    """Paying ends; the nodes are gone and what ran there is lost."""
+    c = event.contract
+    row = _known_contract(world, c)
+    if not world.contracts.is_running[c]:
+        _refuse(f"contract `{row.name}`", "it is not running")
+    touched: list[int] = []
+    for n in np.flatnonzero(world.nodes.contract[: world.node_count] == c).tolist():
+        if world.nodes.state[n] != NodeState.GONE:
+            touched += _move(world, n, NodeState.GONE, event.at_ms, ev.Why.CONTRACT_END)
+    world.ink.contracts.is_running[c] = 0
+    world.supply_changes += 1
+    return touched
+
+
+def queue_set(world: World, event: ev.QueueSet) -> list[int]:
+    """A team appeared or its shares changed."""
+    row = event.queue
+    for share in row.shares:
+        if share.floor_milli > share.limit_milli:
+            raise EventRefused(
+                f"team `{row.name}` has a floor of {share.floor_milli} milli of `{share.kind}`,"
+                f" above its limit of {share.limit_milli}",
+                hint="raise the limit or lower the floor",
+            )
+    q = world.queue_number.get(row.name)
+    if q is None:
+        q = len(world.queue_rows)
+        world.queue_rows.append(row)
+        world.queue_number[row.name] = q
+        world.queue_freed.append(0)
+    world.queue_rows[q] = row
+    for share in row.shares:
+        _kind_number(world, share.kind)
+    _fit_matrices(world)
+    world.ink.floor[q] = 0
+    world.ink.limit[q] = FOREVER_MS
+    for share in row.shares:
+        k = world.kind_number[share.kind]
+        world.ink.floor[q, k] = share.floor_milli
+        world.ink.limit[q, k] = share.limit_milli
+    world.queue_freed = [count + 1 for count in world.queue_freed]
+    world.share_changes += 1
+    return []
+
+
+def node_added(world: World, event: ev.NodeAdded) -> list[int]:
+    """A node that was asked for has a name."""
+    row = event.node
+    if row.name in world.node_number:
+        raise EventRefused(
+            f"node `{row.name}` is added twice", hint="give every node a name of its own"
+        )
+    c = world.contract_number.get(row.contract)
+    if c is None:
+        raise EventRefused(
+            f"node `{row.name}` is under contract `{row.contract}`, which nobody signed",
+            hint="sign the contract before adding its nodes",
+        )
+    contract = world.contract_rows[c]
+    if (int(world.contracts.nodes[c]) + 1) * contract.node.devices > contract.count:
+        raise EventRefused(
+            f"node `{row.name}` is one more than contract `{contract.name}` pays for"
+            f" ({contract.count} accelerators)",
+            hint="raise the count of the contract or add the node to another one",
+        )
+    n = world.node_count
+    _write_node(world, n, c, row, event.at_ms)
+    world.node_rows.append(row)
+    world.node_number[row.name] = n
+    world.aboard.append({})
+    contracts = world.ink.contracts
+    contracts.nodes[c] += 1
+    contracts.asked_nodes[c] = max(0, int(contracts.asked_nodes[c]) - 1)
+    world.supply_changes += 1
+    return []
+
+
+def node_moved(world: World, event: ev.NodeMoved) -> list[int]:
+    """A node changed its state."""
+    n = event.node
+    _known_node(world, n)
+    origin = NodeState(world.nodes.state[n])
+    if not life.may_move(origin, event.to):
+        legal = ", ".join(s.name.lower() for s in sorted(life.MOVES[origin])) or "nothing"
+        raise EventRefused(
+            f"node `{world.node_rows[n].name}` cannot go from {origin.name.lower()} to"
+            f" {event.to.name.lower()}",
+            hint=f"from {origin.name.lower()} a node may become: {legal}",
+        )
+    return _move(world, n, event.to, event.at_ms, event.why, event.deadline_ms)
+
+
+def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
+    """One device is lost, and with it every gang that held a part of it."""
+    n, device = event.node, event.device
+    row = _known_node(world, n)
+    if device >= world.nodes.devices[n] or NodeState(world.nodes.state[n]) not in LAUNCHED:
+        _refuse(f"device {device} of node `{row.name}`", "there is no such device now")
+    d = int(world.nodes.first_device[n]) + device
+    if world.devices.is_failed[d]:
+        _refuse(f"device {device} of node `{row.name}`", "it failed already")
+    victims = [j for j in sorted(world.aboard[n]) if _holds(world, j, n, device)]
+    for j in victims:
+        fold_jobs.interrupt(world, j, event.at_ms)
+    fold_room.fail_device(world, n, device)
+    world.supply_changes += 1
+    return victims
+
+
+def node_asked(world: World, event: ev.AskedRepair | ev.AskedReturn) -> list[int]:
+    """A repair or a return was sent; what comes of it will be seen."""
+    n = event.node
+    row = _known_node(world, n)
+    if world.aboard[n]:
+        _refuse(f"node `{row.name}`", "it still carries work")
+    asked = ASKED_REPAIR if isinstance(event, ev.AskedRepair) else ASKED_RETURN
+    world.ink.nodes.asked[n] = asked
+    return []
+
+
+def drain(world: World, event: ev.AskedDrain) -> list[int]:
+    """We decided to empty a node; it takes no new work."""
+    n = event.node
+    row = _known_node(world, n)
+    if not life.may_move(NodeState(world.nodes.state[n]), NodeState.DRAINING):
+        _refuse(f"node `{row.name}`", "it cannot be drained now")
+    return _move(world, n, NodeState.DRAINING, event.at_ms, event.why, event.deadline_ms)
+
+
+def spare(world: World, event: ev.AskedSpare) -> list[int]:
+    """An empty node becomes a spare, or a spare is put to use."""
+    n = event.node
+    row = _known_node(world, n)
+    if world.aboard[n]:
+        _refuse(f"node `{row.name}`", "it carries work and cannot be a spare")
+    fold_room.take_out(world, n)
+    world.ink.nodes.is_spare[n] = event.is_spare
+    fold_room.put_back(world, n)
+    world.kind_freed[int(world.nodes.kind[n])] += 1
+    world.supply_changes += 1
+    return []
+
+
+def launch(world: World, event: ev.AskedLaunch) -> list[int]:
+    """Nodes were asked for; each is seen when it is added."""
+    _known_contract(world, event.contract)
+    world.ink.contracts.asked_nodes[event.contract] += event.nodes
+    return []
+
+
+def _move(
+    world: World, n: int, to: NodeState, at_ms: int, why: ev.Why, deadline_ms: int = FOREVER_MS
+) -> list[int]:
+    touched = [] if to in HOSTING else sorted(world.aboard[n])
+    for j in touched:
+        fold_jobs.interrupt(world, j, at_ms)
+    nodes, origin = world.ink.nodes, NodeState(world.nodes.state[n])
+    fold_room.take_out(world, n)
+    if to is NodeState.BOOTING:
+        fold_room.repair_devices(world, n)
+    nodes.state[n] = to
+    nodes.why[n] = _WHYS.index(why)
+    nodes.since_ms[n] = at_ms
+    nodes.deadline_ms[n] = deadline_ms
+    if not world.aboard[n]:
+        nodes.emptied_ms[n] = at_ms
+    nodes.asked[n] = ASKED_NOTHING
+    fold_room.put_back(world, n)
+    _count_launched(world, n, origin, to)
+    if to is NodeState.READY:
+        world.kind_freed[int(nodes.kind[n])] += 1
+    world.supply_changes += 1
+    return touched
+
+
+def _count_launched(world: World, n: int, origin: NodeState, to: NodeState) -> None:
+    contracts, c = world.ink.contracts, int(world.nodes.contract[n])
+    change = (to in LAUNCHED) - (origin in LAUNCHED)
+    contracts.launched_milli[c] += change * int(world.nodes.devices[n]) * WHOLE_MILLI
+    if to is NodeState.GONE:
+        contracts.nodes[c] -= 1
+
+
+def _write_contract(world: World, c: int, row: Contract) -> None:
+    k = _kind_number(world, row.kind)
+    _fit_matrices(world)
+    if c >= len(world.ink.contracts.kind):
+        world.ink.contracts = tables.grown(world.ink.contracts, c + 1)
+        levels = np.zeros((len(world.ink.contracts.kind), len(Level)), np.int64)
+        levels[:c] = world.ink.levels[:c]
+        world.ink.levels = levels
+        world.seal()
+    contracts = world.ink.contracts
+    contracts.kind[c] = k
+    contracts.count_milli[c] = row.count * WHOLE_MILLI
+    contracts.rate_usd_micro[c] = row.usd_micro_per_hour
+    contracts.is_reserved[c] = row.terms is Terms.RESERVED
+
+
+def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
+    contract = world.contract_rows[c]
+    template, first = contract.node, world.device_count
+    if n >= len(world.ink.nodes.state):
+        world.ink.nodes = tables.grown(world.ink.nodes, n + 1)
+        world.seal()
+    if first + template.devices > len(world.ink.devices.free_milli):
+        world.ink.devices = tables.grown(world.ink.devices, first + template.devices)
+        world.seal()
+    k = int(world.contracts.kind[c])
+    group = Group(k, contract.pool, frozenset(template.labels) | frozenset(row.labels))
+    nodes, devices = world.ink.nodes, world.ink.devices
+    nodes.contract[n] = c
+    nodes.kind[n] = k
+    nodes.group[n] = _group_number(world, group)
+    nodes.state[n] = NodeState.ASKED
+    nodes.is_spare[n] = row.is_spare
+    nodes.since_ms[n] = at_ms
+    nodes.emptied_ms[n] = at_ms
+    nodes.deadline_ms[n] = FOREVER_MS
+    nodes.first_device[n] = first
+    nodes.devices[n] = template.devices
+    nodes.cpu_milli[n] = nodes.cpu_free_milli[n] = template.cpu_milli
+    nodes.memory_mib[n] = nodes.memory_free_mib[n] = template.memory_mib
+    nodes.free_milli[n] = template.devices * WHOLE_MILLI
+    devices.free_milli[first : first + template.devices] = WHOLE_MILLI
+    world.device_count = first + template.devices
+
+
+def _kind_number(world: World, kind: str) -> int:
+    if kind not in world.kind_number:
+        world.kind_number[kind] = len(world.kinds)
+        world.kinds.append(kind)
+        world.kind_free_milli.append(0)
+        world.kind_freed.append(0)
+        world.kind_taken.append(0)
+    return world.kind_number[kind]
+
+
+def _group_number(world: World, group: Group) -> int:
+    if group not in world.group_number:
+        world.group_number[group] = len(world.groups)
+        world.groups.append(group)
+    return world.group_number[group]
+
+
+def _fit_matrices(world: World) -> None:
+    ink, shape = world.ink, (len(world.queue_rows), len(world.kinds))
+    if ink.used.shape == shape:
+        return
+    ink.used = _enlarged(ink.used, shape, 0)
+    ink.floor = _enlarged(ink.floor, shape, 0)
+    ink.limit = _enlarged(ink.limit, shape, FOREVER_MS)
+    world.seal()
+
+
+def _enlarged(old: I64, shape: tuple[int, int], filler: int) -> I64:
+    new = np.full(shape, filler, np.int64)
+    new[: old.shape[0], : old.shape[1]] = old
+    return new
+
+
+def _holds(world: World, j: int, n: int, device: int) -> bool:
+    return any(p.node == n and p.devices >> device & 1 for p in world.placements[j])
+
+
+def _known_contract(world: World, c: int) -> Contract:
+    if c >= world.contract_count:
+        _refuse(f"contract number {c}", f"only {world.contract_count} were signed")
+    return world.contract_rows[c]
+
+
+def _known_node(world: World, n: int) -> Node:
+    if n >= world.node_count:
+        _refuse(f"node number {n}", f"only {world.node_count} were added")
+    return world.node_rows[n]
+
+
+def _refuse(what: str, found: str) -> NoReturn:
+    raise EventRefused(
+        f"an event about {what} cannot be: {found}",
+        hint="the event is late, repeated or out of order; nothing was changed",
+    )

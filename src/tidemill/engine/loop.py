@@ -1,0 +1,124 @@
+"""The loop: one for the twin and for the live backends.
+
+All events of one moment are folded before one cycle; the plan is checked, its actions are written
+as events, and only then carried out. The journal is written in transactions of several beats when
+the backend allows it (a twin loses nothing in a crash that it cannot replay); a live backend has
+every action on disk before it is sent (``beats_per_commit = 1``). The journal is the same for every
+batch size.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from tidemill.engine import cycle as one
+from tidemill.engine.check import check
+from tidemill.engine.fold import fold
+from tidemill.model.errors import BackendError
+from tidemill.model.events import Event, Plan, Seen
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+
+BEATS_AT_ONE_MOMENT = 10_000  # a backend that answers at the same moment for ever is broken
+
+
+class Backend(Protocol):
+    """A world that tells what happens and carries plans out: the twin, or the real one."""
+
+    def next_ms(self) -> int | None:
+        """When something happens next; None when the story is over."""
+
+    def take(self, world: World) -> Sequence[Seen]:
+        """Everything that happens at that moment; may be nothing."""
+
+    def carry_out(self, world: World, plan: Plan) -> None:
+        """Do what a plan says; its actions are already written and folded."""
+
+
+class Keeper(Protocol):
+    """Whoever keeps the events: a journal."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep these events, all or none; on return they are safe."""
+
+
+class Reader(Protocol):
+    """Whoever reads along: the ledger."""
+
+    def before(self, at_ms: int) -> None:
+        """Time goes on to this moment; nothing has changed yet."""
+
+    def after(self, world: World, touched: Sequence[int]) -> None:
+        """An event was folded; these jobs were touched by it."""
+
+
+class Loop:
+    """A World, a policy and a backend, beating."""
+
+    def __init__(
+        self,
+        world: World,
+        policy: Policy,
+        backend: Backend,
+        journal: Keeper,
+        readers: Sequence[Reader] = (),
+        beats_per_commit: int = 1,
+    ) -> None:
+        self.world, self.policy, self.backend = world, policy, backend
+        self.journal, self.readers = journal, readers
+        self.beats_per_commit = beats_per_commit
+        self.memo = one.Memo()
+        self._unwritten: list[Event] = []
+        self._beats = 0
+        self._beats_now = 0
+
+    def run(self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None) -> None:
+        """Beat until the story is over or time is up."""
+        try:
+            while (at_ms := self.backend.next_ms()) is not None:
+                if until_ms is not None and at_ms > until_ms:
+                    break
+                self.beat(at_ms)
+                if on_beat is not None:
+                    on_beat(at_ms)
+        finally:
+            self.commit()
+
+    def beat(self, at_ms: int) -> Plan | None:
+        """Fold one moment, decide, check, write, carry out."""
+        self._count_beats(at_ms)
+        events = self.backend.take(self.world)
+        if not events:
+            return None
+        self._write(events, at_ms)
+        plan = one.cycle(self.world, self.policy, self.memo)
+        check(self.world, plan)
+        if plan.actions:
+            self._write(plan.actions, at_ms)
+        self._beats += 1
+        if self._beats % self.beats_per_commit == 0:
+            self.commit()
+        self.backend.carry_out(self.world, plan)
+        return plan
+
+    def commit(self) -> None:
+        """Make everything that was folded safe."""
+        if self._unwritten:
+            self.journal.append(self._unwritten)
+            self._unwritten = []
+
+    def _write(self, events: Sequence[Event], at_ms: int) -> None:
+        for reader in self.readers:
+            reader.before(at_ms)
+        for event in events:
+            touched = fold(self.world, event)
+            for reader in self.readers:
+                reader.after(self.world, touched)
+            self._unwritten.append(event)
+
+    def _count_beats(self, at_ms: int) -> None:
+        self._beats_now = self._beats_now + 1 if at_ms == self.world.now_ms else 0
+        if self._beats_now > BEATS_AT_ONE_MOMENT:
+            raise BackendError(
+                f"the backend answered {BEATS_AT_ONE_MOMENT} times at {at_ms} ms",
+                hint="time does not go on; this is a bug, please report it with the journal",
+            )

@@ -1,0 +1,72 @@
+"""What every journal promises, wherever it is kept. One contract suite holds all of them to it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from tidemill.model.events import Event
+from tidemill.model.world import World
+
+Progress = Callable[[int, int], None]
+"""Called now and then with how many events are done and how many there are (0: not known)."""
+
+PROGRESS_EVERY = 10_000  # events: tens of milliseconds apart, too rare to cost anything
+
+
+class Journal(ABC):
+    """A list of events that only grows, with a few facts and snapshots beside it."""
+
+    where: str
+    """The path it is kept under, for messages."""
+
+    @abstractmethod
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep these events, all or none. When this returns they survive whatever happens next.
+
+        Refused with nothing written: an event that would not read back equal, one that goes back
+        in time, and any write while another process is the writer.
+        """
+
+    @abstractmethod
+    def read(self, start: int = 0) -> Iterator[Event]:
+        """The events from number ``start`` to what is the end now, in order."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many events there are."""
+
+    @abstractmethod
+    def save_snapshot(self, world: World) -> None:
+        """Keep the World as it is after ``world.seq`` events, to rebuild from."""
+
+    @abstractmethod
+    def latest_snapshot(self) -> World | None:
+        """The newest snapshot that can be used; None where the journal must be folded whole."""
+
+    @abstractmethod
+    def meta(self, key: str) -> str | None:
+        """A small fact about this journal, such as the name of its spec; None if never set."""
+
+    @abstractmethod
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a small fact; an earlier one under the same key is replaced."""
+
+    @abstractmethod
+    def claim(self) -> None:
+        """Become the one writer, or be refused, now instead of at the first write."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it; closing twice is closing once."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,77 @@
+"""What to say when a journal cannot be used: where it is broken, and the command that helps.
+
+SQLite's own errors end here; nobody above this package sees one.
+"""
+
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidemill.model.errors import JournalError
+
+_SPACE = "free some space and try again; nothing that was acknowledged is lost"
+_ACCESS = "check that you may read and write the file and its folder"
+_HINTS = {
+    "SQLITE_FULL": _SPACE,
+    "SQLITE_IOERR": "look at the health of the disk; nothing that was acknowledged is lost",
+    "SQLITE_BUSY": "another program holds the file locked; close it and try again",
+    "SQLITE_LOCKED": "another program holds the file locked; close it and try again",
+    "SQLITE_READONLY": _ACCESS,
+    "SQLITE_CANTOPEN": _ACCESS,
+    "SQLITE_PERM": _ACCESS,
+    "SQLITE_AUTH": _ACCESS,
+    "SQLITE_MISUSE": "a journal is used by the thread that opened it, until it is closed",
+    "SQLITE_CONSTRAINT": "an append was interrupted, or another program wrote; open it again",
+    "SQLITE_INTERRUPT": "try again; nothing that was acknowledged is lost",
+    "SQLITE_NOMEM": "free some memory and try again; nothing that was acknowledged is lost",
+}
+
+
+class BrokenJournal(JournalError):
+    """A journal was damaged; all events before ``seq`` may still be intact."""
+
+    def __init__(self, where: str, seq: int, found: str) -> None:
+        super().__init__(f"journal `{where}` is broken at event {seq}: {found}", hint=rescue(where))
+        self.where = where
+        self.seq = seq
+        self.found = found
+
+
+class NotAJournal(BrokenJournal):
+    """A file does not begin as a journal does: another file, or one whose beginning is lost."""
+
+    def __init__(self, where: str, found: str) -> None:
+        super().__init__(where, 0, found)
+        self.message = f"`{where}` is not a Tidemill journal: {found}"
+        self.hint = f"check the path; if it was a journal, {self.hint}"
+
+
+def rescue(where: str) -> str:
+    """The hint for a broken journal: the command that keeps what is intact."""
+    path = Path(where)
+    out = path.with_name(f"{path.stem}-salvaged{path.suffix or '.db'}")
+    command = shlex.join(["tidemill", "journal", "salvage", where, str(out)])
+    return f"keep what is intact with `{command}`"
+
+
+@contextmanager
+def kindly(where: str, seq: int = 0) -> Iterator[None]:
+    """Turn SQLite's errors into ours; ``seq`` is the first event that was being looked at."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        name = _family(error)
+        if name in _HINTS:
+            message = f"journal `{where}` cannot be used now: {error}"
+            raise JournalError(message, hint=_HINTS[name]) from error
+        raise BrokenJournal(where, seq, str(error)) from error
+
+
+def _family(error: sqlite3.Error) -> str:
+    """The primary name of an error: SQLITE_IOERR for SQLITE_IOERR_FSYNC."""
+    if isinstance(error, sqlite3.ProgrammingError):  # raised by Python: a closed or foreign handle
+        return "SQLITE_MISUSE"
+    name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
+    return "_".join(name.split("_")[:2])

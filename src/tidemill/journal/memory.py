@@ -1,0 +1,67 @@
+"""A journal in memory: for what-ifs, tests, and runs that nobody needs to see again."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from tidemill.journal import codec, snapshots
+from tidemill.journal.base import Journal
+from tidemill.model import snapshot
+from tidemill.model.errors import JournalError
+from tidemill.model.events import Event
+from tidemill.model.world import World
+
+
+class MemoryJournal(Journal):
+    """Keeps the events themselves; gone when the process is."""
+
+    where = ":memory:"
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._tail = codec.Tail()
+        self._facts: dict[str, str] = {}
+        self._snapshot: bytes | None = None
+        self._is_open = True
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep these events, all or none."""
+        self.claim()
+        if rows := codec.rows(events, self._tail):
+            self._events += events
+            self._tail = codec.tail_after(rows[-1])
+
+    def read(self, start: int = 0) -> Iterator[Event]:
+        """The events from number ``start`` to what is the end now."""
+        self.claim()
+        return islice(self._events, start, len(self._events))
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def save_snapshot(self, world: World) -> None:
+        """Keep the World as it is now."""
+        self.claim()
+        snapshots.refuse_future(world, len(self))
+        self._snapshot = snapshot.dump(world)
+
+    def latest_snapshot(self) -> World | None:
+        """An independent copy of the World last kept."""
+        return None if self._snapshot is None else snapshot.load(self._snapshot)
+
+    def meta(self, key: str) -> str | None:
+        """A small fact about this journal."""
+        return self._facts.get(key)
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a small fact."""
+        self.claim()
+        self._facts[key] = value
+
+    def claim(self) -> None:
+        """Nobody else can write here; only a closed journal refuses."""
+        if not self._is_open:
+            raise JournalError("the journal in memory is closed", hint="open another one")
+
+    def close(self) -> None:
+        """Take no more."""
+        self._is_open = False

@@ -1,0 +1,114 @@
+"""The SQLite file: how it is made, opened and recognised.
+
+Write-ahead logging, so that readers never wait for the writer. ``application_id`` marks the file as
+a journal, ``user_version`` counts the versions of what is in it. Facts and snapshots carry checksums
+too: what was damaged is not believed.
+"""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from tidemill.journal.faults import NotAJournal, kindly
+from tidemill.model.errors import JournalError
+
+APPLICATION_ID = 0x54644D6C  # "TdMl"
+VERSION = 1
+PAGE_BYTES = 4096  # SQLite's default, and what salvage expects; 8 and 16 KiB were not faster
+BUSY_S = 5.0  # how long to wait for a program that is not ours and holds the file locked
+
+Sync = Literal["full", "normal", "off"]
+"""When the disk is waited for. full: at each append. normal: at each checkpoint, so that a power
+loss may take the last appends (a crash of the process does not). off: never, for files that are
+made anew and synced once at the end."""
+
+_TABLES = """
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
+    body BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE snapshots (
+    seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, layout INTEGER NOT NULL,
+    digest TEXT NOT NULL, body BLOB NOT NULL);
+CREATE TABLE facts (
+    key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL);
+"""
+
+
+def create(path: Path) -> None:
+    """Make an empty journal; it appears under its name whole or not at all."""
+    part = part_of(path)
+    remove(part)
+    try:
+        with kindly(str(path)), closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={VERSION}")
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.executescript(_TABLES)
+        settle(part, path)
+    finally:
+        remove(part)
+
+
+def connect(path: Path, sync: Sync) -> sqlite3.Connection:
+    """Open an existing file; nothing has been read from it yet."""
+    address = f"{path.absolute().as_uri()}?mode=rw"
+    with kindly(str(path)):
+        connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=BUSY_S)
+        connection.execute(f"PRAGMA synchronous={sync}")
+    return connection
+
+
+def check(connection: sqlite3.Connection, where: str) -> None:
+    """Refuse a file that is not a journal of this version."""
+    try:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
+            raise NotAJournal(where, str(error)) from error
+        raise
+    if mark != APPLICATION_ID or version < 1:
+        empty = "" if Path(where).stat().st_size else "it is empty, "
+        raise NotAJournal(where, f"{empty}its application id is {mark}, its version {version}")
+    if version > VERSION:
+        raise JournalError(
+            f"journal `{where}` has version {version}; this Tidemill knows version {VERSION}",
+            hint="use the newer Tidemill that wrote it",
+        )
+
+
+def part_of(path: Path) -> Path:
+    """Where something is written before it takes its name."""
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def settle(part: Path, path: Path) -> None:
+    """Make sure that a finished file is on the disk, then give it its name."""
+    try:
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def remove(part: Path) -> None:
+    """Remove an unfinished file and what SQLite keeps beside it."""
+    for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+        part.with_name(part.name + suffix).unlink(missing_ok=True)
+
+
+def cannot_write(path: Path, error: OSError) -> JournalError:
+    """What to say when a file cannot be made or replaced."""
+    return JournalError(
+        f"`{path}` cannot be written: {error.strerror or error}",
+        hint="check its folder, your rights there, and the space left on the disk",
+    )

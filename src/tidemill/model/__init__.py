@@ -1,0 +1,1 @@
+"""The words: measures, ids, rows, tables, World, events, actions, plan, reasons, errors."""

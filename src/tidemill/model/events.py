@@ -1,0 +1,263 @@
+"""What happened: one frozen class per kind, and nothing else changes the World.
+
+Two families. *Seen*: the world told us. *Asked*: we decided it and sent it; an action is the event
+of having asked, so that the journal alone rebuilds everything. Jobs, nodes, contracts and shapes
+are named by their number: the order in which they first appeared in the journal.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Contract, Job, Name, Node, Piece, Ppm, Queue
+from tidemill.model.states import NodeState
+
+Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
+Number = Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class Why(StrEnum):
+    """Why a job was stopped or a node moved; evidence for the ledger and for people."""
+
+    UNSAID = ""
+    CRASHED = "crashed"
+    NODE_LOST = "node lost"
+    DEVICE_LOST = "device lost"
+    PREEMPTED = "preempted by priority"
+    RECLAIMED = "reclaimed for a floor"
+    DRAINED = "drained"
+    SPOT_RECLAIM = "spot reclaim"
+    MAINTENANCE = "maintenance"
+    CONTRACT_END = "contract end"
+    SURPLUS = "not needed"
+    IDLE = "idle too long"
+    REPAIRED = "repaired"
+
+
+class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
+    at_ms: Moment
+
+
+# Seen: money and teams ------------------------------------------------------------------------
+
+
+class ContractSigned(_Event, frozen=True, tag="contract_signed"):
+    """A claim exists; it is paid from its start, which ``ContractStarted`` tells."""
+
+    contract: Contract
+
+
+class ContractStarted(_Event, frozen=True, tag="contract_started"):
+    """The clock reached the contract's start."""
+
+    contract: Number
+
+
+class ContractEnded(_Event, frozen=True, tag="contract_ended"):
+    """The clock reached the contract's end; its nodes are gone and whatever ran there is lost."""
+
+    contract: Number
+
+
+class QueueSet(_Event, frozen=True, tag="queue_set"):
+    """A team appeared or its shares changed."""
+
+    queue: Queue
+
+
+# Seen: machines -------------------------------------------------------------------------------
+
+
+class NodeAdded(_Event, frozen=True, tag="node_added"):
+    """A node was asked for and has a name; it is not paid by the hour until it boots."""
+
+    node: Node
+
+
+class NodeMoved(_Event, frozen=True, tag="node_moved"):
+    """A node changed its state. ``deadline_ms``: when a draining node will be taken."""
+
+    node: Number
+    to: NodeState
+    why: Why = Why.UNSAID
+    deadline_ms: Moment = FOREVER_MS
+
+
+class DeviceFailed(_Event, frozen=True, tag="device_failed"):
+    """One accelerator of a node failed alone; gangs that held it are lost."""
+
+    node: Number
+    device: Number
+
+
+# Seen: jobs -----------------------------------------------------------------------------------
+
+
+class JobSubmitted(_Event, frozen=True, tag="job_submitted"):
+    """Someone wants work done."""
+
+    job: Job
+
+
+class JobStarted(_Event, frozen=True, tag="job_started"):
+    """The whole gang has come up and works."""
+
+    job: Number
+    attempt: Number
+
+
+class JobFinished(_Event, frozen=True, tag="job_finished"):
+    """The job is done; everything it did counts."""
+
+    job: Number
+    attempt: Number
+
+
+class JobFailed(_Event, frozen=True, tag="job_failed"):
+    """An attempt died. It waits again unless ``is_final``."""
+
+    job: Number
+    attempt: Number
+    why: Why = Why.CRASHED
+    is_final: bool = False
+
+
+class JobEvicted(_Event, frozen=True, tag="job_evicted"):
+    """An eviction that was asked for has happened; the job waits again."""
+
+    job: Number
+    attempt: Number
+
+
+class JobCancelled(_Event, frozen=True, tag="job_cancelled"):
+    """Its owner does not want it any more."""
+
+    job: Number
+
+
+class ActivitySeen(_Event, frozen=True, tag="activity_seen"):
+    """The share of the time in which the job's accelerators are busy, from now on."""
+
+    job: Number
+    attempt: Number
+    busy_ppm: Ppm
+
+
+class Woke(_Event, frozen=True, tag="woke"):
+    """Nothing but the passing of time, at a moment a plan asked to be woken."""
+
+
+# Asked: our decisions -------------------------------------------------------------------------
+
+
+class AskedPlace(_Event, frozen=True, tag="asked_place"):
+    """Start this gang on exactly these devices."""
+
+    job: Number
+    attempt: Number
+    pieces: tuple[Piece, ...]
+
+
+class AskedEvict(_Event, frozen=True, tag="asked_evict"):
+    """Stop this attempt to make room for ``to_job`` (-1: for nobody in particular)."""
+
+    job: Number
+    attempt: Number
+    why: Why
+    to_job: int = -1
+
+
+class AskedRelease(_Event, frozen=True, tag="asked_release"):
+    """Give up the precedence of a shape that room was made for: it still does not fit."""
+
+    shape: Number
+
+
+class AskedCancel(_Event, frozen=True, tag="asked_cancel"):
+    """Stop this job for good."""
+
+    job: Number
+    why: Why
+
+
+class AskedLaunch(_Event, frozen=True, tag="asked_launch"):
+    """Launch this many more nodes under a contract."""
+
+    contract: Number
+    nodes: Annotated[int, Meta(ge=1, lt=2**31)]
+
+
+class AskedDrain(_Event, frozen=True, tag="asked_drain"):
+    """Take no new work; whatever still runs at the deadline is evicted."""
+
+    node: Number
+    why: Why
+    deadline_ms: Moment
+
+
+class AskedRepair(_Event, frozen=True, tag="asked_repair"):
+    """Repair this node, which carries no work."""
+
+    node: Number
+
+
+class AskedReturn(_Event, frozen=True, tag="asked_return"):
+    """Give this node, which carries no work, back to the provider."""
+
+    node: Number
+
+
+class AskedSpare(_Event, frozen=True, tag="asked_spare"):
+    """Keep this node idle by design, or put it to use."""
+
+    node: Number
+    is_spare: bool
+
+
+class SaidWhy(_Event, frozen=True, tag="said_why"):
+    """Jobs of this shape wait for this cause from now on."""
+
+    shape: Number
+    cause: Cause
+
+
+Seen = (
+    ContractSigned
+    | ContractStarted
+    | ContractEnded
+    | QueueSet
+    | NodeAdded
+    | NodeMoved
+    | DeviceFailed
+    | JobSubmitted
+    | JobStarted
+    | JobFinished
+    | JobFailed
+    | JobEvicted
+    | JobCancelled
+    | ActivitySeen
+    | Woke
+)
+Action = (
+    AskedPlace
+    | AskedEvict
+    | AskedRelease
+    | AskedCancel
+    | AskedLaunch
+    | AskedDrain
+    | AskedRepair
+    | AskedReturn
+    | AskedSpare
+    | SaidWhy
+)
+Event = Seen | Action
+
+
+class Plan(Struct, frozen=True):
+    """What one cycle decided, in the order to carry it out, and when to look again."""
+
+    actions: tuple[Action, ...] = ()
+    wake_at_ms: int = FOREVER_MS

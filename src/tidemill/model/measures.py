@@ -1,0 +1,93 @@
+"""Units of measure: every quantity in Tidemill is an integer in one of these.
+
+Time is milliseconds since the start of the story, accelerators are milli-units (1000 is one whole
+device), money is micro-dollars, shares are parts per million. This module names the constants and
+turns the words people type (``14d``, ``1h30m``) into integers and back.
+"""
+
+import re
+from collections.abc import Sequence
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+WEEK_MS = 7 * DAY_MS
+YEAR_MS = 365 * DAY_MS
+
+WHOLE_MILLI = 1_000
+ONE_PPM = 1_000_000
+DOLLAR_MICRO = 1_000_000
+
+FOREVER_MS = 2**62  # later than any event; leaves room to add to it without overflow
+
+MILLI_MS_PER_UNIT_HOUR = WHOLE_MILLI * HOUR_MS
+
+_UNIT_MS = {
+    "ms": 1,
+    "s": SECOND_MS,
+    "m": MINUTE_MS,
+    "h": HOUR_MS,
+    "d": DAY_MS,
+    "w": WEEK_MS,
+    "y": YEAR_MS,
+}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
+
+
+def duration_ms(text: str) -> int:
+    """Read ``14d``, ``1h30m`` or ``250ms``; raise ValueError on anything else."""
+    compact = text.replace(" ", "").lower()
+    parts = _PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise ValueError(f"`{text}` is not a duration")
+    return sum(_part_ms(number, unit) for number, unit in parts)
+
+
+def duration_text(ms: int) -> str:
+    """Write milliseconds in the two largest units that matter: ``3d 4h``, ``12m``, ``0s``."""
+    if ms < 0:
+        return "-" + duration_text(-ms)
+    if ms < SECOND_MS:
+        return f"{ms}ms" if ms else "0s"
+    words = []
+    for unit in ("d", "h", "m", "s"):
+        count, ms = divmod(ms, _UNIT_MS[unit])
+        if count or words:
+            words.append((count, unit))
+        if len(words) == 2:
+            break
+    return " ".join(f"{count}{unit}" for count, unit in words if count)
+
+
+def dollars_text(usd_micro: int, places: int = 2) -> str:
+    """Write micro-dollars as dollars, rounded half up, with thousands separators."""
+    scale = 10 ** (6 - places)
+    units = (abs(usd_micro) + scale // 2) // scale
+    sign = "-" if usd_micro < 0 and units else ""
+    whole, part = divmod(units, 10**places)
+    return f"{sign}${whole:,}" + (f".{part:0{places}d}" if places else "")
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """Divide an integer in proportion to integer weights so that the parts add up to it exactly.
+
+    Largest remainders: each part is the floor of its exact share, and what is left goes one by one
+    to the largest remainders (ties to the earlier part). All weights zero gives all zeros, and then
+    the total must be zero too.
+    """
+    weight = sum(weights)
+    if weight == 0:
+        assert total == 0, "cannot divide something among nothing"
+        return [0] * len(weights)
+    parts = [total * w // weight for w in weights]
+    by_remainder = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % weight), i))
+    for i in by_remainder[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+def _part_ms(number: str, unit: str) -> int:
+    whole, _, fraction = number.partition(".")
+    ms = int(whole) * _UNIT_MS[unit]
+    return ms + int(fraction or 0) * _UNIT_MS[unit] // 10 ** len(fraction)

@@ -1,0 +1,39 @@
+"""The choices a fleet's owner makes: one frozen value, given to every cycle."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.rows import Natural
+
+Bound = Annotated[int, Meta(ge=0, le=100_000)]
+
+
+class Policy(Struct, frozen=True, forbid_unknown_fields=True):
+    """How to order, place, make room, and look after nodes and idle work."""
+
+    order: Literal["fifo", "priority"] = "priority"
+    """``priority``: higher first, then oldest. ``fifo``: oldest first. Floors go before both."""
+    placement: Literal["pack", "spread"] = "pack"
+    """``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite."""
+    patience_ms: Natural = 6 * HOUR_MS
+    """A job that waited this long is passed by nobody behind it that wants the same accelerators."""
+    may_preempt: bool = True
+    """Whether higher priority evicts lower within a team."""
+    may_reclaim: bool = True
+    """Whether a team below its floor takes back what others borrowed."""
+    victims_at_most: Bound = 64
+    """How many jobs may be evicted for one; the bound of the search."""
+    searches_per_cycle: Bound = 8
+    """How many waiting jobs may look for victims in one cycle."""
+    drain_ms: Natural = 4 * HOUR_MS
+    """How long work may stay on a node that we drain."""
+    release_ahead_ms: Natural = DAY_MS
+    """How long before the end of a contract its nodes begin to drain."""
+    scale_up_after_ms: Natural = 5 * MINUTE_MS
+    """How long demand must be unmet before on-demand nodes are launched."""
+    return_idle_after_ms: Natural = 30 * MINUTE_MS
+    """How long an on-demand node must be empty before it is given back."""
+    cull_idle_after_ms: Natural = 0
+    """Interactive jobs idle for this long are cancelled; 0 leaves them alone."""

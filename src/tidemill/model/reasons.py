@@ -1,0 +1,70 @@
+"""Why something waits: a closed set of causes, each owned by one layer.
+
+A cause is found by ``scheduling.diagnose`` while it decides, said in the journal when it changes,
+priced by the ledger and put into words by ``explain``.
+"""
+
+from enum import IntEnum
+
+
+class Layer(IntEnum):
+    """The four layers; a cause and a ledger bucket each belong to one."""
+
+    RESERVATION = 1
+    PROVISIONING = 2
+    SCHEDULING = 3
+    WORKLOAD = 4
+
+
+class Cause(IntEnum):
+    """Why the jobs of one shape wait, from the ground up. NONE: not yet looked at."""
+
+    NONE = 0
+    NOTHING_CLAIMED = 1
+    NOTHING_LAUNCHED = 2
+    NOTHING_READY = 3
+    IMPOSSIBLE_LABEL = 4
+    IMPOSSIBLE_SIZE = 5
+    IMPOSSIBLE_GANG = 6
+    OVER_LIMIT_ALWAYS = 7
+    NOT_ENOUGH_READY = 8
+    OVER_LIMIT = 9
+    BEHIND = 10
+    PROMISED = 11
+    BUSY = 12
+    PARTIAL_GANG = 13
+    SCATTERED = 14
+    CPU_BINDS = 15
+    MEMORY_BINDS = 16
+
+
+LAYER_OF = {
+    Cause.NONE: Layer.SCHEDULING,
+    Cause.NOTHING_CLAIMED: Layer.RESERVATION,
+    Cause.NOTHING_LAUNCHED: Layer.PROVISIONING,
+    Cause.NOTHING_READY: Layer.PROVISIONING,
+    Cause.IMPOSSIBLE_LABEL: Layer.WORKLOAD,
+    Cause.IMPOSSIBLE_SIZE: Layer.WORKLOAD,
+    Cause.IMPOSSIBLE_GANG: Layer.WORKLOAD,
+    Cause.OVER_LIMIT_ALWAYS: Layer.WORKLOAD,
+    Cause.NOT_ENOUGH_READY: Layer.PROVISIONING,
+    Cause.OVER_LIMIT: Layer.SCHEDULING,
+    Cause.BEHIND: Layer.SCHEDULING,
+    Cause.PROMISED: Layer.SCHEDULING,
+    Cause.BUSY: Layer.SCHEDULING,
+    Cause.PARTIAL_GANG: Layer.SCHEDULING,
+    Cause.SCATTERED: Layer.SCHEDULING,
+    Cause.CPU_BINDS: Layer.SCHEDULING,
+    Cause.MEMORY_BINDS: Layer.SCHEDULING,
+}
+
+NEVER = frozenset(
+    {
+        Cause.NOTHING_CLAIMED,
+        Cause.IMPOSSIBLE_LABEL,
+        Cause.IMPOSSIBLE_SIZE,
+        Cause.IMPOSSIBLE_GANG,
+        Cause.OVER_LIMIT_ALWAYS,
+    }
+)
+"""Causes that waiting does not cure; such jobs claim no free accelerator in the ledger."""

@@ -1,0 +1,150 @@
+"""Rows: what people write and read. Frozen, without behaviour; tables hold the same in columns."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.states import Confidence, JobClass, Terms
+
+MAX_DEVICES = 64  # devices of a node are a 64-bit mask; the largest known box has 16 (trn2)
+MAX_COUNT = 10_000_000
+
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
+Count = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+Natural = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
+Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class Template(Struct, frozen=True, forbid_unknown_fields=True):
+    """One node of a contract: its accelerators and its host."""
+
+    devices: Annotated[int, Meta(ge=1, le=MAX_DEVICES)]
+    cpu_milli: Natural
+    memory_mib: Natural
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class Contract(Struct, frozen=True, forbid_unknown_fields=True):
+    """A claim on accelerators of one kind in one pool, and what it costs.
+
+    ``count`` is in whole accelerators: all of them paid from start to end when reserved, the most
+    that may be launched otherwise. ``spares`` nodes are kept idle by design.
+    """
+
+    name: Name
+    pool: Name
+    kind: Name
+    count: Count
+    usd_micro_per_hour: Natural
+    node: Template
+    terms: Terms = Terms.RESERVED
+    start_ms: Natural = 0
+    end_ms: Natural = FOREVER_MS
+    spares: Natural = 0
+
+
+class Node(Struct, frozen=True, forbid_unknown_fields=True):
+    """A machine under a contract; kind, pool and size are those of the contract."""
+
+    name: Name
+    contract: Name
+    labels: tuple[tuple[str, str], ...] = ()
+    is_spare: bool = False
+
+
+class Share(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a team may use of one accelerator kind: sure of ``floor``, never above ``limit``."""
+
+    kind: Name
+    floor_milli: Natural = 0
+    limit_milli: Natural = FOREVER_MS
+
+
+class Queue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A team and its shares; kinds that are not named have floor 0 and no limit."""
+
+    name: Name
+    shares: tuple[Share, ...] = ()
+
+
+class Role(Struct, frozen=True, forbid_unknown_fields=True):
+    """``count`` equal replicas of a gang and what each of them asks for.
+
+    ``accelerators`` whole devices, or one device of which ``milli`` thousandths; none at all is
+    allowed (a CPU-only role). Empty ``kinds`` means any kind.
+    """
+
+    name: Name = "worker"
+    count: Count = 1
+    accelerators: Annotated[int, Meta(ge=0, le=MAX_DEVICES)] = 1
+    milli: Annotated[int, Meta(ge=1, le=WHOLE_MILLI)] = WHOLE_MILLI
+    cpu_milli: Natural = 0
+    memory_mib: Natural = 0
+    kinds: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def replica_milli(self) -> int:
+        """Accelerator-milli of one replica."""
+        return self.accelerators * self.milli
+
+    @property
+    def total_milli(self) -> int:
+        """Accelerator-milli of all replicas."""
+        return self.count * self.replica_milli
+
+
+class Shape(Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the scheduler looks at in a job; jobs of one shape are interchangeable to it."""
+
+    team: Name
+    roles: Annotated[tuple[Role, ...], Meta(min_length=1, max_length=64)]
+    kind: JobClass = JobClass.TRAINING
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    is_preemptible: bool = True
+
+    @property
+    def total_milli(self) -> int:
+        """Accelerator-milli of the whole gang."""
+        return sum(role.total_milli for role in self.roles)
+
+
+class Checkpointing(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a training job saves: every ``interval_ms`` of work, stalling ``cost_ms``. 0: never."""
+
+    interval_ms: Natural = 0
+    cost_ms: Natural = 0
+
+
+class Efficiency(Struct, frozen=True, forbid_unknown_fields=True):
+    """How productive time divides: waiting for the host, for the links, and model FLOPs.
+
+    The rest is below the roofline. ``unknown`` confidence leaves productive time undivided.
+    """
+
+    mfu_ppm: Ppm = 0
+    host_ppm: Ppm = 0
+    links_ppm: Ppm = 0
+    confidence: Confidence = Confidence.UNKNOWN
+
+
+class Job(Struct, frozen=True, forbid_unknown_fields=True):
+    """A job as submitted. ``estimate_ms`` is the owner's guess of its run time; 0 is no guess."""
+
+    name: Name
+    shape: Shape
+    estimate_ms: Natural = 0
+    startup_ms: Natural = 0
+    restart_ms: Natural = 0
+    checkpointing: Checkpointing = Checkpointing()
+    efficiency: Efficiency = Efficiency()
+
+
+class Piece(Struct, frozen=True, array_like=True):
+    """Replicas of one role on one node, and the mask of devices they hold there."""
+
+    role: int
+    node: int
+    replicas: int
+    devices: int

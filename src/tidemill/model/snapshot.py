@@ -1,0 +1,126 @@
+"""A World as bytes, and back. Equal Worlds give equal bytes, so bytes are also how we compare.
+
+Nothing is derived on the way: what is loaded is what was dumped. A dump names its layout; one with
+another layout is refused, and the journal is folded instead.
+"""
+
+import hashlib
+from collections import deque
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model import tables
+from tidemill.model.errors import JournalError
+from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
+from tidemill.model.world import Group, World
+
+LAYOUT = 1
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=lambda value: _array_out(value))
+
+
+def dump(world: World) -> bytes:
+    """All of the World."""
+    return _ENCODER.encode({"layout": LAYOUT} | world.state())
+
+
+def digest(world: World) -> str:
+    """A short fingerprint: equal exactly when the Worlds are equal."""
+    return hashlib.sha256(dump(world)).hexdigest()
+
+
+def copy(world: World) -> World:
+    """An independent World, for asking *what if*."""
+    return load(dump(world))
+
+
+def load(data: bytes) -> World:
+    """The World that was dumped."""
+    try:
+        state = msgspec.msgpack.decode(data)
+    except msgspec.DecodeError as error:
+        raise JournalError(
+            f"a snapshot cannot be read: {error}", hint="fold the journal instead"
+        ) from error
+    if not isinstance(state, dict) or state.get("layout") != LAYOUT:
+        raise JournalError(
+            "a snapshot has another layout than this version writes",
+            hint="fold the journal instead",
+        )
+    world = World()
+    _load_columns(world, state)
+    _load_rows(world, state)
+    world.seal()
+    return world
+
+
+def _load_columns(world: World, state: dict[str, Any]) -> None:
+    ink = world.ink
+    ink.jobs = _table(tables.Jobs, state["jobs"])
+    ink.nodes = _table(tables.Nodes, state["nodes"])
+    ink.devices = _table(tables.Devices, state["devices"])
+    ink.contracts = _table(tables.Contracts, state["contracts"])
+    ink.shapes = _table(tables.Shapes, state["shapes"])
+    world.device_count = len(state["devices"]["free_milli"][2]) // 4
+    levels = _array_in(state["levels"])
+    ink.levels = np.zeros((len(ink.contracts.kind), levels.shape[1]), np.int64)
+    ink.levels[: len(levels)] = levels
+    ink.used, ink.floor, ink.limit = (_array_in(state[m]) for m in ("used", "floor", "limit"))
+
+
+def _load_rows(world: World, state: dict[str, Any]) -> None:
+    convert = msgspec.convert
+    world.now_ms, world.seq = state["now_ms"], state["seq"]
+    world.job_names = state["job_names"]
+    world.node_rows = convert(state["node_rows"], list[Node])
+    world.contract_rows = convert(state["contract_rows"], list[Contract])
+    world.queue_rows = convert(state["queue_rows"], list[Queue])
+    world.kinds = state["kinds"]
+    world.groups = [
+        Group(kind, pool, frozenset((key, value) for key, value in labels))
+        for kind, pool, labels in state["groups"]
+    ]
+    world.shape_rows = convert(state["shape_rows"], list[Shape])
+    world.waiting = [deque(jobs) for jobs in state["waiting"]]
+    world.queued = {s: None for s, jobs in enumerate(world.waiting) if jobs}
+    world.placements = {j: convert(p, tuple[Piece, ...]) for j, p in state["placements"]}
+    world.aboard = [dict.fromkeys(jobs) for jobs in state["aboard"]]
+    world.active = [dict.fromkeys(jobs) for jobs in state["active"]]
+    world.idle = dict(state["idle"])
+    world.promised = dict(state["promised"])
+    world.leaving_for = dict(state["leaving_for"])
+    world.kind_free_milli = state["kind_free_milli"]
+    world.kind_freed = state["kind_freed"]
+    world.kind_taken = state["kind_taken"]
+    world.queue_freed = state["queue_freed"]
+    world.share_changes = state["share_changes"]
+    world.supply_changes = state["supply_changes"]
+    world.job_number = {name: j for j, name in enumerate(world.job_names)}
+    world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}
+    world.contract_number = {row.name: c for c, row in enumerate(world.contract_rows)}
+    world.queue_number = {row.name: q for q, row in enumerate(world.queue_rows)}
+    world.kind_number = {name: k for k, name in enumerate(world.kinds)}
+    world.group_number = {group: g for g, group in enumerate(world.groups)}
+    world.shape_number = {shape: s for s, shape in enumerate(world.shape_rows)}
+
+
+def _table(kind: type[Any], columns: dict[str, Any]) -> Any:
+    arrays = {name: _array_in(packed) for name, packed in columns.items()}
+    rows = len(next(iter(arrays.values())))
+    table = tables.empty(kind, max(8, rows))
+    for name, array in arrays.items():
+        getattr(table, name)[:rows] = array
+    return table
+
+
+def _array_out(value: Any) -> Any:
+    assert isinstance(value, np.ndarray), f"{type(value)} has no place in a snapshot"
+    return (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
+
+
+def _array_in(packed: Any) -> NDArray[Any]:
+    dtype, shape, data = packed
+    return np.frombuffer(data, dtype).reshape(shape).copy()

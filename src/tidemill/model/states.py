@@ -1,0 +1,68 @@
+"""The closed sets of words for states and kinds; integers, so that tables can hold them."""
+
+from enum import IntEnum, StrEnum
+
+
+class NodeState(IntEnum):
+    """Where a node is in its life; ``provisioning.life`` says which moves are legal."""
+
+    ASKED = 0
+    BOOTING = 1
+    READY = 2
+    UNHEALTHY = 3
+    CORDONED = 4
+    DRAINING = 5
+    REPAIRING = 6
+    GONE = 7
+
+
+LAUNCHED = frozenset(NodeState) - {NodeState.ASKED, NodeState.GONE}
+"""States in which the machine exists and is paid for by the hour."""
+
+HOSTING = frozenset({NodeState.READY, NodeState.CORDONED, NodeState.DRAINING})
+"""States in which work already on the node may go on; only READY takes new work."""
+
+
+class JobState(IntEnum):
+    """Where a job is in its life."""
+
+    WAITING = 0
+    STARTING = 1
+    RUNNING = 2
+    DONE = 3
+    FAILED = 4
+    CANCELLED = 5
+
+
+ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING})
+"""States in which a job holds accelerators."""
+
+
+class JobClass(StrEnum):
+    """What a job is for; decides what an interruption costs it."""
+
+    TRAINING = "training"
+    INFERENCE = "inference"
+    INTERACTIVE = "interactive"
+
+
+class Terms(StrEnum):
+    """How a contract is paid: reserved by the calendar, the others by the launched hour."""
+
+    RESERVED = "reserved"
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+
+
+class Confidence(StrEnum):
+    """How a number is known. Unknown is never shown as zero."""
+
+    MEASURED = "measured"
+    INFERRED = "inferred"
+    MODELLED = "modelled"
+    UNKNOWN = "unknown"
+
+
+CLASSES = tuple(JobClass)
+TERMS = tuple(Terms)
+CONFIDENCES = tuple(Confidence)

@@ -1,0 +1,192 @@
+"""The World: everything that is known now, as folded from the journal.
+
+The core reads the sealed tables (``world.jobs``, ``world.nodes``, …) and the plain containers; only
+``engine.fold`` writes, through ``world.ink``. Three things are kept up to date beside the rows so
+that nobody scans the fleet to know them: the accelerator levels of each contract, the free
+accelerators of each kind, and the use of each team.
+"""
+
+from collections import deque
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidemill.model import tables
+from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
+from tidemill.model.tables import I64
+
+
+class Level(IntEnum):
+    """Where a launched accelerator of a contract is; each is in exactly one of these."""
+
+    ALLOCATED = 0
+    READY = 1
+    SPARE = 2
+    BOOTING = 3
+    UNHEALTHY = 4
+    CORDONED = 5
+    DRAINING = 6
+    REPAIRING = 7
+    FAILED = 8
+
+
+class Group(NamedTuple):
+    """Nodes that no constraint can tell apart: same kind, pool and labels."""
+
+    kind: int
+    pool: str
+    labels: frozenset[tuple[str, str]]
+
+
+class Ink:
+    """The writable side of the World's columns. ``engine.fold`` alone may use it."""
+
+    __slots__ = ("contracts", "devices", "floor", "jobs", "levels", "limit", "nodes", "shapes", "used")
+
+    def __init__(self) -> None:
+        self.jobs = tables.empty(tables.Jobs, 64)
+        self.nodes = tables.empty(tables.Nodes, 64)
+        self.devices = tables.empty(tables.Devices, 512)
+        self.contracts = tables.empty(tables.Contracts, 8)
+        self.shapes = tables.empty(tables.Shapes, 64)
+        self.levels: I64 = np.zeros((8, len(Level)), np.int64)
+        self.used: I64 = np.zeros((0, 0), np.int64)
+        self.floor: I64 = np.zeros((0, 0), np.int64)
+        self.limit: I64 = np.zeros((0, 0), np.int64)
+
+
+class World:
+    """All that is known, at ``now_ms``, after ``seq`` events."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.seq = 0
+        self.job_names: list[str] = []
+        self.job_number: dict[str, int] = {}
+        self.node_rows: list[Node] = []
+        self.node_number: dict[str, int] = {}
+        self.contract_rows: list[Contract] = []
+        self.contract_number: dict[str, int] = {}
+        self.queue_rows: list[Queue] = []
+        self.queue_number: dict[str, int] = {}
+        self.kinds: list[str] = []
+        self.kind_number: dict[str, int] = {}
+        self.groups: list[Group] = []
+        self.group_number: dict[Group, int] = {}
+        self.shape_rows: list[Shape] = []
+        self.shape_number: dict[Shape, int] = {}
+        self.waiting: list[deque[int]] = []
+        """Waiting jobs of each shape, oldest first."""
+        self.queued: dict[int, None] = {}
+        """Shapes that have a waiting job."""
+        self.placements: dict[int, tuple[Piece, ...]] = {}
+        """Where each active job sits."""
+        self.aboard: list[dict[int, None]] = []
+        """Active jobs of each node."""
+        self.active: list[dict[int, None]] = []
+        """Active jobs of each shape."""
+        self.idle: dict[int, int] = {}
+        """Running jobs that do nothing, and since when."""
+        self.promised: dict[int, int] = {}
+        """Shapes that room is being made for, and how many evictions are still to be seen."""
+        self.leaving_for: dict[int, int] = {}
+        """Jobs asked to leave, and for which shape (-1: for nobody)."""
+        self.kind_free_milli: list[int] = []
+        """Free accelerators of each kind on nodes that take new work."""
+        self.kind_freed: list[int] = []
+        """How often something of this kind became free: what failed before may fit after."""
+        self.kind_taken: list[int] = []
+        """How often something of this kind was taken: there may be new victims since."""
+        self.queue_freed: list[int] = []
+        """How often this team gave something back, or its shares changed."""
+        self.share_changes = 0
+        """How often the shares of teams changed."""
+        self.supply_changes = 0
+        """How often contracts or nodes changed: supply decisions are looked at again after."""
+        self.device_count = 0
+        self.ink = Ink()
+        self.seal()
+
+    def seal(self) -> None:
+        """Show the core read-only views of the columns; needed again after they grew."""
+        ink = self.ink
+        self.jobs = tables.sealed(ink.jobs)
+        self.nodes = tables.sealed(ink.nodes)
+        self.devices = tables.sealed(ink.devices)
+        self.contracts = tables.sealed(ink.contracts)
+        self.shapes = tables.sealed(ink.shapes)
+        self.levels: I64 = tables.sealed_array(ink.levels)
+        self.used: I64 = tables.sealed_array(ink.used)
+        self.floor: I64 = tables.sealed_array(ink.floor)
+        self.limit: I64 = tables.sealed_array(ink.limit)
+
+    @property
+    def job_count(self) -> int:
+        """How many jobs were ever submitted."""
+        return len(self.job_names)
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes were ever added; those that are gone keep their number."""
+        return len(self.node_rows)
+
+    @property
+    def contract_count(self) -> int:
+        """How many contracts were ever signed."""
+        return len(self.contract_rows)
+
+    def paid_milli(self, c: int) -> int:
+        """Accelerators paid for under this contract now."""
+        if not self.contracts.is_running[c]:
+            return 0
+        if self.contracts.is_reserved[c]:
+            return int(self.contracts.count_milli[c])
+        return int(self.contracts.launched_milli[c])
+
+    def shape_of(self, j: int) -> Shape:
+        """The shape of a job, as a row."""
+        return self.shape_rows[self.jobs.shape[j]]
+
+    def state(self) -> dict[str, Any]:
+        """Everything the World holds, as plain comparable values (see ``snapshot``)."""
+        rows = {
+            "jobs": (self.jobs, self.job_count),
+            "nodes": (self.nodes, self.node_count),
+            "devices": (self.devices, self.device_count),
+            "contracts": (self.contracts, self.contract_count),
+            "shapes": (self.shapes, len(self.shape_rows)),
+        }
+        state: dict[str, Any] = {
+            name: {column: getattr(table, column)[:count] for column in table._fields}
+            for name, (table, count) in rows.items()
+        }
+        state |= {
+            "now_ms": self.now_ms,
+            "seq": self.seq,
+            "job_names": self.job_names,
+            "node_rows": self.node_rows,
+            "contract_rows": self.contract_rows,
+            "queue_rows": self.queue_rows,
+            "kinds": self.kinds,
+            "groups": [(g.kind, g.pool, sorted(g.labels)) for g in self.groups],
+            "shape_rows": self.shape_rows,
+            "waiting": [list(jobs) for jobs in self.waiting],
+            "placements": sorted(self.placements.items()),
+            "aboard": [sorted(jobs) for jobs in self.aboard],
+            "active": [sorted(jobs) for jobs in self.active],
+            "idle": sorted(self.idle.items()),
+            "promised": sorted(self.promised.items()),
+            "leaving_for": sorted(self.leaving_for.items()),
+            "kind_free_milli": self.kind_free_milli,
+            "kind_freed": self.kind_freed,
+            "kind_taken": self.kind_taken,
+            "queue_freed": self.queue_freed,
+            "share_changes": self.share_changes,
+            "supply_changes": self.supply_changes,
+            "levels": self.levels[: self.contract_count],
+            "used": self.used,
+            "floor": self.floor,
+            "limit": self.limit,
+        }
+        return state

@@ -1,0 +1,1 @@
+"""L2, what exists: nodes wanted, asked, seen, sick, draining."""

@@ -1,0 +1,51 @@
+"""Demand that a launch would meet: what waits for accelerators that are not there."""
+
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+
+CURED_BY_NODES = frozenset(
+    {
+        Cause.NOTHING_LAUNCHED,
+        Cause.NOTHING_READY,
+        Cause.NOT_ENOUGH_READY,
+        Cause.BUSY,
+        Cause.PARTIAL_GANG,
+        Cause.SCATTERED,
+        Cause.BEHIND,
+    }
+)
+"""Causes that one more node would help against."""
+
+
+def nodes_missing(world: World, policy: Policy, c: int) -> int:
+    """How many more nodes of this contract would serve what has waited long enough."""
+    contract = world.contract_rows[c]
+    node_milli = contract.node.devices * WHOLE_MILLI
+    unmet_milli = sum(
+        int(world.shapes.total_milli[s]) * int(world.shapes.waiting[s])
+        for s in sorted(world.queued)
+        if _is_unmet(world, policy, s, contract.kind)
+    )
+    coming_milli = _coming_nodes(world, c) * node_milli
+    free_milli = world.kind_free_milli[int(world.contracts.kind[c])]
+    short_milli = unmet_milli - coming_milli - free_milli
+    return max(0, -(-short_milli // node_milli))
+
+
+def _is_unmet(world: World, policy: Policy, s: int, kind: str) -> bool:
+    if world.shapes.cause[s] not in CURED_BY_NODES:
+        return False
+    waited_ms = world.now_ms - int(world.jobs.since_ms[world.waiting[s][0]])
+    roles = world.shape_rows[s].roles
+    may_use = all(not role.kinds or kind in role.kinds for role in roles)
+    return may_use and waited_ms >= policy.scale_up_after_ms
+
+
+def _coming_nodes(world: World, c: int) -> int:
+    rows = world.node_count
+    mine = world.nodes.contract[:rows] == c
+    coming = world.nodes.state[:rows] <= NodeState.BOOTING
+    return int((mine & coming).sum()) + int(world.contracts.asked_nodes[c])

@@ -1,0 +1,157 @@
+"""The provisioning layer's beat: which nodes to launch, drain, repair, return, keep spare.
+
+It reads contracts, nodes and the causes the scheduler gave, and returns actions. A review is made
+when supply changed or when a moment it asked for has come; between them nothing is scanned.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model import events as ev
+from tidemill.model.claims import Claims
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import NodeState, Terms
+from tidemill.model.world import World
+from tidemill.provisioning import demand
+
+_WHYS = tuple(ev.Why)
+_IN_USE = (NodeState.ASKED, NodeState.BOOTING, NodeState.READY, NodeState.CORDONED)
+_REPAIRABLE = frozenset({ev.Why.DEVICE_LOST, ev.Why.MAINTENANCE})
+_RETURNED = frozenset({ev.Why.SURPLUS, ev.Why.CONTRACT_END})
+
+
+class Review(NamedTuple):
+    """What to ask for now, and when to look again."""
+
+    actions: list[ev.Action]
+    wake_ms: int
+
+
+class Memo:
+    """What the last review saw. Forgetting it costs one review more."""
+
+    def __init__(self) -> None:
+        self.supply_changes = -1
+        self.wake_ms = -1
+        self.is_elastic = False
+
+
+def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
+    """Look at contracts and nodes when there is a reason to."""
+    if memo.is_elastic and world.queued:
+        memo.wake_ms = min(memo.wake_ms, world.now_ms + policy.scale_up_after_ms)
+    if world.supply_changes == memo.supply_changes and world.now_ms < memo.wake_ms:
+        return Review([], memo.wake_ms)
+    actions: list[ev.Action] = []
+    wake_ms = FOREVER_MS
+    running = np.flatnonzero(world.contracts.is_running[: world.contract_count]).tolist()
+    memo.is_elastic = any(world.contract_rows[c].terms is not Terms.RESERVED for c in running)
+    for c in running:
+        actions += _launch(world, policy, c)
+        actions += _mind_spares(world, c, claims)
+        returned, due_ms = _return_idle(world, policy, c, claims)
+        actions += returned
+        wake_ms = min(wake_ms, due_ms)
+    minded, due_ms = _mind_nodes(world, policy, claims)
+    memo.supply_changes, memo.wake_ms = world.supply_changes, min(wake_ms, due_ms)
+    return Review(actions + minded, memo.wake_ms)
+
+
+def _launch(world: World, policy: Policy, c: int) -> list[ev.Action]:
+    """Reserved: everything that is paid for. Otherwise: what has been missing long enough."""
+    row = world.contract_rows[c]
+    if row.end_ms - world.now_ms <= policy.release_ahead_ms:
+        return []
+    have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
+    wanted = row.count // row.node.devices - have
+    if row.terms is not Terms.RESERVED:
+        wanted = min(wanted, demand.nodes_missing(world, policy, c))
+    return [ev.AskedLaunch(world.now_ms, c, wanted)] if wanted > 0 else []
+
+
+def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
+    """Put a spare to use when a node is lost; keep an empty node spare when one is back."""
+    row = world.contract_rows[c]
+    if not row.spares:
+        return []
+    mine = _nodes_of(world, c)
+    states, spare = world.nodes.state[mine], world.nodes.is_spare[mine] == 1
+    in_use = int((np.isin(states, _IN_USE) & ~spare).sum())
+    missing = row.count // row.node.devices - row.spares - in_use
+    if missing > 0:
+        ready = mine[spare & (states == NodeState.READY)].tolist()
+        return [ev.AskedSpare(world.now_ms, n, False) for n in ready[:missing]]
+    idle = [
+        n for n in mine[~spare & (states == NodeState.READY)].tolist()
+        if not world.aboard[n] and n not in claims.used
+    ]  # fmt: skip
+    surplus = idle[::-1][: max(0, -missing)]
+    return [ev.AskedSpare(world.now_ms, n, True) for n in surplus]
+
+
+def _return_idle(
+    world: World, policy: Policy, c: int, claims: Claims
+) -> tuple[list[ev.Action], int]:
+    """Give back on-demand and spot nodes that have been empty long enough."""
+    if world.contract_rows[c].terms is Terms.RESERVED:
+        return [], FOREVER_MS
+    actions: list[ev.Action] = []
+    wake_ms = FOREVER_MS
+    mine = _nodes_of(world, c)
+    for n in mine[world.nodes.state[mine] == NodeState.READY].tolist():
+        if world.aboard[n] or n in claims.used or world.nodes.asked[n]:
+            continue
+        due_ms = int(world.nodes.emptied_ms[n]) + policy.return_idle_after_ms
+        if due_ms <= world.now_ms:
+            actions.append(ev.AskedReturn(world.now_ms, n))
+        else:
+            wake_ms = min(wake_ms, due_ms)
+    return actions, wake_ms
+
+
+def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.Action], int]:
+    """Repair the sick, drain the half-broken, empty the draining at their deadline."""
+    rows, now_ms = world.node_count, world.now_ms
+    states, asked = world.nodes.state[:rows], world.nodes.asked[:rows]
+    sick = np.flatnonzero((states == NodeState.UNHEALTHY) & (asked == 0)).tolist()
+    actions: list[ev.Action] = [ev.AskedRepair(now_ms, n) for n in sick]
+    broken = np.flatnonzero((states == NodeState.READY) & (world.nodes.failed[:rows] > 0))
+    actions += [
+        ev.AskedDrain(now_ms, n, ev.Why.DEVICE_LOST, now_ms + policy.drain_ms)
+        for n in broken.tolist()
+    ]
+    wake_ms = FOREVER_MS
+    for n in np.flatnonzero((states == NodeState.DRAINING) & (asked == 0)).tolist():
+        minded, due_ms = _mind_draining(world, n, claims)
+        actions += minded
+        wake_ms = min(wake_ms, due_ms)
+    return actions, wake_ms
+
+
+def _mind_draining(world: World, n: int, claims: Claims) -> tuple[list[ev.Action], int]:
+    why, deadline_ms = _WHYS[world.nodes.why[n]], int(world.nodes.deadline_ms[n])
+    now_ms = world.now_ms
+    if not world.aboard[n]:
+        if why in _REPAIRABLE:
+            return [ev.AskedRepair(now_ms, n)], FOREVER_MS
+        return ([ev.AskedReturn(now_ms, n)] if why in _RETURNED else []), FOREVER_MS
+    if why is ev.Why.SPOT_RECLAIM:
+        return [], FOREVER_MS
+    if now_ms < deadline_ms:
+        return [], deadline_ms
+    staying = [
+        j for j in sorted(world.aboard[n])
+        if not world.jobs.is_leaving[j] and j not in claims.leaving
+    ]  # fmt: skip
+    attempts = world.jobs.attempt
+    return [
+        ev.AskedEvict(now_ms, j, int(attempts[j]), ev.Why.DRAINED) for j in staying
+    ], FOREVER_MS
+
+
+def _nodes_of(world: World, c: int) -> np.ndarray:
+    rows = world.node_count
+    of_contract = world.nodes.contract[:rows] == c
+    return np.flatnonzero(of_contract & (world.nodes.state[:rows] != NodeState.GONE))

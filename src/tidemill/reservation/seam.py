@@ -1,0 +1,29 @@
+"""The seam: what is paid for but cannot take work, per contract, in accelerators and $/h."""
+
+from typing import NamedTuple
+
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.world import Level, World
+
+
+class Seam(NamedTuple):
+    """One contract: paid, launched, able to work (ready or allocated), and the price of the gap."""
+
+    contract: str
+    paid_milli: int
+    launched_milli: int
+    schedulable_milli: int
+    gap_usd_micro_per_hour: int
+
+
+def seams(world: World) -> list[Seam]:
+    """The seam of every running contract."""
+    return [_seam(world, c) for c in range(world.contract_count) if world.contracts.is_running[c]]
+
+
+def _seam(world: World, c: int) -> Seam:
+    row, levels = world.contract_rows[c], world.levels[c]
+    paid = world.paid_milli(c)
+    schedulable = int(levels[Level.ALLOCATED] + levels[Level.READY] + levels[Level.SPARE])
+    gap = (paid - schedulable) * row.usd_micro_per_hour // WHOLE_MILLI
+    return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, gap)

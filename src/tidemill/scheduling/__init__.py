@@ -1,0 +1,1 @@
+"""L3, who gets it: order, fit, make room, say why."""

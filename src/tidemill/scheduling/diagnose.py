@@ -1,0 +1,156 @@
+"""Diagnose: the one cause for which a shape waits, from the ground up.
+
+First what waiting cannot cure (nothing claimed, no such label, too large), then what supply lacks
+now, then the shortage that the fit met. ``explain`` asks the same questions to put them into words.
+"""
+
+import numpy as np
+
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.room import Room
+
+PER_DEVICE = 1000
+
+
+def diagnose(world: World, memo: Memo, room: Room, s: int, shortage: Shortage) -> Cause:
+    """Why the jobs of this shape wait."""
+    supply = supply_cause(world, memo, s)
+    return supply if supply is not Cause.NONE else _shortage_cause(world, room, s, shortage)
+
+
+def supply_cause(world: World, memo: Memo, s: int) -> Cause:
+    """What contracts and nodes lack for this shape even if nothing else ran; NONE: nothing."""
+    known = memo.supply_cause(world, s)
+    if known is None:
+        known = ever_cause(world, world.shape_rows[s])
+        if known is Cause.NONE:
+            known = _ready_cause(world, memo, s)
+        memo.remember_supply(world, s, known)
+    return known
+
+
+def ever_cause(world: World, shape: Shape) -> Cause:
+    """Why no wait will help, judged by the contracts alone; NONE: it could run some day."""
+    contracts = [row for row in world.contract_rows if row.end_ms > world.now_ms]
+    for role in shape.roles:
+        claimed = [row for row in contracts if not role.kinds or row.kind in role.kinds]
+        if not claimed:
+            return Cause.NOTHING_CLAIMED
+        labelled = [row for row in claimed if could_match(world, row, role)]
+        if not labelled:
+            return Cause.IMPOSSIBLE_LABEL
+        hosts = [(row.kind, replicas_per_node(row, role) * nodes_in_use(row)) for row in labelled]
+        if not any(count for _, count in hosts):
+            return Cause.IMPOSSIBLE_SIZE
+        if max(_by_kind(hosts).values()) < role.count:
+            return Cause.IMPOSSIBLE_GANG
+    return _limit_cause(world, shape)
+
+
+def replicas_per_node(contract: Contract, role: Role) -> int:
+    """How many replicas an empty node of this contract hosts."""
+    node = contract.node
+    most = 1 << 30
+    if role.accelerators:
+        most = node.devices * (PER_DEVICE // role.milli) // role.accelerators
+    if role.cpu_milli:
+        most = min(most, node.cpu_milli // role.cpu_milli)
+    if role.memory_mib:
+        most = min(most, node.memory_mib // role.memory_mib)
+    return most
+
+
+def nodes_in_use(contract: Contract) -> int:
+    """How many nodes of this contract take work when all is well: all but the spares."""
+    return contract.count // contract.node.devices - contract.spares
+
+
+def could_match(world: World, contract: Contract, role: Role) -> bool:
+    """Whether the contract's nodes, as promised or as seen, carry the labels a role asks for."""
+    wanted = set(role.labels)
+    if wanted <= set(contract.node.labels):
+        return True
+    return any(
+        group.pool == contract.pool
+        and world.kinds[group.kind] == contract.kind
+        and wanted <= group.labels
+        for group in world.groups
+    )
+
+
+def _limit_cause(world: World, shape: Shape) -> Cause:
+    q = world.queue_number[shape.team]
+    for role in shape.roles:
+        kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
+        limits = [world.limit[q, k] for k in kinds or range(len(world.kinds))]
+        if role.total_milli and limits and max(limits) < role.total_milli:
+            return Cause.OVER_LIMIT_ALWAYS
+    return Cause.NONE
+
+
+def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
+    shape, room, q = world.shape_rows[s], memo.empty_room(world), int(world.shapes.queue[s])
+    found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
+    if found.shortage is None:
+        undo(room, q, shape, found.pieces)
+        return Cause.NONE
+    states = _states(world, memo, s, found.shortage.role)
+    if not (states > NodeState.ASKED).any():
+        return Cause.NOTHING_LAUNCHED
+    if not (states == NodeState.READY).any():
+        return Cause.NOTHING_READY
+    return Cause.NOT_ENOUGH_READY
+
+
+def _states(world: World, memo: Memo, s: int, r: int) -> np.ndarray:
+    is_ok = np.zeros(len(world.groups) + 1, bool)
+    for option in memo.known(world, s).options[r]:
+        is_ok[: len(option.is_ok)] |= option.is_ok.astype(bool)
+    nodes, rows = world.nodes, world.node_count
+    states = nodes.state[:rows][is_ok[nodes.group[:rows]]]
+    return states[states != NodeState.GONE]
+
+
+def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cause:
+    role = world.shape_rows[s].roles[shortage.role]
+    kinds = [obstacle for _, obstacle, _ in shortage.obstacles]
+    if kinds and all(obstacle is Obstacle.LIMIT for obstacle in kinds):
+        return Cause.OVER_LIMIT
+    for option, obstacle, _ in shortage.obstacles:
+        if obstacle is Obstacle.UNFIT:
+            return _binding(room, role, option.is_ok)
+    for option, obstacle, _ in shortage.obstacles:
+        if obstacle is Obstacle.SHORT and role.count > 1 and room.count_hosts(role, option.is_ok):
+            return Cause.PARTIAL_GANG
+    return Cause.BUSY
+
+
+def _binding(room: Room, role: Role, is_ok: np.ndarray) -> Cause:
+    """Enough accelerators are free, yet it does not fit: what would have to be ignored?"""
+    if role.accelerators == 0:
+        return Cause.CPU_BINDS if role.cpu_milli else Cause.MEMORY_BINDS
+    if _hosted(room, role, is_ok, cpu_milli=0) >= role.count:
+        return Cause.CPU_BINDS
+    if _hosted(room, role, is_ok, memory_mib=0) >= role.count:
+        return Cause.MEMORY_BINDS
+    if _hosted(room, role, is_ok, cpu_milli=0, memory_mib=0) >= role.count:
+        return Cause.CPU_BINDS
+    return Cause.SCATTERED
+
+
+def _hosted(room: Room, role: Role, is_ok: np.ndarray, **ignored: int) -> int:
+    fields = {"accelerators": role.accelerators, "milli": role.milli}
+    fields |= {"cpu_milli": role.cpu_milli, "memory_mib": role.memory_mib, **ignored}
+    return room.count_hosts(Role(count=role.count, **fields), is_ok)
+
+
+def _by_kind(hosts: list[tuple[str, int]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for kind, count in hosts:
+        sums[kind] = sums.get(kind, 0) + count
+    return sums

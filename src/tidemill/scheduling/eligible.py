@@ -1,0 +1,45 @@
+"""Eligible: which groups of nodes a role may use at all, by kind and labels.
+
+Nodes of one group cannot be told apart by any constraint, so the question is asked once per group
+and role, and remembered until there are more groups.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model.rows import Role
+from tidemill.model.tables import U8
+from tidemill.model.world import World
+
+
+class Option(NamedTuple):
+    """One kind a role may run on, and its groups as flags."""
+
+    kind: int
+    is_ok: U8
+
+
+def options(world: World, role: Role) -> tuple[Option, ...]:
+    """The kinds a role may run on, in the order it names them (any: in the order they appeared)."""
+    kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
+    found = []
+    for k in kinds if role.kinds else range(len(world.kinds)):
+        is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.uint8)
+        if is_ok.any():
+            found.append(Option(k, is_ok))
+    return tuple(found)
+
+
+def anywhere(world: World, role: Role) -> Option:
+    """All groups of all kinds a role may run on, as one option (kind -1): for CPU-only roles."""
+    parts = options(world, role)
+    merged = np.zeros(max(1, len(world.groups)), np.uint8)
+    for part in parts:
+        merged |= part.is_ok
+    return Option(-1, merged)
+
+
+def _is_ok(world: World, role: Role, g: int, k: int) -> bool:
+    group = world.groups[g]
+    return group.kind == k and set(role.labels) <= group.labels

@@ -1,0 +1,187 @@
+"""Compiled loops of placement: how many replicas each node can host, and which nodes to take.
+
+Plain integer loops over columns; ``tests/scheduling/oracle.py`` says the same in plain Python. A
+request is ``accelerators`` devices with ``milli`` free on each (1000: whole; less: one device).
+Ties always go to the lower node number.
+"""
+
+import numpy as np
+from numba import njit
+
+READY = 2  # NodeState.READY; kernels import nothing of the model
+WHOLE = 1000
+PLENTY = 1 << 30
+TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
+
+
+@njit(cache=True)
+def devices_hosting(free, is_failed, first, count, accelerators, milli):
+    """How many replicas the devices of one node can host."""
+    if accelerators == 0:
+        return PLENTY
+    hosted = 0
+    for d in range(first, first + count):
+        if is_failed[d] == 0:
+            if milli < WHOLE:
+                hosted += free[d] // milli
+            elif free[d] == WHOLE:
+                hosted += 1
+    return hosted // accelerators
+
+
+@njit(cache=True)
+def count_hosts(
+    state, is_spare, group, first_device, devices, is_failed,
+    is_ok, cpu_free, memory_free, node_free, device_free,
+    rows, accelerators, milli, cpu, memory, hosts,
+):  # fmt: skip
+    """Write into ``hosts`` how many replicas each node can take; return the sum."""
+    total = 0
+    need = accelerators * milli
+    for n in range(rows):
+        hosts[n] = 0
+        if state[n] != READY or is_spare[n] != 0 or is_ok[group[n]] == 0 or node_free[n] < need:
+            continue
+        most = PLENTY
+        if cpu > 0:
+            most = min(most, cpu_free[n] // cpu)
+        if memory > 0:
+            most = min(most, memory_free[n] // memory)
+        if most > 0:
+            on_devices = devices_hosting(
+                device_free, is_failed, first_device[n], devices[n], accelerators, milli
+            )
+            most = min(most, on_devices)
+        hosts[n] = most
+        total += most
+    return total
+
+
+@njit(cache=True)
+def looseness(n, node_free, first_device, devices, is_failed, device_free, milli):
+    """How much would be left beside one replica: the smaller, the better the fit."""
+    if milli >= WHOLE:
+        return node_free[n]
+    tightest = WHOLE
+    for d in range(first_device[n], first_device[n] + devices[n]):
+        if is_failed[d] == 0 and device_free[d] >= milli:
+            tightest = min(tightest, device_free[d] - milli)
+    return tightest * TIGHTNESS + node_free[n]
+
+
+@njit(cache=True)
+def take_devices(n, replicas, accelerators, milli, first_device, devices, is_failed, device_free):
+    """Take devices of one node for replicas that fit there; return the mask."""
+    mask = np.uint64(0)
+    first = first_device[n]
+    if milli < WHOLE:
+        best = -1
+        for d in range(first, first + devices[n]):
+            if is_failed[d] == 0 and device_free[d] >= milli:
+                if best < 0 or device_free[d] < device_free[best]:
+                    best = d
+        device_free[best] -= milli
+        return np.uint64(1) << np.uint64(best - first)
+    wanted = replicas * accelerators
+    for d in range(first, first + devices[n]):
+        if wanted > 0 and is_failed[d] == 0 and device_free[d] == WHOLE:
+            device_free[d] = 0
+            mask |= np.uint64(1) << np.uint64(d - first)
+            wanted -= 1
+    return mask
+
+
+@njit(cache=True)
+def best_single(
+    hosts, rows, spreads, milli, node_free, first_device, devices, is_failed, device_free
+):
+    """The node for one more replica: the tightest when packing, the emptiest when spreading."""
+    best = -1
+    best_score = 0
+    for n in range(rows):
+        if hosts[n] > 0:
+            if spreads:
+                score = -node_free[n]
+            else:
+                score = looseness(
+                    n, node_free, first_device, devices, is_failed, device_free, milli
+                )
+            if best < 0 or score < best_score:
+                best = n
+                best_score = score
+    return best
+
+
+@njit(cache=True)
+def fill(
+    state, is_spare, group, first_device, devices, is_failed,
+    is_ok, cpu_free, memory_free, node_free, device_free,
+    rows, accelerators, milli, cpu, memory, count, spreads,
+    hosts, out_node, out_replicas, out_mask,
+):  # fmt: skip
+    """Place ``count`` replicas or none; return the number of pieces, or minus what would fit.
+
+    Packing takes the nodes that host most first (fewest nodes), the tighter ones among equals, and
+    for the rest of the gang the tightest node that hosts it. Spreading gives one to each in turn.
+    """
+    total = count_hosts(
+        state, is_spare, group, first_device, devices, is_failed,
+        is_ok, cpu_free, memory_free, node_free, device_free,
+        rows, accelerators, milli, cpu, memory, hosts,
+    )  # fmt: skip
+    if total < count:
+        return -min(total, PLENTY) - 1
+    pieces = 0
+    left = count
+    one_by_one = spreads or milli < WHOLE
+    while left > 0:
+        if left == 1 or one_by_one:
+            n = best_single(
+                hosts, rows, spreads, milli, node_free, first_device, devices, is_failed,
+                device_free,
+            )  # fmt: skip
+            batch = 1
+        else:
+            n = best_for_many(hosts, rows, left, node_free)
+            batch = min(left, hosts[n])
+        out_node[pieces] = n
+        out_replicas[pieces] = batch
+        out_mask[pieces] = take_devices(
+            n, batch, accelerators, milli, first_device, devices, is_failed, device_free
+        )
+        cpu_free[n] -= batch * cpu
+        memory_free[n] -= batch * memory
+        node_free[n] -= batch * accelerators * milli
+        hosts[n] -= batch
+        left -= batch
+        pieces += 1
+    return pieces
+
+
+@njit(cache=True)
+def best_for_many(hosts, rows, left, node_free):
+    """The node that hosts most of what is left of a gang; the tighter one among equals."""
+    best = -1
+    best_hosts = 0
+    for n in range(rows):
+        h = min(hosts[n], left)
+        if h > best_hosts or (h == best_hosts and h > 0 and node_free[n] < node_free[best]):
+            best = n
+            best_hosts = h
+    return best
+
+
+@njit(cache=True)
+def give(n, replicas, mask, accelerators, milli, cpu, memory, first_device, cpu_free, memory_free,
+         node_free, device_free, sign):  # fmt: skip
+    """Give a piece back to a node (sign 1), or take it again (sign -1)."""
+    first = first_device[n]
+    d = first
+    while mask != 0:
+        if mask & np.uint64(1):
+            device_free[d] += sign * milli
+        mask >>= np.uint64(1)
+        d += 1
+    cpu_free[n] += sign * replicas * cpu
+    memory_free[n] += sign * replicas * memory
+    node_free[n] += sign * replicas * accelerators * milli

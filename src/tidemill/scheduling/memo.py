@@ -1,0 +1,143 @@
+"""Memo: what the scheduler remembers between cycles, so that a cycle costs what changed.
+
+Forgetting it changes no placement and no eviction, only their cost: a shape that did not fit cannot
+fit before something it needs was freed. (The cause that was said for it may be older than now.)
+"""
+
+from typing import NamedTuple
+
+from tidemill.model.reasons import Cause
+from tidemill.model.world import World
+from tidemill.scheduling import eligible
+from tidemill.scheduling.fit import Options
+from tidemill.scheduling.room import Room
+
+Stamp = tuple[int, ...]
+
+
+class Known(NamedTuple):
+    """What does not change about a shape until there are new groups of nodes."""
+
+    options: Options
+    kinds: tuple[int, ...]
+    queue: int
+    priority: int
+
+
+class Memo:
+    """One per loop; may be dropped at any time."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Known] = {}
+        self._groups = -1
+        self._failed: dict[int, Stamp] = {}
+        self._supply: dict[int, tuple[int, Cause]] = {}
+        self._room: Room | None = None
+        self._empty: tuple[int, Room] | None = None
+        self._seen: Stamp = ()
+        self._evictors: list[bool] = []
+        self._evictors_at: Stamp = ()
+        self._watches = False
+
+    def room(self, world: World) -> Room:
+        """A scratch copy of what is free now."""
+        if self._room is None:
+            self._room = Room(world)
+        else:
+            self._room.refresh(world)
+        return self._room
+
+    def empty_room(self, world: World) -> Room:
+        """A scratch copy in which nothing runs; the same one until supply changes."""
+        if self._empty is None or self._empty[0] != world.supply_changes:
+            room = Room(world)
+            room.empty()
+            self._empty = (world.supply_changes, room)
+        return self._empty[1]
+
+    def known(self, world: World, s: int) -> Known:
+        """The kinds and groups that a shape may use."""
+        if self._groups != len(world.groups):
+            self._known.clear()
+            self._groups = len(world.groups)
+        known = self._known.get(s)
+        if known is None:
+            known = self._known[s] = _know(world, s)
+        return known
+
+    def nothing_changed(self, world: World) -> bool:
+        """Whether nothing that a decision depends on happened since the last call."""
+        stamp = (
+            world.job_count,
+            world.supply_changes,
+            sum(world.kind_freed),
+            sum(world.queue_freed),
+            sum(world.kind_taken) if self._watches else 0,
+        )
+        same, self._seen = stamp == self._seen, stamp
+        return same
+
+    def watch_for_victims(self, world: World) -> None:
+        """At the end of a cycle: whether someone waits who could evict what starts later."""
+        self._watches = any(self.may_evict(world, s) for s in world.queued)
+
+    def failed(self, world: World, s: int) -> bool:
+        """Whether the shape failed before and nothing that it needs was freed since."""
+        found = self._failed.get(s)
+        return found is not None and found == self._stamp(world, s)
+
+    def remember_failure(self, world: World, s: int) -> None:
+        """Do not try this shape again before something that it needs was freed."""
+        self._failed[s] = self._stamp(world, s)
+
+    def may_evict(self, world: World, s: int) -> bool:
+        """Whether a shape could ever have a right to another's place: a floor, or a priority."""
+        stamp = (len(world.shape_rows), world.share_changes)
+        if stamp != self._evictors_at:
+            self._evictors, self._evictors_at = _evictors(world), stamp
+        return self._evictors[s]
+
+    def supply_cause(self, world: World, s: int) -> Cause | None:
+        """What supply said about this shape, if supply did not change since."""
+        found = self._supply.get(s)
+        return found[1] if found and found[0] == world.supply_changes else None
+
+    def remember_supply(self, world: World, s: int, cause: Cause) -> None:
+        """Keep what supply says about this shape."""
+        self._supply[s] = (world.supply_changes, cause)
+
+    def _stamp(self, world: World, s: int) -> Stamp:
+        known, total = self.known(world, s), 0
+        for k in known.kinds:
+            total += world.kind_freed[k]
+        if self.may_evict(world, s):
+            for k in known.kinds:
+                total += world.kind_taken[k]
+        return (total, world.queue_freed[known.queue], world.supply_changes)
+
+
+def _know(world: World, s: int) -> Known:
+    roles = world.shape_rows[s].roles
+    options = tuple(
+        eligible.options(world, role) if role.accelerators else (eligible.anywhere(world, role),)
+        for role in roles
+    )
+    kinds = {option.kind for role in options for option in role}
+    if -1 in kinds:
+        kinds = set(range(len(world.kinds)))
+    q, priority = int(world.shapes.queue[s]), int(world.shapes.priority[s])
+    return Known(options, tuple(sorted(kinds)), q, priority)
+
+
+def _evictors(world: World) -> list[bool]:
+    """For each shape: whether its team has a floor, or others of its team a lower priority."""
+    count = len(world.shape_rows)
+    queues, priorities = world.shapes.queue[:count].tolist(), world.shapes.priority[:count].tolist()
+    lowest: dict[int, int] = {}
+    for q, priority in zip(queues, priorities, strict=True):
+        lowest[q] = min(priority, lowest.get(q, priority))
+    has_floor = world.floor.any(axis=1).tolist()
+    return [
+        has_floor[q] or priority > lowest[q]
+        for q, priority in zip(queues, priorities, strict=True)
+    ]

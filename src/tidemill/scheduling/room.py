@@ -1,0 +1,142 @@
+"""Room: a scratch copy of what is free, in which a cycle tries things and takes them back.
+
+``fit`` places a whole gang or leaves the room as it was; ``give`` and ``take`` move one job's
+pieces out and in. The World itself is never written.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import Piece, Role, Shape
+from tidemill.model.tables import I64, U8
+from tidemill.model.world import World
+from tidemill.scheduling import kernels
+
+
+class Room:
+    """What is free, per node and device, per kind, and what teams use; writable."""
+
+    def __init__(self, world: World) -> None:
+        self.rows = 0
+        self.devices = 0
+        self.refresh(world)
+
+    def refresh(self, world: World) -> None:
+        """Start again from the World."""
+        rows, devices = world.node_count, world.device_count
+        if rows != self.rows or devices != self.devices:
+            self._allocate(rows, devices)
+        self.world = world
+        np.copyto(self.cpu_free, world.nodes.cpu_free_milli[:rows])
+        np.copyto(self.memory_free, world.nodes.memory_free_mib[:rows])
+        np.copyto(self.node_free, world.nodes.free_milli[:rows])
+        np.copyto(self.device_free, world.devices.free_milli[:devices])
+        self.kind_free = list(world.kind_free_milli)
+        self.used = world.used.copy()
+
+    def empty(self) -> None:
+        """Pretend that nothing runs: every working device is free."""
+        nodes, rows = self.world.nodes, self.rows
+        np.copyto(self.cpu_free, nodes.cpu_milli[:rows])
+        np.copyto(self.memory_free, nodes.memory_mib[:rows])
+        working = nodes.devices[:rows] - nodes.failed[:rows]
+        np.multiply(working, kernels.WHOLE, out=self.node_free)
+        self.device_free[:] = kernels.WHOLE
+        self.kind_free = [FOREVER_MS] * len(self.world.kinds)
+        self.used[:] = 0
+
+    def fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
+        """Place all replicas of a role on nodes of the groups that are ok, or none."""
+        world, nodes = self.world, self.world.nodes
+        if role.count > len(self.out_node):
+            self._allocate_out(role.count)
+        found = kernels.fill(
+            nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
+            world.devices.is_failed, is_ok, self.cpu_free, self.memory_free, self.node_free,
+            self.device_free, self.rows, role.accelerators, role.milli, role.cpu_milli,
+            role.memory_mib, role.count, spreads, self.hosts, self.out_node, self.out_replicas,
+            self.out_mask,
+        )  # fmt: skip
+        if found < 0:
+            return Filled(-found - 1, ())
+        return Filled(role.count, self._placed(found))
+
+    def count_hosts(self, role: Role, is_ok: U8) -> int:
+        """How many replicas of a role would fit."""
+        world, nodes = self.world, self.world.nodes
+        total: int = kernels.count_hosts(
+            nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
+            world.devices.is_failed, is_ok, self.cpu_free, self.memory_free, self.node_free,
+            self.device_free, self.rows, role.accelerators, role.milli, role.cpu_milli,
+            role.memory_mib, self.hosts,
+        )  # fmt: skip
+        return total
+
+    def book(self, q: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
+        """Count pieces as used (1) or not used any more (-1) by a team."""
+        kinds = self.world.nodes.kind
+        for piece in pieces:
+            k = int(kinds[piece.node])
+            milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
+            self.kind_free[k] -= milli
+            self.used[q, k] += milli
+
+    def give(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
+        """Free the devices of pieces."""
+        self._move(shape, pieces, 1)
+
+    def take(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
+        """Take the devices of pieces again."""
+        self._move(shape, pieces, -1)
+
+    def could_take(self, shape: Shape, pieces: tuple[Piece, ...]) -> bool:
+        """Whether pieces that were given could be taken again as they were."""
+        self._move(shape, pieces, -1)
+        nodes = sorted({piece.node for piece in pieces})
+        first, count = self.world.nodes.first_device, self.world.nodes.devices
+        is_open = all(
+            self.cpu_free[n] >= 0
+            and self.memory_free[n] >= 0
+            and self.device_free[first[n] : first[n] + count[n]].min() >= 0
+            for n in nodes
+        )
+        self._move(shape, pieces, 1)
+        return is_open
+
+    def _move(self, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
+        for piece in pieces:
+            role = shape.roles[piece.role]
+            kernels.give(
+                piece.node, piece.replicas, np.uint64(piece.devices), role.accelerators,
+                role.milli, role.cpu_milli, role.memory_mib, self.world.nodes.first_device,
+                self.cpu_free, self.memory_free, self.node_free, self.device_free, sign,
+            )  # fmt: skip
+
+    def _placed(self, count: int) -> tuple[tuple[int, int, int], ...]:
+        if count == 1:
+            return ((int(self.out_node[0]), int(self.out_replicas[0]), int(self.out_mask[0])),)
+        columns = (self.out_node[:count], self.out_replicas[:count], self.out_mask[:count])
+        return tuple(zip(*(column.tolist() for column in columns), strict=True))
+
+    def _allocate(self, rows: int, devices: int) -> None:
+        self.rows, self.devices = rows, devices
+        self.cpu_free: I64 = np.zeros(rows, np.int64)
+        self.memory_free: I64 = np.zeros(rows, np.int64)
+        self.node_free: I64 = np.zeros(rows, np.int64)
+        self.device_free = np.zeros(devices, np.int32)
+        self.hosts: I64 = np.zeros(rows, np.int64)
+        self._allocate_out(64)
+
+    def _allocate_out(self, replicas: int) -> None:
+        self.out_node = np.zeros(replicas, np.int32)
+        self.out_replicas = np.zeros(replicas, np.int32)
+        self.out_mask = np.zeros(replicas, np.uint64)
+
+
+class Filled(NamedTuple):
+    """What ``fill`` did: replicas that fit (all, or fewer than asked), and (node, replicas, mask)."""
+
+    hosted: int
+    placed: tuple[tuple[int, int, int], ...]

@@ -1,0 +1,158 @@
+"""The scheduler's beat: order the waiting, fit each gang, make room for the entitled, say why.
+
+1. *Order*: whoever stays within its team's floor first, then by priority, then the oldest.
+2. *Fit*: the whole gang or nothing. Equal jobs are one shape: when the first does not fit, the
+   others are not tried, and none of them again until something they need was freed.
+3. *Make room*: an entitled or higher job that does not fit may evict (``victims``).
+4. *Hold*: behind a job that waited longer than the policy's patience, or for which room is being
+   made, nobody passes who wants the same accelerators. So every job that can fit finally runs.
+5. *Say why*: the cause of each shape that still waits, when it changed.
+"""
+
+import heapq
+from typing import NamedTuple
+
+from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, SaidWhy
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.world import World
+from tidemill.scheduling import order, victims
+from tidemill.scheduling.diagnose import diagnose
+from tidemill.scheduling.fit import fit
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.victims import Stop
+
+CURED_BY_WAITING = frozenset(
+    {Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS}
+)
+"""Causes that go away when running jobs end; behind such a job a queue may be held."""
+CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
+
+
+def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
+    """Whom to place, whom to evict, and why the others wait."""
+    if not world.queued or memo.nothing_changed(world):
+        return []
+    return _Desk(world, policy, memo, stop).decide()
+
+
+class _Next(NamedTuple):
+    """The next waiting job of a shape, with its place in the order."""
+
+    key: order.Key
+    shape: int
+    placed: int
+    """How many were placed when the key was made; later the key may be out of date."""
+
+
+class _Desk:
+    """One cycle at work."""
+
+    def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop) -> None:
+        self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
+        self.room = memo.room(world)
+        self.spreads = policy.placement == "spread"
+        self.actions: list[Action] = []
+        self.taken: dict[int, int] = {}
+        self.placed = 0
+        self.held: set[int] = set()
+        self.searches = policy.searches_per_cycle
+
+    def decide(self) -> list[Action]:
+        heap = [self._next(s) for s in self.world.queued if self._matters(s)]
+        heapq.heapify(heap)
+        while heap:
+            item = heapq.heappop(heap)
+            s = item.shape
+            if item.placed != self.placed and self._key(s) != item.key:
+                heapq.heappush(heap, self._next(s))
+            elif self._try(s) and self.taken[s] < len(self.world.waiting[s]):
+                heapq.heappush(heap, self._next(s))
+        self.memo.watch_for_victims(self.world)
+        return self.actions
+
+    def _matters(self, s: int) -> bool:
+        """Whether looking at a shape can change anything: it may fit, or hold others back."""
+        world = self.world
+        if s in world.promised or not self.memo.failed(world, s):
+            return True
+        return self._lost_patience(world.waiting[s][0])
+
+    def _next(self, s: int) -> _Next:
+        return _Next(self._key(s), s, self.placed)
+
+    def _key(self, s: int) -> order.Key:
+        j = self.world.waiting[s][self.taken.get(s, 0)]
+        known = self.memo.known(self.world, s)
+        return order.key(self.world, self.policy, self.room.used, known, s, j)
+
+    def _try(self, s: int) -> bool:
+        """Place the next job of a shape; if it cannot be, deal with that and return False."""
+        world, known = self.world, self.memo.known(self.world, s)
+        j = world.waiting[s][self.taken.get(s, 0)]
+        if self.held and not self.held.isdisjoint(known.kinds):
+            self._say(s, Cause.BEHIND)
+            return False
+        if s not in world.promised and self.memo.failed(world, s):
+            self._hold_behind(s, j, Cause(world.shapes.cause[s]))
+            return False
+        q = int(world.shapes.queue[s])
+        found = fit(self.room, q, world.shape_rows[s], known.options, self.spreads)
+        if found.shortage is None:
+            attempt = int(world.jobs.attempt[j]) + 1
+            self.actions.append(AskedPlace(world.now_ms, j, attempt, found.pieces))
+            self.taken[s] = self.taken.get(s, 0) + 1
+            self.placed += 1
+            return True
+        cause = diagnose(world, self.memo, self.room, s, found.shortage)
+        self._not_placed(s, j, cause)
+        return False
+
+    def _not_placed(self, s: int, j: int, cause: Cause) -> None:
+        world = self.world
+        if world.promised.get(s, 0) > 0:
+            self._say(s, Cause.PROMISED)
+            self._hold(s)
+            return
+        if s in world.promised:
+            self.actions.append(AskedRelease(world.now_ms, s))
+            self._say(s, cause)
+            return
+        if cause in CURED_BY_EVICTION and self.memo.may_evict(world, s):
+            if not self.searches:
+                self._say(s, cause)
+                self._hold_behind(s, j, cause)
+                return
+            self.searches -= 1
+            if self._make_room(s, j):
+                self._say(s, Cause.PROMISED)
+                self._hold(s)
+                return
+        self.memo.remember_failure(world, s)
+        self._say(s, cause)
+        self._hold_behind(s, j, cause)
+
+    def _make_room(self, s: int, j: int) -> bool:
+        world = self.world
+        chosen = victims.choose(world, self.policy, self.memo, self.room, s, self.stop)
+        self.actions += [
+            AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
+            for v in chosen
+        ]
+        return bool(chosen)
+
+    def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
+        """Let nobody pass a job that lost its patience, unless waiting is no cure for it."""
+        if cause in CURED_BY_WAITING and self._lost_patience(j):
+            self._hold(s)
+
+    def _lost_patience(self, j: int) -> bool:
+        waited_ms = self.world.now_ms - self.world.jobs.since_ms.item(j)
+        return waited_ms >= self.policy.patience_ms
+
+    def _hold(self, s: int) -> None:
+        self.held.update(self.memo.known(self.world, s).kinds)
+
+    def _say(self, s: int, cause: Cause) -> None:
+        if self.world.shapes.cause.item(s) != cause.value:
+            self.actions.append(SaidWhy(self.world.now_ms, s, cause))

@@ -1,0 +1,179 @@
+"""Victims: the cheapest work to stop so that an entitled job fits, or nobody.
+
+Rights: within a team a higher priority may stop a lower one; across teams, a job that stays within
+its team's floor may take back what others borrow. Victims are tried cheapest first (priority, then
+accelerator-time lost), in a bounded search; whoever turns out not to be in the way is spared.
+
+The promise that keeps this from going round in circles: a plan never evicts a job that would fit
+somewhere else once the evicting job sits, nor one that would go before it in the queue. Such a job
+is passed over, and if there is no other way nobody is evicted. The room that was made goes to the
+shape it was made for first of all (``order``). So the next cycle cannot put a victim back.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model.events import Why
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece, Shape
+from tidemill.model.world import World
+from tidemill.scheduling import order, shares
+from tidemill.scheduling.fit import fit, redo, undo
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.room import Room
+
+
+class Stop(NamedTuple):
+    """The workload layer's word on stopping jobs: what it would cost, and who is leaving anyway."""
+
+    lost_ms: Callable[[int], int]
+    leaving: frozenset[int] = frozenset()
+
+
+ROUNDS = 3  # how often the search begins again without the jobs that would only be moved
+
+
+class Victim(NamedTuple):
+    """A job that may be stopped, what it holds, and what stopping it would lose."""
+
+    priority: int
+    lost_milli_ms: int
+    job: int
+    queue: int
+    shape: Shape
+    pieces: tuple[Piece, ...]
+    why: Why
+
+
+def choose(
+    world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
+) -> list[Victim]:
+    """Whom to evict so that one job of this shape fits; the room is left as it was."""
+    candidates = _candidates(world, policy, memo, room, s, stop)
+    for _ in range(ROUNDS):
+        if not candidates:
+            return []
+        victims, movers = _search(world, policy, memo, room, s, candidates)
+        if not movers:
+            return victims
+        candidates = [victim for victim in candidates if victim.job not in movers]
+    return []
+
+
+def is_entitled(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> bool:
+    """Whether one more job of this shape would stay within the team's floor of some kind."""
+    q, need = int(world.shapes.queue[s]), int(world.shapes.total_milli[s])
+    return need > 0 and any(shares.within_floor(world, room.used, q, k, need) for k in kinds)
+
+
+def _candidates(
+    world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
+) -> list[Victim]:
+    kinds = memo.known(world, s).kinds
+    reclaims = policy.may_reclaim and is_entitled(world, room, s, kinds)
+    found = []
+    for t, why in _rights(world, policy, room, s, reclaims):
+        jobs = world.active[t] if world.shape_rows[t].is_preemptible else {}
+        staying = [j for j in jobs if not (world.jobs.is_leaving[j] or j in stop.leaving)]
+        found += [_victim(world, j, t, why, stop.lost_ms(j)) for j in staying]
+    usable = [v for v in found if any(int(world.nodes.kind[p.node]) in kinds for p in v.pieces)]
+    return sorted(usable, key=lambda v: (v.priority, v.lost_milli_ms, -v.job))
+
+
+def _rights(
+    world: World, policy: Policy, room: Room, s: int, reclaims: bool
+) -> list[tuple[int, Why]]:
+    """The shapes whose jobs this one may evict, and by what right."""
+    count, q = len(world.shape_rows), world.shapes.queue[s]
+    queues, priorities = world.shapes.queue[:count], world.shapes.priority[:count]
+    rights: list[tuple[int, Why]] = []
+    if policy.may_preempt:
+        lower = np.flatnonzero((queues == q) & (priorities < world.shapes.priority[s]))
+        rights += [(t, Why.PREEMPTED) for t in lower.tolist()]
+    if reclaims:
+        borrows = (room.used > world.floor).any(axis=1)
+        borrowed = np.flatnonzero((queues != q) & borrows[queues])
+        rights += [(t, Why.RECLAIMED) for t in borrowed.tolist()]
+    return rights
+
+
+def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
+    shape = world.shape_rows[t]
+    return Victim(
+        shape.priority, lost_ms * shape.total_milli, j, int(world.shapes.queue[t]), shape,
+        world.placements[j], why,
+    )  # fmt: skip
+
+
+def _search(
+    world: World, policy: Policy, memo: Memo, room: Room, s: int, candidates: list[Victim]
+) -> tuple[list[Victim], set[int]]:
+    """Free candidates until the job fits; return the victims, or those that would only move."""
+    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
+    options, spreads = memo.known(world, s).options, policy.placement == "spread"
+    freed: list[Victim] = []
+    pieces: tuple[Piece, ...] = ()
+    for victim in candidates:
+        if len(freed) >= policy.victims_at_most:
+            break
+        if victim.why is Why.RECLAIMED and not _is_borrowed(world, room, victim):
+            continue
+        undo(room, victim.queue, victim.shape, victim.pieces)
+        freed.append(victim)
+        pieces = fit(room, q, shape, options, spreads).pieces
+        if pieces:
+            break
+    victims, movers = [], set()
+    if pieces:
+        victims = _spare(room, freed)
+        movers = _movers(world, memo, room, victims, spreads)
+        undo(room, q, shape, pieces)
+        movers |= _ahead(world, policy, memo, room, s, victims)
+    for victim in freed if not pieces else victims:
+        redo(room, victim.queue, victim.shape, victim.pieces)
+    return victims, movers
+
+
+def _is_borrowed(world: World, room: Room, victim: Victim) -> bool:
+    kinds = {int(world.nodes.kind[piece.node]) for piece in victim.pieces}
+    return any(shares.is_borrowing(world, room.used, victim.queue, k) for k in sorted(kinds))
+
+
+def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
+    """Put back, dearest first, whoever can stay where it was; return the others."""
+    victims = []
+    for victim in reversed(freed):
+        if room.could_take(victim.shape, victim.pieces):
+            redo(room, victim.queue, victim.shape, victim.pieces)
+        else:
+            victims.append(victim)
+    return victims[::-1]
+
+
+def _ahead(
+    world: World, policy: Policy, memo: Memo, room: Room, s: int, victims: list[Victim]
+) -> set[int]:
+    """Victims that would go before the job they make room for, once they wait again."""
+    heir = order.key(world, policy, room.used, memo.known(world, s), s, world.waiting[s][0])
+    shapes = {victim.job: int(world.jobs.shape[victim.job]) for victim in victims}
+    return {
+        j for j, t in shapes.items()
+        if order.key(world, policy, room.used, memo.known(world, t), t, j) < heir
+    }  # fmt: skip
+
+
+def _movers(
+    world: World, memo: Memo, room: Room, victims: list[Victim], spreads: bool
+) -> set[int]:
+    """Victims that would fit elsewhere at once: evicting them would only move them."""
+    movers = set()
+    for victim in victims:
+        t = int(world.jobs.shape[victim.job])
+        options = memo.known(world, t).options
+        found = fit(room, victim.queue, victim.shape, options, spreads)
+        if found.pieces:
+            undo(room, victim.queue, victim.shape, found.pieces)
+            movers.add(victim.job)
+    return movers

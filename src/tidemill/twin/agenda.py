@@ -1,0 +1,47 @@
+"""What is going to happen, in order: time, then rank, then the order in which it was scheduled.
+
+An entry names its subject (a job or a node) and the stamp (attempt or epoch) for which it was
+meant; whoever takes it out compares the stamp, so nothing is ever searched for and removed.
+"""
+
+from heapq import heappop, heappush
+
+from tidemill.model.events import Seen
+from tidemill.model.measures import FOREVER_MS
+
+# At one moment: claims, then ends before starts (so that what ends frees its devices and what
+# starts is not ended by news from before), jobs before nodes, and the clock last.
+SIGNED, CONTRACT_START, JOB_END, JOB_START, ACTIVITY, NODE_ADD, NODE_MOVE, FAULT, CONTRACT_END = (
+    range(9)
+)
+CLOCK = 9
+
+Entry = tuple[int, int, int, int, int, Seen]
+"""at_ms, rank, serial, subject, stamp, event."""
+
+
+class Agenda:
+    """A heap of entries."""
+
+    __slots__ = ("_heap", "_serial")
+
+    def __init__(self) -> None:
+        self._heap: list[Entry] = []
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def next_ms(self) -> int:
+        """When the first entry is due; ``FOREVER_MS`` when there is none."""
+        return self._heap[0][0] if self._heap else FOREVER_MS
+
+    def push(self, rank: int, subject: int, stamp: int, event: Seen) -> None:
+        """Schedule an event for its own time."""
+        self._serial += 1
+        heappush(self._heap, (event.at_ms, rank, self._serial, subject, stamp, event))
+
+    def pop(self) -> Entry:
+        """Take out the first entry."""
+        return heappop(self._heap)

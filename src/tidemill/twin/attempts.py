@@ -1,0 +1,174 @@
+"""The lives of the twin's jobs: what each attempt will do, if nothing interrupts it.
+
+The World is asked whether an attempt is still the one that was meant; the truth about a job (its
+work, its errors, its load) is kept here and never told.
+"""
+
+from array import array
+from typing import NamedTuple
+
+from tidemill.model import events as ev
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+from tidemill.twin import agenda
+from tidemill.twin.agenda import Agenda
+from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
+from tidemill.twin.faults import Faults
+from tidemill.twin.streams import Streams
+from tidemill.workload import progress
+
+_WAITING, _STARTING, _RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
+_LIVE = (_WAITING, _STARTING, _RUNNING)
+_LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
+
+
+class Truth(NamedTuple):
+    """What only the twin knows of a job that does not simply run and finish; see ``Arrival``."""
+
+    ending: Ending
+    crashes_ms: tuple[int, ...]
+    activity: Tide | Spell | None
+
+
+class Attempts:
+    """All jobs and what lies before them."""
+
+    def __init__(self, faults: Faults, streams: Streams, schedule: Agenda) -> None:
+        self._faults = faults
+        self._agenda = schedule
+        self._work_ms = array("q")
+        self._special: dict[int, Truth] = {}
+        self._crashes: dict[int, int] = {}
+        self._ended: set[int] = set()
+        spread = faults.startup_spread
+        self._startup = streams.of("startup").uniform(1 - spread, 1 + spread, _LUCKS).tolist()
+
+    def new_batch(self) -> None:
+        """Forget which jobs the batch before this one ended: the World knows them now."""
+        if self._ended:
+            self._ended.clear()
+
+    def submit(self, arrival: Arrival) -> ev.JobSubmitted:
+        """A job comes; its number is the order of its coming."""
+        at_ms, job, work_ms, ending, crashes_ms, activity = arrival
+        if ending or crashes_ms or activity:
+            self._special[len(self._work_ms)] = Truth(ending, crashes_ms, activity)
+        self._work_ms.append(work_ms)
+        return ev.JobSubmitted(at_ms, job)
+
+    # what is asked of them -------------------------------------------------------------------
+
+    def place(self, world: World, j: int, attempt: int) -> None:
+        """The gang comes up after its start-up time, and its restart time if it ran before."""
+        jobs = world.jobs
+        wait_ms = int(jobs.startup_ms[j])
+        if attempt > 1:
+            wait_ms += int(jobs.restart_ms[j])
+        wait_ms = int(wait_ms * self._startup[(31 * j + attempt) % _LUCKS])
+        event = ev.JobStarted(world.now_ms + wait_ms, j, attempt)
+        self._agenda.push(agenda.JOB_START, j, attempt, event)
+
+    def evict(self, j: int, attempt: int, now_ms: int) -> None:
+        """The attempt leaves after its grace."""
+        event = ev.JobEvicted(now_ms + self._faults.evict_ms, j, attempt)
+        self._agenda.push(agenda.JOB_END, j, attempt, event)
+
+    def cancel(self, j: int, now_ms: int) -> None:
+        """The job ends, whichever attempt it is in."""
+        self._agenda.push(agenda.JOB_END, j, -1, ev.JobCancelled(now_ms, j))
+
+    # what happens to them --------------------------------------------------------------------
+
+    def end_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
+        """An end, if this attempt is still there to meet it; the first of a batch counts."""
+        if j in self._ended or not _may_end(world, j, attempt, event):
+            return None
+        self._ended.add(j)
+        if isinstance(event, ev.JobFailed):
+            self._crashes[j] = self._crashes.get(j, 0) + 1
+        return event
+
+    def start_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> list[ev.Seen]:
+        """A start, if the attempt was not stopped before; and its load, if it is not full."""
+        jobs = world.jobs
+        if jobs.state[j] != _STARTING or jobs.attempt[j] != attempt or j in self._ended:
+            return []
+        saved_ms = int(jobs.saved_ms[j])
+        rest_ms = progress.run_ms(
+            max(1, self._work_ms[j] - saved_ms), int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
+        )
+        now_ms = event.at_ms
+        special = self._special.get(j)
+        if special is None:
+            self._agenda.push(
+                agenda.JOB_END, j, attempt, ev.JobFinished(now_ms + rest_ms, j, attempt)
+            )
+            return [event]
+        self._agenda.push(agenda.JOB_END, j, attempt, self._end(special, j, attempt, now_ms, rest_ms))
+        return [event, *self._load(special, j, attempt, now_ms, saved_ms)]
+
+    def activity_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
+        """A change of load of a running attempt; a tide schedules its next one."""
+        jobs = world.jobs
+        if jobs.state[j] != _RUNNING or jobs.attempt[j] != attempt or j in self._ended:
+            return None
+        activity = self._special[j].activity
+        if isinstance(activity, Tide):
+            self._next_tide(activity, j, attempt, event.at_ms)
+        assert isinstance(event, ev.ActivitySeen)
+        return event if event.busy_ppm != jobs.busy_ppm[j] else None
+
+    # private ---------------------------------------------------------------------------------
+
+    def _end(self, special: Truth, j: int, attempt: int, now_ms: int, rest_ms: int) -> ev.Seen:
+        crashes = self._crashes.get(j, 0)
+        if crashes < len(special.crashes_ms) and special.crashes_ms[crashes] < rest_ms:
+            return self._crash(j, attempt, now_ms + max(1, special.crashes_ms[crashes]))
+        end_ms = now_ms + rest_ms
+        match special.ending:
+            case Ending.FINISHED:
+                return ev.JobFinished(end_ms, j, attempt)
+            case Ending.CANCELLED:
+                return ev.JobCancelled(end_ms, j)
+            case Ending.FAILED:
+                return self._crash(j, attempt, end_ms)
+
+    def _crash(self, j: int, attempt: int, at_ms: int) -> ev.JobFailed:
+        is_final = self._crashes.get(j, 0) >= self._faults.retries
+        return ev.JobFailed(at_ms, j, attempt, is_final=is_final)
+
+    def _load(
+        self, special: Truth, j: int, attempt: int, now_ms: int, saved_ms: int
+    ) -> list[ev.Seen]:
+        match special.activity:
+            case Tide() as tide:
+                self._next_tide(tide, j, attempt, now_ms)
+                busy_ppm = tide.level_ppm(now_ms)
+            case Spell(active_ms, busy_ppm):
+                if saved_ms < active_ms:
+                    idle = ev.ActivitySeen(now_ms + active_ms - saved_ms, j, attempt, 0)
+                    self._agenda.push(agenda.ACTIVITY, j, attempt, idle)
+                else:
+                    busy_ppm = 0
+            case None:
+                return []
+        return [] if busy_ppm == ONE_PPM else [ev.ActivitySeen(now_ms, j, attempt, busy_ppm)]
+
+    def _next_tide(self, tide: Tide, j: int, attempt: int, now_ms: int) -> None:
+        at_ms = tide.next_ms(now_ms)
+        event = ev.ActivitySeen(at_ms, j, attempt, tide.level_ppm(at_ms))
+        self._agenda.push(agenda.ACTIVITY, j, attempt, event)
+
+
+def _may_end(world: World, j: int, attempt: int, event: ev.Seen) -> bool:
+    """Whether the World would take this end: of this attempt, or of the job in any state (-1)."""
+    state = int(world.jobs.state[j])
+    if attempt == -1:
+        return state in _LIVE
+    if world.jobs.attempt[j] != attempt:
+        return False
+    if isinstance(event, ev.JobEvicted):
+        return bool(world.jobs.is_leaving[j]) and state in (_STARTING, _RUNNING)
+    return state == _RUNNING
+

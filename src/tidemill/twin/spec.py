@@ -1,0 +1,58 @@
+"""A fleet and its work as a file. ``load`` and ``parse`` give a ``Spec`` whose parts agree.
+
+What cannot be used is a ``SpecError`` that names the file, the table, the row and the field, says
+what was asked for and what was found, and ends with a hint.
+"""
+
+from importlib import resources
+from pathlib import Path
+
+from tidemill.model.errors import SpecError
+from tidemill.twin import spec_check, spec_read
+from tidemill.twin.spec_tables import Spec
+
+MAX_BYTES = 4 * 1024 * 1024  # a thousand times the demo; more is not a file that somebody wrote
+
+
+def load(path: str | Path) -> Spec:
+    """Read a file and check it."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise SpecError(
+                f"`{path}` has {size:,} bytes; a spec file has at most {MAX_BYTES:,}",
+                hint="is this a trace? see `tidemill twin formats`",
+            )
+        data = path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SpecError(
+            f"`{path}` cannot be read: {reason}", hint="check the path of the file"
+        ) from error
+    return parse_bytes(data, str(path))
+
+
+def parse_bytes(data: bytes, source: str) -> Spec:
+    """Read and check what a file holds."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(
+            f"`{source}` is not text: byte {error.start} is not UTF-8",
+            hint="save the file as UTF-8 text",
+        ) from error
+    return parse(text, source)
+
+
+def parse(text: str, source: str = "spec") -> Spec:
+    """Read and check a text."""
+    spec = spec_read.read(text, source)
+    spec_check.check(spec)
+    return spec
+
+
+def demo() -> Spec:
+    """The fleet that ships with Tidemill."""
+    file = resources.files("tidemill.twin") / "demo.toml"
+    return parse(file.read_text(encoding="utf-8"), "demo.toml")

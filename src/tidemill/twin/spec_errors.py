@@ -1,0 +1,136 @@
+"""Where in a spec file something is wrong, and how to say it.
+
+``Place`` names a row; ``explain`` turns what msgspec found into our own words: what was asked for,
+what was found, and the nearest word that would have been right.
+"""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any, NamedTuple, NoReturn, get_args
+
+import msgspec
+
+from tidemill.model.errors import SpecError
+
+_WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text in quotes",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+_AT = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+_NAMED = re.compile(r"(unknown|missing required) field `(.*)`", re.DOTALL)
+
+
+class Place(NamedTuple):
+    """A row of a table of a file; ``row`` 0 is a table that has no rows."""
+
+    source: str
+    table: str
+    row: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        where = f"[[{self.table}]] {self.row}" if self.row else f"[{self.table}]"
+        named = f" (`{self.name}`)" if self.name else ""
+        return f"`{self.source}`, {where}{named}"
+
+    def refuse(self, field: str, found: str, *, hint: str) -> NoReturn:
+        """Raise the error for one field of this row."""
+        at = f", `{field}`" if field else ""
+        raise SpecError(f"{self}{at}: {found}", hint=hint)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint: the word that was probably meant, or all that are known."""
+    words = sorted(known)
+    close = get_close_matches(word[:200], words, n=1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return "known: " + (", ".join(f"`{w}`" for w in words[:40]) or "none")
+
+
+def shown(value: object) -> str:
+    """A value as found in the file, short enough for a message."""
+    text = "true" if value is True else "false" if value is False else repr(value)
+    if isinstance(value, str):
+        text = '"' + text[1:-1] + '"'
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def explain(
+    place: Place, error: msgspec.ValidationError, kind: type[Any], raw: dict[str, Any]
+) -> NoReturn:
+    """Raise what msgspec found as an error in our own words."""
+    found = _AT.match(str(error))
+    message, path = (found[1], found[2] or "") if found else (str(error), "")
+    steps = [step for step in re.split(r"[.\[\]]+", path) if step]
+    field = ".".join(step for step in steps if step != "...")
+    named = _NAMED.search(message)
+    if named and named[1] == "unknown":
+        known = _fields(_kind_at(kind, steps))
+        place.refuse(field, f"unknown field `{named[2]}`", hint=nearest(named[2], known))
+    if named:
+        place.refuse(field, f"`{named[2]}` is missing", hint=f"add `{named[2]} = ...`")
+    value = _value_at(raw, steps)
+    found_words = f"; found {shown(value)}" if steps else ""
+    if message.startswith("Invalid enum value"):
+        known = _values(_kind_at(kind, steps))
+        hint = nearest(str(value), known)
+        place.refuse(field, f"asked for one of {', '.join(known)}{found_words}", hint=hint)
+    asked = message if message.startswith("asked for") else f"asked for {_plain(message)}"
+    place.refuse(field, asked + found_words, hint=f"change `{field}` in {place}")
+
+
+def _plain(message: str) -> str:
+    """``Expected `int` >= 1`` as *a whole number >= 1*."""
+    text = re.sub(r", got .*$", "", message.removeprefix("Expected "))
+    return re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), text)
+
+
+def _kind_at(kind: Any, steps: list[str]) -> Any:
+    """The type that a path leads to, through structs and their optional fields."""
+    for step in steps:
+        for field in msgspec.structs.fields(kind) if _is_struct(kind) else ():
+            if field.encode_name == step:
+                kind = _unwrapped(field.type)
+                break
+    return kind
+
+
+def _unwrapped(kind: Any) -> Any:
+    """The struct or enum inside ``X | None`` or ``str | X``; else the type itself."""
+    inner = [part for part in get_args(kind) if _is_struct(part) or _is_enum(part)]
+    return inner[0] if inner else kind
+
+
+def _fields(kind: Any) -> list[str]:
+    return [f.encode_name for f in msgspec.structs.fields(kind)] if _is_struct(kind) else []
+
+
+def _values(kind: Any) -> list[str]:
+    return [str(member.value) for member in kind] if _is_enum(kind) else []
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Enum)
+
+
+def _value_at(raw: Any, steps: list[str]) -> Any:
+    for step in steps:
+        if isinstance(raw, dict) and step in raw:
+            raw = raw[step]
+        elif isinstance(raw, list) and step.isdigit() and int(step) < len(raw):
+            raw = raw[int(step)]
+        else:
+            return raw
+    return raw

@@ -1,0 +1,186 @@
+"""The tables of a spec file: what may be written in each, and what is meant when it is left out.
+
+In the file durations are text (``"14d"``), money is in dollars and shares are fractions; here they
+are already the integers we count in (see ``spec_words``). ``docs/guides/describe-a-fleet.md`` is the
+same for people.
+"""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from tidemill.model.policy import Policy
+from tidemill.model.rows import MAX_DEVICES, Name
+from tidemill.model.states import JobClass, Terms
+from tidemill.twin.spec_words import Cores, Dollars, Gib, Part, Span
+
+MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
+MAX_JOBS = 20_000_000  # about 2 GB of columns while they are drawn
+
+Whole = Annotated[int, Meta(ge=1, le=10_000_000)]
+Zero = Annotated[int, Meta(ge=0, le=10_000_000)]
+Rate = Annotated[float, Meta(ge=0, le=10_000_000)]
+Priority = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+Hour = Annotated[int, Meta(ge=0, le=23)]
+Word = Annotated[str, Meta(min_length=1, max_length=120)]
+Labels = dict[Word, Word]
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class TwinTable(_Table, frozen=True):
+    """``[twin]``: the story as a whole. It begins on a Monday at midnight."""
+
+    name: Word = "twin"
+    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    horizon: Span = Span(14 * 86_400_000)
+
+
+class ContractTable(_Table, frozen=True):
+    """``[[contract]]``: what is paid for. ``count`` is in accelerators."""
+
+    name: Name
+    kind: Name
+    count: Whole
+    usd_per_hour: Dollars
+    pool: str = ""
+    terms: Terms = Terms.RESERVED
+    start: Span = Span(0)
+    end: Span | None = None
+    spares: Zero = 0
+    accelerators_per_node: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] = 8
+    cpu_per_node: Cores = Cores(192_000)
+    memory_gib_per_node: Gib = Gib(2048 * 1024)
+    nodes_per_rack: Zero = 0
+    labels: Labels = {}
+
+
+class TeamTable(_Table, frozen=True):
+    """``[[team]]``: sure of its floor, never above its limit, by accelerator kind."""
+
+    name: Name
+    floor: dict[str, Zero] = {}
+    limit: dict[str, Zero] = {}
+
+
+class Checkpoint(_Table, frozen=True):
+    """How a training job saves."""
+
+    every: Span
+    cost: Span = Span(0)
+
+
+class TideShape(_Table, frozen=True):
+    """The busy share of a service over the day."""
+
+    low: Part = Part(200_000)
+    peak: Part = Part(900_000)
+    peak_hour: Hour = 15
+
+
+class Spread(_Table, frozen=True):
+    """A heavy-tailed distribution of times by its median and mean, cut at the longest."""
+
+    median: Span
+    mean: Span
+    longest: Span = Span(60 * 86_400_000)
+
+
+class Traits(_Table, frozen=True):
+    """What generated and single jobs have in common."""
+
+    name: Word
+    team: Name
+    job_class: JobClass = field(name="class", default=JobClass.TRAINING)
+    priority: Priority = 0
+    preemptible: bool = True
+    kinds: tuple[Name, ...] = ()
+    labels: Labels = {}
+    cpu_per_accelerator: Cores = Cores(0)
+    memory_gib_per_accelerator: Gib = Gib(0)
+    startup: Span = Span(0)
+    restart: Span = Span(0)
+    checkpoint: Checkpoint | None = None
+    mfu: Part | None = None
+    host_stall: Part = Part(0)
+    link_stall: Part = Part(0)
+    tide: TideShape | None = None
+    busy: Part = Part(1_000_000)
+
+
+class JobTable(Traits, frozen=True):
+    """``[[job]]``: a job by itself, or some equal ones."""
+
+    work: Span
+    at: Span = Span(0)
+    copies: Annotated[int, Meta(ge=1, le=100_000)] = 1
+    accelerators: Zero = 1
+    fraction: Part | None = None
+    estimate: Span = Span(0)
+    active: Span | None = None
+
+
+class Rhythm(_Table, frozen=True):
+    """How arrivals follow the day and the week; every part of it keeps ``per_day`` on average."""
+
+    swing: Part = Part(0)
+    peak_hour: Hour = 14
+    weekend: Part = Part(1_000_000)
+
+
+class Guess(_Table, frozen=True):
+    """How owners estimate: truth times an error with this median and spread, in whole hours."""
+
+    median: Annotated[float, Meta(ge=0.01, le=1000)] = 2.0
+    sigma: Annotated[float, Meta(ge=0, le=5)] = 0.8
+    missing: Part = Part(200_000)
+
+
+class WorkloadTable(Traits, frozen=True):
+    """``[[workload]]``: jobs that come by chance. A preset fills what is left out."""
+
+    per_day: Rate
+    preset: str = ""
+    sizes: dict[str, Rate] = {}
+    run: Spread | None = None
+    coupling: Annotated[float, Meta(gt=-1, lt=1)] | None = None
+    rhythm: Rhythm = Rhythm()
+    estimate: Guess = Guess()
+    start: Span = Span(0)
+    end: Span | None = None
+    crash: Part = Part(0)
+    fail: Part | None = None
+    cancel: Part | None = None
+    mfu_spread: Part = Part(0)
+    active: Spread | None = None
+
+
+class FaultsTable(_Table, frozen=True):
+    """``[faults]``: rates per 1,000 node-days, and how long things take."""
+
+    node_rate: Rate = 0.0
+    device_share: Part = Part(0)
+    repair: str | Spread = "infinitehbd"
+    maintenance_rate: Rate = 0.0
+    maintenance: Span = Span(4 * 3_600_000)
+    reclaim_rate: Rate = 0.0
+    notice: Span = Span(2 * 60_000)
+    retries: Annotated[int, Meta(ge=0, le=1000)] = 3
+    boot: Span = Span(5 * 60_000)
+    evict: Span = Span(0)
+    startup_spread: Part = Part(200_000)
+
+
+class Spec(Struct, frozen=True, kw_only=True):
+    """Everything a file says; ``source`` names it in messages."""
+
+    source: str
+    twin: TwinTable
+    contracts: tuple[ContractTable, ...]
+    teams: tuple[TeamTable, ...]
+    workloads: tuple[WorkloadTable, ...] = ()
+    jobs: tuple[JobTable, ...] = ()
+    faults: FaultsTable = FaultsTable()
+    policy: Policy = Policy()

@@ -1,0 +1,84 @@
+"""The words of a spec file: quantities as people write them, kept as the integers we count in.
+
+Each is an integer that remembers only its unit: ``Span`` reads ``"14d"`` into milliseconds,
+``Dollars`` reads ``2.49`` into micro-dollars. ``read`` is what msgspec asks for such a type; what it
+raises becomes an error that names the field.
+"""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any
+
+from tidemill.model.measures import DOLLAR_MICRO, ONE_PPM, WHOLE_MILLI, YEAR_MS, duration_ms
+
+LONGEST_MS = 100 * YEAR_MS
+LARGEST = 10_000_000  # of any quantity that a file may give as a number
+
+
+class Span(int):
+    """Milliseconds, written as ``"14d"`` or ``"1h30m"``."""
+
+    __slots__ = ()
+
+
+class Dollars(int):
+    """Micro-dollars, written as dollars."""
+
+    __slots__ = ()
+
+
+class Cores(int):
+    """Thousandths of a processor, written as processors."""
+
+    __slots__ = ()
+
+
+class Gib(int):
+    """MiB, written as GiB."""
+
+    __slots__ = ()
+
+
+class Part(int):
+    """Parts per million, written as a fraction between 0 and 1."""
+
+    __slots__ = ()
+
+
+def read(kind: type[Any], value: object) -> object:
+    """Read one value as this word; ValueError says what was asked for."""
+    return _READERS[kind](value)
+
+
+def span(value: object) -> Span:
+    """A duration as people write it."""
+    if not isinstance(value, str):
+        raise ValueError('asked for a duration in quotes, such as "14d" or "1h30m"')
+    try:
+        ms = duration_ms(value)
+    except ValueError:
+        raise ValueError('asked for a duration, such as "14d" or "1h30m"') from None
+    if ms > LONGEST_MS:
+        raise ValueError("asked for a duration of at most 100 years")
+    return Span(ms)
+
+
+def _number(value: object, what: str, largest: float = LARGEST) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"asked for {what} as a number")
+    if not isfinite(value) or not 0 <= value <= largest:
+        raise ValueError(f"asked for {what} between 0 and {largest:,}")
+    return float(value)
+
+
+def _part(value: object) -> Part:
+    return Part(round(_number(value, "a share", 1) * ONE_PPM))
+
+
+_READERS: dict[type[Any], Callable[[object], object]] = {
+    Span: span,
+    Part: _part,
+    Dollars: lambda value: Dollars(round(_number(value, "dollars") * DOLLAR_MICRO)),
+    Cores: lambda value: Cores(round(_number(value, "processors") * WHOLE_MILLI)),
+    Gib: lambda value: Gib(round(_number(value, "GiB") * 1024)),
+}

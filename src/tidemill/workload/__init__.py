@@ -1,0 +1,1 @@
+"""L4, what runs: jobs, their progress, and what an interruption costs them."""

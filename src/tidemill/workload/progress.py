@@ -1,0 +1,56 @@
+"""What a stretch of running was worth: work saved, work at risk, and time spent saving it.
+
+A training job works ``interval_ms``, then stalls ``cost_ms`` to write a checkpoint, and so on; it
+does not write one at the very end. Everything here is arithmetic on that rhythm, so a week of
+running costs the same to account for as a minute.
+"""
+
+from typing import NamedTuple
+
+CONTINUOUS = -1  # the interval of work that is worth something at once: services, notebooks
+
+
+class Split(NamedTuple):
+    """How a stretch of running divides; the parts add up to the stretch."""
+
+    saved_ms: int
+    stall_ms: int
+    unsaved_ms: int
+
+
+def split(elapsed_ms: int, interval_ms: int, cost_ms: int) -> Split:
+    """Divide the time since an attempt began to work."""
+    if interval_ms == CONTINUOUS:
+        return Split(elapsed_ms, 0, 0)
+    if interval_ms == 0:
+        return Split(0, 0, elapsed_ms)
+    checkpoints, rest_ms = divmod(elapsed_ms, interval_ms + cost_ms)
+    unsaved_ms = min(rest_ms, interval_ms)
+    stall_ms = checkpoints * cost_ms + rest_ms - unsaved_ms
+    return Split(checkpoints * interval_ms, stall_ms, unsaved_ms)
+
+
+def safe_ms(elapsed_ms: int, interval_ms: int, cost_ms: int) -> int:
+    """How much of the stretch an interruption cannot take back any more."""
+    if interval_ms == CONTINUOUS:
+        return elapsed_ms
+    if interval_ms == 0:
+        return 0
+    return elapsed_ms - elapsed_ms % (interval_ms + cost_ms)
+
+
+def stall_ms(elapsed_ms: int, interval_ms: int, cost_ms: int) -> int:
+    """How much of the stretch went into writing checkpoints."""
+    return split(elapsed_ms, interval_ms, cost_ms).stall_ms
+
+
+def run_ms(work_ms: int, interval_ms: int, cost_ms: int) -> int:
+    """How long an undisturbed attempt takes to do this much work, checkpoints included."""
+    if interval_ms <= 0 or work_ms == 0:
+        return work_ms
+    return work_ms + (work_ms - 1) // interval_ms * cost_ms
+
+
+def lost_if_stopped_ms(elapsed_ms: int, interval_ms: int, cost_ms: int, restart_ms: int) -> int:
+    """What stopping now would cost in time of the whole gang: work at risk plus coming back."""
+    return split(elapsed_ms, interval_ms, cost_ms).unsaved_ms + restart_ms

@@ -1,0 +1,1 @@
+"""The tests: events in, `assert decide(...) == Plan(...)` out."""
