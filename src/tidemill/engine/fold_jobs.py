@@ -40,6 +40,12 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
                 f" {role.accelerators} devices; a fraction is of one device",
                 hint="ask for one accelerator with `milli`, or for several whole ones",
             )
+    efficiency = job.efficiency
+    if efficiency.mfu_ppm + efficiency.host_ppm + efficiency.links_ppm > ONE_PPM:
+        raise EventRefused(
+            f"job `{job.name}` has shares of useful, host and link time above one whole",
+            hint="mfu, host and links are parts of the same time; make them add up to less",
+        )
     j = world.job_count
     _write_row(world, j, job, _shape_number(world, job.shape, q), event.at_ms)
     world.job_names.append(job.name)
@@ -249,6 +255,7 @@ def _enqueue(world: World, j: int) -> None:
     else:
         waiting.append(j)
     world.queued[s] = None
+    world.ink.shapes.head[s] = waiting[0]
     world.ink.shapes.waiting[s] += 1
 
 
@@ -259,7 +266,9 @@ def _dequeue(world: World, j: int) -> None:
         waiting.popleft()
     else:
         waiting.remove(j)
-    if not waiting:
+    if waiting:
+        world.ink.shapes.head[s] = waiting[0]
+    else:
         del world.queued[s]
         world.promised.pop(s, None)
     world.ink.shapes.waiting[s] -= 1

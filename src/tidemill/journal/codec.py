@@ -5,9 +5,8 @@ MessagePack, and a checksum over the previous checksum, the number and the body.
 row that is missing, moved or put in between breaks the chain at that row.
 """
 
+import struct
 from collections.abc import Iterable
-from struct import Struct
-from struct import error as StructError
 from typing import NamedTuple, get_args
 from zlib import crc32
 
@@ -23,30 +22,24 @@ UNREADABLE = (
     TypeError,
     OverflowError,
     RecursionError,
-    StructError,
+    struct.error,
 )
 """Whatever damaged rows and objects from outside may raise on their way through this module."""
 
 _KINDS: dict[type, str] = {kind: kind.__struct_config__.tag for kind in get_args(Event)}
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Event)
-_LINK = Struct("<Iq")
+_LINK = struct.Struct("<Iq")
 
 
-class Row(NamedTuple):
-    """One event as it is kept."""
-
-    seq: int
-    at_ms: int
-    kind: str
-    body: bytes
-    crc: int
+Row = tuple[int, int, str, bytes, int]
+"""One event as it is kept: ``seq, at_ms, kind, body, crc``. Plain, as SQLite takes and gives it."""
 
 
 class Tail(NamedTuple):
-    """The end of a journal: how many events, the time and the checksum of the last."""
+    """The end of a journal after ``seq`` events: the time and the checksum of the last."""
 
-    count: int = 0
+    seq: int = 0
     at_ms: int = 0
     crc: int = 0
 
@@ -80,14 +73,15 @@ def rows(events: Iterable[Event], tail: Tail) -> list[Row]:
         if event.at_ms < last_ms:
             raise _refusal(seq, f"it is at {event.at_ms} ms, after an event at {last_ms} ms")
         last_ms, crc = event.at_ms, link(crc, seq, body)
-        kept.append(Row(seq, last_ms, _KINDS[type(event)], body, crc))
+        kept.append((seq, last_ms, _KINDS[type(event)], body, crc))
         seq += 1
     return kept
 
 
 def tail_after(row: Row) -> Tail:
     """The tail of a journal that ends with this row."""
-    return Tail(row.seq + 1, row.at_ms, row.crc)
+    seq, at_ms, _, _, crc = row
+    return Tail(seq + 1, at_ms, crc)
 
 
 def events_in(rows: Iterable[Row], tail: Tail) -> tuple[list[Event], Tail, str]:
@@ -110,7 +104,7 @@ def events_in(rows: Iterable[Row], tail: Tail) -> tuple[list[Event], Tail, str]:
             seq, last_ms, crc = seq + 1, at_ms, kept
     except UNREADABLE as error:
         found = f"it cannot be read: {error}"
-    return events[: seq - tail.count], Tail(seq, last_ms, crc), found
+    return events[: seq - tail.seq], Tail(seq, last_ms, crc), found
 
 
 def _disagreement(event: Event, at_ms: int, kind: str, last_ms: int) -> str:

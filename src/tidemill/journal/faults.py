@@ -29,7 +29,7 @@ _HINTS = {
 }
 
 
-class BrokenJournal(JournalError):
+class DamageError(JournalError):
     """A journal was damaged; all events before ``seq`` may still be intact."""
 
     def __init__(self, where: str, seq: int, found: str) -> None:
@@ -39,7 +39,7 @@ class BrokenJournal(JournalError):
         self.found = found
 
 
-class NotAJournal(BrokenJournal):
+class StrangeFileError(DamageError):
     """A file does not begin as a journal does: another file, or one whose beginning is lost."""
 
     def __init__(self, where: str, found: str) -> None:
@@ -66,7 +66,7 @@ def kindly(where: str, seq: int = 0) -> Iterator[None]:
         if name in _HINTS:
             message = f"journal `{where}` cannot be used now: {error}"
             raise JournalError(message, hint=_HINTS[name]) from error
-        raise BrokenJournal(where, seq, str(error)) from error
+        raise DamageError(where, seq, str(error)) from error
 
 
 def _family(error: sqlite3.Error) -> str:

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple
 from tidemill.journal import wal
 from tidemill.journal.codec import LARGEST_BODY_BYTES
 from tidemill.journal.schema import PAGE_BYTES
+from tidemill.model.errors import JournalError
 
 _LEAF = 0x0D
 _LONGEST_LOCAL = PAGE_BYTES - 35  # a longer record goes on in overflow pages
@@ -84,7 +85,8 @@ class Pages:
         local = _local_bytes(length)
         payload = page[cell : cell + local]
         if local < length:
-            payload += self._overflow(unpack_from(">I", page, cell + local)[0], length - local)
+            first = int.from_bytes(page[cell + local : cell + local + 4], "big")
+            payload += self._overflow(first, length - local)
         return Record(number, _values(payload))
 
     def _overflow(self, page: int, length: int) -> bytes:
@@ -104,6 +106,10 @@ def _opened(path: Path) -> BinaryIO | None:
         return path.open("rb")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise JournalError(
+            f"`{path}` cannot be read: {error.strerror}", hint="check that you may read it"
+        ) from error
 
 
 def _pages(file: BinaryIO | None) -> Iterator[Image]:
@@ -169,7 +175,9 @@ def _value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
         data = payload[at:end]
         return (data.decode() if kind % 2 else data), end
     size = _INTEGER_BYTES[kind]
-    return (int.from_bytes(payload[at : at + size], "big", signed=True) if kind else None), at + size
+    return (
+        int.from_bytes(payload[at : at + size], "big", signed=True) if kind else None
+    ), at + size
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

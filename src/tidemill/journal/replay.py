@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from tidemill.engine import fold
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
-from tidemill.journal.faults import BrokenJournal
+from tidemill.journal.faults import DamageError
 from tidemill.model.errors import EventRefused
 from tidemill.model.events import Event
 from tidemill.model.world import World
@@ -27,7 +27,7 @@ def rebuild(
         try:
             fold.fold(world, event)
         except CANNOT_BE as error:
-            raise BrokenJournal(journal.where, world.seq, refusal(error)) from error
+            raise DamageError(journal.where, world.seq, refusal(error)) from error
     return world
 
 

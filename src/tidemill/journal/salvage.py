@@ -8,7 +8,7 @@ follows. It stops at the first number for which no such row is left, or that can
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tidemill.engine import fold
 from tidemill.journal import codec, lock
@@ -82,15 +82,15 @@ class _Finder:
     def events(self) -> Iterator[Event]:
         """The events that follow from each other, from the first on."""
         before = -1
-        while before < self._tail.count:  # a page out of its place is found in a later round
-            before = self._tail.count
+        while before < self._tail.seq:  # a page out of its place is found in a later round
+            before = self._tail.seq
             for _, last, image in self._spans:
-                if last >= self._tail.count:
+                if last >= self._tail.seq:
                     yield from self._following(image)
 
     def why(self) -> str:
         """Why there is no next event."""
-        seq = self._tail.count
+        seq = self._tail.seq
         if any(self._is_event(record) for record in self._beyond(seq)):
             return f"event {seq} is missing or damaged; later events cannot be kept without it"
         return f"no event {seq} was found; nothing follows it"
@@ -100,6 +100,8 @@ class _Finder:
         found = {}
         for image in self._pages.images:
             for record in self._pages.records(image):
+                if self._is_event(record):
+                    break  # a page holds rows of one table only
                 match record.values:
                     case (str(key), str(value), int(crc)) if codec.fact_sum(key, value) == crc:
                         found[key] = value
@@ -107,8 +109,8 @@ class _Finder:
 
     def _following(self, image: Image) -> Iterator[Event]:
         for record in self._pages.records(image):
-            if record.number == self._tail.count and self._is_event(record):
-                row = codec.Row(record.number, *record.values[1:])  # type: ignore[arg-type]
+            if record.number == self._tail.seq and self._is_event(record):
+                row = cast(codec.Row, (record.number, *record.values[1:]))
                 events, self._tail, _ = codec.events_in([row], self._tail)
                 yield from events
 

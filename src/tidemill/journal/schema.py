@@ -1,8 +1,8 @@
 """The SQLite file: how it is made, opened and recognised.
 
 Write-ahead logging, so that readers never wait for the writer. ``application_id`` marks the file as
-a journal, ``user_version`` counts the versions of what is in it. Facts and snapshots carry checksums
-too: what was damaged is not believed.
+a journal, ``user_version`` counts the versions of what is in it. Facts and snapshots carry
+checksums too: what was damaged is not believed.
 """
 
 import os
@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from tidemill.journal.faults import NotAJournal, kindly
+from tidemill.journal.faults import StrangeFileError, kindly
 from tidemill.model.errors import JournalError
 
 APPLICATION_ID = 0x54644D6C  # "TdMl"
@@ -68,11 +68,11 @@ def check(connection: sqlite3.Connection, where: str) -> None:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
-            raise NotAJournal(where, str(error)) from error
+            raise StrangeFileError(where, str(error)) from error
         raise
     if mark != APPLICATION_ID or version < 1:
         empty = "" if Path(where).stat().st_size else "it is empty, "
-        raise NotAJournal(where, f"{empty}its application id is {mark}, its version {version}")
+        raise StrangeFileError(where, f"{empty}its application id is {mark}, its version {version}")
     if version > VERSION:
         raise JournalError(
             f"journal `{where}` has version {version}; this Tidemill knows version {VERSION}",

@@ -13,7 +13,7 @@ from typing import Self
 from tidemill.journal import codec, lock, schema, snapshots, wal
 from tidemill.journal.base import Journal
 from tidemill.journal.codec import Row, Tail
-from tidemill.journal.faults import BrokenJournal, kindly
+from tidemill.journal.faults import DamageError, kindly
 from tidemill.journal.snapshots import Stored
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -26,7 +26,9 @@ _PUT = "INSERT INTO events (seq, at_ms, kind, body, crc) VALUES (?, ?, ?, ?, ?)"
 _ENDS = "SELECT min(seq), max(seq) FROM events"
 _SNAPSHOTS = "SELECT seq, crc, layout, digest, body FROM snapshots ORDER BY seq DESC"
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
-_FORGET = "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
+_FORGET = (
+    "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
+)
 _FACT = "SELECT value, crc FROM facts WHERE key = ?"
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 
@@ -39,7 +41,7 @@ class SqliteJournal(Journal):
         _refuse_unreadable(path)
         real = path.resolve()
         if not lock.is_held(real) and (found := wal.damage(real)):
-            raise BrokenJournal(self.where, 0, found)
+            raise DamageError(self.where, 0, found)
         self._lock = lock.WriterLock(real)
         self._is_writer = False
         self._connection: Connection | None = schema.connect(real, sync)
@@ -79,7 +81,7 @@ class SqliteJournal(Journal):
 
     def __len__(self) -> int:
         if self._is_writer:
-            return self._tail.count
+            return self._tail.seq
         with kindly(self.where):
             last = self._open().execute(_ENDS).fetchone()[1]
         return 0 if last is None else int(last) + 1
@@ -87,7 +89,7 @@ class SqliteJournal(Journal):
     def save_snapshot(self, world: World) -> None:
         """Keep the World as it is now, and forget all but the newest snapshots."""
         self.claim()
-        snapshots.refuse_future(world, self._tail.count)
+        snapshots.refuse_future(world, self._tail.seq)
         stored = snapshots.pack(world, self._tail_before(world.seq).crc)
         with self._transaction() as connection:
             connection.execute(_PUT_SNAPSHOT, stored)
@@ -120,7 +122,7 @@ class SqliteJournal(Journal):
         with kindly(self.where, len(self)):
             row = self._open().execute(_FACT, (key,)).fetchone()
         if row and not (isinstance(row[0], str) and codec.fact_sum(key, row[0]) == row[1]):
-            raise BrokenJournal(self.where, len(self), f"the fact `{key}` was damaged")
+            raise DamageError(self.where, len(self), f"the fact `{key}` was damaged")
         return row[0] if row else None
 
     def set_meta(self, key: str, value: str) -> None:
@@ -161,8 +163,8 @@ class SqliteJournal(Journal):
             last = min(first + PAGE_ROWS, end)
             events, tail, found = codec.events_in(self._rows(first, last), tail)
             yield from events
-            if found or tail.count < last:
-                raise BrokenJournal(self.where, tail.count, found or "it is missing")
+            if found or tail.seq < last:
+                raise DamageError(self.where, tail.seq, found or "it is missing")
 
     def _rows(self, first: int, last: int) -> list[Row]:
         with kindly(self.where, first):
@@ -173,8 +175,8 @@ class SqliteJournal(Journal):
             return Tail()
         rows = self._rows(seq - 1, seq)
         if not rows:
-            raise BrokenJournal(self.where, seq - 1, "it is missing")
-        return codec.tail_after(Row._make(rows[0]))
+            raise DamageError(self.where, seq - 1, "it is missing")
+        return codec.tail_after(rows[0])
 
     def _checked_tail(self) -> Tail:
         """The end of the journal, after a look at both ends."""
@@ -182,26 +184,26 @@ class SqliteJournal(Journal):
         if first is None:
             return Tail()
         if first != 0:
-            raise BrokenJournal(self.where, 0, f"it is missing; the first event is {first}")
+            raise DamageError(self.where, 0, f"it is missing; the first event is {first}")
         before = self._tail_before(last)
         _, tail, found = codec.events_in(self._rows(last, last + 1), before)
         if found:
-            raise BrokenJournal(self.where, last, found)
+            raise DamageError(self.where, last, found)
         return tail
 
     def _refuse_if_grown(self) -> None:
         tail = self._checked_tail()
         if tail != self._tail:
             raise JournalError(
-                f"journal `{self.where}` had {self._tail.count} events when it was opened for this"
-                f" writer, and has {tail.count} now",
+                f"journal `{self.where}` had {self._tail.seq} events when it was opened for this"
+                f" writer, and has {tail.seq} now",
                 hint="open it again, rebuild the World, and go on from there",
             )
 
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         connection = self._open()
-        with kindly(self.where, self._tail.count):
+        with kindly(self.where, self._tail.seq):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection

@@ -11,10 +11,10 @@ from typing import NamedTuple
 from tidemill.engine import fold
 from tidemill.journal import snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
-from tidemill.journal.faults import BrokenJournal, rescue
+from tidemill.journal.faults import DamageError, rescue
 from tidemill.journal.replay import CANNOT_BE, refusal
-from tidemill.journal.sqlite import SqliteJournal
 from tidemill.journal.snapshots import Stored
+from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model import snapshot
 from tidemill.model.world import World
 
@@ -59,7 +59,7 @@ def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
             for _ in _folded(journal, world, on_progress):
                 if world.seq in stored and (f := _difference(world, stored[world.seq])):
                     faults.append(Fault(world.seq, f))
-    except BrokenJournal as error:
+    except DamageError as error:
         faults.append(Fault(error.seq, error.found))
     digest = snapshot.digest(world)
     return Report(str(path), world.seq, world.now_ms, digest, compared, tuple(faults))
@@ -71,16 +71,14 @@ def _page_faults(journal: SqliteJournal) -> Iterator[Fault]:
         yield Fault(0, text)
 
 
-def _folded(
-    journal: SqliteJournal, world: World, on_progress: Progress | None
-) -> Iterator[None]:
+def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) -> Iterator[None]:
     total = len(journal)
     yield
     for event in journal.read():
         try:
             fold.fold(world, event)
         except CANNOT_BE as error:
-            raise BrokenJournal(journal.where, world.seq, refusal(error)) from error
+            raise DamageError(journal.where, world.seq, refusal(error)) from error
         if on_progress and (world.seq % PROGRESS_EVERY == 0 or world.seq == total):
             on_progress(world.seq, total)
         yield

@@ -100,7 +100,7 @@ def _order(data: bytes) -> str:
 
 
 def _sums(sums: Sums, data: bytes, order: str) -> Sums:
-    """SQLite's running checksum: s0 += a + s1; s1 += b + s0 over pairs of words, as two dot products."""
+    """SQLite's checksum: s0 += a + s1; s1 += b + s0 over pairs of words, as two dot products."""
     words = np.frombuffer(data, order).astype(np.uint32)
     first, second, (c00, c01, c10, c11) = _weights(len(words) // 2)
     sum0 = int(np.dot(first, words)) + c00 * sums[0] + c01 * sums[1]

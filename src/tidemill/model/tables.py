@@ -88,6 +88,7 @@ class Shapes(NamedTuple):
     priority: I32
     total_milli: I64
     waiting: I32
+    head: I32
     cause: U8
 
 

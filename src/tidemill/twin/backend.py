@@ -13,13 +13,15 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Contract, Job, Queue
 from tidemill.model.world import World
-from tidemill.twin import agenda
+from tidemill.twin import agenda, fleet, generate
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
 from tidemill.twin.faults import Faults
 from tidemill.twin.machines import Machines
+from tidemill.twin.spec_tables import Spec
 from tidemill.twin.streams import Streams
+from tidemill.twin.traces.trace import Trace
 
 Coming = Arrival | tuple[int, Job, int]
 
@@ -52,6 +54,31 @@ class Twin:
         self._coming = next(self._arrivals, None)
         self._wake_ms = FOREVER_MS
         self._open(contracts, queues)
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> Self:
+        """The world that a file describes."""
+        return cls(
+            [fleet.contract(row) for row in spec.contracts],
+            [fleet.queue(row) for row in spec.teams],
+            generate.stream(spec),
+            faults=fleet.faults(spec.faults),
+            nodes_per_rack=fleet.nodes_per_rack(spec),
+            horizon_ms=int(spec.twin.horizon),
+            seed=spec.twin.seed,
+        )
+
+    @classmethod
+    def from_trace(cls, trace: Trace, *, faults: Faults | None = None, seed: int = 0) -> Self:
+        """The world that a trace recorded; faults may be those of the trace or others."""
+        return cls(
+            trace.contracts,
+            trace.queues,
+            trace.arrivals,
+            faults=trace.faults if faults is None else faults,
+            horizon_ms=trace.horizon_ms,
+            seed=seed,
+        )
 
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, NamedTuple, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
 
 import msgspec
 
@@ -78,7 +78,7 @@ def explain(
     if named:
         place.refuse(field, f"`{named[2]}` is missing", hint=f"add `{named[2]} = ...`")
     value = _value_at(raw, steps)
-    found_words = f"; found {shown(value)}" if steps else ""
+    found_words = f"; found {shown(value)}"
     if message.startswith("Invalid enum value"):
         known = _values(_kind_at(kind, steps))
         hint = nearest(str(value), known)
@@ -114,6 +114,8 @@ def _fields(kind: Any) -> list[str]:
 
 
 def _values(kind: Any) -> list[str]:
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
     return [str(member.value) for member in kind] if _is_enum(kind) else []
 
 

@@ -1,0 +1,80 @@
+"""Events as JSON, and back. What is wrong is said with its place, its field and what was found."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from tidemill.journal.codec import UNREADABLE
+from tidemill.model.errors import JournalError
+from tidemill.model.events import Event
+
+LONGEST_BYTES = 64 * 2**20  # of one event; the bodies of a journal have the same bound
+
+_AT = re.compile(r"(.*) - at `\$\.?(.*)`", re.DOTALL)
+_DECODER = msgspec.json.Decoder(Event)
+_SHORT = 80  # characters of what was found that are worth repeating
+
+
+def encode(event: Event) -> bytes:
+    """One JSON object on one line."""
+    return msgspec.json.encode(event)
+
+
+def parse(data: bytes | str, place: str) -> dict[str, Any]:
+    """The JSON object in a text, whatever its fields are."""
+    if len(data) > LONGEST_BYTES:
+        raise wrong(place, "", f"it is longer than {LONGEST_BYTES} bytes")
+    try:
+        fields = msgspec.json.decode(data)
+    except UNREADABLE as error:
+        raise wrong(place, "", f"it is not JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise wrong(place, "", f"an object was expected; found {_shown(fields)}")
+    return fields
+
+
+def decode(data: bytes | str, place: str) -> Event:
+    """The event in a text."""
+    try:
+        return _DECODER.decode(data)
+    except UNREADABLE as error:
+        what, field = _split(str(error))
+        found = _found(parse(data, place), field)
+        raise wrong(place, field, f"{what}; found {found}" if found else what) from error
+
+
+def expect(place: str, field: str, wanted: object, found: object) -> None:
+    """Refuse a field that does not say what it must."""
+    if type(found) is not type(wanted) or found != wanted:
+        raise wrong(place, field, f"expected {_shown(wanted)}; found {_shown(found)}")
+
+
+def wrong(place: str, field: str, what: str) -> JournalError:
+    """The error for one field of one row."""
+    where = f"{place}, field `{field}`" if field else place
+    return JournalError(
+        f"{where}: {what}", hint="correct that row, or keep what comes before it (`keep_prefix`)"
+    )
+
+
+def _split(message: str) -> tuple[str, str]:
+    if match := _AT.fullmatch(message):
+        return match[1], match[2]
+    return message, ""
+
+
+def _found(fields: object, field: str) -> str:
+    """What the named field holds; nothing where the path goes through a list."""
+    for name in field.split("."):
+        if not isinstance(fields, dict) or name not in fields:
+            return ""
+        fields = fields[name]
+    return _shown(fields)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    text = f"`{value}`" if isinstance(value, str) else repr(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"

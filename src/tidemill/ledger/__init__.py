@@ -1,0 +1,1 @@
+"""Where every paid millisecond went, and what it was worth."""

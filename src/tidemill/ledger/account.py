@@ -1,0 +1,76 @@
+"""An account: how much went into each bucket, in accelerator-time, money and capability.
+
+All three are exact integers. Money is a rational with one denominator (micro-dollars times
+``DENOMINATOR``) and is rounded once, when it is shown, by largest remainders: so the lines that are
+printed add up to the total that is printed, in any unit.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidemill.ledger.buckets import Bucket
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
+
+DENOMINATOR = MILLI_MS_PER_UNIT_HOUR
+"""milli·ms × micro-dollars per accelerator-hour, over this, is micro-dollars."""
+
+CENT_MICRO = 10_000
+
+
+class Account(NamedTuple):
+    """Amounts per bucket, indexed by ``Bucket``."""
+
+    milli_ms: tuple[int, ...]
+    money: tuple[int, ...]
+    """Micro-dollars × DENOMINATOR."""
+    capability: tuple[int, ...] | None
+    """milli·ms × GFLOP/s; None when the capability of some kind is unknown."""
+
+    @property
+    def paid_milli_ms(self) -> int:
+        """Everything that was paid for: the sum of all buckets."""
+        return sum(self.milli_ms)
+
+    @property
+    def paid_money(self) -> int:
+        """Everything that was paid, exactly."""
+        return sum(self.money)
+
+    def of(self, buckets: Iterable[Bucket]) -> int:
+        """The accelerator-time of some buckets together."""
+        return sum(self.milli_ms[bucket] for bucket in buckets)
+
+    def money_of(self, buckets: Iterable[Bucket]) -> int:
+        """The money of some buckets together, exactly."""
+        return sum(self.money[bucket] for bucket in buckets)
+
+    def usd_micro(self) -> list[int]:
+        """Micro-dollars per bucket; they add up to ``paid_usd_micro``."""
+        return _shown(self.money, DENOMINATOR)
+
+    def cents(self) -> list[int]:
+        """Cents per bucket; they add up to the total in cents."""
+        return _shown(self.money, DENOMINATOR * CENT_MICRO)
+
+    def tenths_of_hours(self) -> list[int]:
+        """Tenths of accelerator-hours per bucket; they add up to the total."""
+        return _shown(self.milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
+
+    def basis_points(self) -> list[int]:
+        """Hundredths of a percent of what was paid, per bucket; they add up to 10,000."""
+        return share_out(10_000 if self.paid_milli_ms else 0, self.milli_ms)
+
+
+def zero(has_capability: bool = True) -> Account:
+    """An account with nothing in it."""
+    nothing = (0,) * len(Bucket)
+    return Account(nothing, nothing, nothing if has_capability else None)
+
+
+def rounded(amount: int, denominator: int) -> int:
+    """The nearest integer to a non-negative ratio, halves up."""
+    return (2 * amount + denominator) // (2 * denominator)
+
+
+def _shown(amounts: tuple[int, ...], denominator: int) -> list[int]:
+    return share_out(rounded(sum(amounts), denominator), amounts)

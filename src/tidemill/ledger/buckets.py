@@ -1,0 +1,167 @@
+"""The buckets: every paid accelerator-millisecond is in exactly one of them.
+
+They are listed top to bottom, from *paid* to *useful*, as on the printed ledger.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidemill.model.reasons import NEVER, Cause, Layer
+from tidemill.model.states import Confidence
+from tidemill.model.world import Level
+
+
+class Bucket(IntEnum):
+    """Where an accelerator-millisecond can go."""
+
+    NOT_LAUNCHED = 0
+    NOT_READY = 1
+    UNHEALTHY = 2
+    CORDONED = 3
+    DRAINING = 4
+    NO_DEMAND = 5
+    FRAGMENTED = 6
+    TOPOLOGY = 7
+    QUOTA = 8
+    HELD = 9
+    BY_DESIGN = 10
+    STARTING = 11
+    IDLE = 12
+    REWORK = 13
+    RESTART = 14
+    CHECKPOINT = 15
+    STRAGGLER = 16
+    HOST = 17
+    LINKS = 18
+    INTERFERENCE = 19
+    STRANDED = 20
+    BELOW_ROOFLINE = 21
+    UNKNOWN = 22
+    UNSAVED = 23
+    USEFUL = 24
+
+
+class Group(IntEnum):
+    """The stages between paid and useful."""
+
+    NOT_LAUNCHED = 0
+    NOT_READY = 1
+    FREE = 2
+    NOT_WORKING = 3
+    LOST = 4
+    STALLED = 5
+    SHARING = 6
+    INEFFICIENT = 7
+    UNKNOWN = 8
+    USEFUL = 9
+
+
+class About(NamedTuple):
+    """What a bucket is called, where it belongs, who owns it and how it is known."""
+
+    key: str
+    title: str
+    group: Group
+    owner: Layer
+    confidence: Confidence
+
+
+_R, _P, _S, _W = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+_SEEN, _INFERRED, _MODEL = Confidence.MEASURED, Confidence.INFERRED, Confidence.MODELLED
+
+ABOUT: dict[Bucket, About] = {
+    Bucket.NOT_LAUNCHED: About(
+        "not_launched", "claimed, not launched", Group.NOT_LAUNCHED, _R, _SEEN
+    ),
+    Bucket.NOT_READY: About("not_ready", "launched, not Ready", Group.NOT_READY, _P, _SEEN),
+    Bucket.UNHEALTHY: About(
+        "unhealthy", "unhealthy or in repair", Group.NOT_READY, _P, _SEEN
+    ),
+    Bucket.CORDONED: About("cordoned", "cordoned", Group.NOT_READY, _P, _SEEN),
+    Bucket.DRAINING: About("draining", "draining", Group.NOT_READY, _P, _SEEN),
+    Bucket.NO_DEMAND: About("no_demand", "free: no demand", Group.FREE, _R, _SEEN),
+    Bucket.FRAGMENTED: About("fragmented", "free: fragmented", Group.FREE, _S, _INFERRED),
+    Bucket.TOPOLOGY: About("topology", "free: topology-blocked", Group.FREE, _S, _INFERRED),
+    Bucket.QUOTA: About("quota", "free: quota-blocked", Group.FREE, _S, _INFERRED),
+    Bucket.HELD: About("held", "free: held for a gang", Group.FREE, _S, _INFERRED),
+    Bucket.BY_DESIGN: About("by_design", "free: spare by design", Group.FREE, _P, _SEEN),
+    Bucket.STARTING: About("starting", "allocated, not started", Group.NOT_WORKING, _W, _SEEN),
+    Bucket.IDLE: About("idle", "allocated, idle", Group.NOT_WORKING, _W, _SEEN),
+    Bucket.REWORK: About("rework", "lost: rework", Group.LOST, _W, _INFERRED),
+    Bucket.RESTART: About("restart", "lost: restart", Group.LOST, _W, _SEEN),
+    Bucket.CHECKPOINT: About(
+        "checkpoint", "lost: checkpoint stall", Group.LOST, _W, _MODEL
+    ),
+    Bucket.STRAGGLER: About("straggler", "lost: straggler", Group.LOST, _W, _MODEL),
+    Bucket.HOST: About("host", "stalled: host", Group.STALLED, _W, _MODEL),
+    Bucket.LINKS: About("links", "stalled: communication", Group.STALLED, _S, _MODEL),
+    Bucket.INTERFERENCE: About(
+        "interference", "stalled: interference", Group.STALLED, _S, _MODEL
+    ),
+    Bucket.STRANDED: About(
+        "stranded", "sharing: stranded slices", Group.SHARING, _S, _INFERRED
+    ),
+    Bucket.BELOW_ROOFLINE: About(
+        "below_roofline", "below the roofline", Group.INEFFICIENT, _W, _MODEL
+    ),
+    Bucket.UNKNOWN: About(
+        "unknown", "worked, efficiency unknown", Group.UNKNOWN, _W, Confidence.UNKNOWN
+    ),
+    Bucket.UNSAVED: About("unsaved", "worked, not yet saved", Group.UNKNOWN, _W, _INFERRED),
+    Bucket.USEFUL: About("useful", "useful", Group.USEFUL, _W, _MODEL),
+}
+
+BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
+
+NOT_PRODUCED = (Bucket.TOPOLOGY, Bucket.STRAGGLER, Bucket.INTERFERENCE, Bucket.STRANDED)
+"""Buckets that no layer can fill yet: shown as unknown, never as zero."""
+
+OF_LEVEL: dict[Level, Bucket] = {
+    Level.SPARE: Bucket.BY_DESIGN,
+    Level.BOOTING: Bucket.NOT_READY,
+    Level.UNHEALTHY: Bucket.UNHEALTHY,
+    Level.CORDONED: Bucket.CORDONED,
+    Level.DRAINING: Bucket.DRAINING,
+    Level.REPAIRING: Bucket.UNHEALTHY,
+    Level.FAILED: Bucket.UNHEALTHY,
+}
+"""Levels that are a bucket as they are; READY is divided by claims, ALLOCATED by jobs."""
+
+_CLAIMS: dict[Cause, Bucket] = {
+    Cause.OVER_LIMIT: Bucket.QUOTA,
+    Cause.BEHIND: Bucket.HELD,
+    Cause.PROMISED: Bucket.HELD,
+    Cause.PARTIAL_GANG: Bucket.HELD,
+    Cause.NOT_ENOUGH_READY: Bucket.HELD,
+    Cause.NOTHING_LAUNCHED: Bucket.HELD,
+    Cause.NOTHING_READY: Bucket.HELD,
+    Cause.BUSY: Bucket.FRAGMENTED,
+    Cause.SCATTERED: Bucket.FRAGMENTED,
+    Cause.CPU_BINDS: Bucket.FRAGMENTED,
+    Cause.MEMORY_BINDS: Bucket.FRAGMENTED,
+}
+
+CLAIMED_AS: tuple[int, ...] = tuple(
+    -1 if cause in NEVER else int(_CLAIMS.get(cause, Bucket.NO_DEMAND)) for cause in Cause
+)
+"""For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
+
+ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING)
+"""Buckets in which a job holds the accelerator."""
+
+OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
+"""Buckets in which the accelerator was busy, whatever came of it."""
+
+PRODUCTIVE = frozenset(
+    {
+        Bucket.HOST,
+        Bucket.LINKS,
+        Bucket.STRAGGLER,
+        Bucket.INTERFERENCE,
+        Bucket.BELOW_ROOFLINE,
+        Bucket.UNKNOWN,
+        Bucket.UNSAVED,
+        Bucket.USEFUL,
+    }
+)
+"""Buckets in which the job made progress that lasted (or may still)."""

@@ -1,0 +1,37 @@
+"""The difference of two ledgers, attributed bucket by bucket.
+
+Windows and fleets may differ in size, so beside the absolute change each line has the change in its
+share of what was paid: the shares of the second minus those of the first add up to zero.
+"""
+
+from typing import NamedTuple
+
+from tidemill.ledger.account import Account
+from tidemill.ledger.buckets import Bucket
+
+
+class Change(NamedTuple):
+    """One bucket, before and after."""
+
+    bucket: Bucket
+    before_milli_ms: int
+    after_milli_ms: int
+    usd_micro: int
+    basis_points: int
+
+    @property
+    def milli_ms(self) -> int:
+        """How much more went into the bucket."""
+        return self.after_milli_ms - self.before_milli_ms
+
+
+def difference(before: Account, after: Account) -> list[Change]:
+    """What changed, bucket by bucket; every column adds up to the change of the whole."""
+    usd = zip(before.usd_micro(), after.usd_micro(), strict=True)
+    points = zip(before.basis_points(), after.basis_points(), strict=True)
+    return [
+        Change(bucket, before.milli_ms[bucket], after.milli_ms[bucket], dollars, share)
+        for bucket, dollars, share in zip(
+            Bucket, (b - a for a, b in usd), (b - a for a, b in points), strict=True
+        )
+    ]

@@ -1,0 +1,151 @@
+"""From the tables of a spec to the rows of the model: contracts, teams, faults, shapes."""
+
+from collections.abc import Iterable
+from math import log, sqrt
+
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
+from tidemill.model.rows import (
+    Checkpointing,
+    Contract,
+    Efficiency,
+    Queue,
+    Role,
+    Shape,
+    Template,
+)
+from tidemill.model.rows import Share as QueueShare
+from tidemill.model.states import Confidence
+from tidemill.twin import spec_words
+from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal
+from tidemill.twin.spec_tables import ContractTable, FaultsTable, Spec, Spread, TeamTable, Traits
+
+
+def contract(row: ContractTable) -> Contract:
+    """A contract as the World knows it; its pool is its kind unless it says otherwise."""
+    return Contract(
+        name=row.name,
+        pool=row.pool or row.kind,
+        kind=row.kind,
+        count=row.count,
+        usd_micro_per_hour=int(row.usd_per_hour),
+        node=Template(
+            row.accelerators_per_node,
+            int(row.cpu_per_node),
+            int(row.memory_gib_per_node),
+            tuple(sorted(row.labels.items())),
+        ),
+        terms=row.terms,
+        start_ms=int(row.start),
+        end_ms=FOREVER_MS if row.end is None else int(row.end),
+        spares=row.spares,
+    )
+
+
+def queue(row: TeamTable) -> Queue:
+    """A team as the World knows it."""
+    kinds = sorted({*row.floor, *row.limit})
+    return Queue(
+        row.name,
+        tuple(
+            QueueShare(
+                kind,
+                row.floor.get(kind, 0) * WHOLE_MILLI,
+                row.limit[kind] * WHOLE_MILLI if kind in row.limit else FOREVER_MS,
+            )
+            for kind in kinds
+        ),
+    )
+
+
+def faults(row: FaultsTable) -> Faults:
+    """Rates and delays as the twin draws them."""
+    return Faults(
+        node_rate=row.node_rate,
+        device_share=row.device_share / ONE_PPM,
+        repair=repair(row.repair),
+        maintenance_rate=row.maintenance_rate,
+        maintenance=LogNormal(int(row.maintenance)),
+        reclaim_rate=row.reclaim_rate,
+        notice_ms=int(row.notice),
+        retries=row.retries,
+        boot=LogNormal(int(row.boot), 0.25 if row.boot else 0.0),  # a third quicker to a half slower
+        evict_ms=int(row.evict),
+        startup_spread=row.startup_spread / ONE_PPM,
+    )
+
+
+def repair(given: str | Spread) -> Delay:
+    """Repair times: as seen in a published trace, always equal, or by median and mean."""
+    if given == "infinitehbd":
+        return INFINITEHBD_REPAIR
+    if isinstance(given, str):
+        return LogNormal(int(spec_words.span(given)))
+    sigma = sqrt(2 * log(given.mean / given.median)) if given.mean > given.median else 0.0
+    return LogNormal(int(given.median), sigma, int(given.longest))
+
+
+def shape(row: Traits, milli: int, node_devices: int) -> Shape:
+    """The shape of a job of this size; a gang is cut into equal replicas that fit a node."""
+    accelerators, each = (1, milli) if milli < WHOLE_MILLI else (milli // WHOLE_MILLI, WHOLE_MILLI)
+    replica = replica_size(accelerators, node_devices)
+    used = replica * each if replica else WHOLE_MILLI
+    role = Role(
+        count=accelerators // replica if replica else 1,
+        accelerators=replica,
+        milli=each if milli else WHOLE_MILLI,
+        cpu_milli=row.cpu_per_accelerator * used // WHOLE_MILLI,
+        memory_mib=row.memory_gib_per_accelerator * used // WHOLE_MILLI,
+        kinds=row.kinds,
+        labels=tuple(sorted(row.labels.items())),
+    )
+    return Shape(row.team, (role,), row.job_class, row.priority, row.preemptible)
+
+
+def replica_size(accelerators: int, node_devices: int) -> int:
+    """The largest equal part of a gang that fits a node: 256 on nodes of 8 are 32 parts of 8."""
+    return next(
+        (n for n in range(min(accelerators, node_devices), 0, -1) if accelerators % n == 0), 0
+    )
+
+
+def checkpointing(row: Traits) -> Checkpointing:
+    """How the job saves."""
+    if row.checkpoint is None:
+        return Checkpointing()
+    return Checkpointing(int(row.checkpoint.every), int(row.checkpoint.cost))
+
+
+def efficiency(row: Traits, mfu_ppm: int) -> Efficiency:
+    """How productive time divides; unknown unless the file says something about it."""
+    if row.mfu is None:
+        return Efficiency()
+    return Efficiency(mfu_ppm, int(row.host_stall), int(row.link_stall), Confidence.MODELLED)
+
+
+def usable(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> list[ContractTable]:
+    """The contracts whose accelerators a job of these kinds may use."""
+    return [row for row in contracts if not kinds or row.kind in kinds]
+
+
+def at_once(contracts: Iterable[ContractTable]) -> int:
+    """The most accelerators that these contracts ever give at the same time, spares left out."""
+    changes: list[tuple[int, int]] = []
+    for row in contracts:
+        count = row.count - row.spares * row.accelerators_per_node
+        changes.append((int(row.start), count))
+        changes.append((FOREVER_MS if row.end is None else int(row.end), -count))
+    now = most = 0
+    for _, change in sorted(changes):
+        now += change
+        most = max(most, now)
+    return most
+
+
+def node_devices(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> int:
+    """The accelerators of the smallest node that a job of these kinds may land on."""
+    return min((row.accelerators_per_node for row in usable(contracts, kinds)), default=1)
+
+
+def nodes_per_rack(spec: Spec) -> dict[str, int]:
+    """Rack sizes by contract, where the file gives them."""
+    return {row.name: row.nodes_per_rack for row in spec.contracts if row.nodes_per_rack}

@@ -1,0 +1,152 @@
+"""Arrivals of a spec: drawn in columns, handed out as rows one by one.
+
+Each workload has its own streams, so that changing one leaves the others as they were. Columns of
+plain integers are drawn at once (numpy); a ``Job`` exists only from the moment it is asked for, and
+equal shapes, efficiencies and tides are one object.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+import numpy as np
+
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.rows import Efficiency, Job, Shape
+from tidemill.twin import arrivals, columns, durations, fleet, presets, sizes
+from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
+from tidemill.twin.columns import Columns
+from tidemill.twin.mix import Mix
+from tidemill.twin.spec_check_jobs import size_milli
+from tidemill.twin.spec_errors import Place
+from tidemill.twin.spec_tables import JobTable, Spec, WorkloadTable
+from tidemill.twin.streams import Streams
+
+CHUNK = 65_536  # rows turned from columns to Python integers at a time
+_TIDES = 8  # services of one workload differ a little; this many ways
+_ENDINGS = tuple(Ending)
+
+
+def stream(spec: Spec) -> Iterator[Arrival]:
+    """Every arrival of the spec, in order of time; ties in the order of the file."""
+    streams = Streams(spec.twin.seed)
+    sources = [_workload(row, spec, streams) for row in spec.workloads]
+    return merge(_single(spec), *sources, key=lambda arrival: arrival.at_ms)
+
+
+def mix_of(row: WorkloadTable, spec: Spec) -> Mix:
+    """Sizes and times of a workload: its own, else those of its preset; no gang above the fleet."""
+    base = presets.mix(row.preset) if row.preset else None
+    place = Place(spec.source, "workload", 0, row.name)
+    if row.sizes:
+        asked = sizes.of({size_milli(place, text): share for text, share in row.sizes.items()})
+    else:
+        assert base is not None, "checked while reading"
+        asked = base.sizes
+    if row.run is not None:
+        times = durations.fit(int(row.run.median), int(row.run.mean), int(row.run.longest))
+    else:
+        assert base is not None, "checked while reading"
+        times = base.durations
+    coupling = row.coupling
+    if coupling is None:
+        coupling = base.coupling if base else 0.0
+    return Mix(asked.capped(_largest(row, spec) * WHOLE_MILLI), times, coupling)
+
+
+def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arrival]:
+    """The rows of a workload, made as they are asked for."""
+    mix = mix_of(row, spec)
+    drawn = columns.draw(row, mix, int(spec.twin.horizon), streams)
+    per_node = fleet.node_devices(spec.contracts, row.kinds)
+    shapes = [fleet.shape(row, milli, per_node) for milli in mix.sizes.milli]
+    return _rows(row, drawn, shapes, _tides(row, streams.of(f"tides/{row.name}")))
+
+
+def _rows(
+    row: WorkloadTable, drawn: Columns, shapes: list[Shape], tides: list[Tide]
+) -> Iterator[Arrival]:
+    name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
+    saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
+    efficiencies: dict[int, Efficiency] = {}
+    number = 0
+    for start in range(0, len(drawn.at_ms), CHUNK):
+        part = (column[start : start + CHUNK].tolist() for column in drawn)
+        for at_ms, work_ms, size, guess_ms, ending, crash_ms, mfu, active_ms in zip(
+            *part, strict=True
+        ):
+            if mfu not in efficiencies:
+                efficiencies[mfu] = fleet.efficiency(row, mfu)
+            job = Job(
+                f"{name}-{number:05d}",
+                shapes[size],
+                guess_ms,
+                startup_ms,
+                restart_ms,
+                saving,
+                efficiencies[mfu],
+            )
+            activity: Tide | Spell | None = None
+            if tides:
+                activity = tides[number % _TIDES]
+            elif active_ms or busy_ppm < ONE_PPM:
+                activity = Spell(active_ms or work_ms, busy_ppm)
+            crashes_ms = (crash_ms,) if crash_ms else ()
+            yield Arrival(at_ms, job, work_ms, _ENDINGS[ending], crashes_ms, activity)
+            number += 1
+
+
+def _single(spec: Spec) -> Iterator[Arrival]:
+    """The single jobs of a spec, in order of time."""
+    for row in sorted(spec.jobs, key=lambda job: job.at):
+        yield from islice(_copies(row, spec), row.copies)
+
+
+def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
+    milli = row.accelerators * WHOLE_MILLI
+    if row.fraction is not None:
+        milli = row.fraction * WHOLE_MILLI // ONE_PPM
+    shape = fleet.shape(row, milli, fleet.node_devices(spec.contracts, row.kinds))
+    for copy in range(1, row.copies + 1):
+        job = Job(
+            row.name if row.copies == 1 else f"{row.name}-{copy}",
+            shape,
+            int(row.estimate),
+            int(row.startup),
+            int(row.restart),
+            fleet.checkpointing(row),
+            fleet.efficiency(row, int(row.mfu or 0)),
+        )
+        yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))
+
+
+def _activity(row: JobTable) -> Tide | Spell | None:
+    if row.tide is not None:
+        return arrivals.daily(int(row.tide.low), int(row.tide.peak), row.tide.peak_hour)
+    if row.active is not None or row.busy < ONE_PPM:
+        return Spell(int(row.work if row.active is None else row.active), int(row.busy))
+    return None
+
+
+def _largest(row: WorkloadTable, spec: Spec) -> int:
+    """The largest gang that may ever run: what one kind has at once, within the team's limit."""
+    contracts = fleet.usable(spec.contracts, row.kinds)
+    team = next(team for team in spec.teams if team.name == row.team)
+    kinds = sorted({contract.kind for contract in contracts})
+    most = (
+        min(fleet.at_once(fleet.usable(contracts, (kind,))), team.limit.get(kind, 2**31))
+        for kind in kinds
+    )
+    return max(1, *most)
+
+
+def _tides(row: WorkloadTable, luck: np.random.Generator) -> list[Tide]:
+    """The tide of a workload in a few variants: a little fuller or emptier, earlier or later."""
+    if row.tide is None:
+        return []
+    variants = []
+    for _ in range(_TIDES):
+        scale = luck.uniform(0.75, 1.1)
+        peak_hour = (row.tide.peak_hour + int(luck.integers(-1, 2))) % 24
+        low, peak = (min(ONE_PPM, round(p * scale)) for p in (row.tide.low, row.tide.peak))
+        variants.append(arrivals.daily(low, peak, peak_hour))
+    return variants

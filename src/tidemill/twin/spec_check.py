@@ -1,0 +1,147 @@
+"""Whether the supply side of a spec agrees: names, windows, floors against what is paid for.
+
+Raises at the first thing that cannot be. Types and ranges of single fields were checked while
+reading; what jobs ask for is checked in ``spec_check_jobs``.
+"""
+
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import DAY_MS, FOREVER_MS, duration_text
+from tidemill.twin import fleet, spec_check_jobs
+from tidemill.twin.spec_errors import Place, nearest, shown
+from tidemill.twin.spec_tables import MAX_JOBS, MAX_NODES, ContractTable, Spec, Spread, TeamTable
+
+
+def check(spec: Spec) -> None:
+    """Raise a SpecError at the first disagreement."""
+    _refuse_empty(spec)
+    _refuse_same_contracts(spec)
+    for i, contract in enumerate(spec.contracts, 1):
+        _check_contract(Place(spec.source, "contract", i, contract.name), contract)
+    _refuse_absurd(spec)
+    _check_teams(spec)
+    _check_faults(spec)
+    spec_check_jobs.check(spec)
+
+
+def _refuse_empty(spec: Spec) -> None:
+    for table, count in (("contract", len(spec.contracts)), ("team", len(spec.teams))):
+        if not count:
+            raise SpecError(
+                f"`{spec.source}` has no [[{table}]]; a story needs at least one",
+                hint="`tidemill twin generate` writes a file to start from",
+            )
+    if not spec.twin.horizon:
+        Place(spec.source, "twin").refuse(
+            "horizon", 'asked for a time above 0; found "0s"', hint='for example horizon = "14d"'
+        )
+
+
+def _refuse_same_contracts(spec: Spec) -> None:
+    first: dict[str, tuple[int, ContractTable]] = {}
+    for i, row in enumerate(spec.contracts, 1):
+        if row.name not in first:
+            first[row.name] = (i, row)
+            continue
+        at, other = first[row.name]
+        start, end = max(row.start, other.start), min(_end_ms(row), _end_ms(other))
+        place = Place(spec.source, "contract", i, row.name)
+        if start < end:
+            until = "the end" if end == FOREVER_MS else duration_text(end)
+            found = f"the name of row {at} too, and they overlap from {duration_text(start)} to {until}"
+            place.refuse("name", found, hint="raise the `count` of one, or name them apart")
+        place.refuse(
+            "name",
+            f"the name of row {at} too; their times do not overlap",
+            hint=f"name a renewal apart, for example `{row.name[:190]}-{i}`",
+        )
+
+
+def _check_contract(place: Place, row: ContractTable) -> None:
+    if row.end is not None and row.end <= row.start:
+        found = f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        place.refuse("end", found, hint="give a later `end`, or leave it out to keep it")
+    per_node = row.accelerators_per_node
+    if row.count % per_node:
+        place.refuse(
+            "count",
+            f"{row.count} accelerators are not whole nodes of {per_node}",
+            hint=f"{row.count // per_node * per_node or per_node} or"
+            f" {(row.count // per_node + 1) * per_node} would be",
+        )
+    if row.spares * per_node >= row.count:
+        found = f"{row.spares} spare nodes of {row.count // per_node} leave nothing to use"
+        place.refuse("spares", found, hint="keep fewer spares than nodes")
+
+
+def _refuse_absurd(spec: Spec) -> None:
+    nodes = sum(row.count // row.accelerators_per_node for row in spec.contracts)
+    if nodes > MAX_NODES:
+        raise SpecError(
+            f"`{spec.source}` pays for {nodes:,} nodes; at most {MAX_NODES:,} fit in memory",
+            hint="describe one site at a time",
+        )
+    days = spec.twin.horizon / DAY_MS
+    jobs = sum(row.per_day * days for row in spec.workloads) + sum(row.copies for row in spec.jobs)
+    if jobs > MAX_JOBS:
+        raise SpecError(
+            f"`{spec.source}` asks for about {jobs:,.0f} jobs; at most {MAX_JOBS:,} fit in memory",
+            hint="shorten the `horizon` or lower `per_day`",
+        )
+
+
+def _check_teams(spec: Spec) -> None:
+    kinds = sorted({row.kind for row in spec.contracts})
+    seen: dict[str, int] = {}
+    for i, team in enumerate(spec.teams, 1):
+        place = Place(spec.source, "team", i, team.name)
+        if team.name in seen:
+            found = f"the name of row {seen[team.name]} too"
+            place.refuse("name", found, hint="give every team a name of its own")
+        seen[team.name] = i
+        _check_shares(place, team, kinds)
+    for kind in kinds:
+        _refuse_overbooked_floors(spec, kind)
+
+
+def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
+    for table, shares in (("floor", team.floor), ("limit", team.limit)):
+        for kind in shares:
+            if kind not in kinds:
+                hint = nearest(kind, kinds)
+                place.refuse(table, f"no contract has accelerators of kind `{kind}`", hint=hint)
+    for kind, floor in team.floor.items():
+        if floor > team.limit.get(kind, floor):
+            found = f"a floor of {floor} {kind} is above the limit of {team.limit[kind]}"
+            place.refuse("floor", found, hint="raise the limit or lower the floor")
+
+
+def _refuse_overbooked_floors(spec: Spec, kind: str) -> None:
+    floors = [(team.floor.get(kind, 0), team.name) for team in spec.teams]
+    promised = sum(floor for floor, _ in floors)
+    there = fleet.at_once(fleet.usable(spec.contracts, (kind,)))
+    if promised > there:
+        most, name = max(floors)
+        raise SpecError(
+            f"`{spec.source}`, [[team]]: the floors of {kind} add up to {promised:,};"
+            f" the contracts give at most {there:,} at once, spares left out",
+            hint=f"lower the floors by {promised - there:,}; the largest is {most:,}, of `{name}`",
+        )
+
+
+def _check_faults(spec: Spec) -> None:
+    place, given = Place(spec.source, "faults"), spec.faults.repair
+    if isinstance(given, Spread):
+        spec_check_jobs.check_spread(place, "repair", given)
+        return
+    try:
+        fleet.repair(given)
+    except ValueError:
+        place.refuse(
+            "repair",
+            f'asked for "infinitehbd", a duration or a median and mean; found {shown(given)}',
+            hint='for example repair = "4h" or repair = { median = "4h", mean = "1d" }',
+        )
+
+
+def _end_ms(row: ContractTable) -> int:
+    return FOREVER_MS if row.end is None else int(row.end)

@@ -1,0 +1,159 @@
+"""Whether what jobs ask for can be had: teams, kinds, gangs against the fleet, replicas against nodes.
+
+Single jobs that can never fit are refused here, by name; generated ones are made to fit.
+"""
+
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI, duration_text
+from tidemill.model.states import JobClass
+from tidemill.twin import durations, fleet, presets
+from tidemill.twin.spec_errors import Place, nearest, shown
+from tidemill.twin.spec_tables import JobTable, Spec, Spread, Traits, WorkloadTable
+
+
+def check(spec: Spec) -> None:
+    """Raise a SpecError at the first workload or job that cannot be."""
+    _refuse_same_names(spec)
+    for i, workload in enumerate(spec.workloads, 1):
+        place = Place(spec.source, "workload", i, workload.name)
+        _check_traits(place, workload, spec)
+        _check_workload(place, workload, spec)
+    for i, job in enumerate(spec.jobs, 1):
+        place = Place(spec.source, "job", i, job.name)
+        _check_traits(place, job, spec)
+        _check_job(place, job, spec)
+
+
+def check_spread(place: Place, field: str, given: Spread) -> None:
+    """Refuse times that no heavy-tailed distribution has."""
+    try:
+        durations.fit(int(given.median), int(given.mean), int(given.longest))
+    except SpecError as error:
+        place.refuse(field, error.message, hint=error.hint)
+
+
+def size_milli(place: Place, text: str) -> int:
+    """A size as it stands in ``sizes``: a whole number of accelerators or a fraction of one."""
+    try:
+        milli = round(float(text) * WHOLE_MILLI)
+    except (ValueError, OverflowError):
+        milli = 0
+    if not (0 < milli < WHOLE_MILLI or (milli % WHOLE_MILLI == 0 and milli)):
+        place.refuse(
+            "sizes",
+            f"asked for whole accelerators or a fraction of one; found {shown(text)}",
+            hint='for example sizes = { "0.25" = 0.3, 1 = 0.5, 8 = 0.2 }; quote fractions',
+        )
+    return milli
+
+
+def _refuse_same_names(spec: Spec) -> None:
+    """Jobs are named after their workload or themselves, so these must not run into each other."""
+    seen: dict[str, str] = {}
+    many = {row.name for row in spec.workloads} | {r.name for r in spec.jobs if r.copies > 1}
+    for table, rows in (("workload", spec.workloads), ("job", spec.jobs)):
+        for i, row in enumerate(rows, 1):
+            place = Place(spec.source, table, i, row.name)
+            if row.name in seen:
+                found = f"the name of {seen[row.name]} too"
+                place.refuse("name", found, hint="give each a name of its own")
+            seen[row.name] = f"[[{table}]] {i}"
+            stem, _, number = row.name.rpartition("-")
+            if stem in many and number.isdigit():
+                found = f"jobs of `{stem}` are named like this"
+                place.refuse("name", found, hint="choose a name that does not end in a number")
+
+
+def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
+    teams = [team.name for team in spec.teams]
+    if row.team not in teams:
+        place.refuse("team", f"there is no team `{row.team}`", hint=nearest(row.team, teams))
+    kinds = {contract.kind for contract in spec.contracts}
+    for kind in row.kinds:
+        if kind not in kinds:
+            found = f"no contract has accelerators of kind `{kind}`"
+            place.refuse("kinds", found, hint=nearest(kind, kinds))
+    _refuse_misplaced(place, row)
+    total = (row.mfu or 0) + row.host_stall + row.link_stall
+    if total > ONE_PPM:
+        found = f"`mfu`, `host_stall` and `link_stall` add up to {total / ONE_PPM:.2f}, above 1"
+        place.refuse("mfu", found, hint="they are shares of the same time")
+
+
+def _refuse_misplaced(place: Place, row: Traits) -> None:
+    """What has no effect on a class of jobs is refused, so that nobody waits for its effect."""
+    belongs = {
+        "checkpoint": (row.checkpoint, JobClass.TRAINING),
+        "tide": (row.tide, JobClass.INFERENCE),
+        "active": (getattr(row, "active", None), JobClass.INTERACTIVE),
+    }
+    for field, (value, only) in belongs.items():
+        if value is not None and row.job_class is not only:
+            found = f"only {only} jobs have it; this one is {row.job_class}"
+            place.refuse(field, found, hint=f'leave it out, or write class = "{only}"')
+
+
+def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
+    if row.preset and row.preset not in presets.PRESETS:
+        found = f"there is no preset `{row.preset}`"
+        place.refuse("preset", found, hint=nearest(row.preset, presets.PRESETS))
+    for field, given in (("sizes", row.sizes), ("run", row.run)):
+        if not given and not row.preset:
+            hint = f"add `{field}`, or a preset: {', '.join(presets.PRESETS)}"
+            place.refuse(field, "it is missing, and there is no preset to take it from", hint=hint)
+    for size in row.sizes:
+        size_milli(place, size)
+    if row.sizes and not sum(row.sizes.values()):
+        place.refuse("sizes", "the shares add up to 0", hint="give at least one size a share")
+    for field, spread in (("run", row.run), ("active", row.active)):
+        if spread is not None:
+            check_spread(place, field, spread)
+    if row.end is not None and row.end <= row.start:
+        found = f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        place.refuse("end", found, hint="give a later `end`, or leave it out")
+    if (row.fail or 0) + (row.cancel or 0) > ONE_PPM:
+        place.refuse("fail", "`fail` and `cancel` add up to more than 1", hint="lower one of them")
+    _refuse_hungry(place, row, spec, WHOLE_MILLI)
+
+
+def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
+    if row.fraction is not None and row.accelerators != 1:
+        found = f"a fraction is of one accelerator; found {row.accelerators} accelerators"
+        place.refuse("fraction", found, hint="leave `accelerators` out")
+    if row.fraction is not None and row.fraction < ONE_PPM // WHOLE_MILLI:
+        place.refuse("fraction", "asked for at least 0.001", hint="0.25 is a quarter")
+    if not row.work:
+        place.refuse("work", 'asked for a time above 0; found "0s"', hint='such as work = "5h"')
+    found_at_once = fleet.at_once(fleet.usable(spec.contracts, row.kinds))
+    if row.accelerators > found_at_once:
+        of = f" of kind {', '.join(row.kinds)}" if row.kinds else ""
+        place.refuse(
+            "accelerators",
+            f"job `{row.name}` wants {row.accelerators:,} accelerators{of}; the contracts give at"
+            f" most {found_at_once:,} at once, spares left out",
+            hint="ask for fewer, allow more `kinds`, or raise the `count` of a contract",
+        )
+    per_node = fleet.node_devices(spec.contracts, row.kinds)
+    replica = fleet.replica_size(row.accelerators, per_node)
+    part = WHOLE_MILLI if row.fraction is None else row.fraction * WHOLE_MILLI // ONE_PPM
+    _refuse_hungry(place, row, spec, max(1, replica) * part)
+
+
+def _refuse_hungry(place: Place, row: Traits, spec: Spec, used_milli: int) -> None:
+    """A replica whose processors or memory no node has can never be placed."""
+    usable = fleet.usable(spec.contracts, row.kinds)
+    for field, each, most in (
+        ("cpu_per_accelerator", row.cpu_per_accelerator, max(c.cpu_per_node for c in usable)),
+        (
+            "memory_gib_per_accelerator",
+            row.memory_gib_per_accelerator,
+            max(c.memory_gib_per_node for c in usable),
+        ),
+    ):
+        if each * used_milli // WHOLE_MILLI > most:
+            place.refuse(
+                field,
+                f"one replica would need more of it than the largest node has"
+                f" ({each * used_milli // WHOLE_MILLI:,} > {most:,}, in thousandths or MiB)",
+                hint=f"lower `{field}`, or give the nodes more",
+            )

@@ -1,0 +1,1 @@
+"""Recorded clusters: one small importer per published format, and a registry of them."""

@@ -1,0 +1,1 @@
+"""What one unit of compute is. For now: how capable each kind of accelerator is."""
