@@ -153,7 +153,7 @@ def device(world: World, rng: Random, at_ms: int) -> Event | None:
 def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
     if world.job_count == MOST_JOBS or not world.queue_rows:
         return None
-    parts_ppm = [rng.randint(0, 300_000) for _ in range(3)]
+    mfu, host, links = (rng.randint(0, 300_000) for _ in range(3))
     return ev.JobSubmitted(
         at_ms,
         Job(
@@ -163,7 +163,7 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
             startup_ms=rng.randint(0, 1_000),
             restart_ms=rng.randint(0, 1_000),
             checkpointing=Checkpointing(rng.choice((0, 60_000)), rng.randint(0, 500)),
-            efficiency=Efficiency(*parts_ppm, rng.choice(CONFIDENCES)),
+            efficiency=Efficiency(mfu, host, links, rng.choice(CONFIDENCES)),
         ),
     )
 
@@ -243,6 +243,11 @@ def said_why(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.SaidWhy(at_ms, s, rng.choice(tuple(Cause))) if s >= 0 else None
 
 
+def asked_release(world: World, rng: Random, at_ms: int) -> Event | None:
+    s = _one(rng, sorted(world.promised))
+    return ev.AskedRelease(at_ms, s) if s >= 0 else None
+
+
 TELLERS: tuple[Teller, ...] = (
     signed,
     started_contract,
@@ -270,6 +275,7 @@ TELLERS: tuple[Teller, ...] = (
     asked_launch,
     asked_of_node,
     said_why,
+    asked_release,
 )
 
 

@@ -104,5 +104,3 @@ def _free_devices(
         if free >= role.milli and not world.devices.is_failed[first + d]:
             mask |= 1 << d
     return mask if mask.bit_count() == role.accelerators else None
-
-

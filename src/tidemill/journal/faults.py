@@ -66,6 +66,8 @@ def kindly(where: str, seq: int = 0) -> Iterator[None]:
         if name in _HINTS:
             message = f"journal `{where}` cannot be used now: {error}"
             raise JournalError(message, hint=_HINTS[name]) from error
+        if name == "SQLITE_NOTADB":
+            raise StrangeFileError(where, str(error)) from error
         raise DamageError(where, seq, str(error)) from error
 
 

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
+from tidemill.journal import wal
 from tidemill.journal.faults import StrangeFileError, kindly
 from tidemill.model.errors import JournalError
 
@@ -63,13 +64,8 @@ def connect(path: Path, sync: Sync) -> sqlite3.Connection:
 
 def check(connection: sqlite3.Connection, where: str) -> None:
     """Refuse a file that is not a journal of this version."""
-    try:
-        (mark,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB":
-            raise StrangeFileError(where, str(error)) from error
-        raise
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if mark != APPLICATION_ID or version < 1:
         empty = "" if Path(where).stat().st_size else "it is empty, "
         raise StrangeFileError(where, f"{empty}its application id is {mark}, its version {version}")
@@ -78,6 +74,15 @@ def check(connection: sqlite3.Connection, where: str) -> None:
             f"journal `{where}` has version {version}; this Tidemill knows version {VERSION}",
             hint="use the newer Tidemill that wrote it",
         )
+
+
+def cut(path: Path) -> str:
+    """Whether the file at rest was cut short within a page, which SQLite would fill with zeros."""
+    size, beside = path.stat().st_size, wal.beside(path)
+    is_at_rest = not beside.exists() or not beside.stat().st_size
+    return (
+        f"the file ends within a page, at byte {size}" if is_at_rest and size % PAGE_BYTES else ""
+    )
 
 
 def part_of(path: Path) -> Path:

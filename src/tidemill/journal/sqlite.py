@@ -36,11 +36,12 @@ _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 class SqliteJournal(Journal):
     """Reads at once; the first write takes the lock that makes it the writer."""
 
-    def __init__(self, path: Path, *, sync: schema.Sync = "full") -> None:
+    def __init__(self, path: Path, *, sync: schema.Sync = "full", check_ends: bool = True) -> None:
         self.where = str(path)
         _refuse_unreadable(path)
         real = path.resolve()
-        if not lock.is_held(real) and (found := wal.damage(real)):
+        _refuse_damage(real, self.where)
+        if check_ends and (found := schema.cut(real)):
             raise DamageError(self.where, 0, found)
         self._lock = lock.WriterLock(real)
         self._is_writer = False
@@ -48,7 +49,7 @@ class SqliteJournal(Journal):
         try:
             with kindly(self.where):
                 schema.check(self._connection, self.where)
-                self._tail = self._checked_tail()
+                self._tail = self._checked_tail() if check_ends else Tail()
         except BaseException:
             self.close()
             raise
@@ -109,7 +110,10 @@ class SqliteJournal(Journal):
 
     def is_of_these_events(self, stored: Stored) -> bool:
         """Whether the last event before a snapshot is the one it was taken after."""
-        return 0 <= stored.seq <= len(self) and self._tail_before(stored.seq).crc == stored.crc
+        if stored.seq == 0:
+            return stored.crc == Tail().crc
+        rows = self._rows(stored.seq - 1, stored.seq)
+        return bool(rows) and codec.tail_after(rows[0]).crc == stored.crc
 
     def page_faults(self) -> list[str]:
         """What SQLite finds wrong in the structure of its file."""
@@ -217,6 +221,12 @@ class SqliteJournal(Journal):
         if self._connection is None:
             raise JournalError(f"journal `{self.where}` is closed", hint="open it again")
         return self._connection
+
+
+def _refuse_damage(path: Path, where: str) -> None:
+    """Look at the write-ahead file before SQLite does, unless a writer is changing it just now."""
+    if not lock.is_held(path) and (found := wal.damage(path)) and not lock.is_held(path):
+        raise DamageError(where, 0, found)
 
 
 def _refuse_unreadable(path: Path) -> None:

@@ -13,10 +13,13 @@ from tidemill.journal import snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
 from tidemill.journal.faults import DamageError, rescue
 from tidemill.journal.replay import CANNOT_BE, refusal
+from tidemill.journal.schema import cut
 from tidemill.journal.snapshots import Stored
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model import snapshot
 from tidemill.model.world import World
+
+_OTHER = "the snapshot before it was taken of other events"
 
 
 class Fault(NamedTuple):
@@ -49,29 +52,25 @@ class Report(NamedTuple):
 
 def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
     """Read a journal whole and report; it may be written meanwhile, the end is what it is now."""
-    world, faults, compared = World(), list[Fault](), 0
+    world, faults, stored = World(), list[Fault](), dict[int, Stored]()
     try:
-        with SqliteJournal(Path(path)) as journal:
-            faults += _page_faults(journal)
+        with SqliteJournal(Path(path), check_ends=False) as journal:
+            faults += (
+                Fault(0, found) for found in (*journal.page_faults(), cut(Path(path))) if found
+            )
             stored = {kept.seq: kept for kept in journal.stored_snapshots()}
-            compared = len(stored)
-            faults += (Fault(s.seq, f) for s in stored.values() if (f := _own_fault(journal, s)))
             for _ in _folded(journal, world, on_progress):
-                if world.seq in stored and (f := _difference(world, stored[world.seq])):
-                    faults.append(Fault(world.seq, f))
+                if world.seq in stored:
+                    faults += _snapshot_faults(journal, stored[world.seq], world)
+            faults += (Fault(s, _OTHER) for s in stored if not 0 <= s <= world.seq)
     except DamageError as error:
         faults.append(Fault(error.seq, error.found))
     digest = snapshot.digest(world)
-    return Report(str(path), world.seq, world.now_ms, digest, compared, tuple(faults))
-
-
-def _page_faults(journal: SqliteJournal) -> Iterator[Fault]:
-    """What SQLite finds in its own structure."""
-    for text in journal.page_faults():
-        yield Fault(0, text)
+    return Report(str(path), world.seq, world.now_ms, digest, len(stored), tuple(faults))
 
 
 def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) -> Iterator[None]:
+    """Fold every event, and stop before the first and after each to be looked at."""
     total = len(journal)
     yield
     for event in journal.read():
@@ -84,15 +83,10 @@ def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) 
         yield
 
 
-def _own_fault(journal: SqliteJournal, stored: Stored) -> str:
+def _snapshot_faults(journal: SqliteJournal, stored: Stored, world: World) -> Iterator[Fault]:
     if found := snapshots.fault(stored):
-        return f"the snapshot after it: {found}"
-    if not journal.is_of_these_events(stored):
-        return "the snapshot after it was taken of other events"
-    return ""
-
-
-def _difference(world: World, stored: Stored) -> str:
-    if stored.layout != snapshot.LAYOUT or snapshot.digest(world) == stored.digest:
-        return ""
-    return "the snapshot after it differs from what the events fold into"
+        yield Fault(stored.seq, f"the snapshot before it: {found}")
+    elif not journal.is_of_these_events(stored):
+        yield Fault(stored.seq, _OTHER)
+    elif stored.layout == snapshot.LAYOUT and snapshot.digest(world) != stored.digest:
+        yield Fault(stored.seq, "the snapshot before it is not what the events fold into")

@@ -1,8 +1,8 @@
 """Leaks: every bucket that is not useful, with its owner, evidence, cheapest fix and price.
 
-A fix says at most how much of the leak it could win back (``recoverable``) and what it costs; both
-are modelled from the ledger itself by the rule written beside each fix, and say so. The advice that
-is proven by replaying history is another room's work.
+A fix says how much it could win back at most and what it costs, by the rule written beside it: the
+whole leak unless this ledger itself says less. It is an upper bound, not a forecast; what a change
+would really win is known only by replaying history with it.
 """
 
 from collections.abc import Callable
@@ -15,24 +15,25 @@ from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import (
-    DAY_MS,
     HOUR_MS,
     MILLI_MS_PER_UNIT_HOUR,
+    MINUTE_MS,
+    SECOND_MS,
     dollars_text,
     duration_text,
 )
 from tidemill.model.reasons import Layer
-from tidemill.model.states import Confidence
+from tidemill.model.states import Confidence, JobClass
 
 
 class Fix(NamedTuple):
     """What to do, what it would win back at most, what it costs, and how that was reckoned."""
 
     words: str
-    recoverable_ppm: int
+    rule: str
+    at_most_usd_micro: int
     price_usd_micro: int | None
     """Over the window; None when unknown, 0 when it costs nothing but a setting."""
-    rule: str
 
 
 class Leak(NamedTuple):
@@ -50,8 +51,7 @@ class Leak(NamedTuple):
     @property
     def net_usd_micro(self) -> int:
         """What the fix would win back at most, less its price (an unknown price counts as none)."""
-        won = self.usd_micro * self.fix.recoverable_ppm // 1_000_000
-        return won - (self.fix.price_usd_micro or 0)
+        return self.fix.at_most_usd_micro - (self.fix.price_usd_micro or 0)
 
 
 def leaks(statement: Statement) -> list[Leak]:
@@ -67,9 +67,12 @@ def leaks(statement: Statement) -> list[Leak]:
 
 
 def top_fixes(statement: Statement, most: int = 5) -> list[Leak]:
-    """The leaks whose fixes win back most after their price."""
+    """The fixes that could win back most after their price; those of unknown price last."""
     worth = [leak for leak in leaks(statement) if leak.net_usd_micro > 0]
-    return sorted(worth, key=lambda leak: (-leak.net_usd_micro, leak.bucket))[:most]
+    return sorted(
+        worth,
+        key=lambda leak: (leak.fix.price_usd_micro is None, -leak.net_usd_micro, leak.bucket),
+    )[:most]
 
 
 def _leak(statement: Statement, account: Account, bucket: Bucket, usd_micro: int) -> Leak:
@@ -82,7 +85,7 @@ def _leak(statement: Statement, account: Account, bucket: Bucket, usd_micro: int
         _confidence(statement, bucket),
         _evidence(statement, account, bucket),
         f"tidemill ledger --bucket {about.key} --by job",
-        _FIXES[bucket](statement, account),
+        _FIXES[bucket](statement, account, bucket),
     )
 
 
@@ -115,153 +118,170 @@ def _hours(milli_ms: int) -> str:
     return f"{rounded(milli_ms, MILLI_MS_PER_UNIT_HOUR):,} h"
 
 
-# Fixes: one function a bucket. Each returns words with this ledger's own numbers. -----------------
+# Fixes: one rule a bucket. Each speaks with this ledger's own numbers. ----------------------------
+
+_Rule = Callable[[Statement, Account, Bucket], Fix]
 
 
-def _fix(words: str, recoverable_ppm: int, rule: str, price: int | None = 0) -> "_Rule":
-    return lambda statement, account: Fix(words, recoverable_ppm, price, rule)
+def _all_of_it(words: str, rule: str, price: int | None = 0) -> _Rule:
+    """A fix that could win back the whole leak."""
+    return lambda statement, account, bucket: Fix(words, rule, _usd(account, bucket), price)
 
 
-def _launch_sooner(statement: Statement, account: Account) -> Fix:
+def _nothing(words: str, rule: str) -> _Rule:
+    """Something that is not a loss, or that nothing need be done about."""
+    return lambda statement, account, bucket: Fix(words, rule, 0, 0)
+
+
+def _release(statement: Statement, account: Account, bucket: Bucket) -> Fix:
+    """What was free in every time bin could have been left unbought without anyone noticing."""
+    never_wanted = 0
+    usd_micro = 0
+    rows, bins = statement.rows, sorted(statement.paid)
+    for c, row in enumerate(statement.world.contract_rows):
+        mask = (rows.bucket == bucket) & (rows.contract == c)
+        free = [int(rows.milli_ms[mask & (rows.bin == number)].sum()) for number in bins]
+        milli = min(f // statement.bin_length_ms(n) for f, n in zip(free, bins, strict=True))
+        never_wanted += milli
+        usd_micro += rounded(
+            milli * (statement.end_ms - statement.start_ms) * row.usd_micro_per_hour, DENOMINATOR
+        )
     return Fix(
-        "launch what is paid for: the contract runs, its nodes do not exist",
-        1_000_000,
+        f"do not renew {never_wanted // 1000:,} accelerators: that many were free with nothing"
+        " waiting in every part of this window; lend the rest off-peak",
+        "the smallest mean of any time bin, per contract, for the whole window",
+        usd_micro,
         0,
-        "all of it is paid and nothing runs on it",
     )
 
 
-def _release(statement: Statement, account: Account) -> Fix:
-    """The free accelerators that nobody wanted at any time could have been left unbought."""
-    window_ms = max(1, statement.end_ms - statement.start_ms)
-    mean = rounded(account.milli_ms[Bucket.NO_DEMAND] * 1000, window_ms * 1000 * 1000)
+def _cull(statement: Statement, account: Account, bucket: Bucket) -> Fix:
+    """Interactive jobs that nobody uses can go; idle services cannot, or not so simply."""
+    interactive = statement.by("class").get(JobClass.INTERACTIVE)
+    usd_micro = _usd(interactive, bucket) if interactive else 0
+    others = dollars_text(_usd(account, bucket) - usd_micro, 0)
     return Fix(
-        f"let about {mean // 2:,} accelerators go when their contracts end, or lend them off-peak",
-        500_000,
+        'cancel interactive jobs that are idle for an hour (`cull_idle_after = "1h"`)',
+        f"all idle time of interactive jobs; the other {others} is services below their peak",
+        usd_micro,
         0,
-        f"on average {mean:,} are free with nothing waiting; half of that leaves room for peaks",
     )
 
 
-def _checkpoint_better(statement: Statement, account: Account) -> Fix:
-    """Young's rule: interval = sqrt(2 × cost × mean time between interruptions)."""
+def _checkpoint_better(statement: Statement, account: Account, bucket: Bucket) -> Fix:
+    """Young's rule: interval = sqrt(2 × stall × mean time between interruptions)."""
     jobs, count = statement.world.jobs, statement.world.job_count
-    attempts = int(jobs.attempt[:count].sum())
-    stops = max(1, attempts - int((jobs.attempt[:count] > 0).sum()))
-    ran_ms = sum(amount for _, amount in statement.jobs_of(Bucket.REWORK, 50)) // 1000
-    training = jobs.interval_ms[:count] > 0
-    cost_ms = int(np.median(jobs.cost_ms[:count][training])) if training.any() else 60_000
-    spread_ms = max(HOUR_MS, (statement.end_ms - statement.start_ms) * 50 // stops)
-    interval_ms = isqrt(2 * max(1_000, cost_ms) * spread_ms)
+    placed = jobs.attempt[:count] > 0
+    stops = max(1, int((jobs.attempt[:count][placed] - 1).sum()))
+    saving = (jobs.interval_ms[:count] > 0) & placed
+    stall_ms = int(np.median(jobs.cost_ms[:count][saving])) if saving.any() else MINUTE_MS
+    running = statement.mean_running_training()
+    between_ms = max(HOUR_MS, (statement.end_ms - statement.start_ms) * running // stops)
+    interval_ms = isqrt(2 * max(SECOND_MS, stall_ms) * between_ms)
+    usual_ms = int(np.median(jobs.interval_ms[:count][saving])) if saving.any() else 0
+    more = max(0, usual_ms - interval_ms)
+    price = rounded(account.money[Bucket.CHECKPOINT] * more, DENOMINATOR * max(1, interval_ms))
     return Fix(
-        f"checkpoint every {duration_text(interval_ms)}: {stops:,} attempts were cut short",
-        500_000,
-        rounded(account.money[Bucket.CHECKPOINT], 4 * DENOMINATOR),
-        f"Young's rule at a stall of {duration_text(cost_ms)}; half the rework for a quarter more"
-        f" checkpoint stall ({_hours(ran_ms)} of rework in the worst 50 jobs)",
+        f"checkpoint every {duration_text(interval_ms)} (usual now: {duration_text(usual_ms)}),"
+        f" and where jobs never checkpoint, begin to: {stops:,} attempts were cut short",
+        f"Young's rule: a stall of {duration_text(stall_ms)}, {running} training jobs at a time,"
+        f" one interruption a job in {duration_text(between_ms)}; the price is more stall",
+        _usd(account, bucket),
+        price,
     )
 
 
-def _cull(statement: Statement, account: Account) -> Fix:
-    return Fix(
-        "cancel interactive jobs that are idle for an hour (`cull_idle_after = \"1h\"`), and let"
-        " services give back what the night does not need",
-        600_000,
-        0,
-        "most idle time is in long stretches; the first hour and daily peaks stay",
-    )
-
-
-def _spares(statement: Statement, account: Account) -> Fix:
-    rate = statement.total().paid_money
+def _spares(statement: Statement, account: Account, bucket: Bucket) -> Fix:
+    """One more spare node, at the mean rate, for the whole window."""
     window_ms = max(1, statement.end_ms - statement.start_ms)
-    days = rounded(window_ms, DAY_MS)
-    per_node = rounded(rate * 8000 * window_ms, DENOMINATOR * max(1, account.paid_milli_ms))
+    devices = max((row.node.devices for row in statement.world.contract_rows), default=1)
+    price = rounded(
+        account.paid_money * devices * 1000 * window_ms,
+        DENOMINATOR * max(1, account.paid_milli_ms),
+    )
     return Fix(
         "repair faster, or keep one node more as a spare so that gangs do not wait for repairs",
-        300_000,
-        per_node,
-        f"price: one node of eight at the mean rate for {days} days, {dollars_text(per_node, 0)}",
+        f"price: one node of {devices} at the mean rate, {dollars_text(price, 0)}",
+        _usd(account, bucket),
+        price,
     )
 
 
-_Rule = Callable[[Statement, Account], Fix]
+def _usd(account: Account, bucket: Bucket) -> int:
+    return rounded(account.money[bucket], DENOMINATOR)
+
+
+_NOT_FILLED = "no layer can see this yet"
 
 _FIXES: dict[Bucket, _Rule] = {
-    Bucket.NOT_LAUNCHED: _launch_sooner,
-    Bucket.NOT_READY: _fix(
-        "keep images warm and boot in parallel", 500_000, "half of the boot time is image pulls"
+    Bucket.NOT_LAUNCHED: _all_of_it(
+        "launch what is paid for: the contract runs, its nodes do not exist",
+        "all of it is paid and nothing can run on it",
+    ),
+    Bucket.NOT_READY: _all_of_it(
+        "keep images warm and boot in parallel", "time between launch and Ready"
     ),
     Bucket.UNHEALTHY: _spares,
-    Bucket.CORDONED: _fix(
+    Bucket.CORDONED: _all_of_it(
         "uncordon what nobody repairs; give every cordon an owner and an end",
-        700_000,
-        "a cordon has no price but the forgotten ones cost in full",
+        "a cordon costs nothing to lift; a forgotten one costs its nodes in full",
     ),
-    Bucket.DRAINING: _fix(
-        "drain at the next checkpoint instead of at a deadline",
-        500_000,
-        "accelerators of a draining node that are free already cannot be used",
+    Bucket.DRAINING: _all_of_it(
+        "drain at the next checkpoint instead of at a deadline (shorter `drain`)",
+        "accelerators of draining nodes that are free already but take no work",
     ),
     Bucket.NO_DEMAND: _release,
-    Bucket.FRAGMENTED: _fix(
-        "pack (`placement = \"pack\"`), ask for sizes that divide a node, and give jobs the CPU"
-        " share that goes with their accelerators",
-        500_000,
+    Bucket.FRAGMENTED: _all_of_it(
+        'pack (`placement = "pack"`), ask for sizes that divide a node, and give jobs no more CPU'
+        " than goes with their accelerators",
         "free accelerators that no waiting job could use as they lie",
     ),
-    Bucket.TOPOLOGY: _fix("prefer instead of require a topology level", 500_000, "not filled yet"),
-    Bucket.QUOTA: _fix(
-        "raise the limit of the team that waits: others are not using it",
-        900_000,
+    Bucket.TOPOLOGY: _all_of_it("prefer a topology level instead of requiring it", _NOT_FILLED),
+    Bucket.QUOTA: _all_of_it(
+        "raise the limit of the team that waits: nobody else is using this",
         "free accelerators that only a limit keeps a waiting job from",
     ),
-    Bucket.HELD: _fix(
-        "let short jobs pass while a gang gathers its nodes (backfill), or shorten `patience`",
-        600_000,
-        "free accelerators kept for a gang that cannot start yet",
+    Bucket.HELD: _all_of_it(
+        "let short jobs pass while a gang gathers its nodes, or ask for smaller gangs",
+        "free accelerators kept for, or too few for, a gang that cannot start yet",
     ),
-    Bucket.BY_DESIGN: _fix(
-        "lend spares to work that can leave at once", 500_000, "spares are idle on purpose"
+    Bucket.BY_DESIGN: _all_of_it(
+        "lend spares to work that can leave at once", "spares that were never needed in the window"
     ),
-    Bucket.STARTING: _fix(
-        "keep images and data warm; start the gang's slowest member first",
-        500_000,
+    Bucket.STARTING: _all_of_it(
+        "keep images and data warm; bring the gang's slowest member up first",
         "time between getting the accelerators and the first step",
     ),
     Bucket.IDLE: _cull,
     Bucket.REWORK: _checkpoint_better,
-    Bucket.RESTART: _fix(
+    Bucket.RESTART: _all_of_it(
         "restart in place and load checkpoints in parallel",
-        400_000,
         "time from being placed again to working again",
     ),
-    Bucket.CHECKPOINT: _fix(
-        "write checkpoints asynchronously", 800_000, "only the copy to the host remains a stall"
+    Bucket.CHECKPOINT: _all_of_it(
+        "write checkpoints asynchronously", "the accelerators wait while a checkpoint is written"
     ),
-    Bucket.STRAGGLER: _fix("swap the slow node", 800_000, "not filled yet"),
-    Bucket.HOST: _fix(
+    Bucket.STRAGGLER: _all_of_it("swap the slow node", _NOT_FILLED),
+    Bucket.HOST: _all_of_it(
         "more loader workers, or more CPU per accelerator",
-        500_000,
-        "share of the step in which the accelerator waits for its host, as modelled per job",
-    ),
-    Bucket.LINKS: _fix(
-        "overlap communication with compute; keep tensor parallelism inside a node",
-        300_000,
-        "share of the step spent in collectives, as modelled per job",
-    ),
-    Bucket.INTERFERENCE: _fix("do not share saturated axes", 800_000, "not filled yet"),
-    Bucket.STRANDED: _fix("choose another layout", 800_000, "not filled yet"),
-    Bucket.BELOW_ROOFLINE: _fix(
-        "larger batches, fused kernels, a lower precision where the model allows it",
-        100_000,
-        "a tenth of the gap is common without touching the model; price is engineering time",
+        "share of the step in which the accelerator waits for its host, as each job tells",
         None,
     ),
-    Bucket.UNKNOWN: _fix(
+    Bucket.LINKS: _all_of_it(
+        "overlap communication with compute; keep tensor parallelism inside a node",
+        "share of the step spent in collectives, as each job tells",
+        None,
+    ),
+    Bucket.INTERFERENCE: _all_of_it("do not share saturated axes", _NOT_FILLED),
+    Bucket.STRANDED: _all_of_it("choose another layout", _NOT_FILLED),
+    Bucket.BELOW_ROOFLINE: _all_of_it(
+        "larger batches, fused kernels, a lower precision where the model allows it",
+        "between what the silicon could do and model FLOPs; nobody reaches all of it",
+        None,
+    ),
+    Bucket.UNKNOWN: _nothing(
         "report step times (MFU): this time worked, but nobody knows how well",
-        0,
         "unknown is not a loss, and not useful either",
     ),
-    Bucket.UNSAVED: _fix("nothing: it is saved with the next checkpoint", 0, "still running"),
+    Bucket.UNSAVED: _nothing("nothing: the next checkpoint saves it", "still running"),
 }

@@ -113,6 +113,22 @@ class Statement:
         np.add.at(sums, codes, rows.milli_ms[mask])
         return {c: int(n) for c, n in zip(CONFIDENCES, sums.tolist(), strict=True) if n}
 
+    def bin_length_ms(self, number: int) -> int:
+        """How long a time bin is; the last one may be cut short."""
+        start_ms = self.start_ms + number * self.bin_ms
+        return max(1, min(self.end_ms, start_ms + self.bin_ms) - start_ms)
+
+    def mean_running_training(self) -> int:
+        """How many training jobs ran at a time, on average; at least one."""
+        jobs, count = self.world.jobs, self.world.job_count
+        saving = np.flatnonzero((jobs.interval_ms[:count] >= 0) & (jobs.attempt[:count] > 0))
+        held = np.zeros(max(1, count), np.int64)
+        mask = self.rows.job >= 0
+        np.add.at(held, self.rows.job[mask], self.rows.milli_ms[mask])
+        total = self.world.shapes.total_milli[jobs.shape[saving]]
+        ran_ms = held[saving] // np.maximum(1, total)
+        return max(1, int(ran_ms.sum()) // max(1, self.end_ms - self.start_ms))
+
     def _keys(self, dimension: str) -> tuple[I64, Callable[[int], str]]:
         world, rows = self.world, self.rows
         if dimension == "contract":

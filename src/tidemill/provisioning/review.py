@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model import events as ev
-from tidemill.model.claims import Claims
+from tidemill.model.claims import Claims, claims_of
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import NodeState, Terms
@@ -50,9 +50,9 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
     memo.is_elastic = any(world.contract_rows[c].terms is not Terms.RESERVED for c in running)
     for c in running:
         actions += _launch(world, policy, c)
-        actions += _mind_spares(world, c, claims)
-        returned, due_ms = _return_idle(world, policy, c, claims)
-        actions += returned
+        spared = _mind_spares(world, c, claims)
+        returned, due_ms = _return_idle(world, policy, c, claims.used | claims_of(spared).asked)
+        actions += spared + returned
         wake_ms = min(wake_ms, due_ms)
     minded, due_ms = _mind_nodes(world, policy, claims)
     memo.supply_changes, memo.wake_ms = world.supply_changes, min(wake_ms, due_ms)
@@ -78,13 +78,14 @@ def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
         return []
     mine = _nodes_of(world, c)
     states, spare = world.nodes.state[mine], world.nodes.is_spare[mine] == 1
+    is_well = (states == NodeState.READY) & (world.nodes.failed[mine] == 0)
     in_use = int((np.isin(states, _IN_USE) & ~spare).sum())
     missing = row.count // row.node.devices - row.spares - in_use
     if missing > 0:
-        ready = mine[spare & (states == NodeState.READY)].tolist()
+        ready = mine[spare & is_well].tolist()
         return [ev.AskedSpare(world.now_ms, n, False) for n in ready[:missing]]
     idle = [
-        n for n in mine[~spare & (states == NodeState.READY)].tolist()
+        n for n in mine[~spare & is_well].tolist()
         if not world.aboard[n] and n not in claims.used
     ]  # fmt: skip
     surplus = idle[::-1][: max(0, -missing)]
@@ -92,16 +93,17 @@ def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
 
 
 def _return_idle(
-    world: World, policy: Policy, c: int, claims: Claims
+    world: World, policy: Policy, c: int, claimed: frozenset[int]
 ) -> tuple[list[ev.Action], int]:
-    """Give back on-demand and spot nodes that have been empty long enough."""
+    """Give back on-demand and spot nodes that have been empty long enough; not the spares."""
     if world.contract_rows[c].terms is Terms.RESERVED:
         return [], FOREVER_MS
     actions: list[ev.Action] = []
     wake_ms = FOREVER_MS
-    mine = _nodes_of(world, c)
-    for n in mine[world.nodes.state[mine] == NodeState.READY].tolist():
-        if world.aboard[n] or n in claims.used or world.nodes.asked[n]:
+    nodes, mine = world.nodes, _nodes_of(world, c)
+    is_kept = (nodes.is_spare[mine] == 1) | (nodes.failed[mine] > 0) | (nodes.asked[mine] > 0)
+    for n in mine[(nodes.state[mine] == NodeState.READY) & ~is_kept].tolist():
+        if world.aboard[n] or n in claimed:
             continue
         due_ms = int(world.nodes.emptied_ms[n]) + policy.return_idle_after_ms
         if due_ms <= world.now_ms:

@@ -19,8 +19,7 @@ class Room:
     """What is free, per node and device, per kind, and what teams use; writable."""
 
     def __init__(self, world: World) -> None:
-        self.rows = 0
-        self.devices = 0
+        self.rows = self.devices = -1
         self.refresh(world)
 
     def refresh(self, world: World) -> None:

@@ -59,7 +59,9 @@ class Arrival(NamedTuple):
 def daily(low_ppm: int, peak_ppm: int, peak_hour: int) -> Tide:
     """A smooth tide with one peak a day: a raised cosine sampled by the hour."""
     from_peak = [abs((hour - peak_hour + 12) % 24 - 12) for hour in range(DAY_MS // HOUR_MS)]
-    return Tide(tuple(low_ppm + (peak_ppm - low_ppm) * _RAISED_PPM[h] // ONE_PPM for h in from_peak))
+    return Tide(
+        tuple(low_ppm + (peak_ppm - low_ppm) * _RAISED_PPM[h] // ONE_PPM for h in from_peak)
+    )
 
 
 # (1 + cos(pi h / 12)) / 2 in ppm, written out: the same on every machine.

@@ -105,7 +105,9 @@ class Attempts:
                 agenda.JOB_END, j, attempt, ev.JobFinished(now_ms + rest_ms, j, attempt)
             )
             return [event]
-        self._agenda.push(agenda.JOB_END, j, attempt, self._end(special, j, attempt, now_ms, rest_ms))
+        self._agenda.push(
+            agenda.JOB_END, j, attempt, self._end(special, j, attempt, now_ms, rest_ms)
+        )
         return [event, *self._load(special, j, attempt, now_ms, saved_ms)]
 
     def activity_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
@@ -171,4 +173,3 @@ def _may_end(world: World, j: int, attempt: int, event: ev.Seen) -> bool:
     if isinstance(event, ev.JobEvicted):
         return bool(world.jobs.is_leaving[j]) and state in (_STARTING, _RUNNING)
     return state == _RUNNING
-

@@ -17,7 +17,7 @@ from tidemill.twin import agenda, fleet, generate
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
-from tidemill.twin.faults import Faults
+from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
 from tidemill.twin.spec_tables import Spec
 from tidemill.twin.streams import Streams
@@ -35,7 +35,7 @@ class Twin:
         queues: Sequence[Queue],
         arrivals: Iterable[Coming],
         *,
-        faults: Faults = Faults(),
+        faults: Faults = QUIET,
         nodes_per_rack: Mapping[str, int] | None = None,
         horizon_ms: int = FOREVER_MS,
         seed: int = 0,
@@ -169,7 +169,7 @@ class Twin:
                 self._machines.drain(n)
             case ev.AskedSpare(node=n, is_spare=is_spare):
                 self._machines.set_spare(n, is_spare)
-            case ev.SaidWhy():
+            case ev.SaidWhy() | ev.AskedRelease():
                 pass
             case _ as never:
                 assert_never(never)
@@ -184,7 +184,8 @@ def _in_order(arrivals: Iterable[Coming]) -> Iterator[Arrival]:
         arrival = coming if isinstance(coming, Arrival) else Arrival(*coming)
         if arrival.at_ms < last_ms:
             raise SpecError(
-                f"job `{arrival.job.name}` arrives at {arrival.at_ms} ms, after one at {last_ms} ms",
+                f"job `{arrival.job.name}` arrives at {arrival.at_ms} ms,"
+                f" after one at {last_ms} ms",
                 hint="a stream of arrivals must be sorted by time; a list is sorted for you",
             )
         last_ms = arrival.at_ms

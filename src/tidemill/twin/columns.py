@@ -34,9 +34,7 @@ class Columns(NamedTuple):
 def draw(row: WorkloadTable, mix: Mix, horizon_ms: int, streams: Streams) -> Columns:
     """All jobs of a workload."""
     window_ms = (int(row.start), min(horizon_ms if row.end is None else int(row.end), horizon_ms))
-    at_ms = rhythm.times_ms(
-        streams.of(f"arrivals/{row.name}"), row.per_day, window_ms, row.rhythm
-    )
+    at_ms = rhythm.times_ms(streams.of(f"arrivals/{row.name}"), row.per_day, window_ms, row.rhythm)
     count = len(at_ms)
     size, work_ms = mix.draw(streams.of(f"work/{row.name}"), count)
     ending, crash_ms = _endings(row, work_ms, streams.of(f"endings/{row.name}"))
@@ -70,11 +68,8 @@ def _estimates(row: WorkloadTable, work_ms: I64, luck: np.random.Generator) -> I
 def _endings(row: WorkloadTable, work_ms: I64, luck: np.random.Generator) -> tuple[I64, I64]:
     """How each job ends, and after how long its first attempt crashes (0: it does not)."""
     known = presets.named(row.preset).published if row.preset else None
-    fail, cancel = row.fail, row.cancel
-    if fail is None:
-        fail = round(known.fail_share * ONE_PPM) if known else 0
-    if cancel is None:
-        cancel = round(known.cancel_share * ONE_PPM) if known else 0
+    fail = _ppm(row.fail, known.fail_share if known else 0.0)
+    cancel = _ppm(row.cancel, known.cancel_share if known else 0.0)
     chance = luck.random(len(work_ms)) * ONE_PPM
     is_failed, is_cancelled = chance < fail, chance >= ONE_PPM - cancel
     ending = np.where(is_failed, Ending.FAILED, np.where(is_cancelled, Ending.CANCELLED, 0))
@@ -90,3 +85,7 @@ def _active(row: WorkloadTable, luck: np.random.Generator, count: int) -> I64:
     given = row.active
     times = durations.fit(int(given.median), int(given.mean), int(given.longest))
     return np.maximum(1, times.at(luck.standard_normal(count))).astype(np.int64)
+
+
+def _ppm(given: int | None, published: float) -> int:
+    return round(published * ONE_PPM) if given is None else int(given)

@@ -48,6 +48,12 @@ class Durations(NamedTuple):
         times: F64 = np.exp(np.interp(scores, self.scores, self.log_ms))
         return times
 
+    def points(self) -> tuple[tuple[float, int], ...]:
+        """Some ``(share, ms)`` points of the distribution, more of them in its tails."""
+        normal = NormalDist()
+        every = zip(self.scores.tolist(), np.exp(self.log_ms).tolist(), strict=True)
+        return tuple((normal.cdf(score), max(1, round(ms))) for score, ms in every)
+
     def mean_ms(self) -> float:
         """The mean of the table, by quadrature."""
         points = _midpoints()
@@ -65,17 +71,22 @@ def fit(median_ms: int, mean_ms: int, longest_ms: int) -> Durations:
             f" {duration_text(mean_ms)} and longest {duration_text(longest_ms)}",
             hint="the mean must be above the median (or equal to it) and the longest above both",
         )
-    humps = _solve(log(median_ms), mean_ms, log(longest_ms))
+    median, longest = log(median_ms), log(longest_ms)
+    is_single_first = mean_ms <= ONE_HUMP_RATIO * median_ms
+    humps = _solve(median, mean_ms, longest, is_single_first)
+    humps = humps or _solve(median, mean_ms, longest, not is_single_first)
     if humps is None:
         raise SpecError(
             f"no heavy-tailed times with median {duration_text(median_ms)} reach a mean of"
             f" {duration_text(mean_ms)} when cut at {duration_text(longest_ms)}",
             hint="raise `longest`, raise `median` or lower `mean`",
         )
-    return _table(humps, log(longest_ms))
+    return _table(humps, longest)
 
 
-def _solve(median: float, mean_ms: float, longest: float) -> tuple[Hump, ...] | None:
+def _solve(
+    median: float, mean_ms: float, longest: float, is_single: bool
+) -> tuple[Hump, ...] | None:
     """Bisect on the spread (one hump) or on the place of the long hump (two).
 
     The mean rises with either, until most of the tail is cut off: so first step, then bisect.
@@ -87,7 +98,6 @@ def _solve(median: float, mean_ms: float, longest: float) -> tuple[Hump, ...] | 
         pair = (Hump(1 - LONG_SHARE, 0.0, SHORT_SIGMA), Hump(LONG_SHARE, x, LONG_SIGMA))
         return _centred(pair, median, longest)
 
-    is_single = mean_ms <= ONE_HUMP_RATIO * exp(median)
     steps = (0.05 + 0.1 * i for i in range(120))
     high = next((x for x in steps if _mean(humps(x), longest) >= mean_ms), None)
     if high is None:
@@ -129,18 +139,14 @@ def _mean(humps: tuple[Hump, ...], longest: float) -> float:
 
 
 def _table(humps: tuple[Hump, ...], longest: float) -> Durations:
-    """Invert the distribution at equal steps of the score."""
+    """Invert the distribution: what score each time has, then what time each score has."""
     normal, total = NormalDist(), _below(humps, longest)
+    shortest = min(hump.mu - _EXTREME * 1.5 * hump.sigma for hump in humps)
+    times = np.linspace(shortest, longest, 4 * _SCORES)
+    shares = [_below(humps, time) / total for time in times.tolist()]
+    found = [normal.inv_cdf(min(max(share, 1e-15), 1 - 1e-15)) for share in shares]
     scores = np.linspace(-_EXTREME, _EXTREME, _SCORES)
-    log_ms = np.empty(_SCORES)
-    for i, score in enumerate(scores.tolist()):
-        low, high = longest - 60.0, longest
-        for _ in range(50):
-            middle = (low + high) / 2
-            is_low = _below(humps, middle) < normal.cdf(score) * total
-            low, high = (middle, high) if is_low else (low, middle)
-        log_ms[i] = high
-    return Durations(scores, log_ms)
+    return Durations(scores, np.interp(scores, np.array(found), times))
 
 
 def _midpoints(count: int = 20_000) -> F64:

@@ -110,3 +110,7 @@ class Faults(Struct, frozen=True):
     def never_end(self) -> bool:
         """Whether something always lies ahead, so that only a horizon can end the story."""
         return bool(self.node_rate or self.maintenance_rate or self.reclaim_rate)
+
+
+QUIET = Faults()
+"""A world in which nothing breaks and everything is done at once."""

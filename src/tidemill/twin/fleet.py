@@ -1,7 +1,6 @@
 """From the tables of a spec to the rows of the model: contracts, teams, faults, shapes."""
 
 from collections.abc import Iterable
-from math import log, sqrt
 
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import (
@@ -15,8 +14,8 @@ from tidemill.model.rows import (
 )
 from tidemill.model.rows import Share as QueueShare
 from tidemill.model.states import Confidence
-from tidemill.twin import spec_words
-from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal
+from tidemill.twin import durations, spec_words
+from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
 from tidemill.twin.spec_tables import ContractTable, FaultsTable, Spec, Spread, TeamTable, Traits
 
 
@@ -68,7 +67,9 @@ def faults(row: FaultsTable) -> Faults:
         reclaim_rate=row.reclaim_rate,
         notice_ms=int(row.notice),
         retries=row.retries,
-        boot=LogNormal(int(row.boot), 0.25 if row.boot else 0.0),  # a third quicker to a half slower
+        boot=LogNormal(
+            int(row.boot), 0.25 if row.boot else 0.0
+        ),  # a third quicker to a half slower
         evict_ms=int(row.evict),
         startup_spread=row.startup_spread / ONE_PPM,
     )
@@ -80,8 +81,8 @@ def repair(given: str | Spread) -> Delay:
         return INFINITEHBD_REPAIR
     if isinstance(given, str):
         return LogNormal(int(spec_words.span(given)))
-    sigma = sqrt(2 * log(given.mean / given.median)) if given.mean > given.median else 0.0
-    return LogNormal(int(given.median), sigma, int(given.longest))
+    times = durations.fit(int(given.median), int(given.mean), int(given.longest))
+    return Quantiles(times.points())
 
 
 def shape(row: Traits, milli: int, node_devices: int) -> Shape:

@@ -8,6 +8,7 @@ equal shapes, efficiencies and tides are one object.
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
+
 import numpy as np
 
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI

@@ -60,6 +60,6 @@ class Mix(NamedTuple):
 def _grid(low: float, high: float, points: int) -> tuple[F64, F64]:
     """Points of an interval and their weights under the normal density, adding up to one."""
     step = (high - low) / points
-    scores = low + step * (np.arange(points) + 0.5)
-    density = np.exp(-(scores**2) / 2)
+    scores: F64 = low + step * (np.arange(points, dtype=np.float64) + 0.5)
+    density: F64 = np.exp(-(scores**2) / 2)
     return scores, density / density.sum()

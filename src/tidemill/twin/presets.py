@@ -60,9 +60,7 @@ PRESETS = {
 }
 
 # Shares with PAI's mean of 0.683, median of a half and largest of 8; between those they are chosen.
-_PAI_SIZES = sizes.of(
-    {250: 0.3196, 500: 0.34, 1000: 0.30, 2000: 0.025, 4000: 0.01, 8000: 0.0054}
-)
+_PAI_SIZES = sizes.of({250: 0.3196, 500: 0.34, 1000: 0.30, 2000: 0.025, 4000: 0.01, 8000: 0.0054})
 
 
 def named(name: str) -> Preset:

@@ -1,7 +1,8 @@
 """When jobs arrive: by chance, more by day than by night, more in the week than on its end.
 
-A Poisson process whose rate follows the clock, drawn by thinning (Lewis and Shedler, 1979): arrivals
-at the highest rate, each kept with the chance that its hour deserves. Time 0 is a Monday, midnight.
+A Poisson process whose rate follows the clock, drawn by thinning (Lewis and Shedler, 1979):
+arrivals at the highest rate, each kept with the chance that its hour deserves. Time 0 is a Monday,
+midnight.
 """
 
 import numpy as np

@@ -47,7 +47,9 @@ def _refuse_same_contracts(spec: Spec) -> None:
         place = Place(spec.source, "contract", i, row.name)
         if start < end:
             until = "the end" if end == FOREVER_MS else duration_text(end)
-            found = f"the name of row {at} too, and they overlap from {duration_text(start)} to {until}"
+            found = (
+                f"the name of row {at} too, and they overlap from {duration_text(start)} to {until}"
+            )
             place.refuse("name", found, hint="raise the `count` of one, or name them apart")
         place.refuse(
             "name",
@@ -58,7 +60,9 @@ def _refuse_same_contracts(spec: Spec) -> None:
 
 def _check_contract(place: Place, row: ContractTable) -> None:
     if row.end is not None and row.end <= row.start:
-        found = f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        found = (
+            f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        )
         place.refuse("end", found, hint="give a later `end`, or leave it out to keep it")
     per_node = row.accelerators_per_node
     if row.count % per_node:

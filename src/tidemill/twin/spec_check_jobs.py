@@ -1,4 +1,4 @@
-"""Whether what jobs ask for can be had: teams, kinds, gangs against the fleet, replicas against nodes.
+"""Whether what jobs ask for can be had: teams, kinds, gangs and the fleet, replicas and nodes.
 
 Single jobs that can never fit are refused here, by name; generated ones are made to fit.
 """
@@ -109,7 +109,9 @@ def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
         if spread is not None:
             check_spread(place, field, spread)
     if row.end is not None and row.end <= row.start:
-        found = f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        found = (
+            f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
+        )
         place.refuse("end", found, hint="give a later `end`, or leave it out")
     if (row.fail or 0) + (row.cancel or 0) > ONE_PPM:
         place.refuse("fail", "`fail` and `cancel` add up to more than 1", hint="lower one of them")

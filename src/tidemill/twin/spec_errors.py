@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Literal, NamedTuple, NoReturn, get_args, get_origin
+from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard, get_args, get_origin
 
 import msgspec
 
@@ -93,7 +93,7 @@ def _plain(message: str) -> str:
     return re.sub(r"`(\w+)`", lambda word: _WORDS.get(word[1], word[1]), text)
 
 
-def _kind_at(kind: Any, steps: list[str]) -> Any:
+def _kind_at(kind: object, steps: list[str]) -> object:
     """The type that a path leads to, through structs and their optional fields."""
     for step in steps:
         for field in msgspec.structs.fields(kind) if _is_struct(kind) else ():
@@ -103,31 +103,31 @@ def _kind_at(kind: Any, steps: list[str]) -> Any:
     return kind
 
 
-def _unwrapped(kind: Any) -> Any:
+def _unwrapped(kind: object) -> object:
     """The struct or enum inside ``X | None`` or ``str | X``; else the type itself."""
     inner = [part for part in get_args(kind) if _is_struct(part) or _is_enum(part)]
     return inner[0] if inner else kind
 
 
-def _fields(kind: Any) -> list[str]:
+def _fields(kind: object) -> list[str]:
     return [f.encode_name for f in msgspec.structs.fields(kind)] if _is_struct(kind) else []
 
 
-def _values(kind: Any) -> list[str]:
+def _values(kind: object) -> list[str]:
     if get_origin(kind) is Literal:
         return [str(value) for value in get_args(kind)]
     return [str(member.value) for member in kind] if _is_enum(kind) else []
 
 
-def _is_struct(kind: Any) -> bool:
+def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
-def _is_enum(kind: Any) -> bool:
+def _is_enum(kind: object) -> TypeGuard[type[Enum]]:
     return isinstance(kind, type) and issubclass(kind, Enum)
 
 
-def _value_at(raw: Any, steps: list[str]) -> Any:
+def _value_at(raw: object, steps: list[str]) -> object:
     for step in steps:
         if isinstance(raw, dict) and step in raw:
             raw = raw[step]

@@ -128,6 +128,6 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
             continue
         try:
             values[f"{name}_ms"] = int(spec_words.span(value))
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             place.refuse(name, f"{error}; found {shown(value)}", hint=f"change `{name}` in {place}")
     return _row(values, Policy, place)

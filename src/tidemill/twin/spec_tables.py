@@ -1,8 +1,8 @@
 """The tables of a spec file: what may be written in each, and what is meant when it is left out.
 
 In the file durations are text (``"14d"``), money is in dollars and shares are fractions; here they
-are already the integers we count in (see ``spec_words``). ``docs/guides/describe-a-fleet.md`` is the
-same for people.
+are already the integers we count in (see ``spec_words``). For people the same is told in
+``docs/guides/describe-a-fleet.md``.
 """
 
 from typing import Annotated
@@ -30,15 +30,15 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class TwinTable(_Table, frozen=True):
+class TwinTable(_Table, frozen=True, kw_only=True):
     """``[twin]``: the story as a whole. It begins on a Monday at midnight."""
 
     name: Word = "twin"
-    seed: Annotated[int, Meta(ge=0, lt=2**63)] = 0
+    seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
     horizon: Span = Span(14 * 86_400_000)
 
 
-class ContractTable(_Table, frozen=True):
+class ContractTable(_Table, frozen=True, kw_only=True):
     """``[[contract]]``: what is paid for. ``count`` is in accelerators."""
 
     name: Name
@@ -57,7 +57,7 @@ class ContractTable(_Table, frozen=True):
     labels: Labels = {}
 
 
-class TeamTable(_Table, frozen=True):
+class TeamTable(_Table, frozen=True, kw_only=True):
     """``[[team]]``: sure of its floor, never above its limit, by accelerator kind."""
 
     name: Name
@@ -65,14 +65,14 @@ class TeamTable(_Table, frozen=True):
     limit: dict[str, Zero] = {}
 
 
-class Checkpoint(_Table, frozen=True):
+class Checkpoint(_Table, frozen=True, kw_only=True):
     """How a training job saves."""
 
     every: Span
     cost: Span = Span(0)
 
 
-class TideShape(_Table, frozen=True):
+class TideShape(_Table, frozen=True, kw_only=True):
     """The busy share of a service over the day."""
 
     low: Part = Part(200_000)
@@ -80,7 +80,7 @@ class TideShape(_Table, frozen=True):
     peak_hour: Hour = 15
 
 
-class Spread(_Table, frozen=True):
+class Spread(_Table, frozen=True, kw_only=True):
     """A heavy-tailed distribution of times by its median and mean, cut at the longest."""
 
     median: Span
@@ -88,7 +88,7 @@ class Spread(_Table, frozen=True):
     longest: Span = Span(60 * 86_400_000)
 
 
-class Traits(_Table, frozen=True):
+class Traits(_Table, frozen=True, kw_only=True):
     """What generated and single jobs have in common."""
 
     name: Word
@@ -110,7 +110,7 @@ class Traits(_Table, frozen=True):
     busy: Part = Part(1_000_000)
 
 
-class JobTable(Traits, frozen=True):
+class JobTable(Traits, frozen=True, kw_only=True):
     """``[[job]]``: a job by itself, or some equal ones."""
 
     work: Span
@@ -122,7 +122,7 @@ class JobTable(Traits, frozen=True):
     active: Span | None = None
 
 
-class Rhythm(_Table, frozen=True):
+class Rhythm(_Table, frozen=True, kw_only=True):
     """How arrivals follow the day and the week; every part of it keeps ``per_day`` on average."""
 
     swing: Part = Part(0)
@@ -130,7 +130,7 @@ class Rhythm(_Table, frozen=True):
     weekend: Part = Part(1_000_000)
 
 
-class Guess(_Table, frozen=True):
+class Guess(_Table, frozen=True, kw_only=True):
     """How owners estimate: truth times an error with this median and spread, in whole hours."""
 
     median: Annotated[float, Meta(ge=0.01, le=1000)] = 2.0
@@ -138,7 +138,7 @@ class Guess(_Table, frozen=True):
     missing: Part = Part(200_000)
 
 
-class WorkloadTable(Traits, frozen=True):
+class WorkloadTable(Traits, frozen=True, kw_only=True):
     """``[[workload]]``: jobs that come by chance. A preset fills what is left out."""
 
     per_day: Rate
@@ -157,7 +157,7 @@ class WorkloadTable(Traits, frozen=True):
     active: Spread | None = None
 
 
-class FaultsTable(_Table, frozen=True):
+class FaultsTable(_Table, frozen=True, kw_only=True):
     """``[faults]``: rates per 1,000 node-days, and how long things take."""
 
     node_rate: Rate = 0.0

@@ -1,8 +1,8 @@
 """The words of a spec file: quantities as people write them, kept as the integers we count in.
 
 Each is an integer that remembers only its unit: ``Span`` reads ``"14d"`` into milliseconds,
-``Dollars`` reads ``2.49`` into micro-dollars. ``read`` is what msgspec asks for such a type; what it
-raises becomes an error that names the field.
+``Dollars`` reads ``2.49`` into micro-dollars. ``read`` is what msgspec asks for such a type; what
+it raises becomes an error that names the field.
 """
 
 from collections.abc import Callable
@@ -46,14 +46,14 @@ class Part(int):
 
 
 def read(kind: type[Any], value: object) -> object:
-    """Read one value as this word; ValueError says what was asked for."""
+    """Read one value as this word; TypeError or ValueError says what was asked for."""
     return _READERS[kind](value)
 
 
 def span(value: object) -> Span:
     """A duration as people write it."""
     if not isinstance(value, str):
-        raise ValueError('asked for a duration in quotes, such as "14d" or "1h30m"')
+        raise TypeError('asked for a duration in quotes, such as "14d" or "1h30m"')
     try:
         ms = duration_ms(value)
     except ValueError:
@@ -65,7 +65,7 @@ def span(value: object) -> Span:
 
 def _number(value: object, what: str, largest: float = LARGEST) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"asked for {what} as a number")
+        raise TypeError(f"asked for {what} as a number")
     if not isfinite(value) or not 0 <= value <= largest:
         raise ValueError(f"asked for {what} between 0 and {largest:,}")
     return float(value)

@@ -1,83 +1,111 @@
-"""Reading CSV files that others wrote: bounded, and exact about where something is wrong.
+"""Reading files that others wrote: bounded, and exact about where something is wrong.
 
-A ``Row`` turns its cells into numbers and raises a ``SpecError`` with file, row and column. With
+A ``Row`` turns its cells into numbers and raises a ``SpecError`` with file, line and column. With
 ``skip_broken`` such rows are left out and counted instead.
 """
 
 import csv
 import gzip
-import io
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeVar
 
 from tidemill.model.errors import SpecError
 from tidemill.twin.spec_errors import nearest, shown
-from tidemill.twin.traces.trace import Options
+from tidemill.twin.traces.options import Options
 
 MAX_LINE = 100_000  # characters; the longest line of the known traces has 400
+MAX_BROKEN_SHOWN = 20
 LARGEST = 2**53  # beyond this a number in a CSV has lost its last digits on the way
 
 Made = TypeVar("Made")
 
 
 class Row(NamedTuple):
-    """One line of a file by column; ``number`` counts lines, the header is line 1."""
+    """One line of a file by column; the header is line 1."""
 
     path: Path
-    number: int
+    line: int
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """What stands in a column; it must not be empty."""
-        return self.cells.get(column) or self.refuse(column, "something")
+        """What stands in a column: something, and not too much of it."""
+        found = self.cells.get(column, "").strip()
+        if not 0 < len(found) <= 200:
+            self.refuse(column, "between 1 and 200 characters")
+        return found
 
     def whole(self, column: str, least: int = 0) -> int:
-        """A whole number."""
-        value = self.number_in(column, least)
-        return int(value) if value == int(value) else self.refuse(column, "a whole number")
+        """A whole number, at least this."""
+        value = self.number(column, least)
+        if value != int(value):
+            self.refuse(column, "a whole number")
+        return int(value)
 
-    def number_in(self, column: str, least: float = 0) -> float:
+    def number(self, column: str, least: float = 0) -> float:
         """A number, at least this."""
         try:
-            value = float(self.cells[column])
+            value = float(self.cells.get(column, ""))
         except ValueError:
             self.refuse(column, "a number")
         if not least <= value <= LARGEST:
             self.refuse(column, f"a number from {least:g} to {LARGEST:g}")
         return value
 
+    def ms(self, column: str, least_ms: int = 0) -> int:
+        """Seconds, as milliseconds."""
+        return max(least_ms, round(self.number(column) * 1000))
+
     def refuse(self, column: str, asked: str) -> NoReturn:
         """Raise the error for one cell."""
         raise SpecError(
-            f"`{self.path}`, line {self.number}, column `{column}`: asked for {asked};"
+            f"`{self.path}`, line {self.line}, column `{column}`: asked for {asked};"
             f" found {shown(self.cells.get(column, ''))}",
             hint="mend the row, or leave such rows out with `--skip-broken`",
         )
 
 
+class Names:
+    """Names that must be different from each other."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {}
+
+    def of(self, row: Row, column: str) -> str:
+        """The name in a column, refused if an earlier row has it."""
+        name = row.text(column)
+        if name in self._lines:
+            row.refuse(column, f"a name of its own (line {self._lines[name]} has it)")
+        self._lines[name] = row.line
+        return name
+
+
 def each(
     path: Path, columns: tuple[str, ...], options: Options, make: Callable[[Row], Made]
-) -> tuple[list[Made], list[str]]:
-    """What ``make`` gives for each row, and what was wrong with the rows that were skipped."""
+) -> tuple[list[Made], int, tuple[str, ...]]:
+    """What ``make`` gives for each row, how many rows were skipped, and why the first of them."""
     made: list[Made] = []
-    skipped: list[str] = []
+    broken: list[str] = []
+    skipped = 0
     for row in read(path, columns, options):
         try:
-            if row is not None and None not in row.cells.values():
-                made.append(make(row))
+            made.append(make(row))
         except SpecError as error:
             if not options.skip_broken:
                 raise
-            skipped.append(error.message)
-    return made, skipped
+            skipped += 1
+            if len(broken) < MAX_BROKEN_SHOWN:
+                broken.append(error.message)
+    return made, skipped, tuple(broken)
 
 
 def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Row]:
-    """The rows of a CSV file, which must have these columns."""
+    """The rows of a CSV file (plain or gzip), which must have these columns."""
     with opened(path) as file:
         lines = csv.reader(_bounded(path, file))
-        header = next(lines, [])
+        header = [name.strip() for name in next(lines, [])]
         _refuse_unless(path, header, columns)
         for count, cells in enumerate(lines, 1):
             if count > options.rows_at_most:
@@ -86,5 +114,61 @@ def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Row
                     hint="raise `rows_at_most`, or cut the file",
                 )
             if cells:
-                cells += [""] * (len(header) - len(cells))
                 yield Row(path, lines.line_num, dict(zip(header, cells, strict=False)))
+
+
+def header_of(path: Path) -> list[str]:
+    """The column names of a CSV file."""
+    with opened(path) as file:
+        return [name.strip() for name in next(csv.reader(_bounded(path, file)), [])]
+
+
+def refuse_empty(path: Path, count: int, what: str) -> None:
+    """A file that holds nothing is a mistake."""
+    if not count:
+        hint = "check that it is the whole file, with its header"
+        raise SpecError(f"`{path}` holds no {what}", hint=hint)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[str]]:
+    """A text file, unpacked if need be; every way in which reading may fail is one error."""
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8-sig", newline="")
+        ) as file:
+            yield file
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SpecError(f"`{path}` cannot be read: {reason}", hint="check the path") from error
+    except (EOFError, zlib.error) as error:
+        raise SpecError(f"`{path}` is not whole: {error}", hint="fetch the file again") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise SpecError(
+            f"`{path}` is not a table of text: {error}", hint="see `tidemill twin formats`"
+        ) from error
+
+
+def _bounded(path: Path, file: IO[str]) -> Iterator[str]:
+    line = 0
+    while text := file.readline(MAX_LINE + 1):
+        line += 1
+        if len(text) > MAX_LINE:
+            raise SpecError(
+                f"`{path}`, line {line} is longer than {MAX_LINE:,} characters",
+                hint="is this a table with one row a line? see `tidemill twin formats`",
+            )
+        yield text
+
+
+def _refuse_unless(path: Path, header: list[str], columns: tuple[str, ...]) -> None:
+    missing = [column for column in columns if column not in header]
+    if not header:
+        raise SpecError(f"`{path}` is empty", hint="fetch the file again")
+    if missing:
+        raise SpecError(
+            f"`{path}` has no column `{missing[0]}`; found {', '.join(header)[:200]}",
+            hint=nearest(missing[0], header),
+        )

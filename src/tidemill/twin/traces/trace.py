@@ -1,30 +1,20 @@
-"""What an importer gives and what it may be told."""
+"""What an importer gives: a recorded story that a twin can run, and the pieces it is made of."""
 
-from typing import Annotated
+from functools import lru_cache
+from pathlib import Path
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI, duration_text
-from tidemill.model.rows import MAX_DEVICES, Contract, Queue, Role, Template
+from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, WHOLE_MILLI, duration_text
+from tidemill.model.rows import MAX_COUNT, Contract, Queue, Role, Shape, Template
 from tidemill.twin import fleet
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.faults import Faults
-
-
-class Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a trace does not say. ``accelerators`` 0: as published, or just enough for its load."""
-
-    accelerators: Annotated[int, Meta(ge=0, le=10_000_000)] = 0
-    per_node: Annotated[int, Meta(ge=1, le=MAX_DEVICES)] = 8
-    kind: str = "GPU"
-    usd_micro_per_hour: Annotated[int, Meta(ge=0)] = 2_000_000
-    nodes: str = ""
-    """Another file, where a format keeps its nodes apart."""
-    rows_at_most: Annotated[int, Meta(ge=1, le=20_000_000)] = 5_000_000
-    skip_broken: bool = False
-    work_ppm: Annotated[int, Meta(ge=1, le=1_000_000_000)] = ONE_PPM
-    """Recorded run times are multiplied by this; one and a half percent more is 1,015,000."""
+from tidemill.twin.spec_tables import MAX_NODES
+from tidemill.twin.traces import rows
+from tidemill.twin.traces.options import Options
+from tidemill.twin.traces.rows import Row
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -36,8 +26,10 @@ class Trace(Struct, frozen=True, kw_only=True):
     arrivals: tuple[Arrival, ...]
     faults: Faults = Faults()
     horizon_ms: int = FOREVER_MS
-    skipped: tuple[str, ...] = ()
-    """One message a row that could not be used, when asked to skip them."""
+    skipped: int = 0
+    """Rows that could not be used, when asked to skip them."""
+    broken: tuple[str, ...] = ()
+    """What was wrong with the first of them."""
     notes: tuple[str, ...] = ()
     """What was assumed, for people."""
 
@@ -49,50 +41,76 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 def one_contract(options: Options, accelerators: int) -> Contract:
     """A fleet of equal nodes under one contract, rounded up to whole nodes."""
-    nodes = -(-accelerators // options.per_node)
+    nodes = -(-accelerators // options.node_devices)
+    if nodes > MAX_NODES:
+        raise SpecError(
+            f"the trace needs {nodes:,} nodes of {options.node_devices}; at most {MAX_NODES:,} fit",
+            hint="say how many `accelerators` there are, or check the run times in the file",
+        )
     return Contract(
         name="fleet",
         pool=options.kind,
         kind=options.kind,
-        count=nodes * options.per_node,
+        count=nodes * options.node_devices,
         usd_micro_per_hour=options.usd_micro_per_hour,
-        node=Template(options.per_node, 0, 0),
+        node=Template(options.node_devices, 0, 0),
     )
 
 
-def gang(accelerators: int, options: Options) -> tuple[Role, ...]:
-    """A gang in equal replicas that fit a node."""
-    replica = fleet.replica_size(accelerators, options.per_node)
-    return (Role(count=accelerators // replica, accelerators=replica),)
+def gang(row: Row, column: str, team: str, options: Options, priority: int = 0) -> Shape:
+    """A gang of so many accelerators, in equal replicas that fit a node."""
+    accelerators = row.whole(column, 1)
+    if accelerators > MAX_COUNT:
+        row.refuse(column, f"at most {MAX_COUNT:,} accelerators")
+    if abs(priority) > 1_000_000:
+        row.refuse("priority", "a priority within a million of 0")
+    return _gang(accelerators, options.node_devices, team, priority)
 
 
-def enough_for(arrivals: tuple[Arrival, ...], options: Options, load: float = 0.8) -> int:
-    """Accelerators for a trace that has no fleet: its work at this load, and its largest gang."""
-    span_ms = max(1, arrivals[-1].at_ms - arrivals[0].at_ms)
-    work = sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
-    largest = max(a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
-    return max(largest, options.per_node, round(work / span_ms / load))
+def scaled(work_ms: int, options: Options) -> int:
+    """Recorded work as it should count."""
+    return max(1, work_ms * options.work_ppm // ONE_PPM)
 
 
-def in_order(name: str, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
+def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract, tuple[str, ...]]:
+    """A fleet for a trace that has none, and how it was sized."""
+    count = options.accelerators or _enough_for(arrivals, options)
+    contract = one_contract(options, count)
+    sized = f"a fleet of {contract.count:,} accelerators, as asked"
+    if not options.accelerators:
+        sized = f"no capacity in the trace: {contract.count:,} accelerators carry it at 80 %"
+    notes = [sized, span_note(arrivals)]
+    stuck = sum(a.job.shape.total_milli > contract.count * WHOLE_MILLI for a in arrivals)
+    if stuck:
+        notes.append(f"{stuck:,} jobs want more than the whole fleet and will never start")
+    return contract, tuple(notes)
+
+
+def in_order(path: Path, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
     """Arrivals by time, the first at 0; a trace without any is refused."""
-    if not arrivals:
-        raise SpecError(
-            f"`{name}` holds no jobs", hint="check that it is the whole file, with its header"
-        )
+    rows.refuse_empty(path, len(arrivals), "jobs")
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     first_ms = arrivals[0].at_ms
     return tuple(arrival._replace(at_ms=arrival.at_ms - first_ms) for arrival in arrivals)
-
-
-def sized_note(options: Options, found: int) -> str:
-    """How the fleet was sized."""
-    if options.accelerators:
-        return f"fleet of {found:,} accelerators, as asked"
-    return f"the trace has no capacity: a fleet of {found:,} accelerators carries it at 80 %"
 
 
 def span_note(arrivals: tuple[Arrival, ...]) -> str:
     """How many jobs over how long."""
     span_ms = arrivals[-1].at_ms - arrivals[0].at_ms
     return f"{len(arrivals):,} jobs arrive over {duration_text(span_ms)}"
+
+
+def _enough_for(arrivals: tuple[Arrival, ...], options: Options) -> int:
+    """Accelerators that carry the work at 80 % over the time of arrivals, and the largest gang."""
+    span_ms = max(DAY_MS, arrivals[-1].at_ms - arrivals[0].at_ms)
+    work = sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
+    largest = max(a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
+    return max(largest, options.node_devices, work * 5 // (span_ms * 4))
+
+
+@lru_cache(maxsize=65_536)
+def _gang(accelerators: int, per_node: int, team: str, priority: int) -> Shape:
+    """Equal gangs are one object."""
+    replica = fleet.replica_size(accelerators, per_node)
+    role = Role(count=accelerators // replica, accelerators=replica)
+    return Shape(team, (role,), priority=priority)

@@ -1,0 +1,1 @@
+"""Hands: the command line. It parses, calls, prints; it decides nothing."""

@@ -1,0 +1,47 @@
+"""``tidemill demo``: a realistic fleet for two weeks, and where its money went."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+
+EXAMPLES = options.example("tidemill demo", "tidemill demo --seed 7 --out /tmp/demo")
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the journal and the report.")
+    ] = Path("out"),
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Another story of the same fleet.")
+    ] = None,
+) -> None:
+    """Run the built-in fleet through the real pipeline and show its ledger.
+
+    No cluster, no GPU, no account: a generated world answers the same scheduler that drives real
+    ones. It leaves a journal to ask further questions of, and a report to open in a browser.
+    """
+    from tidemill import api
+    from tidemill.cli import demo_story, ledger_tables
+    from tidemill.cli.report import write_report
+
+    out.mkdir(parents=True, exist_ok=True)
+    journal, page = out / "demo.sqlite", out / "demo.html"
+    for old in out.glob("demo.sqlite*"):
+        old.unlink()
+    spec = demo_story.seeded(api.demo_spec(), seed)
+    with screen.progress("two weeks of a fleet") as update:
+        run = api.simulate(spec, str(journal), update)
+    console = screen.out()
+    for line in demo_story.scene(run):
+        console.print(line)
+    console.print(ledger_tables.lines(run.statement.total(), {}))
+    for line in ledger_tables.summary(run.statement):
+        console.print(line)
+    console.print(ledger_tables.fixes(run.statement))
+    write_report(run.statement, run.world, run.policy, page, title=spec.twin.name)
+    screen.note(ledger_tables.footnote())
+    for line in demo_story.next_steps(run, journal, page):
+        console.print(line)

@@ -1,0 +1,34 @@
+"""``tidemill doctor``: is this machine able, and what can a journal's ledger not know?"""
+
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+
+EXAMPLES = options.example("tidemill doctor", "tidemill doctor -j out/demo.sqlite")
+
+
+def doctor(
+    journal: Annotated[
+        str | None, typer.Option("--journal", "-j", help="A journal to look into.", metavar="PATH")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Which parts work here, which inputs are missing, which ledger lines are therefore unknown."""
+    import msgspec
+
+    from tidemill.cli import examination
+
+    with screen.progress("looking"):
+        findings = examination.of_machine()
+        findings += examination.of_journal(journal) if journal is not None else []
+    if as_json:
+        screen.json_out(msgspec.json.encode([finding._asdict() for finding in findings]))
+    else:
+        made = screen.table("", "what", "found", "so", right_from=9)
+        for finding in findings:
+            mark = "[green]ok[/]" if finding.is_ok else "[yellow]--[/]"
+            made.add_row(mark, finding.what, finding.found, finding.so)
+        screen.out().print(made)
+    raise typer.Exit(1 if any(f.is_fatal for f in findings) else 0)

@@ -1,0 +1,107 @@
+"""What the doctor looks at: the machine's parts, and what a journal does not say."""
+
+import importlib
+import platform
+import shutil
+import sqlite3
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
+from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.model.world import World
+from tidemill.units import capability
+
+_PARTS = ("numpy", "numba", "polars", "msgspec", "jinja2", "typer", "rich")
+
+
+class Finding(NamedTuple):
+    """One thing looked at; ``so`` is what follows if it is not as it should be."""
+
+    is_ok: bool
+    what: str
+    found: str
+    so: str = ""
+    is_fatal: bool = False
+
+
+def of_machine() -> list[Finding]:
+    """Python, libraries, compiled kernels, database, browser."""
+    is_new = sys.version_info >= (3, 11)
+    python = Finding(is_new, "python", platform.python_version(), "3.11 is needed", not is_new)
+    database = Finding(True, "sqlite", sqlite3.sqlite_version)
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    page = Finding(
+        bool(browser), "browser", browser or "none", "" if browser else "open reports elsewhere"
+    )
+    return [python, *(_library(name) for name in _PARTS), _kernels(), database, page]
+
+
+def of_journal(where: str) -> list[Finding]:
+    """What a journal leaves unknown, and which ledger lines suffer."""
+    with open_journal(where) as journal:
+        world = rebuild(journal)
+    findings = [
+        Finding(True, "journal", f"{world.seq:,} events, {world.job_count:,} jobs"),
+        _efficiency(world),
+        _estimates(world),
+        _checkpoints(world),
+        _capability(world),
+    ]
+    return findings + [
+        Finding(False, f"ledger line `{ABOUT[bucket].title}`", "no source", "unknown, not zero")
+        for bucket in NOT_PRODUCED
+    ]
+
+
+def _library(name: str) -> Finding:
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:
+        return Finding(False, name, str(error), "install the pinned requirements", True)
+    return Finding(True, name, getattr(module, "__version__", "present"))
+
+
+def _kernels() -> Finding:
+    from tidemill.scheduling import kernels
+
+    free, failed = np.full(8, 1000, np.int32), np.zeros(8, np.uint8)
+    hosted = kernels.devices_hosting(free, failed, 0, 8, 2, 1000)
+    is_right = hosted == 4
+    return Finding(is_right, "compiled kernels", f"answer {hosted} of 4", "", not is_right)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} of {total:,} jobs"
+
+
+def _efficiency(world: World) -> Finding:
+    unknown = CONFIDENCES.index(Confidence.UNKNOWN)
+    total = world.job_count
+    count = int((world.jobs.confidence[:total] == unknown).sum())
+    so = "their work is `worked, efficiency unknown`; report step times" if count else ""
+    return Finding(not count, "jobs without efficiency (MFU)", _share(count, total), so)
+
+
+def _estimates(world: World) -> Finding:
+    total = world.job_count
+    count = int((world.jobs.estimate_ms[:total] == 0).sum())
+    so = "when they end is guessed from jobs like them" if count else ""
+    return Finding(not count, "jobs without a run-time estimate", _share(count, total), so)
+
+
+def _checkpoints(world: World) -> Finding:
+    total = world.job_count
+    count = int((world.jobs.interval_ms[:total] == 0).sum())
+    so = "an interruption loses all of their work" if count else ""
+    return Finding(not count, "training jobs that never checkpoint", _share(count, total), so)
+
+
+def _capability(world: World) -> Finding:
+    missing = sorted(kind for kind in world.kinds if capability.gflops(kind) is None)
+    so = "unlike accelerators cannot be added up as capability" if missing else ""
+    return Finding(not missing, "kinds of unknown capability", ", ".join(missing) or "none", so)

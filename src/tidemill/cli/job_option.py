@@ -1,0 +1,59 @@
+"""A job that is not submitted yet: from a JSON file, or from the options of ``tidemill fit``."""
+
+from pathlib import Path
+
+import msgspec
+
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.world import World
+
+MAX_BYTES = 1_000_000
+
+
+def from_file(path: Path) -> Job:
+    """Read one job row."""
+    try:
+        data = path.read_bytes()[: MAX_BYTES + 1]
+        if len(data) > MAX_BYTES:
+            raise SpecError(f"`{path}` is over {MAX_BYTES:,} bytes", hint="give one job row")
+        return msgspec.json.decode(data, type=Job)
+    except OSError as error:
+        raise SpecError(f"`{path}` cannot be read: {error.strerror}", hint="check it") from error
+    except msgspec.MsgspecError as error:
+        raise SpecError(
+            f"`{path}` is not a job: {error}",
+            hint='for example {"name": "t", "shape": {"team": "a", "roles": [{"count": 2}]}}',
+        ) from error
+
+
+def from_options(  # noqa: PLR0913 - options
+    world: World,
+    *,
+    team: str,
+    gpus: int,
+    per_node: int,
+    kinds: tuple[str, ...],
+    cpu_milli: int,
+    memory_mib: int,
+    priority: int,
+    hours: float,
+) -> Job:
+    """A gang of ``gpus`` accelerators, ``per_node`` to a replica."""
+    teams = sorted(world.queue_number)
+    team = team or (teams[0] if len(teams) == 1 else "")
+    if team not in world.queue_number:
+        asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
+        raise SpecError(asked, hint=f"teams: {', '.join(teams)}")
+    largest = max((row.node.devices for row in world.contract_rows), default=8)
+    size = per_node or min(gpus, largest)
+    if gpus % size:
+        raise SpecError(
+            f"{gpus} accelerators do not divide into replicas of {size}",
+            hint="give a --per-node that divides --gpus",
+        )
+    role = Role(count=gpus // size, accelerators=size, cpu_milli=cpu_milli,
+                memory_mib=memory_mib, kinds=kinds)  # fmt: skip
+    shape = Shape(team, (role,), priority=priority)
+    return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))

@@ -1,0 +1,93 @@
+"""``tidemill journal``: take a journal out, put one in, check it, save what can be saved."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+
+app = typer.Typer(
+    help="Journals: export, import, verify, salvage.",
+    epilog=options.example(
+        "tidemill journal verify run.sqlite",
+        "tidemill journal export run.sqlite run.jsonl.gz",
+        "tidemill journal import run.parquet copy.sqlite",
+        "tidemill journal salvage broken.sqlite saved.sqlite",
+    ),
+    no_args_is_help=True,
+)
+
+Source = Annotated[Path, typer.Argument(help="The journal.", metavar="JOURNAL")]
+
+
+@app.command("export", epilog=options.example("tidemill journal export run.sqlite run.parquet"))
+def export(
+    journal: Source,
+    target: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz or .parquet file.")],
+) -> None:
+    """Write all events to JSON lines or Parquet, by the file's ending."""
+    from tidemill.journal import open_journal
+    from tidemill.journal.exchange import export_events
+
+    with open_journal(str(journal)) as opened, screen.progress("exporting") as update:
+        count = export_events(opened, target, on_progress=update)
+    screen.note(f"{count:,} events written to {target}")
+
+
+@app.command("import", epilog=options.example("tidemill journal import run.jsonl run.sqlite"))
+def import_(
+    source: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz or .parquet file.")],
+    journal: Annotated[Path, typer.Argument(help="The journal to create.")],
+    keep_prefix: Annotated[
+        bool, typer.Option("--keep-prefix", help="Keep what precedes the first bad row.")
+    ] = False,
+) -> None:
+    """Make a journal of exported events; each is checked as if it happened now."""
+    from tidemill.journal.exchange import import_events
+
+    with screen.progress("importing") as update:
+        found = import_events(source, journal, keep_prefix=keep_prefix, on_progress=update)
+    if found.stopped:
+        screen.note(f"stopped early: {found.stopped}")
+    screen.note(f"{found.events:,} events in {journal}")
+
+
+@app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))
+def verify(journal: Source, as_json: options.Json = False) -> None:
+    """Read everything: checksums, order, and whether it folds into a World."""
+    import msgspec
+
+    from tidemill.journal.verify import verify as read_all
+
+    with screen.progress("verifying") as update:
+        found = read_all(journal, on_progress=update)
+    if as_json:
+        fields = {name: getattr(found, name) for name in found._fields}
+        screen.json_out(msgspec.json.encode(fields | {"is_sound": found.is_sound}))
+    else:
+        screen.out().print(
+            f"{found.events:,} events up to {screen.moment_text(found.last_ms)},"
+            f" {found.snapshots} snapshots, World {found.digest[:16]}"
+        )
+        for fault in found.faults:
+            screen.out().print(f"broken at event {fault.seq}: {fault.found}", markup=False)
+        screen.out().print("sound" if found.is_sound else f"hint: {found.hint}", markup=False)
+    raise typer.Exit(0 if found.is_sound else 1)
+
+
+@app.command("salvage", epilog=options.example("tidemill journal salvage broken.sqlite ok.sqlite"))
+def salvage(
+    broken: Annotated[Path, typer.Argument(help="The broken journal; it is not touched.")],
+    target: Annotated[Path, typer.Argument(help="The journal to create.")],
+) -> None:
+    """Copy everything that is intact before the first fault into a new journal."""
+    from tidemill.journal.salvage import salvage as save
+
+    with screen.progress("salvaging") as update:
+        found = save(broken, target, on_progress=update)
+    screen.out().print(
+        f"{found.kept:,} events kept, up to {screen.moment_text(found.last_ms)}, in {found.out}",
+        markup=False,
+    )
+    screen.out().print(found.why, markup=False)

@@ -1,0 +1,142 @@
+"""``tidemill ledger``: where every paid millisecond went."""
+
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import FOREVER_MS
+
+app = typer.Typer(
+    help="Where every paid millisecond went: paid, down to useful.",
+    epilog=options.example(
+        "tidemill ledger -j out/demo.sqlite",
+        "tidemill ledger --by team",
+        "tidemill ledger --bucket idle --by job",
+        "tidemill ledger --from 2d --to 3d --json",
+        "tidemill ledger diff before.sqlite after.sqlite",
+    ),
+    invoke_without_command=True,
+)
+
+By = Annotated[
+    str | None,
+    typer.Option("--by", help="Break down by team, pool, contract, kind, class, job or time."),
+]
+Bucket = Annotated[
+    str | None, typer.Option("--bucket", help="Only this bucket, such as idle or rework.")
+]
+
+
+@app.callback()
+def ledger(  # noqa: PLR0913 - options
+    context: typer.Context,
+    journal: options.Journal = options.DEFAULT_JOURNAL,
+    by: By = None,
+    bucket: Bucket = None,
+    start: options.Start = None,
+    end: options.End = None,
+    bins: Annotated[
+        str | None, typer.Option("--bins", help="Width of time bins for --by time, such as 6h.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Rows of a breakdown.")] = 20,
+    as_tree: Annotated[bool, typer.Option("--tree", help="Show stages and their parts.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Where every paid millisecond went: paid, down to useful."""
+    if context.invoked_subcommand is not None:
+        return
+    _refuse_unknown(by, bucket)
+    statement = _read(journal, start, end, bins)
+    if as_json:
+        print_json(statement, by)
+    elif by is not None or bucket is not None:
+        _print_breakdown(statement, by or "job", bucket, most)
+    else:
+        _print_lines(statement, as_tree)
+
+
+@app.command(
+    "diff",
+    epilog=options.example("tidemill ledger diff fifo.sqlite priority.sqlite"),
+)
+def diff(
+    before: Annotated[str, typer.Argument(help="The journal before.", metavar="A")],
+    after: Annotated[str, typer.Argument(help="The journal after.", metavar="B")],
+    start: options.Start = None,
+    end: options.End = None,
+    as_json: options.Json = False,
+) -> None:
+    """What changed between two ledgers, bucket by bucket."""
+    import msgspec
+
+    from tidemill.cli import ledger_tables
+    from tidemill.ledger.buckets import ABOUT
+    from tidemill.ledger.difference import difference
+
+    first, second = _read(before, start, end, None), _read(after, start, end, None)
+    found = difference(first.total(), second.total())
+    if as_json:
+        rows = [{"bucket": ABOUT[c.bucket].key} | c._asdict() for c in found]
+        screen.json_out(msgspec.json.encode([{**row, "milli_ms": _gain(row)} for row in rows]))
+        return
+    screen.out().print(f"{after} minus {before}")
+    screen.out().print(ledger_tables.changes(found))
+
+
+def _gain(row: dict[str, int]) -> int:
+    return row["after_milli_ms"] - row["before_milli_ms"]
+
+
+def _read(journal: str, start: str | None, end: str | None, bins: str | None):  # noqa: ANN202
+    from tidemill import api
+
+    with screen.progress("reading the journal") as update:
+        return api.read_statement(
+            journal,
+            start_ms=screen.moment_ms(start, "--from") or 0,
+            end_ms=screen.moment_ms(end, "--to") or FOREVER_MS,
+            bin_ms=screen.moment_ms(bins, "--bins"),
+            on_progress=update,
+        )
+
+
+def _refuse_unknown(by: str | None, bucket: str | None) -> None:
+    from tidemill.ledger.buckets import BY_KEY
+    from tidemill.ledger.statement import DIMENSIONS
+
+    if by is not None and by not in DIMENSIONS:
+        raise SpecError(f"--by is `{by}`", hint=f"one of: {', '.join(DIMENSIONS)}")
+    if bucket is not None and bucket not in BY_KEY:
+        raise SpecError(f"--bucket is `{bucket}`", hint=f"one of: {', '.join(BY_KEY)}")
+
+
+def _print_lines(statement, as_tree: bool) -> None:  # noqa: ANN001 - lazily imported type
+    from tidemill.cli import ledger_tables
+
+    console = screen.out()
+    span = f"{screen.moment_text(statement.start_ms)} to {screen.moment_text(statement.end_ms)}"
+    console.print(f"[bold]ledger[/] {span}")
+    account = statement.total()
+    shown = ledger_tables.tree(account) if as_tree else ledger_tables.lines(account, {})
+    console.print(shown)
+    for line in ledger_tables.summary(statement):
+        console.print(line)
+    screen.note(ledger_tables.footnote())
+
+
+def _print_breakdown(statement, by: str, bucket: str | None, most: int) -> None:  # noqa: ANN001
+    from tidemill.cli import ledger_tables
+    from tidemill.ledger.buckets import BY_KEY
+
+    only = BY_KEY[bucket] if bucket is not None else None
+    screen.out().print(ledger_tables.breakdown(by, statement.by(by), only, most))
+
+
+def print_json(statement, by: str | None) -> None:  # noqa: ANN001
+    import msgspec
+
+    from tidemill.ledger.document import document
+
+    screen.json_out(msgspec.json.format(msgspec.json.encode(document(statement, by)), indent=2))

@@ -1,0 +1,185 @@
+"""The ledger as tables: lines from paid to useful, a tree, breakdowns, a difference."""
+
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from tidemill.cli import screen
+from tidemill.ledger import leaks as leaking
+from tidemill.ledger import ratios
+from tidemill.ledger.account import Account
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket, Group
+from tidemill.ledger.difference import Change
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+
+CENT_MICRO = 10_000
+_GROUP_TITLES = {
+    Group.NOT_LAUNCHED: "claimed, not launched",
+    Group.NOT_READY: "launched, not schedulable",
+    Group.FREE: "free",
+    Group.NOT_WORKING: "allocated, not working",
+    Group.LOST: "lost",
+    Group.STALLED: "stalled",
+    Group.SHARING: "sharing",
+    Group.INEFFICIENT: "below the roofline",
+    Group.UNKNOWN: "worked, not yet known",
+    Group.USEFUL: "useful",
+}
+
+
+def hours(tenths: int) -> str:
+    """Tenths of accelerator-hours, printed."""
+    sign = "-" if tenths < 0 else ""
+    return f"{sign}{abs(tenths) // 10:,}.{abs(tenths) % 10}"
+
+
+def cents(amount: int) -> str:
+    """Cents, printed as dollars."""
+    return dollars_text(amount * CENT_MICRO)
+
+
+def percent(points: int) -> str:
+    """Basis points, printed as percent."""
+    sign = "-" if points < 0 else ""
+    return f"{sign}{abs(points) // 100}.{abs(points) % 100:02d} %"
+
+
+def lines(account: Account, confidences: dict[Bucket, str]) -> Table:
+    """The additive ledger: every line, and the total they add up to."""
+    made = screen.table("where it went", "hours", "dollars", "share", "owner", "known as")
+    made.columns[4].justify = made.columns[5].justify = "left"
+    shown = zip(
+        Bucket, account.tenths_of_hours(), account.cents(), account.basis_points(), strict=True
+    )
+    made.add_row(
+        "[bold]paid[/]",
+        f"[bold]{hours(sum(account.tenths_of_hours()))}[/]",
+        f"[bold]{cents(sum(account.cents()))}[/]",
+        "[bold]100.00 %[/]" if account.paid_milli_ms else "",
+    )
+    for bucket, tenths, money, points in shown:
+        if not account.milli_ms[bucket] and bucket is not Bucket.USEFUL:
+            continue
+        style = "bold green" if bucket is Bucket.USEFUL else ""
+        about = ABOUT[bucket]
+        made.add_row(
+            f"  {about.title}", hours(tenths), cents(money), percent(points),
+            about.owner.name.lower(), confidences.get(bucket, about.confidence), style=style,
+        )  # fmt: skip
+    return made
+
+
+def footnote() -> str:
+    """What this ledger cannot know yet."""
+    names = ", ".join(ABOUT[bucket].title for bucket in NOT_PRODUCED)
+    return f"not measured yet, so unknown rather than zero: {names}"
+
+
+def tree(account: Account) -> Tree:
+    """The ledger as a tree: stages, then buckets."""
+    money, points = account.cents(), account.basis_points()
+    root = Tree(f"[bold]paid[/]  {cents(sum(money))}")
+    for group in Group:
+        inside = [b for b in Bucket if ABOUT[b].group is group and account.milli_ms[b]]
+        if not inside:
+            continue
+        total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
+        branch = root.add(f"{_GROUP_TITLES[group]}  {cents(total)}  [dim]{percent(share)}[/]")
+        if len(inside) > 1:
+            for b in inside:
+                branch.add(f"{ABOUT[b].title}  {cents(money[b])}  [dim]{percent(points[b])}[/]")
+    return root
+
+
+def breakdown(name: str, accounts: dict[str, Account], bucket: Bucket | None, most: int) -> Table:
+    """One row a key: what it was paid, allocated and useful; or what it put into one bucket."""
+    rows = sorted(accounts.items(), key=lambda row: -_weight(row[1], bucket))
+    if name == "time":
+        rows = sorted(accounts.items(), key=lambda row: int(row[0]))
+    if bucket is not None:
+        made = screen.table(name, "hours", "dollars", title=ABOUT[bucket].title)
+        rows = [row for row in rows if row[1].milli_ms[bucket]]
+        for key, account in rows[:most]:
+            made.add_row(_key(name, key), hours(account.tenths_of_hours()[bucket]),
+                         cents(account.cents()[bucket]))  # fmt: skip
+    else:
+        made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
+        for key, account in rows[:most]:
+            made.add_row(*_row(_key(name, key), account))
+    if len(rows) > most:
+        made.add_row(f"[dim]… and {len(rows) - most:,} more (--most)[/]")
+    return made
+
+
+def changes(found: list[Change]) -> Table:
+    """The difference of two ledgers."""
+    made = screen.table("where it went", "hours", "dollars", "share")
+    for change in found:
+        if not change.before_milli_ms and not change.after_milli_ms:
+            continue
+        tenths = round(change.milli_ms * 10 / MILLI_MS_PER_UNIT_HOUR)
+        made.add_row(ABOUT[change.bucket].title, _signed(hours(tenths)),
+                     _signed(dollars_text(change.usd_micro)), _signed(percent(change.basis_points)))  # fmt: skip
+    return made
+
+
+def summary(statement: Statement) -> list[str]:
+    """The headline: the question and its answer in numbers."""
+    account, window_ms = statement.total(), statement.end_ms - statement.start_ms
+    goodput, seen = ratios.goodput(account), ratios.utilisation(account)
+    paid, useful = ratios.usd_micro_per_paid_hour(account), ratios.usd_micro_per_useful_hour(account)
+    point = ratios.idle_point_usd_micro_per_year(account, window_ms)
+    at_least = "at least " if goodput.is_lower_bound else ""
+    return [
+        f"useful: {at_least}{float(goodput.overall):.2%} of what was paid"
+        + (f"; an hour costs {dollars_text(paid)}, a useful hour {dollars_text(useful)}"
+           if paid is not None and useful is not None else ""),
+        f"goodput: scheduling {float(goodput.scheduling):.1%} × runtime {float(goodput.runtime):.1%}"
+        f" × program {float(goodput.program):.1%}",
+        f"utilisation: allocation {float(seen.allocation):.1%}, occupancy"
+        f" {float(seen.occupancy):.1%}, MFU {float(seen.mfu):.1%}; misleading here is"
+        f" {seen.misleading}",
+        f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year",
+    ]  # fmt: skip
+
+
+def fixes(statement: Statement, most: int = 5) -> Table:
+    """The cheapest fixes that could win most back."""
+    made = Table(box=None, title="what to do first", title_justify="left", title_style="bold")
+    for header in ("", "wins at most", "price", "do this", "because"):
+        made.add_column(header, justify="right" if header in ("wins at most", "price") else "left",
+                        header_style="dim", no_wrap=header in ("wins at most", "price", ""))  # fmt: skip
+    for number, leak in enumerate(leaking.top_fixes(statement, most), 1):
+        price = leak.fix.price_usd_micro
+        made.add_row(
+            str(number),
+            dollars_text(leak.fix.at_most_usd_micro, 0),
+            "unknown" if price is None else dollars_text(price, 0) if price else "a setting",
+            escape(leak.fix.words),
+            f"{ABOUT[leak.bucket].title}: {escape(leak.evidence)}",
+        )
+    return made
+
+
+def _weight(account: Account, bucket: Bucket | None) -> int:
+    return account.milli_ms[bucket] if bucket is not None else account.paid_milli_ms
+
+
+def _row(key: str, account: Account) -> tuple[str, ...]:
+    useful = ratios.usd_micro_per_useful_hour(account)
+    paid = max(1, account.paid_milli_ms)
+    return (
+        key, hours(sum(account.tenths_of_hours())), cents(sum(account.cents())),
+        percent(account.of(ALLOCATED) * 10_000 // paid),
+        percent(account.milli_ms[Bucket.USEFUL] * 10_000 // paid),
+        dollars_text(useful) if useful is not None else "—",
+    )  # fmt: skip
+
+
+def _key(name: str, key: str) -> str:
+    return screen.moment_text(int(key)) if name == "time" else escape(key)
+
+
+def _signed(text: str) -> str:
+    return text if text.startswith("-") else f"+{text}"

@@ -1,0 +1,71 @@
+"""``tidemill``: the commands, and how errors leave the program.
+
+Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 a check failed (``journal
+verify``, ``doctor``); 2 what was asked for cannot be used (options, specs, traces); 3 a journal
+cannot be read or written; 4 an event was refused; 5 a plan was refused; 6 a backend failed; 130
+interrupted. Heavy rooms are imported inside commands, so that ``--help`` answers at once.
+"""
+
+import sys
+
+import typer
+
+from tidemill import __version__
+from tidemill.cli import demo, doctor, journal, ledger, report, twin, why
+from tidemill.cli.screen import complain
+from tidemill.model.errors import TidemillError
+
+app = typer.Typer(
+    name="tidemill",
+    help="Are you getting useful work out of the accelerators you pay for?\n\n"
+    "Tidemill places work, accounts for every paid millisecond as useful or as a named leak, "
+    "and explains why something waits. New here? Run `tidemill demo`.",
+    epilog="Exit codes: 0 done, 1 check failed, 2 cannot be used, 3 journal, 4 event refused, "
+    "5 plan refused, 6 backend.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
+app.add_typer(twin.app, name="twin")
+app.add_typer(ledger.app, name="ledger")
+app.command("why", epilog=why.WHY_EXAMPLES)(why.why)
+app.command("pending", epilog=why.PENDING_EXAMPLES)(why.pending)
+app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
+app.add_typer(journal.app, name="journal")
+app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command("report", epilog=report.EXAMPLES)(report.report)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"tidemill {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Are you getting useful work out of the accelerators you pay for?"""
+
+
+def main() -> None:
+    """Run the program; turn errors into words and exit codes."""
+    try:
+        app()
+    except TidemillError as error:
+        complain(error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""``tidemill report``: the ledger as one HTML file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+from tidemill.model.measures import FOREVER_MS
+
+if TYPE_CHECKING:
+    from tidemill.ledger.statement import Statement
+    from tidemill.model.policy import Policy
+    from tidemill.model.world import World
+
+EXAMPLES = options.example(
+    "tidemill report report.html -j out/demo.sqlite",
+    "tidemill report week2.html --from 7d --to 14d",
+)
+
+
+def report(
+    page: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
+    journal: options.Journal = options.DEFAULT_JOURNAL,
+    start: options.Start = None,
+    end: options.End = None,
+    title: Annotated[str, typer.Option("--title", help="The heading.")] = "",
+) -> None:
+    """Write a self-contained page: waterfall, utilisation over time, waiting work, top fixes."""
+    from tidemill import api
+
+    with screen.progress("reading the journal") as update:
+        statement = api.read_statement(
+            journal,
+            start_ms=screen.moment_ms(start, "--from") or 0,
+            end_ms=screen.moment_ms(end, "--to") or FOREVER_MS,
+            on_progress=update,
+        )
+    world, policy = api.open_world(journal, screen.moment_ms(end, "--to"))
+    write_report(statement, world, policy, page, title=title or Path(journal).stem)
+    screen.note(f"report: {page}")
+
+
+def write_report(
+    statement: "Statement", world: "World", policy: "Policy", page: Path, *, title: str
+) -> None:
+    """Render and write; the page is replaced in one step."""
+    from tidemill.explain import board
+    from tidemill.report import render
+
+    html = render(statement, title=title, board=board(world, policy))
+    fresh = page.with_suffix(page.suffix + ".new")
+    fresh.write_text(html, encoding="utf-8")
+    fresh.replace(page)

@@ -1,0 +1,138 @@
+"""``tidemill twin``: run a fleet from a file, write one, or replay a recorded trace."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+
+app = typer.Typer(
+    help="A world from a file, a seed or a trace: run it, write it, import it.",
+    epilog=options.example(
+        "tidemill twin generate --accelerators 512 --weeks 2 > fleet.toml",
+        "tidemill twin run fleet.toml --journal run.sqlite",
+        "tidemill twin import philly.csv.gz --accelerators 512 --journal philly.sqlite",
+        "tidemill twin formats",
+    ),
+    no_args_is_help=True,
+)
+
+Target = Annotated[
+    str, typer.Option("--journal", "-j", help="The journal to write.", metavar="PATH")
+]
+
+
+@app.command("run", epilog=options.example("tidemill twin run fleet.toml -j run.sqlite"))
+def run(
+    spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
+    journal: Target = options.DEFAULT_JOURNAL,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another story.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a fleet that a file describes, and print its ledger."""
+    from tidemill import api
+    from tidemill.cli import demo_story
+
+    loaded = demo_story.seeded(api.load_spec(spec), seed)
+    with screen.progress(f"running {spec.name}") as update:
+        done = api.simulate(loaded, journal, update)
+    _print_run(done, as_json)
+
+
+@app.command(
+    "generate",
+    epilog=options.example("tidemill twin generate --seed 7 --accelerators 2048 > fleet.toml"),
+)
+def generate(
+    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
+    accelerators: Annotated[int, typer.Option("--accelerators", min=8, max=1_000_000)] = 1024,
+    weeks: Annotated[int, typer.Option("--weeks", min=1, max=104)] = 2,
+    teams: Annotated[int, typer.Option("--teams", min=1, max=200)] = 4,
+) -> None:
+    """Write the description of a fleet and its work, to run or to change by hand."""
+    from tidemill.twin import describe
+
+    typer.echo(describe.describe(seed=seed, accelerators=accelerators, weeks=weeks, teams=teams))
+
+
+@app.command(
+    "import",
+    epilog=options.example(
+        "tidemill twin import philly.csv.gz --accelerators 512 -j philly.sqlite",
+        "tidemill twin import openb_pod_list_default.csv --nodes openb_node_list_gpu_node.csv",
+        "tidemill twin import trace1.csv --format muri --skip-broken",
+    ),
+)
+def import_(  # noqa: PLR0913 - options
+    trace: Annotated[Path, typer.Argument(help="A recorded trace.")],
+    journal: Target = options.DEFAULT_JOURNAL,
+    form: Annotated[
+        str | None, typer.Option("--format", help="The format (default: guess by the header).")
+    ] = None,
+    accelerators: Annotated[
+        int, typer.Option("--accelerators", min=0, help="Size of the fleet; 0: as recorded.")
+    ] = 0,
+    per_node: Annotated[int, typer.Option("--per-node", min=0, max=64)] = 0,
+    kind: Annotated[str, typer.Option("--kind", help="What to call the accelerators.")] = "GPU",
+    usd_per_hour: Annotated[float, typer.Option("--usd-per-hour", min=0)] = 2.0,
+    nodes: Annotated[str, typer.Option("--nodes", help="The file of nodes, if apart.")] = "",
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Replay a recorded trace through the scheduler, and print its ledger."""
+    from tidemill import api
+    from tidemill.model.policy import Policy
+    from tidemill.twin import traces
+    from tidemill.twin.backend import Twin
+    from tidemill.twin.traces.options import Options
+
+    told = Options(
+        accelerators=accelerators, per_node=per_node, kind=kind, nodes=nodes,
+        usd_micro_per_hour=round(usd_per_hour * 1_000_000), skip_broken=skip_broken,
+    )  # fmt: skip
+    api.refuse_existing(journal)
+    with screen.progress(f"reading {trace.name}"):
+        read = traces.load(trace, form, told)
+    for text in (*read.notes, *read.broken):
+        screen.note(text)
+    if read.skipped:
+        screen.note(f"{read.skipped:,} broken rows were left out")
+    with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update:
+        end_ms = max((a.at_ms for a in read.arrivals), default=0)
+        done = api.run(
+            Twin.from_trace(read), Policy(), journal=journal, name=read.name,
+            on_progress=lambda at_ms, _: update(min(at_ms, end_ms), end_ms),
+        )  # fmt: skip
+    _print_run(done, as_json)
+
+
+@app.command("formats")
+def formats() -> None:
+    """The trace formats that can be imported."""
+    from tidemill.twin import traces
+
+    made = screen.table("format", "what it is", right_from=2)
+    for name, about in traces.formats().items():
+        made.add_row(name, about)
+    screen.out().print(made)
+
+
+def _print_run(done, as_json: bool) -> None:  # noqa: ANN001 - lazily imported type
+    from tidemill.cli import demo_story, ledger_tables
+    from tidemill.cli.ledger import print_json
+
+    if as_json:
+        print_json(done.statement, None)
+        return
+    console = screen.out()
+    for line in demo_story.scene(done):
+        console.print(line)
+    console.print(ledger_tables.lines(done.statement.total(), {}))
+    for line in ledger_tables.summary(done.statement):
+        console.print(line)
+    screen.note(f"journal: {done.where}")
+
+

@@ -1,0 +1,200 @@
+"""Answers: what explain returns. Frozen, without behaviour, and the same in JSON as in Python.
+
+Field names and the words used as keys (causes, places, verdicts) are stable: other programs read
+them. ``words`` is the same answer as plain text, in lower case with ids in backticks.
+"""
+
+from msgspec import Struct
+
+from tidemill.model.states import Confidence
+
+
+class Command(Struct, frozen=True):
+    """A read-only command that shows where a number comes from; ``on`` says what it speaks to."""
+
+    on: str
+    line: str
+
+
+class Fact(Struct, frozen=True):
+    """One number with its name and unit, in words, and how to see it oneself."""
+
+    name: str
+    value: int
+    unit: str
+    words: str
+    shown_by: tuple[Command, ...] = ()
+
+
+class Question(Struct, frozen=True):
+    """One of the four questions, its answer and the numbers it rests on."""
+
+    layer: int
+    question: str
+    answer: str
+    words: str
+    evidence: tuple[Fact, ...] = ()
+
+
+class Withheld(Struct, frozen=True):
+    """Accelerators that the job could use but that take no work, and where they are instead."""
+
+    place: str
+    accelerator_milli: int
+    nodes: int
+    usd_micro_per_hour: int
+    words: str
+
+
+class Fix(Struct, frozen=True):
+    """Something that would help, and its price: dollars per hour, or work lost once.
+
+    ``usd_micro_per_hour`` is what would be paid *more* than now; None where nobody can know it.
+    """
+
+    words: str
+    usd_micro_per_hour: int | None = 0
+    lost_milli_ms: int = 0
+    lost_usd_micro: int = 0
+
+
+class NodeVerdict(Struct, frozen=True):
+    """What one node says to one role of a job."""
+
+    node: str
+    kind: str
+    state: str
+    free_milli: int
+    hosts: int
+    verdict: str
+    words: str
+
+
+class VerdictGroup(Struct, frozen=True):
+    """All nodes that say the same."""
+
+    verdict: str
+    nodes: int
+    free_milli: int
+    hosts: int
+    examples: tuple[str, ...]
+    words: str
+
+
+class Answer(Struct, frozen=True):
+    """Why one job waits; or, when it does not wait, where it is.
+
+    ``cause`` is found now, ``said`` is what the scheduler said last; ``detail`` names the one thing
+    behind a cause that has several (cordoned, booting, …), otherwise it repeats the cause.
+    """
+
+    job: str
+    team: str
+    state: str
+    asks: str
+    cause: str
+    said: str
+    detail: str
+    layer: int
+    owner: str
+    since_ms: int
+    waited_ms: int
+    jobs_ahead: int
+    milli_ahead: int
+    questions: tuple[Question, ...]
+    evidence: tuple[Fact, ...]
+    withheld: tuple[Withheld, ...]
+    nodes: tuple[VerdictGroup, ...]
+    fix: Fix
+    other_fixes: tuple[Fix, ...]
+    do_not: str
+    words: str
+
+
+class TeamWaits(Struct, frozen=True):
+    """How much of one team waits."""
+
+    team: str
+    jobs: int
+    asked_milli: int
+
+
+class BoardRow(Struct, frozen=True):
+    """Everything that waits for one cause, and what stands idle beneath it."""
+
+    cause: str
+    layer: int
+    owner: str
+    jobs: int
+    asked_milli: int
+    oldest_job: str
+    oldest_waited_ms: int
+    teams: tuple[TeamWaits, ...]
+    idle_milli: int
+    idle_usd_micro_per_hour: int
+    first: tuple[str, ...]
+    words: str
+
+
+class LayerRow(Struct, frozen=True):
+    """What waits for one layer."""
+
+    layer: int
+    owner: str
+    jobs: int
+    asked_milli: int
+
+
+class Board(Struct, frozen=True):
+    """Everything that waits. Idle parts and ``unclaimed`` add up to all that is free."""
+
+    at_ms: int
+    jobs: int
+    asked_milli: int
+    free_milli: int
+    free_usd_micro_per_hour: int
+    unclaimed_milli: int
+    unclaimed_usd_micro_per_hour: int
+    layers: tuple[LayerRow, ...]
+    rows: tuple[BoardRow, ...]
+    words: str
+
+
+class Certificate(Struct, frozen=True):
+    """Why something never fits: the one constraint, what it asks, the most there is, and what to
+    ask for instead.
+    """
+
+    constraint: str
+    asked: int
+    most: int
+    unit: str
+    words: str
+    nearest: str
+
+
+class Band(Struct, frozen=True):
+    """When it starts, from now: in a good, a middling and a bad future. None: past the horizon."""
+
+    p10_ms: int | None
+    p50_ms: int | None
+    p90_ms: int | None
+
+
+class Forecast(Struct, frozen=True):
+    """Whether and when a job starts. ``verdict``: now, waits, later, unknown, never or started."""
+
+    job: str
+    verdict: str
+    cause: str
+    nodes: tuple[str, ...]
+    wait: Band | None
+    horizon_ms: int
+    samples: int
+    ratios_ppm: tuple[int, ...]
+    confidence: Confidence
+    method: str
+    assumptions: tuple[str, ...]
+    certificate: Certificate | None
+    answer: Answer | None
+    words: str

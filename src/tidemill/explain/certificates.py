@@ -1,0 +1,195 @@
+"""Certificates: why something never fits, in one line, with the nearest thing that would.
+
+Asked of the contracts alone, as ``scheduling.diagnose.ever_cause`` asks: the fleet is not searched.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.explain import words
+from tidemill.explain.answers import Certificate
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import Contract, Role, Shape
+from tidemill.model.world import World
+from tidemill.scheduling import diagnose
+
+
+class Claim(NamedTuple):
+    """The role that can never be placed, and the contracts of its kinds."""
+
+    world: World
+    shape: Shape
+    role: Role
+    contracts: tuple[Contract, ...]
+
+    @property
+    def labelled(self) -> tuple[Contract, ...]:
+        """Those whose nodes carry the labels."""
+        world, role = self.world, self.role
+        return tuple(row for row in self.contracts if diagnose.could_match(world, row, role))
+
+
+def certificate(world: World, shape: Shape) -> Certificate | None:
+    """The proof that a gang never fits; None where it could some day."""
+    cause = diagnose.ever_cause(world, shape)
+    if cause not in NEVER:
+        return None
+    role = shape.roles[guilty_role(world, shape)]
+    claim = Claim(world, shape, role, _claimed(world, role))
+    return _PROOFS[cause](claim)
+
+
+def guilty_role(world: World, shape: Shape) -> int:
+    """The first role that can never be placed by itself."""
+    for r, role in enumerate(shape.roles):
+        if diagnose.ever_cause(world, replace(shape, roles=(role,))) in NEVER:
+            return r
+    return 0
+
+
+def _claimed(world: World, role: Role) -> tuple[Contract, ...]:
+    rows = (row for row in world.contract_rows if row.end_ms > world.now_ms)
+    return tuple(row for row in rows if not role.kinds or row.kind in role.kinds)
+
+
+def _no_kind(claim: Claim) -> Certificate:
+    world, role = claim.world, claim.role
+    counts: dict[str, int] = {}
+    for row in _claimed(world, Role()):
+        counts[row.kind] = counts.get(row.kind, 0) + row.count
+    found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
+    return Certificate(
+        "kind", role.total_milli, 0, "accelerator_milli",
+        f"no contract has {words.kinds(role)}; claimed: {found or 'nothing at all'}",
+        f"ask for {words.either(sorted(counts))}" if counts else "sign a contract first",
+    )  # fmt: skip
+
+
+def _no_label(claim: Claim) -> Certificate:
+    role, seen = claim.role, _labels(claim)
+    missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
+    asked = " and ".join(f"`{key}={value}`" for key, value in missing)
+    known = [
+        f"`{key}` is one of {words.ids(values)}" if values else f"no node has a label `{key}`"
+        for key, values in ((key, _values(seen, key)) for key, _ in missing)
+    ]
+    devices = sum(row.count for row in claim.contracts)
+    return Certificate(
+        "label", role.count, 0, "nodes",
+        f"none of the {devices:,} claimed {words.kinds(role)} is on a node with {asked}",
+        f"change or drop the label: {'; '.join(known)}",
+    )  # fmt: skip
+
+
+def _too_large(claim: Claim) -> Certificate:
+    role, rows = claim.role, claim.labelled
+    devices = max(row.node.devices for row in rows)
+    if role.accelerators > devices:
+        return _too_many_devices(role, devices)
+    in_use = [row for row in rows if diagnose.nodes_in_use(row) > 0]
+    if not in_use:
+        spares = sum(row.spares for row in rows)
+        return Certificate(
+            "spares", role.count, 0, "nodes",
+            f"all {words.many(spares, 'node')} that it may use are kept as spares",
+            "keep fewer spares, or ask for another kind",
+        )  # fmt: skip
+    return _too_much_host(role, in_use)
+
+
+def _too_many_devices(role: Role, devices: int) -> Certificate:
+    pieces, rest = divmod(role.count * role.accelerators, devices)
+    best = devices if not rest else _largest_divisor(role.accelerators, devices)
+    pieces = role.count * role.accelerators // best
+    return Certificate(
+        "accelerators on one node", role.accelerators, devices, "accelerators",
+        f"the largest node of {words.kinds(role)} has {devices}, it asks for"
+        f" {role.accelerators} on one node",
+        f"ask for {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
+    )  # fmt: skip
+
+
+def _too_much_host(role: Role, rows: list[Contract]) -> Certificate:
+    fitting = [row for row in rows if row.node.cpu_milli >= role.cpu_milli]
+    if not fitting:
+        most = max(row.node.cpu_milli for row in rows)
+        return Certificate(
+            "CPU on one node", role.cpu_milli, most, "cpu_milli",
+            f"the largest node has {words.cores(most)} cores, each replica asks for"
+            f" {words.cores(role.cpu_milli)}",
+            f"ask for at most {words.cores(most)} cores a replica",
+        )  # fmt: skip
+    most = max(row.node.memory_mib for row in fitting)
+    return Certificate(
+        "memory on one node", role.memory_mib, most, "memory_mib",
+        f"the largest node that has its cores has {words.gib(most)} GiB, each replica asks for"
+        f" {words.gib(role.memory_mib)}",
+        f"ask for at most {words.gib(most)} GiB a replica",
+    )  # fmt: skip
+
+
+def _too_wide(claim: Claim) -> Certificate:
+    role, hosts = claim.role, _hosts_by_kind(claim)
+    kind = max(sorted(hosts), key=lambda kind: hosts[kind])
+    rest = f" (all kinds together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
+    return Certificate(
+        "gang", role.count, hosts[kind], "replicas",
+        f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
+        f" runs on one kind{rest}",
+        f"ask for at most {words.many(hosts[kind], 'replica')} of {words.amount(role.replica_milli)}",
+    )  # fmt: skip
+
+
+def _over_limit(claim: Claim) -> Certificate:
+    world, shape, role = claim.world, claim.shape, claim.role
+    q = world.queue_number[shape.team]
+    named = [kind for kind in role.kinds if kind in world.kind_number] or world.kinds
+    limits = {kind: int(world.limit[q, world.kind_number[kind]]) for kind in named}
+    kind = max(limits, key=lambda name: limits[name])
+    return Certificate(
+        "limit", role.total_milli, limits[kind], "accelerator_milli",
+        f"the limit of team `{shape.team}` is {words.amount(limits[kind])} `{kind}`, it asks for"
+        f" {words.amount(role.total_milli)}",
+        f"ask for at most {words.amount(limits[kind])}, or raise the limit of `{shape.team}`",
+    )  # fmt: skip
+
+
+_PROOFS: dict[Cause, Callable[[Claim], Certificate]] = {
+    Cause.NOTHING_CLAIMED: _no_kind,
+    Cause.IMPOSSIBLE_LABEL: _no_label,
+    Cause.IMPOSSIBLE_SIZE: _too_large,
+    Cause.IMPOSSIBLE_GANG: _too_wide,
+    Cause.OVER_LIMIT_ALWAYS: _over_limit,
+}
+
+
+def _labels(claim: Claim) -> set[tuple[str, str]]:
+    kinds, pools = {row.kind for row in claim.contracts}, {row.pool for row in claim.contracts}
+    seen = {pair for row in claim.contracts for pair in row.node.labels}
+    for group in claim.world.groups:
+        if claim.world.kinds[group.kind] in kinds and group.pool in pools:
+            seen |= group.labels
+    return seen
+
+
+def _values(seen: set[tuple[str, str]], key: str) -> list[str]:
+    return sorted(value for name, value in seen if name == key)
+
+
+def _hosts_by_kind(claim: Claim) -> dict[str, int]:
+    hosts: dict[str, int] = {}
+    for row in claim.labelled:
+        most = diagnose.replicas_per_node(row, claim.role) * diagnose.nodes_in_use(row)
+        hosts[row.kind] = hosts.get(row.kind, 0) + most
+    return hosts
+
+
+def _largest_divisor(accelerators: int, most: int) -> int:
+    return max(size for size in range(1, most + 1) if accelerators % size == 0)
+
+
+assert set(_PROOFS) == NEVER, "every cause that waiting does not cure has its proof"
+assert WHOLE_MILLI == diagnose.PER_DEVICE

@@ -1,0 +1,206 @@
+"""Supply: where the accelerators are that a role may use, each in exactly one place.
+
+Reads contracts and nodes; returns sums. Columns only: no loop over nodes. The free blocks tell
+whether what is free lies together.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Role
+from tidemill.model.states import LAUNCHED, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling.diagnose import could_match
+from tidemill.scheduling.eligible import Option
+
+Mask = NDArray[np.bool_]
+
+
+class Place(StrEnum):
+    """Where an accelerator is, from the contract up."""
+
+    STARTS_LATER = "starts later"
+    MAY_LAUNCH = "may be launched"
+    NOT_LAUNCHED = "not launched"
+    ASKED = "asked for"
+    BOOTING = "booting"
+    UNHEALTHY = "unhealthy"
+    REPAIRING = "repairing"
+    FAILED = "failed device"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    SPARE = "spare"
+    FREE = "free"
+    BUSY = "busy"
+
+
+WITHHELD = tuple(place for place in Place if place not in (Place.FREE, Place.BUSY))
+"""Places in which an accelerator takes no work."""
+
+_OF_STATE = {
+    NodeState.ASKED: Place.ASKED,
+    NodeState.BOOTING: Place.BOOTING,
+    NodeState.UNHEALTHY: Place.UNHEALTHY,
+    NodeState.REPAIRING: Place.REPAIRING,
+    NodeState.CORDONED: Place.CORDONED,
+    NodeState.DRAINING: Place.DRAINING,
+}
+
+
+class Lot(NamedTuple):
+    """What is in one place."""
+
+    milli: int
+    nodes: int
+    usd_micro_per_hour: int
+    """What is paid for it now."""
+    examples: tuple[str, ...]
+
+
+NOTHING = Lot(0, 0, 0, ())
+
+
+class Supply(NamedTuple):
+    """All that a role may use by kind and labels."""
+
+    contracts: tuple[int, ...]
+    lots: dict[Place, Lot]
+    ready_milli: int
+    """Working devices on nodes that take work, busy or free."""
+
+    def milli(self, *places: Place) -> int:
+        """Accelerators in these places."""
+        return sum(self.lots.get(place, NOTHING).milli for place in places)
+
+    @property
+    def claimed_milli(self) -> int:
+        """Accelerators in all places."""
+        return self.milli(*Place)
+
+
+class Blocks(NamedTuple):
+    """How what is free on nodes that take work lies."""
+
+    free_milli: int
+    nodes: int
+    """Nodes on which any of it is."""
+    largest: int
+    """Whole free devices on the node that has most of them."""
+    roomy_nodes: int
+    """Nodes with enough free devices for one replica."""
+    cpu_most_milli: int
+    """Free CPU on the roomy node that has most of it; memory likewise."""
+    memory_most_mib: int
+
+
+def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
+    """Where the accelerators are that match a role's kinds and labels."""
+    contracts = tuple(c for c in range(world.contract_count) if _is_claim(world, c, role))
+    lots: dict[Place, Lot] = {}
+    mine = node_mask(world, options)
+    for place, where, milli in _on_nodes(world, mine):
+        _add(lots, place, _lot(world, where, milli))
+    for c in contracts:
+        row, is_reserved = world.contract_rows[c], world.contracts.is_reserved[c]
+        for place, milli in _off_nodes(world, c):
+            is_paid = is_reserved and place is not Place.STARTS_LATER
+            usd = milli * row.usd_micro_per_hour // WHOLE_MILLI if is_paid else 0
+            _add(lots, place, Lot(milli, milli // (WHOLE_MILLI * row.node.devices), usd, ()))
+    return Supply(contracts, lots, _ready_milli(world, mine))
+
+
+def blocks(world: World, role: Role, options: tuple[Option, ...]) -> Blocks:
+    """How the free accelerators lie that a role may use now."""
+    rows, nodes = world.node_count, world.nodes
+    takes_work = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    mine = np.flatnonzero(node_mask(world, options) & takes_work)
+    free = nodes.free_milli[:rows][mine]
+    if not len(mine):
+        return Blocks(0, 0, 0, 0, 0, 0)
+    slots = hosting_devices(world, role.milli)[mine]
+    roomy = mine[slots >= role.accelerators]
+    whole = hosting_devices(world, WHOLE_MILLI)[mine]
+    return Blocks(
+        int(free.sum()), int((free > 0).sum()), int(whole.max()), len(roomy),
+        int(nodes.cpu_free_milli[roomy].max(initial=0)),
+        int(nodes.memory_free_mib[roomy].max(initial=0)),
+    )  # fmt: skip
+
+
+def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
+    """The nodes, not gone, that kinds and labels allow."""
+    rows = world.node_count
+    is_ok = np.zeros(len(world.groups) + 1, bool)
+    for option in options:
+        is_ok[: len(option.is_ok)] |= option.is_ok.astype(bool)
+    return is_ok[world.nodes.group[:rows]] & (world.nodes.state[:rows] != NodeState.GONE)
+
+
+def hosting_devices(world: World, milli: int) -> I64:
+    """For each node, how many parts of this size its devices have free."""
+    rows, count = world.node_count, world.device_count
+    if not rows:
+        return np.zeros(0, np.int64)
+    parts = world.devices.free_milli[:count] // milli
+    parts = np.where(world.devices.is_failed[:count] == 0, parts, 0)
+    sums: I64 = np.add.reduceat(parts.astype(np.int64), world.nodes.first_device[:rows])
+    return sums
+
+
+def _is_claim(world: World, c: int, role: Role) -> bool:
+    row = world.contract_rows[c]
+    is_kind = not role.kinds or row.kind in role.kinds
+    return row.end_ms > world.now_ms and is_kind and could_match(world, row, role)
+
+
+def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
+    rows, nodes = world.node_count, world.nodes
+    state, free = nodes.state[:rows], nodes.free_milli[:rows]
+    failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI
+    whole = nodes.devices[:rows].astype(np.int64) * WHOLE_MILLI
+    launched = mine & np.isin(state, sorted(LAUNCHED))
+    ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1
+    found = [(place, mine & (state == at), free) for at, place in _OF_STATE.items()]
+    found += [(Place.FREE, ready & ~spare, free), (Place.SPARE, ready & spare, free)]
+    return [*found, (Place.FAILED, launched, failed), (Place.BUSY, launched, whole - failed - free)]
+
+
+def _ready_milli(world: World, mine: Mask) -> int:
+    rows, nodes = world.node_count, world.nodes
+    ready = mine & (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    return int((nodes.devices[:rows] - nodes.failed[:rows])[ready].sum()) * WHOLE_MILLI
+
+
+def _off_nodes(world: World, c: int) -> list[tuple[Place, int]]:
+    row, contracts = world.contract_rows[c], world.contracts
+    node_milli = row.node.devices * WHOLE_MILLI
+    if not contracts.is_running[c]:
+        return [(Place.STARTS_LATER, row.count * WHOLE_MILLI)]
+    asked = int(contracts.asked_nodes[c]) * node_milli
+    rest = row.count * WHOLE_MILLI - int(contracts.nodes[c]) * node_milli - asked
+    place = Place.NOT_LAUNCHED if contracts.is_reserved[c] else Place.MAY_LAUNCH
+    return [(Place.ASKED, asked), (place, max(0, rest))]
+
+
+def _lot(world: World, where: Mask, milli: I64) -> Lot:
+    here = np.flatnonzero(where & (milli > 0))
+    contracts, c = world.contracts, world.nodes.contract[here]
+    is_paid = (world.nodes.state[here] != NodeState.ASKED) | (contracts.is_reserved[c] == 1)
+    usd = int((milli[here] * contracts.rate_usd_micro[c] * is_paid).sum()) // WHOLE_MILLI
+    examples = tuple(world.node_rows[n].name for n in here[:3].tolist())
+    return Lot(int(milli[here].sum()), len(here), usd, examples)
+
+
+def _add(lots: dict[Place, Lot], place: Place, lot: Lot) -> None:
+    if lot.milli:
+        old = lots.get(place, NOTHING)
+        examples = (*old.examples, *lot.examples)[:3]
+        lots[place] = Lot(
+            old.milli + lot.milli, old.nodes + lot.nodes,
+            old.usd_micro_per_hour + lot.usd_micro_per_hour, examples,
+        )  # fmt: skip

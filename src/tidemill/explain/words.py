@@ -1,0 +1,91 @@
+"""Words: numbers and names as people read them. Ids are in backticks, everything is lower case."""
+
+from collections.abc import Iterable, Sequence
+
+from tidemill.explain.answers import Fix
+from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.rows import Role, Shape
+
+GIB_MIB = 1024
+
+
+def amount(milli: int, per: int = WHOLE_MILLI) -> str:
+    """Milli-units as a plain number: ``48``, ``0.5``, ``12,000``."""
+    whole, rest = divmod(milli, per)
+    digits = len(str(per)) - 1
+    return f"{whole:,}" + (f".{rest:0{digits}d}".rstrip("0") if rest else "")
+
+
+def cores(cpu_milli: int) -> str:
+    """CPU as cores."""
+    return amount(cpu_milli)
+
+
+def gib(memory_mib: int) -> str:
+    """Memory as GiB, to one place where it is not whole."""
+    tenths = memory_mib * 10 // GIB_MIB
+    return f"{tenths // 10:,}" + (f".{tenths % 10}" if memory_mib % GIB_MIB and tenths % 10 else "")
+
+
+def many(count: int, noun: str) -> str:
+    """``1 node``, ``3 nodes``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def ids(names: Sequence[str], most: int = 3) -> str:
+    """The first few names: ```a`, `b` and 3 more``."""
+    shown = [f"`{name}`" for name in names[:most]]
+    rest = len(names) - len(shown)
+    if rest:
+        return ", ".join(shown) + f" and {rest:,} more"
+    return ", ".join(shown[:-1]) + " and " * (len(shown) > 1) + (shown[-1] if shown else "none")
+
+
+def either(names: Iterable[str]) -> str:
+    """A choice: ```a` or `b```."""
+    return " or ".join(f"`{name}`" for name in names)
+
+
+def kinds(role: Role) -> str:
+    """What a role may run on."""
+    return either(role.kinds) if role.kinds else "accelerators of any kind"
+
+
+def labels(role: Role) -> str:
+    """The labels a role asks for."""
+    return " and ".join(f"`{key}={value}`" for key, value in role.labels)
+
+
+def asks(shape: Shape) -> str:
+    """What a gang asks for: ``4×8 `h100```, roles joined by ``+``."""
+    return " + ".join(_asks(role) for role in shape.roles)
+
+
+def since(waited_ms: int) -> str:
+    """How long something has lasted."""
+    return duration_text(waited_ms)
+
+
+def price(fix: Fix) -> str:
+    """What a fix costs."""
+    if fix.usd_micro_per_hour is None:
+        return "price unknown"
+    if fix.lost_milli_ms:
+        hours = amount(fix.lost_milli_ms // HOUR_MS)
+        lost = f"{hours} accelerator-hours of lost work, {dollars_text(fix.lost_usd_micro)}"
+        return lost + (f", and {_hourly(fix)}" if fix.usd_micro_per_hour else "")
+    return _hourly(fix) if fix.usd_micro_per_hour else "costs nothing"
+
+
+def _hourly(fix: Fix) -> str:
+    return f"{dollars_text(fix.usd_micro_per_hour or 0)} an hour"
+
+
+def _asks(role: Role) -> str:
+    if not role.accelerators:
+        size = f"{cores(role.cpu_milli)} cores"
+        return f"{role.count}×{size}" if role.count > 1 else size
+    size = amount(role.replica_milli)
+    kinds = f" {either(role.kinds)}" if role.kinds else " of any kind"
+    where = f" with {labels(role)}" if role.labels else ""
+    return (f"{role.count}×{size}" if role.count > 1 else size) + kinds + where

@@ -1,0 +1,49 @@
+"""The Philly trace in its compact form (Jeon et al., ATC'19; file from the Pollux artifact).
+
+Columns: ``timestamp`` (date), ``duration`` (s), ``num_gpus``, ``gpu_time`` (GPU·s), ``cluster``.
+The 15 virtual clusters are teams; ``gpu_time`` is the product of two others. Not in order of time.
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidemill.model.rows import Job, Queue
+from tidemill.twin.arrivals import Arrival
+from tidemill.twin.traces import rows
+from tidemill.twin.traces.options import Options
+from tidemill.twin.traces.trace import Trace, fleet_of, gang, in_order, scaled
+
+COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
+
+
+def load(path: Path, options: Options) -> Trace:
+    """All jobs; no faults."""
+
+    def make(row: rows.Row) -> Arrival:
+        shape = gang(row, "num_gpus", row.text("cluster"), options)
+        job = Job(f"philly-{row.line}", shape)
+        return Arrival(moment_ms(row, "timestamp"), job, scaled(row.ms("duration", 1), options))
+
+    made, skipped, broken = rows.each(path, COLUMNS, options, make)
+    arrivals = in_order(path, made)
+    contract, notes = fleet_of(arrivals, options)
+    teams = sorted({arrival.job.shape.team for arrival in arrivals})
+    return Trace(
+        name="philly",
+        contracts=(contract,),
+        queues=tuple(Queue(team) for team in teams),
+        arrivals=arrivals,
+        skipped=skipped,
+        broken=broken,
+        notes=notes,
+    )
+
+
+def moment_ms(row: rows.Row, column: str) -> int:
+    """A date without a zone, as milliseconds since 1970 as if it were UTC."""
+    text = row.text(column)[:26]  # Azure writes seven places; six are known here
+    try:
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        row.refuse(column, "a date such as 2017-10-09 07:01:55")
+    return round(moment.timestamp() * 1000)

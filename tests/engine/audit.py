@@ -1,0 +1,154 @@
+"""An auditor: recomputes everything the World keeps beside its rows, from the placements alone.
+
+`audit(world)` asserts that whatever fold maintains step by step equals what plain Python adds up
+from scratch. Slow and simple on purpose.
+"""
+
+from collections import Counter
+
+from tidemill.model import tables
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, NodeState
+from tidemill.model.world import Level, World
+
+
+def audit(world: World) -> None:
+    """Assert every invariant of a World."""
+    audit_tables(world)
+    audit_devices(world)
+    audit_levels(world)
+    audit_teams(world)
+    audit_jobs(world)
+    audit_gangs(world)
+
+
+def audit_tables(world: World) -> None:
+    """Columns have equal lengths, their declared types, and room for their rows."""
+    tables.check(world.jobs, world.job_count)
+    tables.check(world.nodes, world.node_count)
+    tables.check(world.devices, world.device_count)
+    tables.check(world.contracts, world.contract_count)
+    tables.check(world.shapes, len(world.shape_rows))
+
+
+def audit_devices(world: World) -> None:
+    """Nothing is over-committed, and what is free is what the placements leave."""
+    milli, cpu, memory = _taken(world)
+    for n in range(world.node_count):
+        nodes, first, free = world.nodes, int(world.nodes.first_device[n]), 0
+        for d in range(int(nodes.devices[n])):
+            left = WHOLE_MILLI - milli[n, d]
+            assert left >= 0, f"device {d} of node {n} is over-committed by {-left} milli"
+            assert world.devices.free_milli[first + d] == left
+            is_failed = bool(world.devices.is_failed[first + d])
+            assert not (is_failed and milli[n, d]), f"failed device {d} of node {n} is in use"
+            free += 0 if is_failed else left
+        assert nodes.free_milli[n] == free
+        failed = world.devices.is_failed[first : first + int(nodes.devices[n])]
+        assert nodes.failed[n] == int(failed.sum())
+        assert 0 <= nodes.cpu_free_milli[n] == nodes.cpu_milli[n] - cpu[n]
+        assert 0 <= nodes.memory_free_mib[n] == nodes.memory_mib[n] - memory[n]
+
+
+def audit_levels(world: World) -> None:
+    """Each launched accelerator is in exactly one level; free accelerators of a kind add up."""
+    milli, _, _ = _taken(world)
+    kind_free: Counter[int] = Counter()
+    launched: Counter[int] = Counter()
+    levels: Counter[tuple[int, int]] = Counter()
+    nodes_of: Counter[int] = Counter()
+    for n in range(world.node_count):
+        state, c = NodeState(world.nodes.state[n]), int(world.nodes.contract[n])
+        nodes_of[c] += state is not NodeState.GONE
+        if state not in LAUNCHED:
+            continue
+        launched[c] += int(world.nodes.devices[n]) * WHOLE_MILLI
+        levels[c, Level.FAILED] += int(world.nodes.failed[n]) * WHOLE_MILLI
+        levels[c, Level.ALLOCATED] += sum(milli[n, d] for d in range(int(world.nodes.devices[n])))
+        levels[c, _level(world, n)] += int(world.nodes.free_milli[n])
+        if _level(world, n) is Level.READY:
+            kind_free[int(world.nodes.kind[n])] += int(world.nodes.free_milli[n])
+    for c in range(world.contract_count):
+        assert [levels[c, level] for level in Level] == world.levels[c].tolist()
+        assert world.levels[c].sum() == launched[c] == world.contracts.launched_milli[c]
+        assert world.contracts.nodes[c] == nodes_of[c]
+        assert launched[c] <= world.contracts.count_milli[c]
+        if launched[c]:
+            assert world.contracts.is_running[c], "nodes are launched under no running contract"
+    assert [kind_free[k] for k in range(len(world.kinds))] == world.kind_free_milli
+
+
+def audit_teams(world: World) -> None:
+    """What teams use is what their placements hold."""
+    used: Counter[tuple[int, int]] = Counter()
+    for j, pieces in world.placements.items():
+        q = int(world.shapes.queue[world.jobs.shape[j]])
+        for piece in pieces:
+            k = int(world.nodes.kind[piece.node])
+            used[q, k] += piece.replicas * world.shape_of(j).roles[piece.role].replica_milli
+    shape = (len(world.queue_rows), len(world.kinds))
+    assert world.used.shape == world.floor.shape == world.limit.shape == shape
+    for q in range(shape[0]):
+        assert world.used[q].tolist() == [used[q, k] for k in range(shape[1])]
+
+
+def audit_jobs(world: World) -> None:
+    """Every job is in the one list that its state says, and the lists hold nothing else."""
+    by_state: dict[JobState, list[int]] = {state: [] for state in JobState}
+    for j in range(world.job_count):
+        by_state[JobState(world.jobs.state[j])].append(j)
+    waiting = [j for jobs in world.waiting for j in jobs]
+    active = [j for jobs in world.active for j in jobs]
+    assert sorted(waiting) == by_state[JobState.WAITING]
+    assert sorted(active) == sorted(j for state in ACTIVE for j in by_state[state])
+    assert sorted(active) == sorted(world.placements)
+    for s, jobs in enumerate(world.waiting):
+        assert list(jobs) == sorted(jobs), "waiting jobs of a shape are out of order"
+        assert all(world.jobs.shape[j] == s for j in (*jobs, *world.active[s]))
+        assert world.shapes.waiting[s] == len(jobs)
+        assert (s in world.queued) == bool(jobs)
+        if jobs:
+            assert world.shapes.head[s] == jobs[0]
+    for n, jobs_aboard in enumerate(world.aboard):
+        on_node = {j for j, ps in world.placements.items() if any(p.node == n for p in ps)}
+        assert set(jobs_aboard) == on_node
+        assert not on_node or world.nodes.state[n] in HOSTING
+    assert all(world.jobs.state[j] == JobState.RUNNING for j in world.idle)
+    assert all(s in world.queued for s in world.promised)
+    leaving = {j for j in range(world.job_count) if world.jobs.is_leaving[j]}
+    assert leaving == set(world.leaving_for) <= set(active)
+    for s, count in world.promised.items():
+        assert 0 <= count <= sum(to == s for to in world.leaving_for.values())
+
+
+def audit_gangs(world: World) -> None:
+    """Every gang is whole: each role has exactly its count of replicas."""
+    for j, pieces in world.placements.items():
+        roles = world.shape_of(j).roles
+        replicas: Counter[int] = Counter()
+        for piece in pieces:
+            replicas[piece.role] += piece.replicas
+            assert piece.devices.bit_count() == piece.replicas * roles[piece.role].accelerators
+        assert [replicas[r] for r in range(len(roles))] == [role.count for role in roles]
+
+
+def _taken(world: World) -> tuple[Counter[tuple[int, int]], Counter[int], Counter[int]]:
+    milli: Counter[tuple[int, int]] = Counter()
+    cpu: Counter[int] = Counter()
+    memory: Counter[int] = Counter()
+    for j, pieces in world.placements.items():
+        for piece in pieces:
+            role = world.shape_of(j).roles[piece.role]
+            for d in range(64):
+                if piece.devices >> d & 1:
+                    milli[piece.node, d] += role.milli
+            cpu[piece.node] += piece.replicas * role.cpu_milli
+            memory[piece.node] += piece.replicas * role.memory_mib
+    return milli, cpu, memory
+
+
+def _level(world: World, n: int) -> Level:
+    state = NodeState(world.nodes.state[n])
+    if state is NodeState.READY:
+        return Level.SPARE if world.nodes.is_spare[n] else Level.READY
+    return Level[state.name]

@@ -1,0 +1,180 @@
+"""Stories from seeds: small fleets with everything in them, so that faults meet decisions.
+
+A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
+limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail, drains,
+cordons, crashes, owners who cancel and shares that change. All of it ends, so that whoever can fit
+must finally run.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from random import Random
+
+from tests.builders import contract, job, role, teams_share
+from tests.engine.stage import Arrival, Player, Script, play
+from tidemill.model import events as ev
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Contract, Job, Queue, Role
+from tidemill.model.states import JobClass, NodeState, Terms
+
+BUSY_MS = 12 * HOUR_MS  # when jobs arrive and things break
+HORIZON_MS = 8 * DAY_MS  # long enough for all of them to end several times over
+KINDS = ("H100", "A100")
+LABELS = ({"zone": "x"}, {"zone": "y"})
+
+
+def seeds(count: int) -> range:
+    """The seeds to try: the first ``count``, or those that TIDEMILL_SEEDS names (`17`, `0:500`)."""
+    asked = os.environ.get("TIDEMILL_SEEDS")
+    if asked is None:
+        return range(count)
+    first, _, last = asked.partition(":")
+    return range(int(first), int(last or int(first) + 1))
+
+
+@contextmanager
+def replayable(seed: int) -> Iterator[None]:
+    """A failure inside names the one command that plays this seed again."""
+    try:
+        yield
+    except Exception as error:
+        test = os.environ.get("PYTEST_CURRENT_TEST", "tests/engine").split(" ")[0]
+        error.add_note(f"replay: TIDEMILL_SEEDS={seed} .venv/bin/python -m pytest '{test}'")
+        raise
+
+
+@cache
+def played(seed: int) -> Player:
+    """The story of this seed, played to its end."""
+    return play(story(seed))
+
+
+def story(seed: int) -> Script:
+    """A script drawn from a seed."""
+    luck = Random(seed)
+    contracts = _contracts(luck)
+    nodes = sum(row.count // row.node.devices for row in contracts)
+    arrivals = [_arrival(luck, i) for i in range(luck.randint(15, 35))]
+    arrivals.sort(key=lambda arrival: arrival.at_ms)
+    teams = [_team(luck, name) for name in ("a", "b", "c")]
+    return Script(
+        contracts=contracts,
+        teams=teams,
+        arrivals=arrivals,
+        incidents=_incidents(luck, nodes, len(arrivals)),
+        policy=_policy(luck),
+        boot_ms=luck.choice([0, 3 * MINUTE_MS]),
+        repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
+        return_ms=luck.choice([0, 2 * MINUTE_MS]),
+        grace_ms=luck.choice([0, 0, 30 * SECOND_MS]),
+        horizon_ms=HORIZON_MS,
+    )
+
+
+def _contracts(luck: Random) -> list[Contract]:
+    per_node = luck.choice([2, 4, 8])
+    host = {"cpu_milli": per_node * 8_000, "memory_mib": per_node * 64}
+    nodes = luck.randint(2, 4)
+    spares = luck.choice([0, 0, 1])
+    rows = [
+        contract("first", gpus=nodes * per_node, per_node=per_node, spares=spares, **host,
+                 labels=luck.choice(LABELS)),
+        contract("second", gpus=2 * per_node, per_node=per_node, kind=luck.choice(KINDS),
+                 pool=luck.choice(["main", "other"]), **host, labels=luck.choice(LABELS)),
+    ]  # fmt: skip
+    if luck.random() < 0.4:
+        terms = luck.choice([Terms.ON_DEMAND, Terms.SPOT])
+        rows.append(contract("third", gpus=2 * per_node, per_node=per_node, terms=terms, **host))
+    if luck.random() < 0.2:
+        end_ms = luck.randint(BUSY_MS // 2, 2 * BUSY_MS)
+        rows.append(
+            contract("brief", gpus=per_node, per_node=per_node, end_ms=end_ms, **host,
+                     start_ms=luck.choice([0, HOUR_MS]))
+        )  # fmt: skip
+    return rows
+
+
+def _team(luck: Random, name: str) -> Queue:
+    shares = {
+        kind: (luck.choice([0, 0, 2, 4, 8]), luck.choice([None, None, None, 8, 16]))
+        for kind in KINDS
+        if luck.random() < 0.8
+    }
+    return teams_share(name, **shares)
+
+
+def _arrival(luck: Random, i: int) -> Arrival:
+    return Arrival(luck.randrange(BUSY_MS), _job(luck, i), luck.randint(MINUTE_MS, 6 * HOUR_MS))
+
+
+def _job(luck: Random, i: int) -> Job:
+    return job(
+        f"j{i}",
+        roles=[_role(luck) for _ in range(luck.choice([1, 1, 1, 1, 2, 3]))],
+        team=luck.choice(["a", "b", "c"]),
+        kind=luck.choice([*JobClass, JobClass.TRAINING]),
+        priority=luck.choice([0, 0, 1, 5]),
+        is_preemptible=luck.random() < 0.85,
+        startup_ms=luck.choice([0, MINUTE_MS]),
+        restart_ms=luck.choice([0, MINUTE_MS]),
+        saves_every_ms=luck.choice([0, 10 * MINUTE_MS, HOUR_MS]),
+        save_ms=luck.choice([0, MINUTE_MS]),
+    )
+
+
+def _role(luck: Random) -> Role:
+    gpus = luck.choice([0, 1, 1, 1, 2, 2, 4, 8])
+    milli = luck.choice([250, 300, 500, 1000]) if gpus == 1 else 1000
+    return role(
+        luck.choice([1, 1, 1, 2, 3]),
+        gpus=gpus,
+        milli=milli,
+        cpu_milli=luck.choice([0, 1_000, 8_000]) * max(1, gpus),
+        memory_mib=luck.choice([0, 16, 64]) * max(1, gpus),
+        kinds=luck.choice([(), (), (), ("H100",), ("A100", "H100"), ("A100",)]),
+        labels=luck.choice([{}] * 8 + [*LABELS]),
+    )
+
+
+def _incidents(luck: Random, nodes: int, jobs: int) -> list[ev.Seen]:
+    incidents: list[ev.Seen] = []
+    for _ in range(luck.randint(0, 25)):
+        at_ms, n = luck.randrange(BUSY_MS), luck.randrange(nodes)
+        until_ms = at_ms + luck.randrange(2 * HOUR_MS)
+        j, attempt = luck.randrange(jobs), luck.randint(1, 2)
+        incidents += luck.choice(
+            [
+                [ev.NodeMoved(at_ms, n, NodeState.UNHEALTHY, ev.Why.NODE_LOST)],
+                [ev.DeviceFailed(at_ms, n, luck.randrange(8))],
+                [ev.NodeMoved(at_ms, n, NodeState.DRAINING, ev.Why.MAINTENANCE, until_ms)],
+                [
+                    ev.NodeMoved(at_ms, n, NodeState.CORDONED),
+                    ev.NodeMoved(until_ms, n, NodeState.READY),
+                ],
+                [ev.JobCancelled(at_ms, j)],
+                [ev.JobFailed(at_ms, j, attempt, is_final=luck.random() < 0.3)],
+                [ev.ActivitySeen(at_ms, j, attempt, 0)],
+                [ev.QueueSet(at_ms, _team(luck, luck.choice(["a", "b", "c"])))],
+            ]
+        )
+    return incidents
+
+
+def _policy(luck: Random) -> Policy:
+    return Policy(
+        order=luck.choice(["fifo", "priority"]),
+        placement=luck.choice(["pack", "spread"]),
+        patience_ms=luck.choice([0, 10 * MINUTE_MS, 2 * HOUR_MS]),
+        may_preempt=luck.random() < 0.8,
+        may_reclaim=luck.random() < 0.8,
+        victims_at_most=luck.choice([1, 2, 64]),
+        searches_per_cycle=luck.choice([1, 2, 8]),
+        drain_ms=luck.choice([0, HOUR_MS]),
+        release_ahead_ms=luck.choice([0, 2 * HOUR_MS]),
+        scale_up_after_ms=luck.choice([10 * MINUTE_MS, HOUR_MS]),
+        return_idle_after_ms=luck.choice([0, 30 * MINUTE_MS]),
+        cull_idle_after_ms=luck.choice([0, HOUR_MS]),
+    )

@@ -1,0 +1,190 @@
+"""Properties of the whole loop, on stories with faults drawn from seeds.
+
+Each story is played once; its beats (what was seen, what was planned) are then read again by every
+property. A failure names the one command that plays its seed again.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import decide, fleet, placed, submit
+from tests.engine import audit
+from tests.engine.stage import Beat, Player, Script, play
+from tests.engine.stories import played, replayable, seeds, story
+from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.fold import fold, fold_all
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.rows import Job
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+
+MANY, FEW = 60, 25
+
+
+def test_nothing_is_ever_over_committed():
+    """After every event of every story, devices, hosts, levels and teams add up."""
+    for seed in seeds(FEW):
+        with replayable(seed):
+            world = World()
+            for event in played(seed).kept:
+                fold(world, event)
+                audit.audit_devices(world)
+                audit.audit_levels(world)
+                audit.audit_teams(world)
+
+
+def test_gangs_are_whole_or_absent():
+    """At every beat, a job holds all of its replicas or none of its nodes."""
+    for seed in seeds(MANY):
+        with replayable(seed):
+            for world, _ in _beats(played(seed)):
+                audit.audit_gangs(world)
+                audit.audit_jobs(world)
+
+
+def test_the_journal_rebuilds_the_world():
+    """Folding the kept events again gives the same World, byte for byte."""
+    for seed in seeds(MANY):
+        with replayable(seed):
+            player = played(seed)
+            again = fold_all(World(), player.kept)
+            assert snapshot.dump(again) == snapshot.dump(player.world)
+
+
+@pytest.mark.parametrize("beats", [2, 7, 1000])
+def test_the_journal_is_the_same_for_every_batch_size(beats: int):
+    """How many beats go into one commit changes the commits, not the journal."""
+    for seed in seeds(FEW):
+        with replayable(seed):
+            other = play(story(seed), beats_per_commit=beats)
+            assert list(other.kept) == list(played(seed).kept)
+            assert len(other.kept.commits) < len(played(seed).kept.commits)
+
+
+def test_the_memo_may_be_dropped_at_any_time():
+    """At every beat, a scheduler that remembers nothing places and evicts the same."""
+    for seed in seeds(MANY):
+        with replayable(seed):
+            policy = story(seed).policy
+            for world, plan in _beats(played(seed)):
+                fresh = cycle(world, policy, Memo())
+                assert _decisions(fresh) == _decisions(plan), f"at {world.now_ms} ms"
+
+
+def test_no_plan_evicts_what_the_next_cycle_would_put_back():
+    """When all victims have left and nothing else happened, the next cycle places none of them."""
+    evictions = 0
+    for seed in seeds(MANY):
+        with replayable(seed):
+            policy = story(seed).policy
+            for world, plan in _beats(played(seed)):
+                victims = [a for a in plan.actions if isinstance(a, ev.AskedEvict) and a.to_job >= 0]
+                if not victims:
+                    continue
+                evictions += len(victims)
+                after = fold_all(snapshot.copy(world), plan.actions)
+                for victim in victims:
+                    fold(after, ev.JobEvicted(after.now_ms, victim.job, victim.attempt))
+                following = cycle(after, policy, Memo())
+                back = {a.job for a in following.actions if isinstance(a, ev.AskedPlace)}
+                assert back.isdisjoint(victim.job for victim in victims)
+    assert evictions > 0, "no story evicts: this proves nothing"
+
+
+def test_room_that_was_made_is_used_by_whom_it_was_made_for():
+    """When all victims have left and nothing else happened, the next cycle places the heirs."""
+    for seed in seeds(MANY):
+        with replayable(seed):
+            policy = story(seed).policy
+            for world, plan in _beats(played(seed)):
+                victims = [a for a in plan.actions if isinstance(a, ev.AskedEvict) and a.to_job >= 0]
+                if not victims:
+                    continue
+                after = fold_all(snapshot.copy(world), plan.actions)
+                for victim in victims:
+                    fold(after, ev.JobEvicted(after.now_ms, victim.job, victim.attempt))
+                following = cycle(after, policy, Memo())
+                came = {a.job for a in following.actions if isinstance(a, ev.AskedPlace)}
+                assert {victim.to_job for victim in victims} <= came
+
+
+def test_every_job_that_can_fit_finally_runs():
+    """When arrivals and faults have ended, only jobs that an empty fleet cannot host still wait."""
+    ran = 0
+    for seed in seeds(MANY):
+        with replayable(seed):
+            script, world = story(seed), played(seed).world
+            jobs = {arrival.job.name: arrival.job for arrival in script.arrivals}
+            for j, name in enumerate(world.job_names):
+                state = JobState(world.jobs.state[j])
+                ran += state is JobState.DONE
+                if state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING):
+                    assert not _can_fit(script, world, jobs[name]), f"job `{name}` never ran"
+    assert ran > 0, "nothing ran: this proves nothing"
+
+
+def test_names_decide_nothing():
+    """Other names for jobs, teams, contracts and pools give the same plans, beat by beat."""
+    for seed in seeds(FEW):
+        with replayable(seed):
+            renamed = play(_renamed(story(seed)))
+            assert [b.plan for b in renamed.beats] == [b.plan for b in played(seed).beats]
+
+
+def _beats(player: Player) -> Iterator[tuple[World, ev.Plan]]:
+    """The World as each plan found it, and the plan."""
+    world = World()
+    for seen, plan in player.beats:
+        fold_all(world, seen)
+        yield world, plan
+        fold_all(world, plan.actions)
+
+
+def _decisions(plan: ev.Plan) -> list[ev.Action]:
+    kinds = ev.AskedPlace | ev.AskedEvict | ev.AskedCancel | ev.AskedRelease
+    return [action for action in plan.actions if isinstance(action, kinds)]
+
+
+def _can_fit(script: Script, world: World, job: Job) -> bool:
+    """Whether an empty fleet of the contracts that still run places this job alone."""
+    running = [
+        row for c, row in enumerate(world.contract_rows) if world.contracts.is_running[c]
+    ]
+    empty = fleet(*running, teams=world.queue_rows)
+    submit(empty, job)
+    return job.name in placed(empty, decide(empty, script.policy))
+
+
+def _renamed(script: Script) -> Script:
+    def name(word: str) -> str:
+        return word[::-1] + "-" + str(len(word))
+
+    return Script(
+        contracts=[replace(row, name=name(row.name), pool=name(row.pool)) for row in script.contracts],
+        teams=[replace(row, name=name(row.name)) for row in script.teams],
+        arrivals=[
+            arrival._replace(
+                job=replace(
+                    arrival.job,
+                    name=name(arrival.job.name),
+                    shape=replace(arrival.job.shape, team=name(arrival.job.shape.team)),
+                )
+            )
+            for arrival in script.arrivals
+        ],
+        incidents=[
+            replace(event, queue=replace(event.queue, name=name(event.queue.name)))
+            if isinstance(event, ev.QueueSet)
+            else event
+            for event in script.incidents
+        ],
+        policy=script.policy,
+        boot_ms=script.boot_ms,
+        repair_ms=script.repair_ms,
+        return_ms=script.return_ms,
+        grace_ms=script.grace_ms,
+        horizon_ms=script.horizon_ms,
+    )

@@ -1,0 +1,116 @@
+"""The World again: from snapshots, from the journal alone, and up to a moment."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.journal.stories import stories
+from tidemill.engine.fold import fold_all
+from tidemill.journal import Journal, open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.errors import JournalError
+from tidemill.model.events import Event
+from tidemill.model.world import World
+
+
+@given(story=stories(), share=st.floats(0, 1))
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_a_snapshot_changes_nothing(story: list[Event], share: float):
+    """Snapshot and rest give the World that the whole journal gives, byte for byte."""
+    with open_journal(":memory:") as journal:
+        journal.append(story)
+        journal.save_snapshot(fold_all(World(), story[: int(share * len(story))]))
+        assert snapshot.dump(rebuild(journal)) == snapshot.dump(
+            rebuild(journal, use_snapshot=False)
+        )
+
+
+def test_a_snapshot_in_a_file_changes_nothing(path: Path, story: list[Event]):
+    """The same holds for a file that was closed and opened in between, at every snapshot."""
+    whole = snapshot.dump(fold_all(World(), story))
+    for cut in range(0, len(story) + 1, 50):
+        with open_journal(str(path), create=True) as journal:
+            journal.append(story[len(journal) :])
+            journal.save_snapshot(fold_all(World(), story[:cut]))
+        with open_journal(str(path)) as journal:
+            found = journal.latest_snapshot()
+            assert found is not None
+            assert found.seq == cut
+            assert snapshot.dump(rebuild(journal)) == whole
+
+
+def test_a_moment_can_be_rebuilt(journal: Journal, story: list[Event]):
+    """Up to a moment means every event at or before it, whether or not a snapshot helps."""
+    journal.append(story)
+    journal.save_snapshot(fold_all(World(), story[:200]))
+    for up_to_ms in (0, story[100].at_ms, story[199].at_ms, story[300].at_ms, story[-1].at_ms + 1):
+        wanted = fold_all(World(), (event for event in story if event.at_ms <= up_to_ms))
+        assert snapshot.dump(rebuild(journal, up_to_ms=up_to_ms)) == snapshot.dump(wanted)
+
+
+def test_progress_is_told(journal: Journal, story: list[Event]):
+    """Whoever asks hears how far the rebuilding is, and that it has ended."""
+    journal.append(story)
+    heard: list[tuple[int, int]] = []
+    rebuild(journal, on_progress=lambda done, total: heard.append((done, total)))
+    assert heard[-1] == (len(story), len(story))
+    assert heard == sorted(heard)
+
+
+def test_what_cannot_be_folded_is_named(journal: Journal):
+    """An event that contradicts those before it is named by its number."""
+    journal.append([ev.Woke(0), ev.JobFinished(1, 7, 1)])
+    with pytest.raises(JournalError, match="broken at event 1: it cannot be folded: job number 7"):
+        rebuild(journal)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE snapshots SET body = x'00'",
+        "UPDATE snapshots SET body = 5",
+        "UPDATE snapshots SET body = substr(body, 2)",
+        "UPDATE snapshots SET digest = 'x'",
+        "UPDATE snapshots SET layout = layout + 1",
+        "UPDATE snapshots SET crc = crc + 1",
+        "UPDATE snapshots SET seq = seq + 1",
+        "UPDATE snapshots SET seq = seq + 1000000",
+        "UPDATE snapshots SET seq = -1",
+    ],
+)
+def test_an_unusable_snapshot_is_ignored(path: Path, story: list[Event], damage: str):
+    """A snapshot that is damaged, of another layout or of other events is not used."""
+    with open_journal(str(path), create=True) as journal:
+        journal.append(story)
+        journal.save_snapshot(fold_all(World(), story[:200]))
+    _change(path, damage)
+    with open_journal(str(path)) as journal:
+        assert journal.latest_snapshot() is None
+        assert snapshot.dump(rebuild(journal)) == snapshot.dump(fold_all(World(), story))
+
+
+def test_the_snapshot_before_serves(path: Path, story: list[Event]):
+    """Of several snapshots two are kept, and the older one is used if the newer is damaged."""
+    with open_journal(str(path), create=True) as journal:
+        journal.append(story)
+        for cut in (50, 100, 200):
+            journal.save_snapshot(fold_all(World(), story[:cut]))
+    _change(path, "UPDATE snapshots SET body = x'00' WHERE seq = 200")
+    with open_journal(str(path)) as journal:
+        found = journal.latest_snapshot()
+        assert found is not None
+        assert found.seq == 100
+    _change(path, "DELETE FROM snapshots WHERE seq = 100")
+    with open_journal(str(path)) as journal:
+        assert journal.latest_snapshot() is None
+
+
+def _change(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement)
+    connection.close()

@@ -1,0 +1,66 @@
+"""A writer that can be killed: ``python -m tests.journal.writer JOURNAL``.
+
+For each line on its standard input it forks a child, says ``pid N``, waits for its death and says
+``dead``. The child rebuilds the World and appends for ever; after each append that returned it says
+``ack N``: N events are safe. Everything was imported before the fork, so a child starts at once.
+"""
+
+import os
+import sys
+from random import Random
+
+from tidemill.engine.fold import fold
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.model import events as ev
+from tidemill.model.events import Event
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Job, Queue, Role, Shape
+
+LARGEST_BATCH = 40
+SNAPSHOT_EVERY = 25  # appends
+
+
+def event_at(seq: int) -> Event:
+    """The event with this number in every journal that this writer writes."""
+    if seq == 0:
+        return ev.QueueSet(0, Queue("red"))
+    if seq == 1 or seq % 20 == 0:
+        roles = tuple(Role(f"role-{i}") for i in range(1 + seq % 7))
+        return ev.JobSubmitted(seq, Job(f"job-{seq}", Shape("red", roles)))
+    return ev.SaidWhy(seq, 0, Cause(seq % len(Cause)))
+
+
+def serve(where: str) -> None:
+    """Fork a child for each line that comes in."""
+    for _ in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            write(where)
+        say(f"pid {pid}")
+        os.waitpid(pid, 0)
+        say("dead")
+
+
+def write(where: str) -> None:
+    """Append until somebody kills this process."""
+    journal = open_journal(where, create=True)
+    world = rebuild(journal)
+    rng = Random(world.seq)
+    while True:
+        for _ in range(SNAPSHOT_EVERY):
+            batch = [event_at(world.seq + i) for i in range(rng.randint(1, LARGEST_BATCH))]
+            for event in batch:
+                fold(world, event)
+            journal.append(batch)
+            say(f"ack {len(journal)}")
+        journal.save_snapshot(world)
+
+
+def say(line: str) -> None:
+    """Write one line at once; a line this short arrives whole."""
+    os.write(sys.stdout.fileno(), f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
