@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from tidemill.explain import words
 from tidemill.explain.answers import Certificate
-from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
@@ -89,21 +88,22 @@ def _too_large(claim: Claim) -> Certificate:
     devices = max(row.node.devices for row in rows)
     if role.accelerators > devices:
         return _too_many_devices(role, devices)
-    in_use = [row for row in rows if diagnose.nodes_in_use(row) > 0]
+    large = [row for row in rows if row.node.devices >= role.accelerators]
+    in_use = [row for row in large if diagnose.nodes_in_use(row) > 0]
     if not in_use:
-        spares = sum(row.spares for row in rows)
+        spares = sum(row.spares for row in large)
         return Certificate(
             "spares", role.count, 0, "nodes",
-            f"all {words.many(spares, 'node')} that it may use are kept as spares",
+            f"all {words.many(spares, 'node')} that could hold it are kept as spares",
             "keep fewer spares, or ask for another kind",
         )  # fmt: skip
     return _too_much_host(role, in_use)
 
 
 def _too_many_devices(role: Role, devices: int) -> Certificate:
-    pieces, rest = divmod(role.count * role.accelerators, devices)
-    best = devices if not rest else _largest_divisor(role.accelerators, devices)
-    pieces = role.count * role.accelerators // best
+    total = role.count * role.accelerators
+    best = devices if total % devices == 0 else _largest_divisor(role.accelerators, devices)
+    pieces = total // best
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
         f"the largest node of {words.kinds(role)} has {devices}, it asks for"
@@ -189,7 +189,3 @@ def _hosts_by_kind(claim: Claim) -> dict[str, int]:
 
 def _largest_divisor(accelerators: int, most: int) -> int:
     return max(size for size in range(1, most + 1) if accelerators % size == 0)
-
-
-assert set(_PROOFS) == NEVER, "every cause that waiting does not cure has its proof"
-assert WHOLE_MILLI == diagnose.PER_DEVICE

@@ -114,7 +114,7 @@ class _Desk:
             self._say(s, Cause.PROMISED)
             self._hold(s)
             return
-        if s in world.promised:
+        if s in world.promised and s not in self.taken:
             self.actions.append(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return

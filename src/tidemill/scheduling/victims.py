@@ -5,9 +5,9 @@ its team's floor may take back what others borrow. Victims are tried cheapest fi
 accelerator-time lost), in a bounded search; whoever turns out not to be in the way is spared.
 
 The promise that keeps this from going round in circles: a plan never evicts a job that would fit
-somewhere else once the evicting job sits, nor one that would go before it in the queue. Such a job
-is passed over, and if there is no other way nobody is evicted. The room that was made goes to the
-shape it was made for first of all (``order``). So the next cycle cannot put a victim back.
+somewhere else once the evicting job sits. Such a job is passed over, and if there is no other way
+nobody is evicted. The room that was made goes to the shape it was made for before anybody else
+(``order``). So the next cycle cannot put a victim back.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import order, shares
+from tidemill.scheduling import shares
 from tidemill.scheduling.fit import fit, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
@@ -130,7 +130,6 @@ def _search(
         victims = _spare(room, freed)
         movers = _movers(world, memo, room, victims, spreads)
         undo(room, q, shape, pieces)
-        movers |= _ahead(world, policy, memo, room, s, victims)
     for victim in freed if not pieces else victims:
         redo(room, victim.queue, victim.shape, victim.pieces)
     return victims, movers
@@ -150,18 +149,6 @@ def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
         else:
             victims.append(victim)
     return victims[::-1]
-
-
-def _ahead(
-    world: World, policy: Policy, memo: Memo, room: Room, s: int, victims: list[Victim]
-) -> set[int]:
-    """Victims that would go before the job they make room for, once they wait again."""
-    heir = order.key(world, policy, room.used, memo.known(world, s), s, world.waiting[s][0])
-    shapes = {victim.job: int(world.jobs.shape[victim.job]) for victim in victims}
-    return {
-        j for j, t in shapes.items()
-        if order.key(world, policy, room.used, memo.known(world, t), t, j) < heir
-    }  # fmt: skip
 
 
 def _movers(

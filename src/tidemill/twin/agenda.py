@@ -42,6 +42,7 @@ class Agenda:
         self._serial += 1
         heappush(self._heap, (event.at_ms, rank, self._serial, subject, stamp, event))
 
-    def pop(self) -> Entry:
-        """Take out the first entry."""
-        return heappop(self._heap)
+    def due(self, at_ms: int) -> Entry | None:
+        """Take out the first entry, if it is due at this moment."""
+        heap = self._heap
+        return heappop(heap) if heap and heap[0][0] == at_ms else None

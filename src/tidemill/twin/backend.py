@@ -94,8 +94,7 @@ class Twin:
         self._attempts.new_batch()
         seen: list[ev.Seen] = []
         is_clock = self._wake_ms == at_ms
-        while self._agenda.next_ms == at_ms:
-            entry = self._agenda.pop()
+        while entry := self._agenda.due(at_ms):
             if entry[1] == agenda.CLOCK:
                 is_clock = True
             else:

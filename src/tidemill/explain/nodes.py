@@ -1,0 +1,177 @@
+"""Verdicts: what each node says to one role of a job, and all nodes that say the same together.
+
+A node is asked in a fixed order and the first "no" is its verdict: kind, labels, state, spare,
+size, free devices, CPU, memory, the team's limit. Columns only; rows are made at the end.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.explain import supply, words
+from tidemill.explain.answers import NodeVerdict, VerdictGroup
+from tidemill.model.rows import Role
+from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling import eligible, shares
+
+PLENTY = 1 << 30  # a replica that asks nothing of a resource is never stopped by it
+
+
+class Verdict(IntEnum):
+    """What a node says, in the order in which it is asked; OK is last."""
+
+    KIND = 0
+    LABEL = 1
+    STATE = 2
+    SPARE = 3
+    TOO_SMALL = 4
+    DEVICES = 5
+    CPU = 6
+    MEMORY = 7
+    LIMIT = 8
+    OK = 9
+
+
+class Survey(NamedTuple):
+    """The verdicts of all nodes that are not gone, as columns."""
+
+    world: World
+    role: Role
+    nodes: I64
+    verdict: I64
+    hosts: I64
+    slots: I64
+    """Free devices that count for the role, or parts of devices."""
+
+
+def verdicts(world: World, job: int, role: int = 0) -> list[NodeVerdict]:
+    """One row for each node that is not gone."""
+    found = survey(world, job, role)
+    columns = (found.nodes, found.verdict, found.hosts, found.slots)
+    return [_row(found, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+
+
+def groups(world: World, job: int, role: int = 0, examples: int = 3) -> list[VerdictGroup]:
+    """The same, one row for each verdict (and state), the most frequent first."""
+    found = survey(world, job, role)
+    state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
+    rows = []
+    for verdict in Verdict:
+        for at in np.unique(state[found.verdict == verdict]).tolist():
+            here = np.flatnonzero((found.verdict == verdict) & (state == at))
+            rows.append(_group(found, verdict, here, examples))
+    return sorted(rows, key=lambda row: (row.verdict != "ok", -row.nodes))
+
+
+def survey(world: World, job: int, role: int = 0) -> Survey:
+    """Ask every node."""
+    asks = world.shape_of(job).roles[role]
+    rows, table = world.node_count, world.nodes
+    here = np.flatnonzero(table.state[:rows] != NodeState.GONE)
+    slots = supply.hosting_devices(world, asks.milli)[here]
+    hosts = np.minimum(
+        slots // asks.accelerators if asks.accelerators else np.full(len(here), PLENTY),
+        np.minimum(
+            _share(table.cpu_free_milli[here], asks.cpu_milli),
+            _share(table.memory_free_mib[here], asks.memory_mib),
+        ),
+    )
+    q = int(world.shapes.queue[world.jobs.shape[job]])
+    checks = _checks(world, asks, here, slots, q)
+    verdict = np.full(len(here), int(Verdict.OK), np.int64)
+    for code, says_no in reversed(checks):
+        verdict[says_no] = code
+    hosts = np.where(verdict == Verdict.OK, hosts, 0)
+    return Survey(world, asks, here, verdict, hosts, slots)
+
+
+def _checks(
+    world: World, role: Role, here: I64, slots: I64, q: int
+) -> list[tuple[Verdict, np.ndarray]]:
+    table = world.nodes
+    kind_ok = [not role.kinds or kind in role.kinds for kind in world.kinds]
+    limit_ok = [
+        not role.total_milli or shares.within_limit(world, world.used, q, k, role.total_milli)
+        for k in range(len(world.kinds))
+    ]
+    any_kind = eligible.anywhere(world, Role(labels=role.labels)).is_ok
+    group_ok = np.array([*any_kind, 0], bool)
+    free_cpu, free_memory = table.cpu_free_milli[here], table.memory_free_mib[here]
+    return [
+        (Verdict.KIND, ~np.array([*kind_ok, False])[table.kind[here]]),
+        (Verdict.LABEL, ~group_ok[table.group[here]]),
+        (Verdict.STATE, table.state[here] != NodeState.READY),
+        (Verdict.SPARE, table.is_spare[here] == 1),
+        (Verdict.TOO_SMALL, table.devices[here] < role.accelerators),
+        (Verdict.DEVICES, slots < role.accelerators),
+        (Verdict.CPU, free_cpu < role.cpu_milli),
+        (Verdict.MEMORY, free_memory < role.memory_mib),
+        (Verdict.LIMIT, ~np.array([*limit_ok, True])[table.kind[here]]),
+    ]
+
+
+def _share(free: I64, asked: int) -> I64:
+    return free // asked if asked else np.full(len(free), PLENTY, np.int64)
+
+
+def _row(found: Survey, n: int, verdict: int, hosts: int, slots: int) -> NodeVerdict:
+    world = found.world
+    return NodeVerdict(
+        world.node_rows[n].name,
+        world.kinds[world.nodes.kind.item(n)],
+        NodeState(world.nodes.state.item(n)).name.lower(),
+        world.nodes.free_milli.item(n),
+        hosts,
+        Verdict(verdict).name.lower(),
+        _words(found, Verdict(verdict), n, slots, slots),
+    )
+
+
+def _group(found: Survey, verdict: Verdict, here: I64, examples: int) -> VerdictGroup:
+    world, nodes = found.world, found.nodes[here]
+    names = tuple(world.node_rows[n].name for n in nodes[:examples].tolist())
+    slots = found.slots[here]
+    name = verdict.name.lower()
+    if verdict is Verdict.STATE:
+        name = NodeState(world.nodes.state[nodes[0]]).name.lower()
+    return VerdictGroup(
+        name, len(here), int(world.nodes.free_milli[nodes].sum()), int(found.hosts[here].sum()),
+        names, _words(found, verdict, int(nodes[0]), int(slots.min()), int(slots.max())),
+    )  # fmt: skip
+
+
+def _words(found: Survey, verdict: Verdict, n: int, least: int, most: int) -> str:
+    world, role, table = found.world, found.role, found.world.nodes
+    match verdict:
+        case Verdict.KIND:
+            return f"`{world.kinds[table.kind[n]]}`, it asks for {words.kinds(role)}"
+        case Verdict.LABEL:
+            return f"label {_missing(found, n)} missing"
+        case Verdict.STATE:
+            return NodeState(table.state[n]).name.lower()
+        case Verdict.SPARE:
+            return "kept as a spare"
+        case Verdict.TOO_SMALL:
+            return f"too small: {table.devices[n]} of {role.accelerators} devices"
+        case Verdict.DEVICES:
+            free = f"{least}" if least == most else f"{least}–{most}"
+            return f"too few free devices: {free} of {role.accelerators}"
+        case Verdict.CPU:
+            free = words.cores(int(table.cpu_free_milli[n]))
+            return f"CPU: {free} of {words.cores(role.cpu_milli)} cores free"
+        case Verdict.MEMORY:
+            free = words.gib(int(table.memory_free_mib[n]))
+            return f"memory: {free} of {words.gib(role.memory_mib)} GiB free"
+        case Verdict.LIMIT:
+            return f"has room, but the team's limit of `{world.kinds[table.kind[n]]}` is reached"
+        case Verdict.OK:
+            return "ok"
+
+
+def _missing(found: Survey, n: int) -> str:
+    group = found.world.groups[int(found.world.nodes.group[n])]
+    pairs = [pair for pair in found.role.labels if pair not in group.labels]
+    return " and ".join(f"`{key}={value}`" for key, value in pairs)
