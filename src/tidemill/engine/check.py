@@ -14,6 +14,10 @@ from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
+_WAITING = int(JobState.WAITING)
+_ACTIVE = (int(JobState.STARTING), int(JobState.RUNNING))
+_READY = int(NodeState.READY)
+
 
 def check(world: World, plan: ev.Plan) -> None:
     """Refuse a plan that would break a promise."""
@@ -78,7 +82,7 @@ class _Reader:
     def _read_place(self, action: ev.AskedPlace) -> None:
         world, j = self.world, action.job
         self.jobs[j] += 1
-        if world.jobs.state[j] != JobState.WAITING:
+        if world.jobs.state.item(j) != _WAITING:
             self.wrong.append(f"job `{world.job_names[j]}` is placed but not waiting")
         if action.attempt != world.jobs.attempt[j] + 1:
             self.wrong.append(f"job `{world.job_names[j]}` is placed as attempt {action.attempt}")
@@ -119,7 +123,7 @@ class _Reader:
         world, nodes = self.world, self.world.nodes
         for n in sorted(self.placed_on):
             name = world.node_rows[n].name
-            if nodes.state[n] != NodeState.READY or nodes.is_spare[n]:
+            if nodes.state.item(n) != _READY or nodes.is_spare.item(n):
                 self.wrong.append(f"node `{name}` takes no new work")
             if self.cpu_milli[n] > nodes.cpu_free_milli[n]:
                 self.wrong.append(f"node `{name}` has too little CPU")
@@ -143,7 +147,7 @@ class _Reader:
         world, j = self.world, action.job
         self.jobs[j] += 1
         name = world.job_names[j]
-        if world.jobs.state[j] not in (JobState.STARTING, JobState.RUNNING):
+        if world.jobs.state.item(j) not in _ACTIVE:
             self.wrong.append(f"job `{name}` is stopped but not active")
         if world.jobs.is_leaving[j]:
             self.wrong.append(f"job `{name}` is stopped but leaving already")
@@ -154,7 +158,7 @@ class _Reader:
         world, heir = self.world, action.to_job
         mine, theirs = world.shape_of(action.job), world.shape_of(heir)
         name = world.job_names[action.job]
-        if world.jobs.state[heir] != JobState.WAITING:
+        if world.jobs.state.item(heir) != _WAITING:
             self.wrong.append(f"job `{name}` makes room for one that does not wait")
         if not mine.is_preemptible:
             self.wrong.append(f"job `{name}` is not preemptible")

@@ -4,6 +4,7 @@ A node is asked in a fixed order and the first "no" is its verdict: kind, labels
 size, free devices, CPU, memory, the team's limit. Columns only; rows are made at the end.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ class Survey(NamedTuple):
 def verdicts(world: World, job: int, role: int = 0) -> list[NodeVerdict]:
     """One row for each node that is not gone."""
     found = survey(world, job, role)
-    columns = (found.nodes, found.verdict, found.hosts, found.slots)
+    columns = (found.nodes, found.verdict, found.hosts, _lacked(found))
     return [_row(found, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 
@@ -58,11 +59,12 @@ def groups(world: World, job: int, role: int = 0, examples: int = 3) -> list[Ver
     """The same, one row for each verdict (and state), the most frequent first."""
     found = survey(world, job, role)
     state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
+    lacked = _lacked(found)
     rows = []
     for verdict in Verdict:
         for at in np.unique(state[found.verdict == verdict]).tolist():
             here = np.flatnonzero((found.verdict == verdict) & (state == at))
-            rows.append(_group(found, verdict, here, examples))
+            rows.append(_group(found, verdict, here, lacked[here], examples))
     return sorted(rows, key=lambda row: (row.verdict != "ok", -row.nodes))
 
 
@@ -117,7 +119,16 @@ def _share(free: I64, asked: int) -> I64:
     return free // asked if asked else np.full(len(free), PLENTY, np.int64)
 
 
-def _row(found: Survey, n: int, verdict: int, hosts: int, slots: int) -> NodeVerdict:
+def _lacked(found: Survey) -> I64:
+    """How much each node has free of the resource of which it has too little."""
+    table, verdict = found.world.nodes, found.verdict
+    cpu, memory = table.cpu_free_milli[found.nodes], table.memory_free_mib[found.nodes]
+    return np.where(
+        verdict == Verdict.CPU, cpu, np.where(verdict == Verdict.MEMORY, memory, found.slots)
+    )
+
+
+def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerdict:
     world = found.world
     return NodeVerdict(
         world.node_rows[n].name,
@@ -126,24 +137,26 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, slots: int) -> NodeVer
         world.nodes.free_milli.item(n),
         hosts,
         Verdict(verdict).name.lower(),
-        _words(found, Verdict(verdict), n, slots, slots),
+        _words(found, Verdict(verdict), n, (free, free)),
     )
 
 
-def _group(found: Survey, verdict: Verdict, here: I64, examples: int) -> VerdictGroup:
+def _group(
+    found: Survey, verdict: Verdict, here: I64, free: I64, examples: int
+) -> VerdictGroup:
     world, nodes = found.world, found.nodes[here]
     names = tuple(world.node_rows[n].name for n in nodes[:examples].tolist())
-    slots = found.slots[here]
     name = verdict.name.lower()
     if verdict is Verdict.STATE:
         name = NodeState(world.nodes.state[nodes[0]]).name.lower()
     return VerdictGroup(
         name, len(here), int(world.nodes.free_milli[nodes].sum()), int(found.hosts[here].sum()),
-        names, _words(found, verdict, int(nodes[0]), int(slots.min()), int(slots.max())),
+        names, _words(found, verdict, int(nodes[0]), (int(free.min()), int(free.max()))),
     )  # fmt: skip
 
 
-def _words(found: Survey, verdict: Verdict, n: int, least: int, most: int) -> str:
+def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> str:
+    """The verdict of one node, or of several like it of which the free amounts span a range."""
     world, role, table = found.world, found.role, found.world.nodes
     match verdict:
         case Verdict.KIND:
@@ -157,18 +170,20 @@ def _words(found: Survey, verdict: Verdict, n: int, least: int, most: int) -> st
         case Verdict.TOO_SMALL:
             return f"too small: {table.devices[n]} of {role.accelerators} devices"
         case Verdict.DEVICES:
-            free = f"{least}" if least == most else f"{least}–{most}"
-            return f"too few free devices: {free} of {role.accelerators}"
+            return f"too few free devices: {_span(free, str)} of {role.accelerators}"
         case Verdict.CPU:
-            free = words.cores(int(table.cpu_free_milli[n]))
-            return f"CPU: {free} of {words.cores(role.cpu_milli)} cores free"
+            return f"CPU: {_span(free, words.cores)} of {words.cores(role.cpu_milli)} cores free"
         case Verdict.MEMORY:
-            free = words.gib(int(table.memory_free_mib[n]))
-            return f"memory: {free} of {words.gib(role.memory_mib)} GiB free"
+            return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
         case Verdict.LIMIT:
             return f"has room, but the team's limit of `{world.kinds[table.kind[n]]}` is reached"
         case Verdict.OK:
             return "ok"
+
+
+def _span(free: tuple[int, int], text: Callable[[int], str]) -> str:
+    least, most = text(free[0]), text(free[1])
+    return least if least == most else f"{least} to {most}"
 
 
 def _missing(found: Survey, n: int) -> str:

@@ -4,9 +4,36 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Fix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
 
 GIB_MIB = 1024
+
+
+CAUSES = {
+    Cause.NONE: "there is room for it",
+    Cause.NOTHING_CLAIMED: "nothing that it may use is claimed",
+    Cause.NOTHING_LAUNCHED: "claimed, but not launched",
+    Cause.NOTHING_READY: "launched, but none is ready",
+    Cause.IMPOSSIBLE_LABEL: "no node will ever have its labels",
+    Cause.IMPOSSIBLE_SIZE: "larger than any node",
+    Cause.IMPOSSIBLE_GANG: "a wider gang than there are nodes for",
+    Cause.OVER_LIMIT_ALWAYS: "more than its team may ever use",
+    Cause.NOT_ENOUGH_READY: "too few are ready, even if nothing else ran",
+    Cause.OVER_LIMIT: "its team's limit is reached",
+    Cause.BEHIND: "behind a held queue",
+    Cause.PROMISED: "room is being made for it",
+    Cause.BUSY: "all busy",
+    Cause.PARTIAL_GANG: "room for a part of the gang only",
+    Cause.SCATTERED: "free but scattered",
+    Cause.CPU_BINDS: "accelerators are free, CPU is not",
+    Cause.MEMORY_BINDS: "accelerators are free, memory is not",
+}
+
+
+def cause(found: Cause) -> str:
+    """A cause as people say it."""
+    return CAUSES[found]
 
 
 def amount(milli: int, per: int = WHOLE_MILLI) -> str:
@@ -49,6 +76,11 @@ def either(names: Iterable[str]) -> str:
 def kinds(role: Role) -> str:
     """What a role may run on."""
     return either(role.kinds) if role.kinds else "accelerators of any kind"
+
+
+def units(milli: int, role: Role) -> str:
+    """So many of what a role may run on: ``48 `h100```."""
+    return f"{amount(milli)} {either(role.kinds) if role.kinds else 'accelerators'}"
 
 
 def labels(role: Role) -> str:

@@ -78,11 +78,9 @@ def check(connection: sqlite3.Connection, where: str) -> None:
 
 def cut(path: Path) -> str:
     """Whether the file at rest was cut short within a page, which SQLite would fill with zeros."""
-    size, beside = path.stat().st_size, wal.beside(path)
-    is_at_rest = not beside.exists() or not beside.stat().st_size
-    return (
-        f"the file ends within a page, at byte {size}" if is_at_rest and size % PAGE_BYTES else ""
-    )
+    size = path.stat().st_size
+    is_cut = size % PAGE_BYTES and not wal.is_in_use(path)
+    return f"the file ends within a page, at byte {size}" if is_cut else ""
 
 
 def part_of(path: Path) -> Path:

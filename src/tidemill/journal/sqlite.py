@@ -41,14 +41,14 @@ class SqliteJournal(Journal):
         _refuse_unreadable(path)
         real = path.resolve()
         _refuse_damage(real, self.where)
-        if check_ends and (found := schema.cut(real)):
-            raise DamageError(self.where, 0, found)
         self._lock = lock.WriterLock(real)
         self._is_writer = False
         self._connection: Connection | None = schema.connect(real, sync)
         try:
             with kindly(self.where):
                 schema.check(self._connection, self.where)
+                if check_ends and (found := schema.cut(real)):
+                    raise DamageError(self.where, 0, found)
                 self._tail = self._checked_tail() if check_ends else Tail()
         except BaseException:
             self.close()

@@ -43,6 +43,14 @@ def beside(journal: Path) -> Path:
     return journal.with_name(journal.name + "-wal")
 
 
+def is_in_use(journal: Path) -> bool:
+    """Whether there is anything in the write-ahead file of a journal."""
+    try:
+        return beside(journal).stat().st_size > 0
+    except OSError:
+        return False
+
+
 def damage(journal: Path) -> str:
     """What is wrong with the write-ahead file of a journal that nobody writes now; or nothing."""
     try:

@@ -1,6 +1,6 @@
 """Claims: what lower layers have decided in this cycle, for the layers above to respect."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidemill.model import events as ev
@@ -14,8 +14,13 @@ class Claims(NamedTuple):
     leaving: frozenset[int] = frozenset()
 
 
-def claims_of(actions: Iterable[ev.Action]) -> Claims:
+NO_CLAIMS = Claims()
+
+
+def claims_of(actions: Sequence[ev.Action]) -> Claims:
     """Read the claims of a plan, or of the part of it that exists so far."""
+    if not actions:
+        return NO_CLAIMS
     used, asked, leaving = set(), set(), set()
     for action in actions:
         match action:

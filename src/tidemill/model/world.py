@@ -99,7 +99,7 @@ class World:
         self.kind_taken: list[int] = []
         """How often something of this kind was taken: there may be new victims since."""
         self.queue_freed: list[int] = []
-        """How often this team gave something back, or its shares changed."""
+        """How often this team gave something back, left the queue, or its shares changed."""
         self.share_changes = 0
         """How often the shares of teams changed."""
         self.supply_changes = 0

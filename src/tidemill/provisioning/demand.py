@@ -21,7 +21,11 @@ CURED_BY_NODES = frozenset(
 
 
 def nodes_missing(world: World, policy: Policy, c: int) -> int:
-    """How many more nodes of this contract would serve what has waited long enough."""
+    """How many more nodes of this contract would serve what has waited long enough.
+
+    Below zero: how many could be given back without being missed. One number for both, so that
+    nothing is returned only to be launched again.
+    """
     contract = world.contract_rows[c]
     node_milli = contract.node.devices * WHOLE_MILLI
     unmet_milli = sum(
@@ -32,7 +36,7 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
     coming_milli = _coming_nodes(world, c) * node_milli
     free_milli = world.kind_free_milli[int(world.contracts.kind[c])]
     short_milli = unmet_milli - coming_milli - free_milli
-    return max(0, -(-short_milli // node_milli))
+    return -(-short_milli // node_milli)
 
 
 def _is_unmet(world: World, policy: Policy, s: int, kind: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import NodeState, Terms
 from tidemill.model.world import World
@@ -18,6 +18,7 @@ from tidemill.provisioning import demand
 
 _WHYS = tuple(ev.Why)
 _IN_USE = (NodeState.ASKED, NodeState.BOOTING, NodeState.READY, NodeState.CORDONED)
+LOOK_AGAIN_MS = MINUTE_MS  # unmet demand is looked at no more often, whatever the policy says
 _REPAIRABLE = frozenset({ev.Why.DEVICE_LOST, ev.Why.MAINTENANCE})
 _RETURNED = frozenset({ev.Why.SURPLUS, ev.Why.CONTRACT_END})
 
@@ -41,7 +42,7 @@ class Memo:
 def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
     """Look at contracts and nodes when there is a reason to."""
     if memo.is_elastic and world.queued:
-        memo.wake_ms = min(memo.wake_ms, world.now_ms + policy.scale_up_after_ms)
+        memo.wake_ms = min(memo.wake_ms, _look_again_ms(world, policy))
     if world.supply_changes == memo.supply_changes and world.now_ms < memo.wake_ms:
         return Review([], memo.wake_ms)
     actions: list[ev.Action] = []
@@ -101,16 +102,23 @@ def _return_idle(
     actions: list[ev.Action] = []
     wake_ms = FOREVER_MS
     nodes, mine = world.nodes, _nodes_of(world, c)
+    unneeded = -demand.nodes_missing(world, policy, c)
     is_kept = (nodes.is_spare[mine] == 1) | (nodes.failed[mine] > 0) | (nodes.asked[mine] > 0)
     for n in mine[(nodes.state[mine] == NodeState.READY) & ~is_kept].tolist():
         if world.aboard[n] or n in claimed:
             continue
         due_ms = int(world.nodes.emptied_ms[n]) + policy.return_idle_after_ms
-        if due_ms <= world.now_ms:
+        if due_ms > world.now_ms:
+            wake_ms = min(wake_ms, due_ms)
+        elif len(actions) < unneeded:
             actions.append(ev.AskedReturn(world.now_ms, n))
         else:
-            wake_ms = min(wake_ms, due_ms)
+            wake_ms = min(wake_ms, _look_again_ms(world, policy))
     return actions, wake_ms
+
+
+def _look_again_ms(world: World, policy: Policy) -> int:
+    return world.now_ms + max(policy.scale_up_after_ms, LOOK_AGAIN_MS)
 
 
 def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.Action], int]:
@@ -127,7 +135,7 @@ def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.A
     wake_ms = FOREVER_MS
     for n in np.flatnonzero((states == NodeState.DRAINING) & (asked == 0)).tolist():
         minded, due_ms = _mind_draining(world, n, claims)
-        actions += minded
+        actions += [action for action in minded if action not in actions]  # a gang on two of them
         wake_ms = min(wake_ms, due_ms)
     return actions, wake_ms
 

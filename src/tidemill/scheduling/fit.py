@@ -39,7 +39,17 @@ class Fit(NamedTuple):
 
 
 def fit(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
-    """Place the gang in the room and book it, or change nothing."""
+    """Place the gang in the room and book it, or change nothing.
+
+    Spreading one role may break up the nodes that the next one needs whole; then it is packed.
+    """
+    found = _fit(room, q, shape, options, spreads)
+    if found.shortage is not None and spreads and len(shape.roles) > 1:
+        found = _fit(room, q, shape, options, spreads=False)
+    return found
+
+
+def _fit(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r, role in enumerate(shape.roles):
         found, obstacles = _fit_role(room, q, r, role, options[r], spreads)

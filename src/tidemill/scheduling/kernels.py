@@ -113,6 +113,48 @@ def best_single(
 
 
 @njit(cache=True)
+def hosts_one(n, first_device, devices, is_failed, device_free, accelerators, milli):
+    """Whether the devices of a node can host one replica; stops looking as soon as they can."""
+    left = accelerators
+    for d in range(first_device[n], first_device[n] + devices[n]):
+        if left == 0:
+            break
+        if is_failed[d] == 0 and device_free[d] >= milli:
+            left -= 1
+    return left == 0
+
+
+@njit(cache=True)
+def find_one(
+    state, is_spare, group, first_device, devices, is_failed,
+    is_ok, cpu_free, memory_free, node_free, device_free,
+    rows, accelerators, milli, cpu, memory, spreads,
+):  # fmt: skip
+    """The node for a single replica in one pass: as ``count_hosts`` and ``best_single``."""
+    need = accelerators * milli
+    best = -1
+    best_score = 0
+    for n in range(rows):
+        if (
+            state[n] != READY or is_spare[n] != 0 or is_ok[group[n]] == 0 or node_free[n] < need
+            or cpu_free[n] < cpu or memory_free[n] < memory
+        ):  # fmt: skip
+            continue
+        if spreads:
+            score = -node_free[n]
+        elif milli >= WHOLE:
+            score = node_free[n]
+        else:
+            score = looseness(n, node_free, first_device, devices, is_failed, device_free, milli)
+        if best >= 0 and score >= best_score:
+            continue
+        if hosts_one(n, first_device, devices, is_failed, device_free, accelerators, milli):
+            best = n
+            best_score = score
+    return best
+
+
+@njit(cache=True)
 def fill(
     state, is_spare, group, first_device, devices, is_failed,
     is_ok, cpu_free, memory_free, node_free, device_free,
@@ -124,6 +166,23 @@ def fill(
     Packing takes the nodes that host most first (fewest nodes), the tighter ones among equals, and
     for the rest of the gang the tightest node that hosts it. Spreading gives one to each in turn.
     """
+    if count == 1:
+        n = find_one(
+            state, is_spare, group, first_device, devices, is_failed,
+            is_ok, cpu_free, memory_free, node_free, device_free,
+            rows, accelerators, milli, cpu, memory, spreads,
+        )  # fmt: skip
+        if n < 0:
+            return -1
+        out_node[0] = n
+        out_replicas[0] = 1
+        out_mask[0] = take_devices(
+            n, 1, accelerators, milli, first_device, devices, is_failed, device_free
+        )
+        cpu_free[n] -= cpu
+        memory_free[n] -= memory
+        node_free[n] -= accelerators * milli
+        return 1
     total = count_hosts(
         state, is_spare, group, first_device, devices, is_failed,
         is_ok, cpu_free, memory_free, node_free, device_free,

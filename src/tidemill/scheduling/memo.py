@@ -30,10 +30,10 @@ class Memo:
     def __init__(self) -> None:
         self._known: dict[int, Known] = {}
         self._groups = -1
-        self._failed: dict[int, Stamp] = {}
-        self._supply: dict[int, tuple[int, Cause]] = {}
+        self._failed: dict[int, tuple[Stamp, Cause]] = {}
+        self._supply: dict[int, tuple[Stamp, Cause]] = {}
         self._room: Room | None = None
-        self._empty: tuple[int, Room] | None = None
+        self._empty: tuple[Stamp, Room] | None = None
         self._seen: Stamp = ()
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
@@ -48,11 +48,12 @@ class Memo:
         return self._room
 
     def empty_room(self, world: World) -> Room:
-        """A scratch copy in which nothing runs; the same one until supply changes."""
-        if self._empty is None or self._empty[0] != world.supply_changes:
+        """A scratch copy in which nothing runs; the same one until supply or shares change."""
+        stamp = _supply_stamp(world)
+        if self._empty is None or self._empty[0] != stamp:
             room = Room(world)
             room.empty()
-            self._empty = (world.supply_changes, room)
+            self._empty = (stamp, room)
         return self._empty[1]
 
     def known(self, world: World, s: int) -> Known:
@@ -81,14 +82,14 @@ class Memo:
         """At the end of a cycle: whether someone waits who could evict what starts later."""
         self._watches = any(self.may_evict(world, s) for s in world.queued)
 
-    def failed(self, world: World, s: int) -> bool:
-        """Whether the shape failed before and nothing that it needs was freed since."""
+    def failure(self, world: World, s: int) -> Cause | None:
+        """Why the shape did not fit, if nothing that it needs was freed since."""
         found = self._failed.get(s)
-        return found is not None and found == self._stamp(world, s)
+        return found[1] if found and found[0] == self._stamp(world, s) else None
 
-    def remember_failure(self, world: World, s: int) -> None:
+    def remember_failure(self, world: World, s: int, cause: Cause) -> None:
         """Do not try this shape again before something that it needs was freed."""
-        self._failed[s] = self._stamp(world, s)
+        self._failed[s] = (self._stamp(world, s), cause)
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""
@@ -98,13 +99,13 @@ class Memo:
         return self._evictors[s]
 
     def supply_cause(self, world: World, s: int) -> Cause | None:
-        """What supply said about this shape, if supply did not change since."""
+        """What supply said about this shape, if neither supply nor shares changed since."""
         found = self._supply.get(s)
-        return found[1] if found and found[0] == world.supply_changes else None
+        return found[1] if found and found[0] == _supply_stamp(world) else None
 
     def remember_supply(self, world: World, s: int, cause: Cause) -> None:
         """Keep what supply says about this shape."""
-        self._supply[s] = (world.supply_changes, cause)
+        self._supply[s] = (_supply_stamp(world), cause)
 
     def _stamp(self, world: World, s: int) -> Stamp:
         known, total = self.known(world, s), 0
@@ -114,6 +115,10 @@ class Memo:
             for k in known.kinds:
                 total += world.kind_taken[k]
         return (total, world.queue_freed[known.queue], world.supply_changes)
+
+
+def _supply_stamp(world: World) -> Stamp:
+    return (world.supply_changes, world.share_changes)
 
 
 def _know(world: World, s: int) -> Known:

@@ -10,6 +10,7 @@
 """
 
 import heapq
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, SaidWhy
@@ -74,7 +75,7 @@ class _Desk:
     def _matters(self, s: int) -> bool:
         """Whether looking at a shape can change anything: it may fit, or hold others back."""
         world = self.world
-        if s in world.promised or not self.memo.failed(world, s):
+        if s in world.promised or self.memo.failure(world, s) is None:
             return True
         return self._lost_patience(world.waiting[s][0])
 
@@ -93,8 +94,10 @@ class _Desk:
         if self.held and not self.held.isdisjoint(known.kinds):
             self._say(s, Cause.BEHIND)
             return False
-        if s not in world.promised and self.memo.failed(world, s):
-            self._hold_behind(s, j, Cause(world.shapes.cause[s]))
+        failure = self.memo.failure(world, s) if s not in world.promised else None
+        if failure is not None:
+            self._say(s, failure)
+            self._hold_behind(s, j, failure)
             return False
         q = int(world.shapes.queue[s])
         found = fit(self.room, q, world.shape_rows[s], known.options, self.spreads)
@@ -112,7 +115,7 @@ class _Desk:
         world = self.world
         if world.promised.get(s, 0) > 0:
             self._say(s, Cause.PROMISED)
-            self._hold(s)
+            self._hold(s, [v for v, heir in world.leaving_for.items() if heir == s])
             return
         if s in world.promised and s not in self.taken:
             self.actions.append(AskedRelease(world.now_ms, s))
@@ -124,22 +127,23 @@ class _Desk:
                 self._hold_behind(s, j, cause)
                 return
             self.searches -= 1
-            if self._make_room(s, j):
+            evicted = self._make_room(s, j)
+            if evicted:
                 self._say(s, Cause.PROMISED)
-                self._hold(s)
+                self._hold(s, evicted)
                 return
-        self.memo.remember_failure(world, s)
+        self.memo.remember_failure(world, s, cause)
         self._say(s, cause)
         self._hold_behind(s, j, cause)
 
-    def _make_room(self, s: int, j: int) -> bool:
+    def _make_room(self, s: int, j: int) -> list[int]:
         world = self.world
         chosen = victims.choose(world, self.policy, self.memo, self.room, s, self.stop)
         self.actions += [
             AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
             for v in chosen
         ]
-        return bool(chosen)
+        return [victim.job for victim in chosen]
 
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
         """Let nobody pass a job that lost its patience, unless waiting is no cure for it."""
@@ -150,8 +154,12 @@ class _Desk:
         waited_ms = self.world.now_ms - self.world.jobs.since_ms.item(j)
         return waited_ms >= self.policy.patience_ms
 
-    def _hold(self, s: int) -> None:
-        self.held.update(self.memo.known(self.world, s).kinds)
+    def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
+        """Keep others off the kinds of a shape, and off whatever those who leave for it held."""
+        world = self.world
+        self.held.update(self.memo.known(world, s).kinds)
+        for j in leaving:
+            self.held.update(int(world.nodes.kind[piece.node]) for piece in world.placements[j])
 
     def _say(self, s: int, cause: Cause) -> None:
         if self.world.shapes.cause.item(s) != cause.value:

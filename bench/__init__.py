@@ -1,0 +1,1 @@
+"""Benchmarks: scenarios, and the figures they gave. ``make bench`` runs them all."""

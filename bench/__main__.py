@@ -1,0 +1,27 @@
+"""Run the benchmarks: ``python -m bench [name …] [--quick]``; figures go to stdout as JSON."""
+
+import argparse
+import json
+import sys
+
+from bench import spine, waiting
+
+SCENARIOS = {"spine": spine.run, "why": waiting.run}
+QUICK = {"spine": (5_000,), "why": (1_000, 500)}
+
+
+def main() -> None:
+    """Run the scenarios that were named, or all."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*SCENARIOS, []], help="default: all")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
+    asked = parser.parse_args()
+    results = {}
+    for name in asked.names or SCENARIOS:
+        print(f"running {name} …", file=sys.stderr)
+        results[name] = SCENARIOS[name](*(QUICK[name] if asked.quick else ()))
+    print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The spine at size: 100,000 generated jobs on 1,024 nodes, journal on disk, ledger and checks on.
+
+Reports jobs per CPU-second, peak memory, where the time goes, and the same as a ratio to a plain
+Python reference timed in the same run (heap and dictionary work), because machines differ.
+"""
+
+import cProfile
+import heapq
+import pstats
+import resource
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tidemill import api
+from tidemill.model.states import JobState
+
+SPEC = Path(__file__).with_name("spine.toml")
+ROOMS = ("engine", "scheduling", "ledger", "journal", "twin", "model", "workload", "provisioning")
+
+
+def run(jobs_at_most: int | None = None) -> dict[str, Any]:
+    """One run, timed; then a shorter one under the profiler for the division of time."""
+    spec = _cut(api.load_spec(SPEC), jobs_at_most)
+    api.simulate(_cut(spec, 500))  # kernels are compiled or loaded before the clock starts
+    reference = reference_per_cpu_s()
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.process_time()
+        done = api.simulate(spec, str(Path(folder) / "spine.sqlite"))
+        cpu_s = time.process_time() - start
+        size = sum(file.stat().st_size for file in Path(folder).iterdir())
+    world = done.world
+    ended = world.jobs.state[: world.job_count] >= JobState.DONE
+    rate = world.job_count / cpu_s
+    return {
+        "jobs": world.job_count,
+        "ended": int(ended.sum()),
+        "nodes": world.node_count,
+        "events": world.seq,
+        "cpu_s": round(cpu_s, 2),
+        "jobs_per_cpu_s": round(rate),
+        "events_per_cpu_s": round(world.seq / cpu_s),
+        "reference_per_cpu_s": round(reference),
+        "jobs_per_1000_reference": round(1000 * rate / reference, 2),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "journal_mib": size >> 20,
+        "useful_share": _share(done, "useful"),
+        "where_the_time_goes": _division(_cut(spec, 10_000)),
+    }
+
+
+def reference_per_cpu_s() -> float:
+    """Heap and dictionary steps of plain Python per CPU-second: the yardstick of the machine."""
+    steps, heap, seen = 300_000, list[tuple[int, int]](), dict[int, int]()
+    start = time.process_time()
+    for i in range(steps):
+        heapq.heappush(heap, (i * 7919 % 100_003, i))
+        if i % 3 == 2:
+            key, value = heapq.heappop(heap)
+            seen[key] = seen.get(key, 0) + value
+    return steps / (time.process_time() - start)
+
+
+def _division(spec: Any) -> dict[str, str]:
+    profiler = cProfile.Profile()
+    profiler.enable()
+    api.simulate(spec)
+    profiler.disable()
+    sums: dict[str, float] = {}
+    for (file, _, name), row in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+        sums[_room(file, name)] = sums.get(_room(file, name), 0.0) + row[2]
+    total = sum(sums.values())
+    by_share = sorted(sums.items(), key=lambda item: -item[1])
+    return {room: f"{seconds / total:.0%}" for room, seconds in by_share if seconds > total / 100}
+
+
+def _room(file: str, name: str) -> str:
+    parts = Path(file).parts
+    if "tidemill" in parts:
+        room = parts[parts.index("tidemill") + 1]
+        return room.removesuffix(".py")
+    return "python, numpy" if "numba" not in file and "kernels" not in name else "kernels"
+
+
+def _cut(spec: Any, jobs: int | None) -> Any:
+    """The same fleet for as long as it takes to get about this many jobs."""
+    if jobs is None:
+        return spec
+    from msgspec.structs import replace
+
+    from tidemill.model.measures import DAY_MS
+
+    per_day = sum(row.per_day for row in spec.workloads)
+    horizon = min(int(spec.twin.horizon), round(jobs / per_day * DAY_MS))
+    return replace(spec, twin=replace(spec.twin, horizon=type(spec.twin.horizon)(horizon)))
+
+
+def _share(done: Any, key: str) -> str:
+    from tidemill.ledger.buckets import BY_KEY
+
+    account = done.statement.total()
+    return f"{account.basis_points()[BY_KEY[key]] / 100:.2f} %"

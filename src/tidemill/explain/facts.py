@@ -1,0 +1,206 @@
+"""Facts: the numbers behind a cause, each with its words and the command that shows it."""
+
+from collections.abc import Callable
+
+from tidemill.explain import commands, words
+from tidemill.explain.answers import Fact, Withheld
+from tidemill.explain.case import NO_SUPPLY, Case
+from tidemill.explain.supply import Lot, Place
+from tidemill.model.measures import FOREVER_MS, dollars_text
+from tidemill.model.reasons import NEVER, Cause
+
+Make = Callable[[Case], Fact | None]
+
+MILLI = "accelerator_milli"
+
+
+def evidence(case: Case) -> tuple[Fact, ...]:
+    """The numbers that prove the cause, the most telling first."""
+    made = (make(case) for make in (*_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
+    return tuple(fact for fact in made if fact is not None)
+
+
+def claimed(case: Case) -> Fact:
+    """What contracts promise of the kinds and labels it asks for."""
+    rows = [case.world.contract_rows[c] for c in case.supply.contracts]
+    milli = case.supply.claimed_milli
+    said = f"{words.units(milli, case.role)} claimed" if milli else "nothing is claimed"
+    under = f" under {words.ids([row.name for row in rows])}" if rows else ""
+    return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
+
+
+def ready(case: Case) -> Fact:
+    """What takes work, busy or free."""
+    milli = case.supply.ready_milli
+    text = f"{words.units(milli, case.role)} ready and schedulable"
+    return Fact("ready", milli, MILLI, text, commands.nodes(case.name))
+
+
+def free(case: Case) -> Fact:
+    """What is free, and on how many nodes."""
+    blocks = case.blocks
+    where = f" on {words.many(blocks.nodes, 'node')}" if blocks.nodes else ""
+    text = f"{words.units(blocks.free_milli, case.role)} free{where}"
+    return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.name))
+
+
+def needs(case: Case) -> Fact:
+    """What the role asks for."""
+    role = case.role
+    if role.count == 1 and role.accelerators > 1:
+        text = f"needs {role.accelerators} on one node"
+    elif role.accelerators:
+        text = f"needs {words.many(role.count, 'replica')} of {words.amount(role.replica_milli)}"
+    else:
+        text = f"needs {words.many(role.count, 'replica')} of {words.cores(role.cpu_milli)} cores"
+    return Fact("needs", role.total_milli, MILLI, text, commands.job(case.name))
+
+
+def withheld(case: Case) -> tuple[Withheld, ...]:
+    """What it could use but takes no work, as answers show it."""
+    return tuple(_withheld(place, lot) for place, lot in case.withheld())
+
+
+def _withheld(place: Place, lot: Lot) -> Withheld:
+    where = f" ({words.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
+    paid = f", paid {dollars_text(lot.usd_micro_per_hour)} an hour" * (lot.usd_micro_per_hour > 0)
+    text = f"{words.amount(lot.milli)} {place} on {words.many(lot.nodes, 'node')}{where}{paid}"
+    return Withheld(
+        place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text
+    )
+
+
+def _largest(case: Case) -> Fact:
+    text = f"largest free block {case.blocks.largest}"
+    return Fact("largest free block", case.blocks.largest, "accelerators", text,
+                commands.nodes(case.name))  # fmt: skip
+
+
+def _hosted(case: Case) -> Fact | None:
+    if case.role.count == 1:
+        return None
+    text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
+    return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.name))
+
+
+def _busy(case: Case) -> Fact:
+    milli = case.supply.milli(Place.BUSY)
+    text = f"{words.units(milli, case.role)} busy"
+    return Fact("busy", milli, MILLI, text, commands.running())
+
+
+def _idle(case: Case) -> Fact | None:
+    jobs = case.idle
+    if not jobs:
+        return None
+    milli = sum(case.world.shape_of(j).total_milli for j in jobs)
+    names = words.ids([case.world.job_names[j] for j in jobs])
+    text = f"{words.amount(milli)} held by running jobs that do nothing: {names}"
+    return Fact("held idle", milli, MILLI, text, commands.running())
+
+
+def _use(case: Case) -> Fact | None:
+    """The team's use of the kind it comes nearest to being allowed more of."""
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    limited = [k for k in kinds if world.limit[q, k] < FOREVER_MS]
+    if not limited:
+        return None
+    k = min(limited, key=lambda k: (int(world.used[q, k] - world.limit[q, k]), k))
+    used, limit = int(world.used[q, k]), int(world.limit[q, k])
+    text = (
+        f"team `{case.shape.team}` uses {words.amount(used)} of its limit of"
+        f" {words.amount(limit)} `{world.kinds[k]}`"
+    )
+    return Fact("team use", used, MILLI, text, commands.team(case.shape.team))
+
+
+def _limit(case: Case) -> Fact | None:
+    use = _use(case)
+    if use is None:
+        return None
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    limits = [int(world.limit[q, option.kind]) for option in case.options if option.kind >= 0]
+    limit = max(limits)
+    text = f"limit of team `{case.shape.team}`: {words.amount(limit)}"
+    return Fact("team limit", limit, MILLI, text, use.shown_by)
+
+
+def _cpu(case: Case) -> Fact:
+    most, nodes = case.blocks.cpu_most_milli, case.blocks.roomy_nodes
+    text = (
+        f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.cores(most)}"
+        f" cores free there; each replica asks for {words.cores(case.role.cpu_milli)}"
+    )
+    return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.name))
+
+
+def _memory(case: Case) -> Fact:
+    most, nodes = case.blocks.memory_most_mib, case.blocks.roomy_nodes
+    text = (
+        f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.gib(most)} GiB"
+        f" free there; each replica asks for {words.gib(case.role.memory_mib)}"
+    )
+    return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.name))
+
+
+def _holder(case: Case) -> Fact | None:
+    world, holder = case.world, case.line.holder
+    if holder < 0:
+        return None
+    waited_ms = world.now_ms - int(world.jobs.since_ms[holder])
+    text = (
+        f"job `{world.job_names[holder]}` ({words.asks(world.shape_of(holder))}) holds the queue;"
+        f" it has waited {words.since(waited_ms)}"
+    )
+    return Fact("holder waited", waited_ms, "ms", text, commands.line())
+
+
+def leaving(case: Case) -> list[int]:
+    """Jobs that leave to make room for it."""
+    asked = [j for j, s in sorted(case.world.leaving_for.items()) if s == case.s]
+    return asked or [victim.job for victim in case.victims]
+
+
+def _leaving(case: Case) -> Fact:
+    jobs = leaving(case)
+    names = words.ids([case.world.job_names[j] for j in jobs])
+    when = "the next cycle will ask" if case.victims else "asked"
+    text = f"{words.many(len(jobs), 'job')} {when} to leave for it: {names}"
+    return Fact("leaving", len(jobs), "jobs", text, commands.running())
+
+
+def _proof(case: Case) -> Fact | None:
+    proof = case.proof
+    if proof is None:
+        return None
+    return Fact(proof.constraint, proof.most, proof.unit, proof.words, commands.job(case.name))
+
+
+def _labels(case: Case) -> Fact:
+    text = f"asks for {words.labels(case.role)}"
+    return Fact("labels asked", len(case.role.labels), "labels", text, commands.labels())
+
+
+def _ahead(case: Case) -> Fact:
+    line = case.line
+    text = f"{words.many(line.jobs, 'job')} ahead, asking for {words.amount(line.milli)}"
+    return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
+
+
+_ALWAYS: tuple[Make, ...] = (needs, _ahead)
+_ROOM: tuple[Make, ...] = (free, _largest, _hosted)
+_OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
+    Cause.NONE: _ROOM,
+    Cause.OVER_LIMIT: (_use, _limit, free),
+    Cause.BEHIND: (_holder, *_ROOM),
+    Cause.PROMISED: (_leaving, *_ROOM),
+    Cause.BUSY: (_busy, *_ROOM, _idle),
+    Cause.PARTIAL_GANG: (_hosted, free, _busy, _idle),
+    Cause.SCATTERED: _ROOM,
+    Cause.CPU_BINDS: (free, _cpu, _hosted),
+    Cause.MEMORY_BINDS: (free, _memory, _hosted),
+    Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
+}
+_OF_CAUSE |= {cause: (claimed, ready) for cause in NO_SUPPLY}
+_OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}

@@ -1,0 +1,159 @@
+"""The board: everything that waits, by layer and cause, and the dollars that stand idle beneath it.
+
+Idle is shared without counting twice, by the ledger's own rule: waiting shapes, in queue order,
+claim up to their demand of the free accelerators that they may use; what nobody claims is unclaimed.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidemill.explain import present, words
+from tidemill.explain.answers import Board, BoardRow, LayerRow, TeamWaits
+from tidemill.explain.present import Glance
+from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
+from tidemill.model.rows import Shape
+from tidemill.model.world import Level, World
+from tidemill.scheduling import order
+from tidemill.scheduling.diagnose import could_match
+
+FIRST = 3  # jobs shown of each cause
+
+
+class _Idle(NamedTuple):
+    """Free accelerators that some shapes claim, and their price in milli-units × micro-dollars."""
+
+    milli: int
+    milli_usd: int
+
+
+def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
+    """Everything that waits now."""
+    memo = present.glance(world, memo)
+    looked = present.look(world, policy, memo, world.queued)
+    jobs: dict[Cause, list[int]] = {}
+    for s in world.queued:
+        for j in world.waiting[s]:
+            cause = Cause.NONE if j in looked.placed else looked.causes[s]
+            jobs.setdefault(cause, []).append(j)
+    idle, unclaimed = _claims(world, policy, memo, looked.causes)
+    parts = [idle.get(cause, _Idle(0, 0)) for cause in jobs]
+    *dollars, left_usd = _dollars([*parts, unclaimed])
+    rows = sorted(
+        (
+            _row(world, cause, jobs[cause], part.milli, usd)
+            for cause, part, usd in zip(jobs, parts, dollars, strict=True)
+        ),
+        key=lambda row: (-row.asked_milli, row.cause),
+    )
+    free = sum(part.milli for part in (*parts, unclaimed))
+    return Board(
+        world.now_ms, sum(row.jobs for row in rows), sum(row.asked_milli for row in rows), free,
+        sum(dollars) + left_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
+        _words(rows, free, sum(dollars) + left_usd, unclaimed.milli),
+    )  # fmt: skip
+
+
+def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd: int) -> BoardRow:
+    layer = LAYER_OF[cause]
+    jobs.sort(key=lambda j: (int(world.jobs.since_ms[j]), j))
+    oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
+    asked = _asked(world, jobs)
+    text = (
+        f"{words.many(len(jobs), 'job')} asking for {words.amount(asked)}: {words.cause(cause)}"
+        f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, has waited {words.since(waited_ms)}"
+    )
+    if idle_milli:
+        free = words.amount(idle_milli)
+        text += f"; {free} idle beneath it, {dollars_text(idle_usd)} an hour"
+    return BoardRow(
+        cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
+        _teams(world, jobs), idle_milli, idle_usd,
+        tuple(world.job_names[j] for j in jobs[:FIRST]), text,
+    )  # fmt: skip
+
+
+def _teams(world: World, jobs: list[int]) -> tuple[TeamWaits, ...]:
+    """Who waits; the team that asks for most first."""
+    by_team: dict[str, list[int]] = {}
+    for j in jobs:
+        by_team.setdefault(world.shape_of(j).team, []).append(j)
+    rows = [TeamWaits(team, len(mine), _asked(world, mine)) for team, mine in by_team.items()]
+    return tuple(sorted(rows, key=lambda row: (-row.asked_milli, row.team)))
+
+
+def _layers(rows: list[BoardRow]) -> tuple[LayerRow, ...]:
+    found = []
+    for layer in Layer:
+        mine = [row for row in rows if row.layer == layer]
+        jobs, asked = sum(row.jobs for row in mine), sum(row.asked_milli for row in mine)
+        if jobs:
+            found.append(LayerRow(int(layer), layer.name.lower(), jobs, asked))
+    return tuple(found)
+
+
+def _asked(world: World, jobs: Iterable[int]) -> int:
+    return sum(int(world.shapes.total_milli[world.jobs.shape[j]]) for j in jobs)
+
+
+def _claims(
+    world: World, policy: Policy, memo: Glance, causes: dict[int, Cause]
+) -> tuple[dict[Cause, _Idle], _Idle]:
+    """Divide what is free among what waits, in queue order."""
+    free = world.levels[: world.contract_count, Level.READY].tolist()
+    rates = world.contracts.rate_usd_micro[: world.contract_count].tolist()
+    usable: dict[object, list[int]] = {}
+    idle: dict[Cause, _Idle] = {}
+    for s in _in_order(world, policy, memo):
+        demand = int(world.shapes.total_milli[s]) * len(world.waiting[s])
+        if causes[s] in NEVER or not any(free):
+            continue
+        shape = world.shape_rows[s]
+        constraints = tuple((r.kinds, r.labels, r.accelerators > 0) for r in shape.roles)
+        if constraints not in usable:
+            usable[constraints] = _may_use(world, shape)
+        for c in usable[constraints]:
+            part = min(demand, free[c])
+            free[c] -= part
+            demand -= part
+            milli, milli_usd = idle.get(causes[s], _Idle(0, 0))
+            idle[causes[s]] = _Idle(milli + part, milli_usd + part * rates[c])
+    left = sum(part * rate for part, rate in zip(free, rates, strict=True))
+    return idle, _Idle(sum(free), left)
+
+
+def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
+    def key(s: int) -> order.Key:
+        return order.key(world, policy, world.used, memo.known(world, s), s, world.waiting[s][0])
+
+    return sorted(world.queued, key=key)
+
+
+def _may_use(world: World, shape: Shape) -> list[int]:
+    roles = [role for role in shape.roles if role.accelerators]
+    return [
+        c for c, row in enumerate(world.contract_rows)
+        if any(
+            (not role.kinds or row.kind in role.kinds) and could_match(world, row, role)
+            for role in roles
+        )
+    ]  # fmt: skip
+
+
+def _dollars(parts: list[_Idle]) -> list[int]:
+    """Whole micro-dollars an hour that add up to the rounded total."""
+    exact = [part.milli_usd for part in parts]
+    return share_out(sum(exact) // WHOLE_MILLI, exact) if sum(exact) else [0] * len(exact)
+
+
+def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> str:
+    if not rows:
+        return f"nothing waits; {words.amount(free)} accelerators are free"
+    jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
+    head = (
+        f"{words.many(jobs, 'job')} waiting for {words.amount(asked)} accelerators;"
+        f" {words.amount(free)} are free ({dollars_text(free_usd)} an hour), of which"
+        f" {words.amount(unclaimed)} nobody waiting may use or needs"
+    )
+    return "\n".join([head, *(row.words for row in rows)])

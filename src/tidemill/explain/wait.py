@@ -1,0 +1,97 @@
+"""Why does this job wait? Four questions, the cause, its owner, the numbers, the cheapest fix.
+
+Reads the World as it is now and the policy; decides nothing. At 10,000 nodes and 5,000 waiting jobs
+it takes a fraction of a second, because only columns are read (see ``bench`` in the docs).
+"""
+
+from tidemill.explain import case as cases
+from tidemill.explain import facts, nodes, present, questions, remedies, words
+from tidemill.explain.answers import Answer, Fix
+from tidemill.explain.case import Case
+from tidemill.explain.present import Glance
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import LAYER_OF, Cause, Layer
+from tidemill.model.states import ACTIVE, JobState
+from tidemill.model.world import World
+
+
+def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> Answer:
+    """Why a job waits; or where it is, when it does not wait."""
+    if world.jobs.state[job] != JobState.WAITING:
+        return _not_waiting(world, job)
+    case = cases.open_case(world, policy, present.glance(world, memo), job)
+    found = remedies.remedy(case)
+    layer = LAYER_OF[case.cause]
+    evidence = facts.evidence(case)
+    since_ms = int(world.jobs.since_ms[job])
+    return Answer(
+        job=case.name,
+        team=case.shape.team,
+        state=JobState.WAITING.name.lower(),
+        asks=words.asks(case.shape),
+        cause=case.cause.name.lower(),
+        said=_said(world, job),
+        detail=case.detail(),
+        layer=int(layer),
+        owner=layer.name.lower(),
+        since_ms=since_ms,
+        waited_ms=world.now_ms - since_ms,
+        jobs_ahead=case.line.jobs,
+        milli_ahead=case.line.milli,
+        questions=questions.questions(case),
+        evidence=evidence,
+        withheld=facts.withheld(case),
+        nodes=tuple(nodes.groups(world, job, case.r)),
+        fix=found.fixes[0],
+        other_fixes=found.fixes[1:],
+        do_not=found.do_not,
+        words=_words(case, found, layer),
+    )
+
+
+def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
+    world = case.world
+    waited = words.since(world.now_ms - int(world.jobs.since_ms[case.j]))
+    proof = "; ".join(fact.words for fact in facts.evidence(case))
+    held = "; ".join(row.words for row in facts.withheld(case))
+    fix = found.fixes[0]
+    lines = [
+        f"job `{case.name}` of team `{case.shape.team}` asks for {words.asks(case.shape)} and has"
+        f" waited {waited}",
+        f"cause: {words.cause(case.cause)} (owner: {layer.name.lower()})",
+        f"evidence: {proof}",
+        f"withheld: {held}" if held else "",
+        f"fix: {fix.words} ({words.price(fix)})",
+        found.do_not,
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _not_waiting(world: World, j: int) -> Answer:
+    shape, state = world.shape_of(j), JobState(world.jobs.state[j])
+    since_ms = int(world.jobs.since_ms[j])
+    lasted = words.since(world.now_ms - since_ms)
+    text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
+    if state in ACTIVE:
+        on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
+        text += f", on {words.ids(on)}" + ", asked to leave" * bool(world.jobs.is_leaving[j])
+    return Answer(
+        job=world.job_names[j], team=shape.team, state=state.name.lower(), asks=words.asks(shape),
+        cause=Cause.NONE.name.lower(), said=_said(world, j), detail=state.name.lower(),
+        layer=int(Layer.WORKLOAD), owner=Layer.WORKLOAD.name.lower(), since_ms=since_ms,
+        waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(), nodes=(),
+        fix=Fix("nothing to fix"), other_fixes=(), do_not="", words=text,
+    )  # fmt: skip
+
+
+def _said(world: World, j: int) -> str:
+    return Cause(world.shapes.cause[world.jobs.shape[j]]).name.lower()
+
+
+_STATES = {
+    JobState.STARTING: "it was placed and is starting, since",
+    JobState.RUNNING: "it began to run",
+    JobState.DONE: "it finished",
+    JobState.FAILED: "it failed for good",
+    JobState.CANCELLED: "it was cancelled",
+}

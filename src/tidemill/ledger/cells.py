@@ -1,0 +1,42 @@
+"""Cells: what jobs did with their accelerators, added up by bin, contract, bucket and job."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model.tables import I64
+
+
+class Cells(NamedTuple):
+    """Milli × ms per bin, contract, bucket and job; no two rows with the same four."""
+
+    bin: I64
+    contract: I64
+    bucket: I64
+    job: I64
+    milli_ms: I64
+
+
+def added(*parts: Cells) -> Cells:
+    """Cells with equal bin, contract, bucket and job made one; empty cells dropped."""
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    keep = columns[4] != 0
+    *where, milli_ms = (column[keep] for column in columns)
+    if not len(milli_ms):
+        return EMPTY
+    sizes = [int(column.max()) + 1 for column in where]
+    keys, sums = summed(np.ravel_multi_index(where, sizes), milli_ms)
+    return Cells(*np.unravel_index(keys, sizes), sums)
+
+
+def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:
+    """The keys that occur, ascending, and the sum of the amounts of each."""
+    if not len(keys):
+        return keys, amounts
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    return ordered[starts], np.add.reduceat(amounts[order], starts)
+
+
+EMPTY = Cells(*(np.zeros(0, np.int64) for _ in Cells._fields))

@@ -1,0 +1,110 @@
+"""Who and what: the ledger by team, kind or contract, the largest first, and the rest as one row.
+
+Money and hours are divided once for all rows, so that each column adds up to the ledger's total.
+"""
+
+from typing import NamedTuple
+
+from tidemill.ledger.account import Account, zero
+from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.statement import NOBODY, Dimension, Statement
+from tidemill.model.measures import share_out
+from tidemill.report import stages, words
+from tidemill.report.waterfall import of_width
+
+MOST_ROWS = 20
+
+
+class Row(NamedTuple):
+    """One team, kind or contract."""
+
+    name: str
+    is_named: bool
+    """Whether the name is somebody's; false for nobody and for the others."""
+    usd: str
+    hours: str
+    useful: str
+    useful_width: str
+    unknown_width: str
+    leak: str
+    leak_percent: str
+
+
+class Breakdown(NamedTuple):
+    """A table with its question."""
+
+    key: str
+    title: str
+    column: str
+    rows: tuple[Row, ...]
+    usd: str
+    hours: str
+    useful: str
+
+
+TITLES: dict[Dimension, tuple[str, str]] = {
+    "team": ("By team", "team"),
+    "kind": ("By accelerator", "kind"),
+    "contract": ("By contract", "contract"),
+    "class": ("By class of work", "class"),
+}
+
+
+def breakdown(statement: Statement, dimension: Dimension) -> Breakdown:
+    """The statement along one dimension."""
+    total = statement.total()
+    named = _bounded(statement.by(dimension))
+    accounts = [account for _, account in named]
+    cents = share_out(sum(total.cents()), [account.paid_money for account in accounts])
+    tenths = share_out(
+        sum(total.tenths_of_hours()), [account.paid_milli_ms for account in accounts]
+    )
+    rows = tuple(
+        _row(name, account, usd, hours)
+        for (name, account), usd, hours in zip(named, cents, tenths, strict=True)
+    )
+    title, column = TITLES[dimension]
+    return Breakdown(
+        str(dimension), title, column, rows,
+        words.cents(sum(cents)), words.hours(sum(tenths)),
+        words.percent(total.basis_points()[Bucket.USEFUL]),
+    )  # fmt: skip
+
+
+def _bounded(accounts: dict[str, Account]) -> list[tuple[str, Account]]:
+    """The largest, then the others together, then nobody."""
+    nobody = accounts.get(NOBODY)
+    named = sorted(
+        ((name, account) for name, account in accounts.items() if name != NOBODY),
+        key=lambda row: (-row[1].paid_money, -row[1].paid_milli_ms, row[0]),
+    )
+    shown, rest = named[:MOST_ROWS], named[MOST_ROWS:]
+    if rest:
+        shown.append((f"{len(rest):,} others", _added([account for _, account in rest])))
+    return [*shown, ("nobody", nobody)] if nobody is not None else shown
+
+
+def _added(accounts: list[Account]) -> Account:
+    sums = zero(has_capability=False)
+    for account in accounts:
+        sums = Account(
+            tuple(map(int.__add__, sums.milli_ms, account.milli_ms)),
+            tuple(map(int.__add__, sums.money, account.money)),
+            None,
+        )
+    return sums
+
+
+def _row(name: str, account: Account, usd: int, hours: int) -> Row:
+    paid, points = account.paid_milli_ms, account.basis_points()
+    useful = account.milli_ms[Bucket.USEFUL]
+    unknown = account.of(stages.members(Group.UNKNOWN))
+    leaks = [b for b in Bucket if ABOUT[b].group < Group.UNKNOWN and account.milli_ms[b]]
+    most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
+    return Row(
+        name, not name.endswith(" others") and name != "nobody",
+        words.cents(usd), words.hours(hours), words.percent(points[Bucket.USEFUL]),
+        of_width(useful, paid), of_width(unknown, paid),
+        ABOUT[most].title if most is not None else "",
+        words.percent(points[most]) if most is not None else "",
+    )  # fmt: skip

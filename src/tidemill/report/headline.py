@@ -1,0 +1,122 @@
+"""The answer to the one question, in a sentence and four figures.
+
+Where some work did not tell its efficiency, useful is a lower bound and says so.
+"""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from tidemill.ledger import ratios
+from tidemill.ledger.account import Account
+from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import WHOLE_MILLI, dollars_text, duration_text
+from tidemill.report import words
+from tidemill.units import capability
+
+QUESTION = "Are you getting useful work out of the silicon you pay for?"
+
+
+class Figure(NamedTuple):
+    """One number with its name and what to make of it."""
+
+    key: str
+    name: str
+    value: str
+    note: str
+
+
+class Headline(NamedTuple):
+    """The answer."""
+
+    answer: str
+    leak: str
+    figures: tuple[Figure, ...]
+
+
+def headline(statement: Statement) -> Headline:
+    """The answer of a statement in which something was paid."""
+    account, window_ms = statement.total(), statement.end_ms - statement.start_ms
+    figures = (
+        _paid(account, window_ms),
+        _useful(account),
+        _hourly(account),
+        _idle_point(account, window_ms),
+    )
+    return Headline(_answer(account), _largest_leak(account), figures)
+
+
+def _answer(account: Account) -> str:
+    useful = words.percent(account.basis_points()[Bucket.USEFUL])
+    if not account.milli_ms[Bucket.USEFUL]:
+        if ratios.goodput(account).is_lower_bound:
+            return "Nobody knows: work ran, but none of it told how well."
+        return "No: nothing that was paid for became useful work."
+    at_least = "At least " if ratios.goodput(account).is_lower_bound else ""
+    return f"{at_least}{useful} of what was paid for became useful work."
+
+
+def _largest_leak(account: Account) -> str:
+    usd, points = account.cents(), account.basis_points()
+    leaks = [b for b in Bucket if b is not Bucket.USEFUL and account.milli_ms[b]]
+    if not leaks:
+        return ""
+    most = max(leaks, key=lambda b: (usd[b], -b))
+    name = "part" if ABOUT[most].group is ABOUT[Bucket.UNKNOWN].group else "leak"
+    return (
+        f"The largest {name} of the rest is “{ABOUT[most].title}”:"
+        f" {words.cents(usd[most])}, {words.percent(points[most])}."
+    )
+
+
+def _paid(account: Account, window_ms: int) -> Figure:
+    count = ratios.mean_accelerators(account, window_ms)
+    note = (
+        f"{words.hours(sum(account.tenths_of_hours()))} accelerator-hours:"
+        f" {_plain(count)} on average for {duration_text(window_ms)}"
+    )
+    if account.capability is not None:
+        equal = Fraction(sum(account.capability), _reference() * WHOLE_MILLI * window_ms)
+        note += f", worth {_plain(equal)} {capability.REFERENCE}"
+    return Figure("paid", "Paid", words.cents(sum(account.cents())), note)
+
+
+def _useful(account: Account) -> Figure:
+    usd, points = account.cents(), account.basis_points()
+    unknown = points[Bucket.UNKNOWN] + points[Bucket.UNSAVED]
+    value = words.percent(points[Bucket.USEFUL])
+    note = f"{words.cents(usd[Bucket.USEFUL])} of it"
+    if ratios.goodput(account).is_lower_bound:
+        note += f"; another {words.percent(unknown)} worked, and nobody knows yet how well"
+        value = f"≥{words.NBSP}{value}"
+    return Figure("useful", "Useful", value, note)
+
+
+def _hourly(account: Account) -> Figure:
+    paid = ratios.usd_micro_per_paid_hour(account)
+    useful = ratios.usd_micro_per_useful_hour(account)
+    name = "A useful hour costs"
+    if paid is None or useful is None:
+        note = "nothing is known to have been useful"
+        return Figure("hourly", name, "unknown", f"a paid hour {dollars_text(paid or 0)}; {note}")
+    note = f"a paid hour costs {dollars_text(paid)}"
+    if paid:
+        note += f": {words.times(Fraction(useful, paid))} as much for one that counts"
+    at_most = f"≤{words.NBSP}" if ratios.goodput(account).is_lower_bound else ""
+    return Figure("hourly", name, at_most + dollars_text(useful), note)
+
+
+def _idle_point(account: Account, window_ms: int) -> Figure:
+    usd_micro = ratios.idle_point_usd_micro_per_year(account, window_ms)
+    note = "a year, for each percentage point of this fleet that stands idle"
+    return Figure("point", "One idle point costs", dollars_text(usd_micro, 0), note)
+
+
+def _reference() -> int:
+    gflops = capability.gflops(capability.REFERENCE)
+    assert gflops is not None, "the reference is in the table"
+    return gflops
+
+
+def _plain(count: Fraction) -> str:
+    return f"{float(count):,.0f}" if count >= 10 else f"{float(count):,.3g}"

@@ -1,0 +1,127 @@
+"""The ledger's lines: hours, dollars, percent, owner and how each is known.
+
+What no layer can fill yet is a line too, without numbers: unknown is never shown as zero.
+"""
+
+from typing import NamedTuple
+
+from tidemill.ledger import leaks as leaking
+from tidemill.ledger.account import Account, rounded
+from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, PRODUCTIVE, Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
+from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.report import stages, words
+from tidemill.units import capability
+
+KNOWN_AS: dict[Confidence, str] = {
+    Confidence.MEASURED: "seen in the journal, to the millisecond",
+    Confidence.INFERRED: "follows from what was seen, by a rule that the ledger states",
+    Confidence.MODELLED: "divided by an efficiency that was estimated, not observed",
+    Confidence.UNKNOWN: "it worked, and nobody said how well",
+}
+
+
+class Line(NamedTuple):
+    """One bucket; ``is_known`` is false where nothing can measure it yet."""
+
+    key: str
+    title: str
+    style: str
+    is_known: bool
+    is_empty: bool
+    percent: str
+    usd: str
+    hours: str
+    equivalent: str
+    owner: str
+    confidence: str
+
+
+class Total(NamedTuple):
+    """What the lines add up to."""
+
+    percent: str
+    usd: str
+    hours: str
+    equivalent: str
+
+
+class Share(NamedTuple):
+    """How much of what was paid is known in one way."""
+
+    confidence: str
+    percent: str
+    words: str
+
+
+def lines(statement: Statement) -> tuple[Line, ...]:
+    """Every bucket, top to bottom."""
+    account = statement.total()
+    known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
+    known_as[Bucket.USEFUL] = _mostly(statement, Bucket.USEFUL)
+    tenths, cents = account.tenths_of_hours(), account.cents()
+    points, equal = account.basis_points(), _equivalent_tenths(account)
+    found = []
+    for bucket, about in ABOUT.items():
+        confidence = known_as.get(bucket, about.confidence)
+        found.append(
+            Line(
+                about.key, about.title, stages.style(about.group),
+                bucket not in NOT_PRODUCED or account.milli_ms[bucket] > 0,
+                not account.milli_ms[bucket],
+                words.percent(points[bucket]), words.cents(cents[bucket]),
+                words.hours(tenths[bucket]), words.hours(equal[bucket]) if equal else "",
+                words.owner(about.owner), str(confidence),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def total(account: Account) -> Total:
+    """The last row: the sums of the printed lines."""
+    equal = _equivalent_tenths(account)
+    return Total(
+        words.percent(sum(account.basis_points())),
+        words.cents(sum(account.cents())),
+        words.hours(sum(account.tenths_of_hours())),
+        words.hours(sum(equal)) if equal else "",
+    )
+
+
+def known(statement: Statement) -> tuple[Share, ...]:
+    """How much of the paid time is measured, inferred, modelled, unknown; adds up to 100 %."""
+    account = statement.total()
+    sums = dict.fromkeys(CONFIDENCES, 0)
+    for bucket, amount in enumerate(account.milli_ms):
+        for confidence, part in _parts(statement, Bucket(bucket), amount).items():
+            sums[confidence] += part
+    points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
+    return tuple(
+        Share(str(confidence), words.percent(share), KNOWN_AS[confidence])
+        for confidence, share in zip(sums, points, strict=True)
+    )
+
+
+def _parts(statement: Statement, bucket: Bucket, amount: int) -> dict[Confidence, int]:
+    """Work that efficiencies divide is known as well as its jobs' efficiencies are."""
+    if bucket not in PRODUCTIVE or bucket in (Bucket.UNKNOWN, Bucket.UNSAVED):
+        return {ABOUT[bucket].confidence: amount}
+    by_jobs = statement.confidence_of(bucket)
+    assert sum(by_jobs.values()) == amount, f"{bucket.name} is held by jobs alone"
+    return by_jobs
+
+
+def _mostly(statement: Statement, bucket: Bucket) -> Confidence:
+    by_jobs = statement.confidence_of(bucket)
+    return max(by_jobs, key=lambda c: (by_jobs[c], c)) if by_jobs else ABOUT[bucket].confidence
+
+
+def _equivalent_tenths(account: Account) -> list[int]:
+    """Tenths of hours of the reference accelerator per bucket; empty when some kind is unknown."""
+    if account.capability is None:
+        return []
+    gflops = capability.gflops(capability.REFERENCE)
+    assert gflops is not None, "the reference is in the table"
+    whole = rounded(sum(account.capability), gflops * MILLI_MS_PER_UNIT_HOUR // 10)
+    return share_out(whole, account.capability)

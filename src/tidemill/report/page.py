@@ -1,0 +1,135 @@
+"""The page: puts the parts together and writes them into one file that needs nothing else.
+
+Names of jobs, teams and contracts come from strangers. Everything that is written is escaped, the
+style sheet is allowed by its hash, and the policy in the page's head forbids scripts, frames,
+forms and every request.
+"""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup, escape
+
+from tidemill import __version__
+from tidemill.ledger.buckets import NOT_PRODUCED
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import duration_text
+from tidemill.report import breakdown, efficiency, fixes, lines, pending, words
+from tidemill.report.headline import QUESTION, headline
+from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, timeline
+from tidemill.report.waterfall import NARROW, WIDE, waterfall
+from tidemill.units import capability
+
+if TYPE_CHECKING:
+    from tidemill.explain.answers import Board
+
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Control characters and halves of surrogate pairs: no HTML file may hold them."""
+
+
+def render(  # noqa: PLR0913 - each is one thing a reader sees, and has a default
+    statement: Statement,
+    *,
+    title: str,
+    subtitle: str = "",
+    board: "Board | None" = None,
+    now_text: str = "",
+    command: str = "",
+) -> str:
+    """The report of a statement as the text of an HTML file.
+
+    ``now_text`` says when it was made and ``command`` how to make it again; both are the caller's
+    to know and are left out when empty. A ``board`` adds what was waiting.
+    """
+    style = _style()
+    return _environment().get_template("page.html").render(
+        title=title,
+        subtitle=subtitle,
+        now_text=now_text,
+        command=command,
+        version=__version__,
+        question=QUESTION,
+        style=Markup(style),  # noqa: S704 - our own file, not input
+        style_hash=_hash(style),
+        window=_window(statement),
+        pending=pending.pending(board) if board is not None else None,
+        **_parts(statement),
+    )  # fmt: skip
+
+
+def _parts(statement: Statement) -> dict[str, Any]:
+    """What can be said when something was paid; nothing otherwise."""
+    account = statement.total()
+    if not account.paid_milli_ms:
+        return {"headline": None}
+    return {
+        "headline": headline(statement),
+        "wide": waterfall(account, WIDE),
+        "narrow": waterfall(account, NARROW),
+        "fixes": fixes.cards(statement),
+        "lines": lines.lines(statement),
+        "total": lines.total(account),
+        "reference": capability.REFERENCE,
+        "unmeasured": len(NOT_PRODUCED),
+        "known": lines.known(statement),
+        "utilisations": efficiency.utilisations(account),
+        "goodput": efficiency.goodput(account),
+        "timeline": timeline(statement),
+        "plot_width": PLOT_WIDTH,
+        "plot_height": PLOT_HEIGHT,
+        "breakdowns": [
+            breakdown.breakdown(statement, dimension) for dimension in breakdown.TITLES
+        ],
+    }
+
+
+def _window(statement: Statement) -> dict[str, str]:
+    return {
+        "start": words.moment(statement.start_ms),
+        "end": words.moment(statement.end_ms),
+        "length": duration_text(statement.end_ms - statement.start_ms),
+    }
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("tidemill.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_printable,
+    )
+    made.filters["coded"] = coded
+    return made
+
+
+@cache
+def _style() -> str:
+    folder = resources.files("tidemill.report") / "templates"
+    return (folder / "page.css").read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _printable(value: object) -> object:
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _UNPRINTABLE.sub("\ufffd", value)
+    return value
+
+
+def coded(text: str) -> Markup:
+    """Words with ids in backticks as HTML: every part escaped, the ids in ``<code>``."""
+    parts = _UNPRINTABLE.sub("\ufffd", text).split("`")
+    if len(parts) % 2 == 0:  # a backtick of somebody's own: leave all of them as they are
+        return escape("`".join(parts))
+    tag = Markup("<code>{}</code>")
+    return Markup("").join(tag.format(p) if i % 2 else p for i, p in enumerate(parts))

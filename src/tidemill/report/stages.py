@@ -1,0 +1,34 @@
+"""The stages between paid and useful: what each is called and how it looks.
+
+A stage has a colour (``s-free`` in the style sheet; after Paul Tol's *muted* scheme, which people
+with any of the common colour blindnesses can tell apart), but never a colour alone: its name or its
+place in the stack says the same. What nobody knows is hatched.
+"""
+
+from tidemill.ledger.buckets import ABOUT, Bucket, Group
+
+TITLES: dict[Group, str] = {
+    Group.NOT_LAUNCHED: "claimed, not launched",
+    Group.NOT_READY: "launched, not schedulable",
+    Group.FREE: "free",
+    Group.NOT_WORKING: "allocated, not working",
+    Group.LOST: "lost",
+    Group.STALLED: "stalled",
+    Group.SHARING: "sharing",
+    Group.INEFFICIENT: "below the roofline",
+    Group.UNKNOWN: "worked, not yet known",
+    Group.USEFUL: "useful",
+}
+
+MILESTONES: dict[Group, str] = {Group.FREE: "Ready", Group.NOT_WORKING: "allocated"}
+"""What is left when everything before this stage is taken away has a name of its own."""
+
+
+def style(group: Group) -> str:
+    """The class that colours a stage."""
+    return "s-" + group.name.lower().replace("_", "-")
+
+
+def members(group: Group) -> tuple[Bucket, ...]:
+    """The buckets of a stage, top to bottom."""
+    return tuple(bucket for bucket in Bucket if ABOUT[bucket].group is group)

@@ -1,0 +1,216 @@
+"""Use over time: how many accelerators were in each stage, stacked, in at most ``MOST_BINS`` steps.
+
+Reads the statement's rows; the mean of a bin is drawn as a step, because that is what is known.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, duration_text
+from tidemill.report import stages, words
+
+MOST_BINS = 200  # about five pixels a step on paper; finer would only make the file larger
+MOST_TICKS = 7  # as many day labels as fit beside each other on a phone
+PLOT_WIDTH = 1000
+PLOT_HEIGHT = 240
+
+_STEPS_MS = (
+    *(n * MINUTE_MS for n in (1, 5, 15, 30)),
+    *(n * HOUR_MS for n in (1, 2, 3, 6, 12)),
+    *(n * DAY_MS for n in (1, 2, 3, 7, 14, 28, 91, 182, 365, 3650)),
+)
+
+Floats = NDArray[np.float64]
+
+
+class Area(NamedTuple):
+    """One stage's band."""
+
+    key: str
+    title: str
+    style: str
+    path: str
+    share: str
+
+
+class Tick(NamedTuple):
+    """A place on an axis and what is written there."""
+
+    at: str
+    label: str
+    anchor: str = "middle"
+
+
+class Slot(NamedTuple):
+    """One bin, and what to say when it is pointed at."""
+
+    x: str
+    width: str
+    words: str
+
+
+class Timeline(NamedTuple):
+    """The stacked areas, the axes and a sentence about them."""
+
+    areas: tuple[Area, ...]
+    """From the bottom of the stack (useful) to its top."""
+    slots: tuple[Slot, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    step: str
+    low: str
+    low_at: str
+    high: str
+    high_at: str
+
+
+class _Bins(NamedTuple):
+    """Mean accelerators by stage and bin, and the edges of the bins."""
+
+    means: Floats
+    edges_ms: list[int]
+
+
+def timeline(statement: Statement) -> Timeline | None:
+    """The chart of a statement; None when it was read in one piece, with no time to show."""
+    bins = _bins(statement)
+    if bins is None:
+        return None
+    top = _nice_top(float(bins.means.sum(axis=0).max()))
+    shares = _shares(statement)
+    moments = [words.moment(ms) for ms in bins.edges_ms]
+    low, high = _extremes(bins)
+    return Timeline(
+        _areas(bins, top, shares),
+        _slots(bins, moments),
+        _x_ticks(statement.start_ms, statement.end_ms),
+        _y_ticks(top),
+        duration_text(bins.edges_ms[1] - bins.edges_ms[0]),
+        low[0], moments[low[1]], high[0], moments[high[1]],
+    )  # fmt: skip
+
+
+def _bins(statement: Statement) -> _Bins | None:
+    start, end, width = statement.start_ms, statement.end_ms, statement.bin_ms
+    count = -(-(end - start) // width)
+    if count < 2 or not len(statement.rows.bin):
+        return None
+    merged = -(-count // MOST_BINS)
+    width *= merged
+    count = -(-(end - start) // width)
+    edges = [min(end, start + i * width) for i in range(count + 1)]
+    group_of = np.array([ABOUT[bucket].group for bucket in Bucket], np.int64)
+    sums = np.zeros((len(Group), count), np.int64)
+    rows = statement.rows
+    np.add.at(sums, (group_of[rows.bucket], rows.bin // merged), rows.milli_ms)
+    return _Bins(sums / np.diff(np.array(edges)) / WHOLE_MILLI, edges)
+
+
+def _shares(statement: Statement) -> dict[Group, str]:
+    """The stages' shares of the whole window, as the ledger prints them."""
+    points = statement.total().basis_points()
+    return {g: words.percent(sum(points[b] for b in stages.members(g))) for g in Group}
+
+
+def _areas(bins: _Bins, top: float, shares: dict[Group, str]) -> tuple[Area, ...]:
+    x = _scaled(bins.edges_ms)
+    base = np.zeros(bins.means.shape[1])
+    found = []
+    for group in reversed(Group):
+        means = bins.means[group]
+        if not means.any():
+            continue
+        path = _band(x, _y(base, top), _y(base + means, top))
+        title, style = stages.TITLES[group], stages.style(group)
+        found.append(Area(group.name.lower(), title, style, path, shares[group]))
+        base = base + means
+    return tuple(found)
+
+
+def _band(x: list[float], lower: list[float], upper: list[float]) -> str:
+    """The closed outline between two step lines: along the upper one, back along the lower."""
+    way = [f"M{_n(x[0])} {_n(upper[0])}", *_steps(upper, x[1:])]
+    way += [f"V{_n(lower[-1])}", *_steps(lower[::-1], x[:-1][::-1])]
+    return "".join(way) + "Z"
+
+
+def _steps(levels: list[float], ends: list[float]) -> list[str]:
+    """Go along levels, each up to its end; equal neighbours are one stretch."""
+    way: list[str] = []
+    for i, (level, end) in enumerate(zip(levels, ends, strict=True)):
+        is_last = i + 1 == len(levels)
+        if is_last or levels[i + 1] != level:
+            way.append(f"H{_n(end)}" + ("" if is_last else f"V{_n(levels[i + 1])}"))
+    return way
+
+
+def _slots(bins: _Bins, moments: list[str]) -> tuple[Slot, ...]:
+    x, found = _scaled(bins.edges_ms), []
+    for i in range(bins.means.shape[1]):
+        column = bins.means[:, i]
+        paid = float(column.sum())
+        parts = [
+            f"{stages.TITLES[group]} {column[group] / paid:.1%}"
+            for group in reversed(Group)
+            if column[group] > 0
+        ]
+        text = f"{moments[i]} to {moments[i + 1]}: {paid:,.0f} paid; " + ", ".join(parts)
+        found.append(Slot(_n(x[i]), _n(x[i + 1] - x[i]), text if paid else f"{moments[i]}: 0 paid"))
+    return tuple(found)
+
+
+def _extremes(bins: _Bins) -> tuple[tuple[str, int], tuple[str, int]]:
+    """The lowest and the highest useful share of what was paid, and in which bin."""
+    paid = bins.means.sum(axis=0)
+    where = np.flatnonzero(paid > 0)
+    useful = bins.means[Group.USEFUL][where] / paid[where]
+    low, high = int(useful.argmin()), int(useful.argmax())
+    text: Callable[[int], str] = lambda i: words.percent(round(float(useful[i]) * 10_000))  # noqa: E731 - twice, here
+    return (text(low), int(where[low])), (text(high), int(where[high]))
+
+
+def _x_ticks(start_ms: int, end_ms: int) -> tuple[Tick, ...]:
+    length = end_ms - start_ms
+    step = next((s for s in _STEPS_MS if length // s < MOST_TICKS), _STEPS_MS[-1])
+    first = -(-start_ms // step) * step
+    moments = list(range(first, end_ms + 1, step))[:MOST_TICKS]
+    return tuple(_tick(ms, (ms - start_ms) / length, step) for ms in moments)
+
+
+def _tick(ms: int, part: float, step: int) -> Tick:
+    is_day = step >= DAY_MS or ms % DAY_MS == 0
+    label = f"day {ms // DAY_MS}" if is_day else words.time_of_day(ms)
+    anchor = "start" if part < 0.02 else "end" if part > 0.96 else "middle"
+    return Tick(f"{part * 100:.3f}%", label, anchor)
+
+
+def _y_ticks(top: float) -> tuple[Tick, ...]:
+    values = [top * i / 4 for i in range(5)]
+    return tuple(Tick(_n(PLOT_HEIGHT * (1 - v / top)), f"{v:,.6g}") for v in values)
+
+
+def _nice_top(most: float) -> float:
+    """The smallest round number, in four round parts, that is not below the most."""
+    power = 1.0
+    while power * 40 < most:
+        power *= 10
+    return next((power * n for n in (4, 6, 8, 10, 12, 16, 20, 24, 32, 40) if power * n >= most), most)
+
+
+def _scaled(edges_ms: list[int]) -> list[float]:
+    length = edges_ms[-1] - edges_ms[0]
+    return [(ms - edges_ms[0]) * PLOT_WIDTH / length for ms in edges_ms]
+
+
+def _y(levels: Floats, top: float) -> list[float]:
+    down: list[float] = (PLOT_HEIGHT * (1 - levels / top)).round(1).tolist()
+    return down
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

@@ -1,0 +1,67 @@
+"""Numbers as people read them on the page. Integers in, text out; nothing is rounded twice."""
+
+from fractions import Fraction
+
+from tidemill.ledger.account import CENT_MICRO, rounded
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, dollars_text
+from tidemill.model.reasons import Layer
+
+NBSP = "\u00a0"
+
+
+def cents(amount: int) -> str:
+    """Cents as dollars: ``$1,234.56``."""
+    return dollars_text(amount * CENT_MICRO)
+
+
+def hours(tenths: int) -> str:
+    """Tenths of accelerator-hours: ``1,234.5``."""
+    return f"{tenths // 10:,}.{tenths % 10}"
+
+
+def percent(basis_points: int) -> str:
+    """Hundredths of a percent: ``47.04 %``."""
+    return f"{basis_points // 100}.{basis_points % 100:02d}{NBSP}%"
+
+
+def share(ratio: Fraction) -> str:
+    """A ratio as a percentage, rounded half up."""
+    return percent(points(ratio))
+
+
+def points(ratio: Fraction) -> int:
+    """A ratio in hundredths of a percent, rounded half up."""
+    return rounded(ratio.numerator * 10_000, ratio.denominator)
+
+
+def times(ratio: Fraction) -> str:
+    """How many times as much: ``15.9 ×``."""
+    tenths = rounded(ratio.numerator * 10, ratio.denominator)
+    return f"{tenths // 10:,}.{tenths % 10}{NBSP}×"
+
+
+def accelerators(milli: int) -> str:
+    """Milli-units as a plain number: ``48``, ``0.5``, ``1,024``."""
+    whole, rest = divmod(milli, WHOLE_MILLI)
+    return f"{whole:,}" + (f".{rest:03d}".rstrip("0") if rest else "")
+
+
+def moment(ms: int) -> str:
+    """A moment of the story: ``day 3 14:00``, as on the command line."""
+    return f"day {ms // DAY_MS} {time_of_day(ms)}"
+
+
+def time_of_day(ms: int) -> str:
+    """Hours and minutes since midnight of the story."""
+    rest = ms % DAY_MS
+    return f"{rest // HOUR_MS:02d}:{rest % HOUR_MS // MINUTE_MS:02d}"
+
+
+def owner(layer: Layer) -> str:
+    """A layer with its number: ``L3 scheduling``."""
+    return f"L{int(layer)} {layer.name.lower()}"
+
+
+def many(count: int, noun: str) -> str:
+    """``1 job``, ``3 jobs``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

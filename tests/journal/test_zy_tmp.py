@@ -1,0 +1,148 @@
+"""Real processes: killed at any instant, refused as second writers, read while they write."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.journal.writer import LARGEST_BATCH, event_at
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.journal.verify import verify
+from tidemill.model import snapshot
+from tidemill.model.errors import JournalError
+
+KILLS = 1500
+LONGEST_LIFE_S = 0.05
+PATIENCE_S = 30.0  # for an answer from a process on a busy machine
+
+
+class Writers:
+    """Starts writers of one journal, one after the other, and listens to them."""
+
+    def __init__(self, path: Path) -> None:
+        self.acknowledged = 0
+        self.pid = 0
+        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.journal.writer", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+        )
+        assert self._process.stdout is not None
+        self._out = self._process.stdout.fileno()
+        self._heard = b""
+
+    def start(self) -> None:
+        """Start a writer; it is alive when this returns."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        self.listen(until=b"pid")
+
+    def kill(self) -> None:
+        """Kill the writer as hard as can be, and hear everything it had said."""
+        os.kill(self.pid, signal.SIGKILL)
+        self.listen(until=b"dead")
+
+    def listen(self, *, until: bytes = b"", seconds: float = PATIENCE_S) -> None:
+        """Take in what is said, until a word is heard or the time is over."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self._out], [], [], left)[0]:
+                self._heard += os.read(self._out, 65536)
+            if self._take_lines(until):
+                return
+        assert not until, f"no `{until.decode()}` was heard in {seconds} s"
+
+    def close(self) -> None:
+        """No more writers."""
+        with self._process:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+
+    def _take_lines(self, until: bytes) -> bool:
+        *lines, self._heard = self._heard.split(b"\n")
+        words = [line.split() for line in lines]
+        for word, *number in words:
+            if word == b"ack":
+                self.acknowledged = int(number[0])
+            elif word == b"pid":
+                self.pid = int(number[0])
+        return any(word == until for word, *_ in words)
+
+
+@pytest.fixture
+def writers(path: Path) -> Iterator[Writers]:
+    """Writers of the journal at ``path``."""
+    made = Writers(path)
+    yield made
+    made.close()
+
+
+def test_whatever_was_acknowledged_survives_a_kill(path: Path, writers: Writers):
+    """After each of 200 kills at random instants, everything acknowledged is there and sound."""
+    rng, checked = Random("more"), 0
+    for kill in range(KILLS):
+        writers.start()
+        writers.listen(seconds=rng.uniform(0, LONGEST_LIFE_S))
+        writers.kill()
+        if not path.exists():
+            assert writers.acknowledged == 0
+            continue
+        with open_journal(str(path)) as journal:
+            count = len(journal)
+            known = max(writers.acknowledged, checked)  # one append may be kept and not yet said
+            assert known <= count <= known + LARGEST_BATCH
+            assert list(journal.read(checked)) == [event_at(n) for n in range(checked, count)]
+            checked = count
+        if kill % 40 == 39:
+            assert verify(path).faults == ()
+    assert checked > KILLS, "the writers never got anywhere"
+    with open_journal(str(path)) as journal:
+        whole = rebuild(journal, use_snapshot=False)
+        assert journal.latest_snapshot() is not None
+        assert snapshot.dump(rebuild(journal)) == snapshot.dump(whole)
+
+
+def test_readers_read_while_a_writer_writes(path: Path, writers: Writers):
+    """A reader always sees a beginning of the story, at least as long as what it knew before."""
+    writers.start()
+    writers.listen(until=b"ack")
+    seen = rounds = 0
+    with open_journal(str(path)) as patient:
+        while rounds < 20 or seen < 2_000:
+            acknowledged = writers.acknowledged
+            with open_journal(str(path)) as quick:
+                for reader in (patient, quick):
+                    found = list(reader.read())
+                    assert len(found) >= max(seen, acknowledged)
+                    assert found == [event_at(n) for n in range(len(found))]
+                    seen = len(found)
+            rounds += 1
+            writers.listen(until=b"ack")
+    writers.kill()
+
+
+def test_a_second_writer_is_refused(path: Path, writers: Writers):
+    """While one process writes, another is refused and told which process it is; then it may."""
+    writers.start()
+    writers.listen(until=b"ack")
+    with open_journal(str(path)) as second:
+        with pytest.raises(JournalError, match=f"is being written by process {writers.pid}"):
+            second.append([event_at(len(second))])
+        writers.kill()
+        with pytest.raises(JournalError, match="open it again"):
+            second.append([event_at(len(second))])
+    with open_journal(str(path)) as third:
+        third.append([event_at(len(third))])
+    assert verify(path).is_sound
