@@ -25,6 +25,7 @@ def test_a_new_journal_is_empty(journal: Journal):
     assert list(journal.read()) == []
     assert journal.latest_snapshot() is None
     assert journal.meta("spec") is None
+    assert journal.facts() == {}
 
 
 def test_what_is_appended_reads_back(journal: Journal, story: list[Event]):
@@ -98,7 +99,7 @@ def test_facts_are_kept_and_replaced(journal: Journal):
     journal.set_meta("spec", "zwölf\n🌊")
     journal.set_meta("", "an empty key is a key")
     assert journal.meta("spec") == "zwölf\n🌊"
-    assert journal.meta("") == "an empty key is a key"
+    assert journal.facts() == {"spec": "zwölf\n🌊", "": "an empty key is a key"}
 
 
 def test_a_snapshot_is_independent(journal: Journal, story: list[Event]):

@@ -49,6 +49,20 @@ def test_every_story_survives_the_journey(tmp_path: Path, name: str, story: list
 
 
 @pytest.mark.parametrize("name", FORMS)
+def test_facts_travel_along(tmp_path: Path, name: str, story: list[Event]):
+    """The small facts of a journal come with its events."""
+    facts = {"policy": '{"order":"fifo"}', "name": "zwölf\n🌊", "": ""}
+    with open_journal(":memory:") as journal:
+        journal.append(story)
+        for key, value in facts.items():
+            journal.set_meta(key, value)
+        export_events(journal, tmp_path / name)
+    assert import_events(tmp_path / name, tmp_path / "out.db").events == len(story)
+    with open_journal(str(tmp_path / "out.db")) as journal:
+        assert journal.facts() == facts
+
+
+@pytest.mark.parametrize("name", FORMS)
 def test_equal_journals_give_equal_files(tmp_path: Path, name: str, story: list[Event]):
     """The bytes of an export depend on the events alone."""
     with open_journal(":memory:") as journal:
@@ -121,6 +135,7 @@ def test_places_that_cannot_be_are_named(tmp_path: Path):
     [
         ("{", "line 3: it is not JSON"),
         ("", None),
+        ('{"facts":{}}', "line 3, field `seq`: expected 2; found nothing"),
         ("[1]", "line 3: an object was expected; found [1]"),
         ('"woke"', "line 3: an object was expected; found `woke`"),
         ('{"is":"woke","at_ms":9}', "line 3, field `seq`: expected 2; found nothing"),
@@ -300,3 +315,12 @@ def _outcome(file: Path, out: Path) -> exchange.Imported | JournalError:
         return import_events(file, out)
     except JournalError as error:
         return error
+
+
+@pytest.mark.parametrize("facts", ["1", "null", '{"name":1}', '[["a","b"]]'])
+def test_wrong_facts_are_named(tmp_path: Path, facts: str):
+    """Facts that are not text by text are refused with the line they are in."""
+    file = tmp_path / "mill.jsonl"
+    file.write_text(f'{{"facts":{facts}}}\n')
+    with pytest.raises(JournalError, match="line 1, field `facts`"):
+        import_events(file, tmp_path / "out.db")

@@ -157,14 +157,16 @@ def test_a_plan_is_woken_once_at_the_earliest_moment_it_asked_for():
     assert [type(e) for e in twin.take(world)] == [ev.JobSubmitted]
 
 
-def test_a_wake_in_the_past_comes_a_moment_later():
-    """A plan that asks to be woken now is woken in a millisecond, so time goes on."""
-    twin = Twin([], [TEAM], [], horizon_ms=100)
+def test_a_wake_that_is_due_comes_at_once():
+    """A plan that asks to be woken now, or in the past, is woken at the same moment, once."""
+    twin = Twin([], [TEAM], [(40, job(), 1)], horizon_ms=100)
     world = World()
-    for event in twin.take(world):
-        fold(world, event)
-    twin.carry_out(world, ev.Plan((), wake_at_ms=0))
-    assert twin.take(world) == [ev.Woke(1)]
+    for _ in range(2):
+        for event in twin.take(world):
+            fold(world, event)
+    twin.carry_out(world, ev.Plan((), wake_at_ms=30))
+    assert twin.take(world) == [ev.Woke(40)]
+    assert twin.next_ms() == 100
 
 
 def test_the_story_ends_at_the_horizon_with_a_look_at_the_clock():

@@ -106,21 +106,6 @@ def test_a_spare_that_was_put_to_use_is_replaced_by_another():
     assert sum(isinstance(e, ev.NodeAdded) for e in journal) > 4
 
 
-def test_a_repair_of_a_node_that_counts_as_well_goes_through_unhealthy():
-    """AskedRepair of a ready node is answered with legal moves only."""
-    faults = Faults(repair=LogNormal(HOUR_MS))
-    twin = Twin([contract(count=8)], [TEAM], [(5, job(), 1)], faults=faults)
-
-    def plan(world):
-        if world.now_ms == 5 and world.nodes.state[0] == NodeState.READY:
-            yield ev.AskedRepair(5, 0)
-            return
-        yield from greedy.decide(world)
-
-    _, journal = greedy.run(twin, plan)
-    assert [to for at, to, _ in moves(journal) if at == 5][:2] == ["unhealthy", "repairing"]
-
-
 def test_a_node_meets_the_same_first_fault_whatever_else_is_there():
     """Faults follow the node's name: another contract before it changes nothing."""
     faults = Faults(node_rate=50.0)

@@ -30,6 +30,11 @@ from tidemill.twin.spec_words import Span
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def may(world, n, to):
+    """Whether a node may be asked to go there now."""
+    return not world.nodes.asked[n] and life.may_move(NodeState(world.nodes.state[n]), to)
+
+
 def chaotic(seed):
     """Greedy, but now and then it evicts, cancels, drains, repairs or returns for no reason."""
     luck = random.Random(seed)
@@ -43,12 +48,14 @@ def chaotic(seed):
                 else:
                     yield ev.AskedEvict(world.now_ms, j, attempt, ev.Why.PREEMPTED)
         for n in range(world.node_count):
-            state = NodeState(world.nodes.state[n])
-            if luck.random() < 0.01 and life.may_move(state, NodeState.DRAINING):
+            if luck.random() < 0.02 and may(world, n, NodeState.DRAINING):
                 yield ev.AskedDrain(world.now_ms, n, ev.Why.DRAINED, world.now_ms + HOUR_MS)
-            if luck.random() < 0.01 and not world.aboard[n] and state is not NodeState.GONE:
-                kind = luck.choice((ev.AskedRepair, ev.AskedReturn))
-                yield kind(world.now_ms, n)
+            if world.aboard[n] or luck.random() > 0.02:
+                continue
+            if luck.random() < 0.5 and may(world, n, NodeState.REPAIRING):
+                yield ev.AskedRepair(world.now_ms, n)
+            elif may(world, n, NodeState.GONE):
+                yield ev.AskedReturn(world.now_ms, n)
         yield from greedy.decide(world)
 
     return plan

@@ -43,5 +43,9 @@ def demo(
     console.print(ledger_tables.fixes(run.statement))
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name)
     screen.note(ledger_tables.footnote())
-    for line in demo_story.next_steps(run, journal, page):
-        console.print(line)
+    shown = demo_story.example(run, journal)
+    if shown is not None:
+        console.print(f"\n[bold]why did `{shown.job}` wait?[/] (at {shown.at})")
+        console.print(shown.words, markup=False, soft_wrap=True)
+    for line in demo_story.next_steps(journal, page, shown):
+        console.print(line, soft_wrap=True)

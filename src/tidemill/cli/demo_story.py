@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.model.measures import duration_text
+from tidemill.model.measures import duration_ms, duration_text
 from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
@@ -41,31 +41,48 @@ def scene(run: "Run") -> Iterator[str]:
     yield ""
 
 
-def next_steps(run: "Run", journal: Path, page: Path) -> Iterator[str]:
+class Example(NamedTuple):
+    """A job that waited at a busy moment, and why."""
+
+    job: str
+    at: str
+    words: str
+
+
+def example(run: "Run", journal: Path) -> Example | None:
+    """The largest gang that waited when most was claimed by what waits."""
+    from tidemill import api, explain
+
+    at = _busiest(run)
+    if at is None:
+        return None
+    world, policy = api.open_world(str(journal), duration_ms(at))
+    waiting = [j for jobs in world.waiting for j in jobs]
+    if not waiting:
+        return None
+    j = max(waiting, key=lambda j: (world.shape_of(j).total_milli, -j))
+    return Example(world.job_names[j], at, explain.why(world, policy, j).words)
+
+
+def next_steps(journal: Path, page: Path, shown: Example | None) -> Iterator[str]:
     """Questions to ask next, with names from this very story."""
     yield ""
     yield f"[bold]the same as a page:[/] {page}"
     yield "[bold]ask further:[/]"
     yield f"  tidemill ledger -j {journal} --by team"
     yield f"  tidemill ledger -j {journal} --bucket idle --by job"
-    yield f"  tidemill pending -j {journal}"
-    waiting = sorted(j for jobs in run.world.waiting for j in jobs)
-    if waiting:
-        yield f"  tidemill why {run.world.job_names[waiting[0]]} -j {journal}"
-    crowd = _busiest(run)
-    if crowd is not None:
-        yield f"  tidemill pending -j {journal} --at {crowd}"
+    if shown is not None:
+        yield f"  tidemill pending -j {journal} --at {shown.at}"
+        yield f"  tidemill why {shown.job} -j {journal} --at {shown.at} --nodes"
+    yield f"  tidemill fit -j {journal} --team research --gpus 64 --kind H100 --hours 12"
 
 
 def _busiest(run: "Run") -> str | None:
     """A moment in the middle of the busiest bin: most time claimed by what waits."""
     rows, statement = run.statement.rows, run.statement
-    claimed = rows.bin[(rows.job < 0) & (rows.team >= 0)]
-    amounts = rows.milli_ms[(rows.job < 0) & (rows.team >= 0)]
-    if not len(claimed):
+    is_claimed = (rows.job < 0) & (rows.team >= 0)
+    if not is_claimed.any():
         return None
-    number = int(np.argmax(np.bincount(claimed, weights=amounts)))
-    middle_ms = statement.start_ms + number * statement.bin_ms + statement.bin_ms // 2
-    return duration_text(middle_ms).replace(" ", "")
-
-
+    claimed = np.bincount(rows.bin[is_claimed], weights=rows.milli_ms[is_claimed])
+    middle_ms = statement.start_ms + int(np.argmax(claimed)) * statement.bin_ms
+    return duration_text(middle_ms + statement.bin_ms // 2).replace(" ", "")

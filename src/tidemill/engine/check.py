@@ -174,10 +174,14 @@ class _Reader:
         kinds = {int(world.nodes.kind[p.node]) for p in world.placements[victim]}
         need = world.shape_of(heir).total_milli
         is_entitled = any(
-            world.used[lender, k] + need <= world.floor[lender, k] for k in range(len(world.kinds))
+            self._used(lender, k) + need <= world.floor[lender, k] for k in range(len(world.kinds))
         )
-        borrows = any(world.used[borrower, k] > world.floor[borrower, k] for k in kinds)
+        borrows = any(self._used(borrower, k) > world.floor[borrower, k] for k in kinds)
         return is_entitled and borrows
+
+    def _used(self, q: int, k: int) -> int:
+        """What a team uses of a kind, with what the plan has given it so far."""
+        return int(self.world.used[q, k]) + self.team_milli[q, k]
 
     # Supply ------------------------------------------------------------------------------------
 

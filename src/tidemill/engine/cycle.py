@@ -7,8 +7,18 @@ one needs of another (the price of stopping a job, the nodes just used) is hande
 from functools import partial
 
 from tidemill.model.claims import claims_of
-from tidemill.model.events import Plan
+from tidemill.model.events import (
+    Action,
+    AskedDrain,
+    AskedEvict,
+    AskedPlace,
+    AskedReturn,
+    AskedSpare,
+    Plan,
+    SaidWhy,
+)
 from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
@@ -35,8 +45,31 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     placed = schedule(world, policy, memo.scheduling, stop)
     decided = [*asked, *placed]
     supplied = provisioning.review(world, policy, memo.provisioning, claims_of(decided))
-    decided += supplied.actions
     released, due_ms = reservation.review(
         world, policy, memo.reservation, claims_of(supplied.actions)
     )
-    return Plan((*decided, *released), min(wake_ms, supplied.wake_ms, due_ms))
+    moved = _moved([*supplied.actions, *released])
+    stands = [action for action in decided if _stands(action, moved)]
+    wake_ms = world.now_ms if moved else min(wake_ms, supplied.wake_ms, due_ms)
+    return Plan((*stands, *supplied.actions, *released), wake_ms)
+
+
+def _moved(supply: list[Action]) -> frozenset[int]:
+    """Nodes that will take work no more, or from now on."""
+    kinds = AskedDrain | AskedReturn | AskedSpare
+    return frozenset(action.node for action in supply if isinstance(action, kinds))
+
+
+def _stands(action: Action, moved: frozenset[int]) -> bool:
+    """Whether a decision outlives what the layers above it decided about nodes.
+
+    Nothing is placed where it would be drained at once. Evictions wait a beat: the room they make
+    was counted with nodes that have just come or gone.
+    """
+    match action:
+        case AskedPlace():
+            return moved.isdisjoint(piece.node for piece in action.pieces)
+        case AskedEvict() | SaidWhy(cause=Cause.PROMISED):
+            return not moved
+        case _:
+            return True

@@ -167,13 +167,20 @@ def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
 
 
 def node_asked(world: World, event: ev.AskedRepair | ev.AskedReturn) -> list[int]:
-    """A repair or a return was sent; what comes of it will be seen."""
+    """A repair or a return was sent; what comes of it will be seen. It takes no new work."""
     n = event.node
     row = _known_node(world, n)
     if world.aboard[n]:
         _refuse(f"node `{row.name}`", "it still carries work")
-    asked = ASKED_REPAIR if isinstance(event, ev.AskedRepair) else ASKED_RETURN
-    world.ink.nodes.asked[n] = asked
+    if world.nodes.asked[n]:
+        _refuse(f"node `{row.name}`", "its repair or return was asked for already")
+    is_repair = isinstance(event, ev.AskedRepair)
+    state = NodeState(world.nodes.state[n])
+    if not life.may_move(state, NodeState.REPAIRING if is_repair else NodeState.GONE):
+        _refuse(f"node `{row.name}`", f"it is {state.name.lower()}")
+    if state is NodeState.READY:
+        _move(world, n, NodeState.DRAINING, event.at_ms, ev.Why.SURPLUS)
+    world.ink.nodes.asked[n] = ASKED_REPAIR if is_repair else ASKED_RETURN
     return []
 
 

@@ -1,8 +1,8 @@
 """Ahead: a backend in which the present simply goes on, for asking when something will start.
 
-Running jobs end when ``lengths`` says, nodes that are coming come, contracts start and end; nothing
-new arrives and nothing new breaks. It is run by the engine's own loop, so the same scheduler decides
-in the forecast as in the fleet.
+Running jobs end when ``lengths`` says, nodes that are coming come, contracts start and end;
+nothing new arrives and nothing new breaks. It is run by the engine's own loop, so the same
+scheduler decides in the forecast as in the fleet.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class Ahead:
         self._serial = 0
         self._made = 0
         self._added = 0
-        self._wake_ms = FOREVER_MS
+        self._wake_ms = world.now_ms + 1  # layers whose memos are new know more at their second look
         self.endless: set[int] = set()
         """Jobs of which nobody can know when they end; they stay."""
         for event in opening:
@@ -227,5 +227,3 @@ def _is_room_for(world: World, contract: str) -> bool:
     row = world.contract_rows[c]
     is_room = (int(world.contracts.nodes[c]) + 1) * row.node.devices <= row.count
     return bool(world.contracts.is_running[c]) and is_room
-
-

@@ -6,6 +6,8 @@ who is ahead. Questions, facts and fixes are read off a case; none of them looks
 
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.explain import certificates, present, supply
 from tidemill.explain.answers import Certificate
 from tidemill.explain.present import Glance, Line
@@ -14,6 +16,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role, Shape
 from tidemill.model.world import World
+from tidemill.scheduling import eligible
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fit import fit, undo
 from tidemill.scheduling.victims import Victim
@@ -93,9 +96,13 @@ def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
     shape = world.shape_rows[s]
     r = _role(world, policy, memo, s, cause)
     role, options = shape.roles[r], memo.known(world, s).options[r]
+    loose = role
+    if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever the labels
+        loose = replace(role, labels=())
+        options = eligible.options(world, loose)
     return Case(
         world, policy, memo, j, s, shape, cause, r, role, options,
-        supply.supply(world, role, options),
+        supply.supply(world, loose, options),
         supply.blocks(world, role, options),
         _hosted(world, memo, role, options),
         present.line(world, policy, memo, j, looked.causes),

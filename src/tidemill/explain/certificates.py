@@ -139,7 +139,7 @@ def _too_wide(claim: Claim) -> Certificate:
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
         f" runs on one kind{rest}",
-        f"ask for at most {words.many(hosts[kind], 'replica')} of {words.amount(role.replica_milli)}",
+        f"ask for at most {hosts[kind]:,}×{words.amount(role.replica_milli)}",
     )  # fmt: skip
 
 

@@ -65,9 +65,7 @@ def _withheld(place: Place, lot: Lot) -> Withheld:
     where = f" ({words.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
     paid = f", paid {dollars_text(lot.usd_micro_per_hour)} an hour" * (lot.usd_micro_per_hour > 0)
     text = f"{words.amount(lot.milli)} {place} on {words.many(lot.nodes, 'node')}{where}{paid}"
-    return Withheld(
-        place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text
-    )
+    return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
 
 
 def _largest(case: Case) -> Fact:
@@ -165,8 +163,9 @@ def leaving(case: Case) -> list[int]:
 def _leaving(case: Case) -> Fact:
     jobs = leaving(case)
     names = words.ids([case.world.job_names[j] for j in jobs])
-    when = "the next cycle will ask" if case.victims else "asked"
-    text = f"{words.many(len(jobs), 'job')} {when} to leave for it: {names}"
+    count = words.many(len(jobs), "job")
+    asked = f"the next cycle asks {count}" if case.victims else f"{count} asked"
+    text = f"{asked} to leave for it: {names}"
     return Fact("leaving", len(jobs), "jobs", text, commands.running())
 
 
@@ -184,7 +183,8 @@ def _labels(case: Case) -> Fact:
 
 def _ahead(case: Case) -> Fact:
     line = case.line
-    text = f"{words.many(line.jobs, 'job')} ahead, asking for {words.amount(line.milli)}"
+    asking = f"{words.many(line.jobs, 'job')} ahead, asking for {words.amount(line.milli)}"
+    text = asking if line.jobs else "nobody ahead"
     return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
 
 
@@ -202,5 +202,5 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
 }
-_OF_CAUSE |= {cause: (claimed, ready) for cause in NO_SUPPLY}
+_OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (claimed, ready))
 _OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}

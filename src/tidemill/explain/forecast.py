@@ -9,22 +9,24 @@ and in time; what does not start within the bounds is said to be later, not neve
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from tidemill.engine.loop import Loop
 from tidemill.explain import ahead, certificates, wait, words
 from tidemill.explain.ahead import Ahead
-from tidemill.explain.answers import Answer, Band, Forecast
+from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.lengths import FEWEST, Lengths
 from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused, SpecError
-from tidemill.model.measures import DAY_MS, duration_text
+from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job
-from tidemill.model.states import Confidence, JobState
+from tidemill.model.rows import Job, Shape
+from tidemill.model.states import Confidence, JobState, NodeState
 from tidemill.model.world import World
+from tidemill.scheduling import diagnose
 
 HORIZON_MS = 30 * DAY_MS
 EVENTS_AT_MOST = 200_000
@@ -32,43 +34,27 @@ SHARES_PPM = (100_000, 500_000, 900_000)
 
 
 class Future(NamedTuple):
-    """What one play found: when it was placed and where (None: not within the bounds)."""
+    """What one play found: when the job was placed and where (None: not within the bounds)."""
 
-    start_ms: int | None
+    wait_ms: int | None
     nodes: tuple[str, ...]
     endless: int
     answer: Answer | None
+    """Why it waits, as seen after the first beat."""
 
 
-class _Play:
-    """One future of a copied World, watched for one job."""
+class Ask(NamedTuple):
+    """A question about one job: in the queue by its number, or not yet submitted."""
 
-    def __init__(self, data: bytes, policy: Policy, share_ppm: int, submitted: Job | None) -> None:
-        self.world, self.policy = snapshot.load(data), policy
-        now_ms = self.world.now_ms
-        opening: list[ev.Seen] = [ev.Woke(now_ms)]
-        if submitted is not None:
-            opening = [ev.JobSubmitted(now_ms, submitted)]
-        self.backend = Ahead(self.world, Lengths(self.world), share_ppm, opening)
-        self.loop = Loop(self.world, policy, self.backend, _Nowhere())
-
-    def run(self, j: int, explains: bool) -> Future:
-        """Play until the job is placed, or the bounds are reached."""
-        start_ms, first_seq = self.world.now_ms, self.world.seq
-        answer = None
-        while (at_ms := self.backend.next_ms()) is not None:
-            if at_ms - start_ms > HORIZON_MS or self.world.seq - first_seq > EVENTS_AT_MOST:
-                break
-            self.loop.beat(at_ms)
-            if self.world.jobs.state[j] != JobState.WAITING:
-                return Future(at_ms - start_ms, _nodes(self.world, j), 0, answer)
-            if explains and answer is None:
-                answer = wait.why(self.world, self.policy, j)
-        return Future(None, (), len(self.backend.endless), answer)
+    data: bytes
+    policy: Policy
+    lengths: Lengths
+    job: int
+    opening: ev.Seen
 
 
 class _Nowhere:
-    """Keeps nothing: a future that is only imagined."""
+    """Keeps nothing: a future is only imagined."""
 
     def append(self, events: Sequence[ev.Event]) -> None:
         """Forget these events."""
@@ -79,27 +65,151 @@ def fit(world: World, policy: Policy, job: Job) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
-    proof = certificates.certificate(world, job.shape)
-    if proof is not None:
-        text = f"job `{job.name}` never fits: {proof.words}; {proof.nearest}"
-        cause = certificates.cause(world, job.shape)
-        return _simple(job.name, "never", cause, text, certificate=proof)
+    if (never := _never(world, job.name, job.shape)) is not None:
+        return never
+    submitted = ev.JobSubmitted(world.now_ms, job)
     try:
-        return _forecast(world, policy, job.name, world.job_count, job)
+        return _forecast(world, policy, job.name, world.job_count, submitted)
     except EventRefused as error:
         raise SpecError(error.message, hint=error.hint) from error
 
 
 def eta(world: World, policy: Policy, job: int) -> Forecast:
     """When a job that is in the queue starts."""
-    name, state = world.job_names[job], JobState(world.jobs.state[job])
-    if state is not JobState.WAITING:
-        text = wait.why(world, policy, job).words
-        return _simple(name, "started", Cause.NONE, text)
-    shape = world.shape_of(job)
+    name = world.job_names[job]
+    if world.jobs.state[job] != JobState.WAITING:
+        answer = wait.why(world, policy, job)
+        return _known(name, "started", Cause.NONE, answer.words)
+    if (never := _never(world, name, world.shape_of(job))) is not None:
+        return never
+    return _forecast(world, policy, name, job, ev.Woke(world.now_ms))
+
+
+def _forecast(world: World, policy: Policy, name: str, j: int, opening: ev.Seen) -> Forecast:
+    ask = Ask(snapshot.dump(world), policy, Lengths(world), j, opening)
+    middling = _play(ask, SHARES_PPM[1], explains=True)
+    if middling.wait_ms == 0:
+        text = f"job `{name}` runs now on {words.ids(middling.nodes)}"
+        return _known(name, "now", Cause.NONE, text, nodes=middling.nodes)
+    good, bad = (_play(ask, SHARES_PPM[i], explains=False) for i in (0, 2))
+    waits = sorted(
+        (future.wait_ms for future in (good, middling, bad)),
+        key=lambda ms: FOREVER_MS if ms is None else ms,
+    )
+    band = Band(*waits)
+    answer = middling.answer
+    assert answer is not None, "a job that did not start at once was explained"
+    verdict = "waits" if band.p50_ms is not None else "unknown" if middling.endless else "later"
+    return Forecast(
+        name, verdict, answer.cause, (), band, HORIZON_MS, ask.lengths.samples,
+        tuple(ask.lengths.ratio_ppm(share) for share in SHARES_PPM),
+        Confidence.UNKNOWN if verdict == "unknown" else Confidence.MODELLED,
+        _method(ask.lengths), _assumptions(world, ask.lengths, middling), None, answer,
+        _words(name, verdict, band, answer, middling.endless),
+    )  # fmt: skip
+
+
+def _play(ask: Ask, share_ppm: int, explains: bool) -> Future:
+    """Play one future until the job is placed, or the bounds are reached."""
+    world, j = snapshot.load(ask.data), ask.job
+    backend = Ahead(world, ask.lengths, share_ppm, [ask.opening])
+    loop = Loop(world, ask.policy, backend, _Nowhere())
+    now_ms, seq = world.now_ms, world.seq
+    answer = None
+    while (at_ms := backend.next_ms()) is not None:
+        if at_ms - now_ms > HORIZON_MS or world.seq - seq > EVENTS_AT_MOST:
+            break
+        loop.beat(at_ms)
+        if world.jobs.state[j] != JobState.WAITING:
+            return Future(at_ms - now_ms, _nodes(world, j), 0, answer)
+        if explains and answer is None:
+            answer = wait.why(world, ask.policy, j)
+    return Future(None, (), len(backend.endless), answer)
+
+
+def _never(world: World, name: str, shape: Shape) -> Forecast | None:
     proof = certificates.certificate(world, shape)
-    if proof is not None:
-        text = f"job `{name}` never fits: {proof.words}; {proof.nearest}"
-        cause = certificates.cause(world, shape)
-        return _simple(name, "never", cause, text, certificate=proof)
-    return _forecast(world, policy, name, job, None)
+    if proof is None:
+        return None
+    text = f"job `{name}` never fits: {proof.words}\nhint: {proof.nearest}"
+    cause = diagnose.ever_cause(world, shape)
+    return _known(name, "never", cause, text, certificate=proof)
+
+
+def _known(
+    name: str, verdict: str, cause: Cause, text: str, *,
+    nodes: tuple[str, ...] = (), certificate: Certificate | None = None,
+) -> Forecast:  # fmt: skip
+    """A forecast that needs no future."""
+    return Forecast(
+        name, verdict, cause.name.lower(), nodes, Band(0, 0, 0) if verdict == "now" else None,
+        HORIZON_MS, 0, (), Confidence.INFERRED, "asked of the contracts and of the present World",
+        (), certificate, None, text,
+    )  # fmt: skip
+
+
+def _words(name: str, verdict: str, band: Band, answer: Answer, endless: int) -> str:
+    because = f"{words.cause(Cause[answer.cause.upper()])}: {answer.evidence[0].words}"
+    if verdict == "unknown":
+        jobs = words.many(endless, "job")
+        return (
+            f"nobody can say when job `{name}` starts: it waits for {jobs} without an estimate,"
+            f" and none like them has finished; {because}"
+        )
+    horizon = duration_text(HORIZON_MS)
+    if verdict == "later":
+        return f"job `{name}` does not start within {horizon}: {because}"
+    late = f"more than {horizon}" if band.p90_ms is None else duration_text(band.p90_ms)
+    about, early = duration_text(band.p50_ms or 0), duration_text(band.p10_ms or 0)
+    return f"job `{name}` waits about {about} (between {early} and {late}), because {because}"
+
+
+def _method(lengths: Lengths) -> str:
+    ratios = ", ".join(f"{lengths.ratio_ppm(share) / ONE_PPM:.2f}" for share in SHARES_PPM)
+    source = f"of {lengths.samples:,} finished jobs" if lengths.is_measured else "assumed"
+    return (
+        "the present played forward three times with the same scheduler; jobs take 10%, 50%, 90%"
+        f" of the way through the ratios of run time to estimate ({ratios}; {source})"
+    )
+
+
+def _assumptions(world: World, lengths: Lengths, future: Future) -> tuple[str, ...]:
+    found = ["no new jobs arrive and nothing new breaks"]
+    if not lengths.is_measured:
+        found.append(
+            f"only {words.many(lengths.samples, 'finished job')} had an estimate, {FEWEST} are"
+            " needed: run time over estimate is taken as even between 0 and 1"
+        )
+    active = np.fromiter(world.placements, np.int64, len(world.placements))
+    blind = int((world.jobs.estimate_ms[active] == 0).sum())
+    if blind:
+        found.append(
+            f"{words.many(blind, 'active job')} without an estimate: finished jobs of their class"
+            " and size stand for them"
+        )
+    if future.endless:
+        found.append(f"{words.many(future.endless, 'job')} like none that finished: taken to stay")
+    rows = world.node_count
+    coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
+    if coming:
+        found.append(
+            f"{words.many(coming, 'node')} to come: booting takes {duration_text(ahead.BOOT_MS)},"
+            " repairs as long as those of the InfiniteHBD trace"
+        )
+    return tuple(found)
+
+
+def _refuse_unknown_team(world: World, job: Job) -> None:
+    if job.shape.team not in world.queue_number:
+        known = words.ids(sorted(world.queue_number), most=8)
+        raise SpecError(
+            f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
+            hint="name one of these teams",
+        )
+
+
+def _nodes(world: World, j: int) -> tuple[str, ...]:
+    return tuple(sorted({world.node_rows[piece.node].name for piece in world.placements[j]}))
+
+
+_COMING = (NodeState.ASKED, NodeState.BOOTING, NodeState.UNHEALTHY, NodeState.REPAIRING)

@@ -2,8 +2,8 @@
 
 Where the owner gave an estimate, the ratio of truth to estimate of all finished jobs is used;
 otherwise the run times of finished jobs of the same class and about the same size. Both are asked
-for a quantile *of those that lasted longer than this one has already*: a job that outran its estimate
-is not expected to end at once.
+for a quantile *of those that lasted longer than this one has already*: a job that outran its
+estimate is not expected to end at once.
 
 Until 20 finished jobs have an estimate, the ratio is taken as even between 0 and 1: so Mu'alem and
 Feitelson found it on four machines (IEEE TPDS 12(6), 2001).
@@ -17,7 +17,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 FEWEST = 20  # below this a tenth of the samples is less than two of them
-EVEN_PPM: I64 = np.arange(0, ONE_PPM + 1, ONE_PPM // 100, np.int64)
+EVEN_PPM: I64 = np.arange(1, 101, dtype=np.int64) * (ONE_PPM // 100)
 
 
 class Lengths:
@@ -59,7 +59,9 @@ class Lengths:
         return max(1, total_ms - elapsed_ms)
 
     def _lives(self, s: int) -> I64:
-        """Run times of finished jobs like those of this shape, sorted: of its family or its class."""
+        """Sorted run times of finished jobs of the shape's family, or else of its class."""
+        if s >= len(self._family):  # a shape that was only imagined after the World was read
+            return np.zeros(0, np.int64)
         family, its_class = int(self._family[s]), int(self._class[s])
         for key, of_shape in (((0, family), self._family), ((1, its_class), self._class)):
             if key not in self._kept:
@@ -77,7 +79,8 @@ def _families(world: World) -> tuple[I64, I64]:
 
 
 def _quantile(values: I64, share_ppm: int) -> int:
-    return int(values[min(len(values) - 1, len(values) * share_ppm // ONE_PPM)])
+    """The smallest value that at least this share of the sorted values does not exceed."""
+    return int(values[max(0, -(-len(values) * share_ppm // ONE_PPM) - 1)])
 
 
 def _quantile_above(values: I64, past: int, share_ppm: int) -> int | None:

@@ -141,9 +141,7 @@ def _row(found: Survey, n: int, verdict: int, hosts: int, free: int) -> NodeVerd
     )
 
 
-def _group(
-    found: Survey, verdict: Verdict, here: I64, free: I64, examples: int
-) -> VerdictGroup:
+def _group(found: Survey, verdict: Verdict, here: I64, free: I64, examples: int) -> VerdictGroup:
     world, nodes = found.world, found.nodes[here]
     names = tuple(world.node_rows[n].name for n in nodes[:examples].tolist())
     name = verdict.name.lower()
@@ -167,18 +165,24 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
             return NodeState(table.state[n]).name.lower()
         case Verdict.SPARE:
             return "kept as a spare"
-        case Verdict.TOO_SMALL:
-            return f"too small: {table.devices[n]} of {role.accelerators} devices"
-        case Verdict.DEVICES:
-            return f"too few free devices: {_span(free, str)} of {role.accelerators}"
-        case Verdict.CPU:
-            return f"CPU: {_span(free, words.cores)} of {words.cores(role.cpu_milli)} cores free"
-        case Verdict.MEMORY:
-            return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
         case Verdict.LIMIT:
             return f"has room, but the team's limit of `{world.kinds[table.kind[n]]}` is reached"
         case Verdict.OK:
             return "ok"
+        case _:
+            return _too_little(role, verdict, int(table.devices[n]), free)
+
+
+def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int]) -> str:
+    match verdict:
+        case Verdict.TOO_SMALL:
+            return f"too small: {devices} of {role.accelerators} devices"
+        case Verdict.CPU:
+            return f"CPU: {_span(free, words.cores)} of {words.cores(role.cpu_milli)} cores free"
+        case Verdict.MEMORY:
+            return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
+        case _:
+            return f"too few free devices: {_span(free, str)} of {role.accelerators}"
 
 
 def _span(free: tuple[int, int], text: Callable[[int], str]) -> str:

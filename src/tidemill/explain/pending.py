@@ -1,7 +1,7 @@
 """The board: everything that waits, by layer and cause, and the dollars that stand idle beneath it.
 
 Idle is shared without counting twice, by the ledger's own rule: waiting shapes, in queue order,
-claim up to their demand of the free accelerators that they may use; what nobody claims is unclaimed.
+claim up to their demand of the free accelerators that they may use; the rest is unclaimed.
 """
 
 from collections.abc import Iterable
@@ -62,7 +62,7 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
     asked = _asked(world, jobs)
     text = (
         f"{words.many(len(jobs), 'job')} asking for {words.amount(asked)}: {words.cause(cause)}"
-        f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, has waited {words.since(waited_ms)}"
+        f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {words.since(waited_ms)}"
     )
     if idle_milli:
         free = words.amount(idle_milli)

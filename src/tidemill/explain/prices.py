@@ -20,7 +20,9 @@ from tidemill.scheduling import diagnose
 from tidemill.scheduling.fit import fit, undo
 from tidemill.workload import losses
 
-NODES_AT_MOST = 64  # nodes looked at for a move, the emptiest first: the price is a bound, not the optimum
+NODES_AT_MOST = (
+    64  # nodes looked at for a move, the emptiest first: the price is a bound, not the optimum
+)
 
 
 class Loss(NamedTuple):
@@ -58,7 +60,14 @@ def launch(case: Case, replicas: int) -> Fix | None:
     return Fix(f"launch {words.many(nodes, 'node')} of contract `{name}`", usd)
 
 
-def moves(case: Case) -> Fix | None:
+class Moves(NamedTuple):
+    """Jobs to take off their nodes; whether all of them would find room elsewhere at once."""
+
+    fix: Fix
+    is_free: bool
+
+
+def moves(case: Case) -> Moves | None:
     """The cheapest jobs to take off their nodes so that the job fits; None: not found."""
     offers = sorted(offer for n in _emptiest(case) if (offer := _offer(case, n)))
     chosen = offers[: case.missing]
@@ -71,10 +80,12 @@ def moves(case: Case) -> Fix | None:
     world, loss = case.world, lost(case.world, jobs)
     names = words.ids([world.job_names[j] for j in jobs])
     nodes = words.ids([world.node_rows[offer.node].name for offer in chosen])
-    verb, then = ("move", "there is room for it elsewhere") if found else ("stop", "it waits again")
-    if len(jobs) > 1:
-        then = then.replace("it waits", "they wait").replace("for it", "for them")
-    return Fix(f"{verb} {names} off {nodes}: {then}", 0, loss.milli_ms, loss.usd_micro)
+    text = (
+        f"move {names} off {nodes}: there is room elsewhere"
+        if found
+        else f"stop {names} on {nodes}, to wait again"
+    )
+    return Moves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found)
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:
@@ -159,5 +170,3 @@ def _pieces_on(world: World, j: int, n: int) -> list[Piece]:
 
 def _queue(world: World, j: int) -> int:
     return int(world.shapes.queue[world.jobs.shape[j]])
-
-

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidemill.explain import facts, prices, words
 from tidemill.explain.answers import Fix
 from tidemill.explain.case import NO_SUPPLY, Case
-from tidemill.explain.supply import NOTHING, Lot, Place
+from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
@@ -97,7 +97,7 @@ def _supply(case: Case) -> Remedy:
 
 
 def _fewer(case: Case) -> Fix:
-    """All that match it are ready, and still too few: labels leave fewer nodes than contracts say."""
+    """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = f" with {words.labels(case.role)}" if case.role.labels else ""
@@ -105,34 +105,31 @@ def _fewer(case: Case) -> Fix:
 
 
 def _release(case: Case, place: Place, lot: Lot) -> Fix:
-    """How accelerators in one place come to take work."""
+    """How accelerators in one place come to take work; all of it is paid for or free."""
     what = f"{words.many(lot.nodes, 'node')} ({words.amount(lot.milli)} accelerators)"
     named = words.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
-    contracts = words.ids(_contracts(case, place))
-    match place:
-        case Place.STARTS_LATER:
-            return Fix(f"wait until {contracts} starts: {what}")
-        case Place.NOT_LAUNCHED:
-            return Fix(f"launch {what} that {contracts} already pays for")
-        case Place.ASKED:
-            return Fix(f"wait: {what} asked for and not here yet")
-        case Place.BOOTING:
-            return Fix(f"wait: {what} booting")
-        case Place.UNHEALTHY:
-            return Fix(f"repair {named}: unhealthy, {words.amount(lot.milli)} accelerators")
-        case Place.REPAIRING:
-            return Fix(f"wait for the repair of {named}")
-        case Place.FAILED:
-            failed = words.many(lot.milli // WHOLE_MILLI, "failed device")
-            return Fix(f"replace {failed} of {named}")
-        case Place.CORDONED:
-            return Fix(f"uncordon {named}: {words.amount(lot.milli)} accelerators stand free there")
-        case Place.DRAINING:
-            return Fix(f"wait until {named} is drained, or take the drain back")
-        case Place.SPARE:
-            return Fix(f"put {named} to use: kept as a spare, {words.amount(lot.milli)} accelerators")
-        case Place.MAY_LAUNCH | Place.FREE | Place.BUSY:
-            return Fix(f"use {what}")
+    text = _RELEASED[place].format(
+        what=what,
+        named=named,
+        contracts=words.ids(_contracts(case, place)),
+        count=words.amount(lot.milli),
+        devices=words.many(lot.milli // WHOLE_MILLI, "failed device"),
+    )
+    return Fix(text)
+
+
+_RELEASED = {
+    Place.STARTS_LATER: "wait until {contracts} starts: {what}",
+    Place.NOT_LAUNCHED: "launch {what} that {contracts} already pays for",
+    Place.ASKED: "wait: {what} asked for and not here yet",
+    Place.BOOTING: "wait: {what} booting",
+    Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
+    Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
+    Place.FAILED: "replace {devices} of {named}",
+    Place.CORDONED: "uncordon {named}: {count} accelerators stand free there",
+    Place.DRAINING: "wait until {named} is drained, or take the drain back: {count} accelerators",
+    Place.SPARE: "put {named} to use: {count} accelerators kept as spares",
+}
 
 
 def _contracts(case: Case, place: Place) -> list[str]:
@@ -159,7 +156,9 @@ def _over_limit(case: Case) -> Remedy:
     k = min(kinds, key=lambda k: (int(world.used[q, k] - world.limit[q, k]), k))
     limit, raised = int(world.limit[q, k]), int(world.used[q, k]) + need
     free = words.units(case.blocks.free_milli, case.role)
-    wait = Fix(f"wait until jobs of team `{team}` end: it uses {words.amount(int(world.used[q, k]))}")
+    wait = Fix(
+        f"wait until jobs of team `{team}` end: it uses {words.amount(int(world.used[q, k]))}"
+    )
     lift = Fix(
         f"raise the limit of team `{team}` from {words.amount(limit)} to {words.amount(raised)}"
         f" `{world.kinds[k]}`"
@@ -176,7 +175,7 @@ def _behind(case: Case) -> Remedy:
         above = world.shape_of(holder).priority
         lift = Fix(f"give it a priority above {above}: it would fit now, before {first}")
     return _make(
-        f"do not resubmit: it has {words.many(case.line.jobs, 'job')} ahead and would go to the end",
+        f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it would go to the end",
         Fix(f"wait: {first} goes first"),
         lift,
     )
@@ -188,7 +187,7 @@ def _promised(case: Case) -> Remedy:
     names = words.ids([case.world.job_names[j] for j in jobs])
     return _make(
         f"do not cancel or resubmit: {words.many(len(jobs), 'job')} leave to make room for it",
-        Fix(f"wait until {names} left", 0, loss.milli_ms, loss.usd_micro),
+        Fix(f"wait until {names} have left", 0, loss.milli_ms, loss.usd_micro),
     )
 
 
@@ -213,13 +212,15 @@ def _partial(case: Case) -> Remedy:
 
 
 def _scattered(case: Case) -> Remedy:
-    free, role, largest = words.units(case.blocks.free_milli, case.role), case.role, case.blocks.largest
-    smaller = None
+    role, largest = case.role, case.blocks.largest
+    free = words.units(case.blocks.free_milli, role)
+    moves, smaller = prices.moves(case), None
     if 0 < largest < role.accelerators:
         smaller = Fix(f"ask for at most {largest} on one node instead of {role.accelerators}")
     return _make(
         f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
-        prices.moves(case), _stop_idle(case), _wait(case), smaller,
+        moves.fix if moves and moves.is_free else None, _stop_idle(case), _wait(case),
+        moves.fix if moves and not moves.is_free else None, smaller,
         prices.launch(case, case.missing),
     )  # fmt: skip
 
@@ -257,8 +258,12 @@ def _stop_idle(case: Case) -> Fix | None:
 
 def _spared(case: Case) -> tuple[Fix, ...]:
     """What else stands free but takes no work: spares and cordoned nodes."""
-    lots = [(place, case.supply.lots.get(place, NOTHING)) for place in (Place.CORDONED, Place.SPARE)]
-    return tuple(_release(case, place, lot) for place, lot in lots if lot.milli)
+    lots = case.supply.lots
+    return tuple(
+        _release(case, place, lots[place])
+        for place in (Place.CORDONED, Place.SPARE)
+        if place in lots
+    )
 
 
 _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {

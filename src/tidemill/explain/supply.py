@@ -107,10 +107,10 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
         _add(lots, place, _lot(world, where, milli))
     for c in contracts:
         row, is_reserved = world.contract_rows[c], world.contracts.is_reserved[c]
-        for place, milli in _off_nodes(world, c):
+        for place, count in _off_nodes(world, c):
             is_paid = is_reserved and place is not Place.STARTS_LATER
-            usd = milli * row.usd_micro_per_hour // WHOLE_MILLI if is_paid else 0
-            _add(lots, place, Lot(milli, milli // (WHOLE_MILLI * row.node.devices), usd, ()))
+            usd = count * row.usd_micro_per_hour // WHOLE_MILLI if is_paid else 0
+            _add(lots, place, Lot(count, count // (WHOLE_MILLI * row.node.devices), usd, ()))
     return Supply(contracts, lots, _ready_milli(world, mine))
 
 

@@ -50,14 +50,13 @@ def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> A
 
 
 def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
-    world = case.world
+    world, fix = case.world, found.fixes[0]
     waited = words.since(world.now_ms - int(world.jobs.since_ms[case.j]))
     proof = "; ".join(fact.words for fact in facts.evidence(case))
     held = "; ".join(row.words for row in facts.withheld(case))
-    fix = found.fixes[0]
+    asks = f"asks for {words.asks(case.shape)} and has waited {waited}"
     lines = [
-        f"job `{case.name}` of team `{case.shape.team}` asks for {words.asks(case.shape)} and has"
-        f" waited {waited}",
+        f"job `{case.name}` of team `{case.shape.team}` {asks}",
         f"cause: {words.cause(case.cause)} (owner: {layer.name.lower()})",
         f"evidence: {proof}",
         f"withheld: {held}" if held else "",

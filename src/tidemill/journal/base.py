@@ -49,6 +49,10 @@ class Journal(ABC):
         """A small fact about this journal, such as the name of its spec; None if never set."""
 
     @abstractmethod
+    def facts(self) -> dict[str, str]:
+        """Every small fact, by its key."""
+
+    @abstractmethod
     def set_meta(self, key: str, value: str) -> None:
         """Keep a small fact; an earlier one under the same key is replaced."""
 

@@ -1,8 +1,8 @@
 """Journals to and from files that other tools read: JSON lines and Parquet, told by the suffix.
 
 Nothing is lost on the way: what is written reads back equal, a file appears whole or not at all,
-and every row is checked and folded before a new journal takes its name. Facts and snapshots stay
-behind.
+and every row is checked and folded before a new journal takes its name. Snapshots stay behind: they
+can be made again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -51,7 +51,8 @@ def export_events(
         refuse_existing(target)
     part = schema.part_of(target)
     try:
-        count = _write(_counted(journal.read(), len(journal), on_progress), part, form)
+        events = _counted(journal.read(), len(journal), on_progress)
+        count = _write(journal.facts(), events, part, form)
         schema.settle(part, target)
     except OSError as error:
         raise schema.cannot_write(target, error) from error
@@ -73,8 +74,10 @@ def import_events(
     everything before that row.
     """
     origin, world, stopped = Path(source), World(), ""
-    rows = _read(origin, form_of(origin))
+    facts, rows = _read(origin, form_of(origin))
     with building(Path(out)) as journal:
+        for key, value in facts.items():
+            journal.set_meta(key, value)
         try:
             for batch in _batches(_folded(rows, world)):
                 journal.append(batch)
@@ -97,18 +100,19 @@ def form_of(path: Path) -> Form:
     )
 
 
-def _write(events: Iterable[Event], path: Path, form: Form) -> int:
+def _write(facts: dict[str, str], events: Iterable[Event], path: Path, form: Form) -> int:
     if form == "parquet":
-        return parquet.write(events, path)
-    return lines.write(events, path, is_packed=form == "packed lines")
+        return parquet.write(facts, events, path)
+    return lines.write(facts, events, path, is_packed=form == "packed lines")
 
 
-def _read(path: Path, form: Form) -> Iterator[tuple[str, Event]]:
+def _read(path: Path, form: Form) -> tuple[dict[str, str], Iterator[tuple[str, Event]]]:
     if not path.is_file():
         raise JournalError(f"there is no file `{path}`", hint="check the path")
     if form == "parquet":
-        return parquet.read(path)
-    return lines.read(path, is_packed=form == "packed lines")
+        return parquet.read_facts(path), parquet.read(path)
+    is_packed = form == "packed lines"
+    return lines.read_facts(path, is_packed=is_packed), lines.read(path, is_packed=is_packed)
 
 
 def _folded(rows: Iterable[tuple[str, Event]], world: World) -> Iterator[Event]:

@@ -61,7 +61,7 @@ def kindly(where: str, seq: int = 0) -> Iterator[None]:
     """Turn SQLite's errors into ours; ``seq`` is the first event that was being looked at."""
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
         name = _family(error)
         if name in _HINTS:
             message = f"journal `{where}` cannot be used now: {error}"
@@ -71,9 +71,11 @@ def kindly(where: str, seq: int = 0) -> Iterator[None]:
         raise DamageError(where, seq, str(error)) from error
 
 
-def _family(error: sqlite3.Error) -> str:
+def _family(error: Exception) -> str:
     """The primary name of an error: SQLITE_IOERR for SQLITE_IOERR_FSYNC."""
     if isinstance(error, sqlite3.ProgrammingError):  # raised by Python: a closed or foreign handle
         return "SQLITE_MISUSE"
+    if isinstance(error, MemoryError):
+        return "SQLITE_NOMEM"
     name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
     return "_".join(name.split("_")[:2])

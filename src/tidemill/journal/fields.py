@@ -44,6 +44,14 @@ def decode(data: bytes | str, place: str) -> Event:
         raise wrong(place, field, f"{what}; found {found}" if found else what) from error
 
 
+def to_facts(found: object, place: str) -> dict[str, str]:
+    """Small facts, by their keys."""
+    try:
+        return msgspec.convert(found, dict[str, str])
+    except UNREADABLE as error:
+        raise wrong(place, "facts", f"{error}; found {_shown(found)}") from error
+
+
 def expect(place: str, field: str, wanted: object, found: object) -> None:
     """Refuse a field that does not say what it must."""
     if type(found) is not type(wanted) or found != wanted:

@@ -1,6 +1,7 @@
 """Events as JSON lines, for people and their tools: an object a line, with its number as ``seq``.
 
-A name that ends in ``.gz`` is compressed. The bytes depend on the events alone.
+The first line holds the small facts, if there are any. A name that ends in ``.gz`` is compressed.
+The bytes depend on the journal alone.
 """
 
 import gzip
@@ -16,24 +17,39 @@ from tidemill.journal import fields
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 
+Facts = dict[str, str]
 
-def write(events: Iterable[Event], path: Path, *, is_packed: bool) -> int:
-    """Write events to a file and return how many there were."""
+
+def write(facts: Facts, events: Iterable[Event], path: Path, *, is_packed: bool) -> int:
+    """Write facts and events to a file and return how many events there were."""
     count = 0
     with path.open("wb") as plain, _packing(plain, is_packed=is_packed) as file:
+        if facts:
+            file.write(msgspec.json.encode({"facts": facts}) + b"\n")
         for event in events:
             file.write(b'{"seq":%d,%b\n' % (count, fields.encode(event)[1:]))
             count += 1
     return count
 
 
+def read_facts(path: Path, *, is_packed: bool) -> Facts:
+    """The facts in the first line of a file."""
+    number, line = next(_lines(path, is_packed=is_packed), (1, b"{}"))
+    place = f"`{path}` line {number}"
+    return fields.to_facts(fields.parse(line, place).get("facts", {}), place)
+
+
 def read(path: Path, *, is_packed: bool) -> Iterator[tuple[str, Event]]:
     """The events of a file, each with the place it was found at."""
-    for count, (number, line) in enumerate(_lines(path, is_packed=is_packed)):
+    count = 0
+    for number, line in _lines(path, is_packed=is_packed):
         place = f"`{path}` line {number}"
         found = fields.parse(line, place)
+        if number == 1 and found.keys() == {"facts"}:
+            continue
         fields.expect(place, "seq", count, found.pop("seq", None))
         yield place, fields.decode(msgspec.json.encode(found), place)
+        count += 1
 
 
 def _lines(path: Path, *, is_packed: bool) -> Iterator[tuple[int, bytes]]:

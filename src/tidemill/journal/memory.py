@@ -52,6 +52,10 @@ class MemoryJournal(Journal):
         """A small fact about this journal."""
         return self._facts.get(key)
 
+    def facts(self) -> dict[str, str]:
+        """Every small fact."""
+        return dict(self._facts)
+
     def set_meta(self, key: str, value: str) -> None:
         """Keep a small fact."""
         self.claim()

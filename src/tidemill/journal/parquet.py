@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import polars as pl
 
 from tidemill.journal import codec, fields
@@ -26,24 +27,36 @@ _SCHEMA = {
     "contract": pl.String,
     "body": pl.String,
 }
+_FACTS = "tidemill.facts"
 _READ = ("seq", "at_ms", "kind", "body")
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
+Facts = dict[str, str]
 Row = tuple[int, int, str, str | None, str | None, str | None, str]
 
 
-def write(events: Iterable[Event], path: Path) -> int:
-    """Write events to a file and return how many there were."""
+def write(facts: Facts, events: Iterable[Event], path: Path) -> int:
+    """Write facts and events to a file and return how many events there were."""
     rows = _rows(events)
     chunks = [pl.DataFrame(schema=_SCHEMA)]
     while chunk := list(islice(rows, CHUNK_ROWS)):
         chunks.append(pl.DataFrame(chunk, schema=_SCHEMA, orient="row"))
     table = pl.concat(chunks)
     try:
-        table.write_parquet(path, row_group_size=CHUNK_ROWS)
+        table.write_parquet(path, row_group_size=CHUNK_ROWS, metadata=_metadata(facts))
     except pl.exceptions.PolarsError as error:
         raise JournalError(f"`{path}` cannot be written: {error}") from error
     return len(table)
+
+
+def read_facts(path: Path) -> Facts:
+    """The facts in the metadata of a file."""
+    try:
+        text = pl.read_parquet_metadata(path).get(_FACTS, "{}")
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+    place = f"`{path}` metadata"
+    return fields.to_facts(fields.parse(text, place), place)
 
 
 def read(path: Path) -> Iterator[tuple[str, Event]]:
@@ -64,9 +77,7 @@ def _table(path: Path) -> pl.DataFrame:
     try:
         table = pl.read_parquet(path)
     except _UNREADABLE as error:
-        raise JournalError(
-            f"`{path}` cannot be read as Parquet: {error}", hint="copy or export the file again"
-        ) from error
+        raise _unreadable(path, error) from error
     for column in _READ:
         if table.schema.get(column) != _SCHEMA[column]:
             found = table.schema.get(column) or "no such column"
@@ -75,6 +86,16 @@ def _table(path: Path) -> pl.DataFrame:
                 hint="give a table that was exported from a journal",
             )
     return table.select(_READ)
+
+
+def _metadata(facts: Facts) -> dict[str, str]:
+    return {_FACTS: msgspec.json.encode(facts).decode()}
+
+
+def _unreadable(path: Path, error: BaseException) -> JournalError:
+    return JournalError(
+        f"`{path}` cannot be read as Parquet: {error}", hint="copy or export the file again"
+    )
 
 
 def _rows(events: Iterable[Event]) -> Iterator[Row]:

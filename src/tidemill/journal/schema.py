@@ -58,7 +58,11 @@ def connect(path: Path, sync: Sync) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?mode=rw"
     with kindly(str(path)):
         connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=BUSY_S)
-        connection.execute(f"PRAGMA synchronous={sync}")
+        try:
+            connection.execute(f"PRAGMA synchronous={sync}")
+        except BaseException:
+            connection.close()
+            raise
     return connection
 
 

@@ -23,13 +23,13 @@ PAGE_ROWS = 1_000  # read at once: no reader holds back a checkpoint for longer 
 
 _TAKE = "SELECT seq, at_ms, kind, body, crc FROM events WHERE seq >= ? AND seq < ? ORDER BY seq"
 _PUT = "INSERT INTO events (seq, at_ms, kind, body, crc) VALUES (?, ?, ?, ?, ?)"
-_ENDS = "SELECT min(seq), max(seq) FROM events"
+_ENDS = "SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)"  # each from its end
 _SNAPSHOTS = "SELECT seq, crc, layout, digest, body FROM snapshots ORDER BY seq DESC"
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
 _FORGET = (
     "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
 )
-_FACT = "SELECT value, crc FROM facts WHERE key = ?"
+_FACTS = "SELECT key, value, crc FROM facts ORDER BY key"
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 
 
@@ -122,12 +122,17 @@ class SqliteJournal(Journal):
         return [str(text) for (text,) in found if text != "ok"]
 
     def meta(self, key: str) -> str | None:
-        """A small fact about this journal; one that was damaged is an error."""
+        """A small fact about this journal; None if it was never set."""
+        return self.facts().get(key)
+
+    def facts(self) -> dict[str, str]:
+        """Every small fact; one that was damaged is an error."""
         with kindly(self.where, len(self)):
-            row = self._open().execute(_FACT, (key,)).fetchone()
-        if row and not (isinstance(row[0], str) and codec.fact_sum(key, row[0]) == row[1]):
-            raise DamageError(self.where, len(self), f"the fact `{key}` was damaged")
-        return row[0] if row else None
+            rows = self._open().execute(_FACTS).fetchall()
+        for key, value, crc in rows:
+            if codec.fact_sum(str(key), str(value)) != crc:
+                raise DamageError(self.where, len(self), f"the fact `{key}` was damaged")
+        return {key: value for key, value, _ in rows}
 
     def set_meta(self, key: str, value: str) -> None:
         """Keep a small fact."""

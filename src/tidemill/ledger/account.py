@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidemill.ledger.buckets import Bucket
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM, share_out
+from tidemill.units.capability import REFERENCE_GFLOPS
 
 DENOMINATOR = MILLI_MS_PER_UNIT_HOUR
 """milli·ms × micro-dollars per accelerator-hour, over this, is micro-dollars."""
@@ -24,7 +25,7 @@ class Account(NamedTuple):
     money: tuple[int, ...]
     """Micro-dollars × DENOMINATOR."""
     capability: tuple[int, ...] | None
-    """milli·ms × GFLOP/s; None when the capability of some kind is unknown."""
+    """milli·ms × GFLOP/s; None when some of the time is of a kind of unknown capability."""
 
     @property
     def paid_milli_ms(self) -> int:
@@ -35,6 +36,11 @@ class Account(NamedTuple):
     def paid_money(self) -> int:
         """Everything that was paid, exactly."""
         return sum(self.money)
+
+    @property
+    def paid_usd_micro(self) -> int:
+        """Everything that was paid, to the nearest micro-dollar."""
+        return rounded(self.paid_money, DENOMINATOR)
 
     def of(self, buckets: Iterable[Bucket]) -> int:
         """The accelerator-time of some buckets together."""
@@ -56,9 +62,23 @@ class Account(NamedTuple):
         """Tenths of accelerator-hours per bucket; they add up to the total."""
         return _shown(self.milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
 
+    def h100_milli_ms(self) -> list[int] | None:
+        """Milli·ms of BF16-H100 equivalents per bucket; they add up. None when unknown."""
+        return None if self.capability is None else _shown(self.capability, REFERENCE_GFLOPS)
+
+    def h100_tenths_of_hours(self) -> list[int] | None:
+        """Tenths of BF16-H100-equivalent hours per bucket; they add up. None when unknown."""
+        if self.capability is None:
+            return None
+        return _shown(self.capability, REFERENCE_GFLOPS * MILLI_MS_PER_UNIT_HOUR // 10)
+
     def basis_points(self) -> list[int]:
         """Hundredths of a percent of what was paid, per bucket; they add up to 10,000."""
         return share_out(10_000 if self.paid_milli_ms else 0, self.milli_ms)
+
+    def shares_ppm(self) -> list[int]:
+        """Parts per million of what was paid, per bucket; they add up to a million."""
+        return share_out(ONE_PPM if self.paid_milli_ms else 0, self.milli_ms)
 
 
 def zero(has_capability: bool = True) -> Account:

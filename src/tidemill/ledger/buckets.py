@@ -74,9 +74,7 @@ ABOUT: dict[Bucket, About] = {
         "not_launched", "claimed, not launched", Group.NOT_LAUNCHED, _R, _SEEN
     ),
     Bucket.NOT_READY: About("not_ready", "launched, not Ready", Group.NOT_READY, _P, _SEEN),
-    Bucket.UNHEALTHY: About(
-        "unhealthy", "unhealthy or in repair", Group.NOT_READY, _P, _SEEN
-    ),
+    Bucket.UNHEALTHY: About("unhealthy", "unhealthy or in repair", Group.NOT_READY, _P, _SEEN),
     Bucket.CORDONED: About("cordoned", "cordoned", Group.NOT_READY, _P, _SEEN),
     Bucket.DRAINING: About("draining", "draining", Group.NOT_READY, _P, _SEEN),
     Bucket.NO_DEMAND: About("no_demand", "free: no demand", Group.FREE, _R, _SEEN),
@@ -89,18 +87,12 @@ ABOUT: dict[Bucket, About] = {
     Bucket.IDLE: About("idle", "allocated, idle", Group.NOT_WORKING, _W, _SEEN),
     Bucket.REWORK: About("rework", "lost: rework", Group.LOST, _W, _INFERRED),
     Bucket.RESTART: About("restart", "lost: restart", Group.LOST, _W, _SEEN),
-    Bucket.CHECKPOINT: About(
-        "checkpoint", "lost: checkpoint stall", Group.LOST, _W, _MODEL
-    ),
+    Bucket.CHECKPOINT: About("checkpoint", "lost: checkpoint stall", Group.LOST, _W, _MODEL),
     Bucket.STRAGGLER: About("straggler", "lost: straggler", Group.LOST, _W, _MODEL),
     Bucket.HOST: About("host", "stalled: host", Group.STALLED, _W, _MODEL),
     Bucket.LINKS: About("links", "stalled: communication", Group.STALLED, _S, _MODEL),
-    Bucket.INTERFERENCE: About(
-        "interference", "stalled: interference", Group.STALLED, _S, _MODEL
-    ),
-    Bucket.STRANDED: About(
-        "stranded", "sharing: stranded slices", Group.SHARING, _S, _INFERRED
-    ),
+    Bucket.INTERFERENCE: About("interference", "stalled: interference", Group.STALLED, _S, _MODEL),
+    Bucket.STRANDED: About("stranded", "sharing: stranded slices", Group.SHARING, _S, _INFERRED),
     Bucket.BELOW_ROOFLINE: About(
         "below_roofline", "below the roofline", Group.INEFFICIENT, _W, _MODEL
     ),
@@ -113,8 +105,13 @@ ABOUT: dict[Bucket, About] = {
 
 BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
-NOT_PRODUCED = (Bucket.TOPOLOGY, Bucket.STRAGGLER, Bucket.INTERFERENCE, Bucket.STRANDED)
-"""Buckets that no layer can fill yet: shown as unknown, never as zero."""
+NOT_PRODUCED: dict[Bucket, str] = {
+    Bucket.TOPOLOGY: "jobs cannot ask for a topology level yet; such waits count as fragmented",
+    Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
+    Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
+    Bucket.STRANDED: "fixed slices (MIG) are not modelled yet; free parts count as free",
+}
+"""Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""
 
 OF_LEVEL: dict[Level, Bucket] = {
     Level.SPARE: Bucket.BY_DESIGN,
@@ -128,6 +125,7 @@ OF_LEVEL: dict[Level, Bucket] = {
 """Levels that are a bucket as they are; READY is divided by claims, ALLOCATED by jobs."""
 
 _CLAIMS: dict[Cause, Bucket] = {
+    Cause.NONE: Bucket.FRAGMENTED,  # nobody said why; there is demand, and it found no room
     Cause.OVER_LIMIT: Bucket.QUOTA,
     Cause.BEHIND: Bucket.HELD,
     Cause.PROMISED: Bucket.HELD,
@@ -142,7 +140,7 @@ _CLAIMS: dict[Cause, Bucket] = {
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(
-    -1 if cause in NEVER else int(_CLAIMS.get(cause, Bucket.NO_DEMAND)) for cause in Cause
+    -1 if cause in NEVER else int(_CLAIMS[cause]) for cause in Cause
 )
 """For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
 
@@ -151,6 +149,9 @@ ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Grou
 
 OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
 """Buckets in which the accelerator was busy, whatever came of it."""
+
+DIVIDED = frozenset({Bucket.HOST, Bucket.LINKS, Bucket.BELOW_ROOFLINE, Bucket.USEFUL})
+"""Buckets into which each job's efficiency divides the work that lasted."""
 
 PRODUCTIVE = frozenset(
     {

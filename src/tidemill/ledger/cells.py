@@ -21,12 +21,13 @@ def added(*parts: Cells) -> Cells:
     """Cells with equal bin, contract, bucket and job made one; empty cells dropped."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     keep = columns[4] != 0
-    *where, milli_ms = (column[keep] for column in columns)
-    if not len(milli_ms):
+    if not keep.any():
         return EMPTY
+    *where, milli_ms = (column[keep] for column in columns)
     sizes = [int(column.max()) + 1 for column in where]
     keys, sums = summed(np.ravel_multi_index(where, sizes), milli_ms)
-    return Cells(*np.unravel_index(keys, sizes), sums)
+    bins, contract, bucket, job = np.unravel_index(keys, sizes)
+    return Cells(bins, contract, bucket, job, sums)
 
 
 def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:

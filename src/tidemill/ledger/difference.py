@@ -1,7 +1,8 @@
 """The difference of two ledgers, attributed bucket by bucket.
 
 Windows and fleets may differ in size, so beside the absolute change each line has the change in its
-share of what was paid: the shares of the second minus those of the first add up to zero.
+share of what was paid: the shares of the second minus those of the first add up to zero (unless
+nothing was paid in one of them).
 """
 
 from typing import NamedTuple

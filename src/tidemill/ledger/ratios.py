@@ -6,6 +6,7 @@ from typing import NamedTuple
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, PRODUCTIVE, Bucket
 from tidemill.model.measures import HOUR_MS, MILLI_MS_PER_UNIT_HOUR, YEAR_MS
+from tidemill.units import capability
 
 
 class Goodput(NamedTuple):
@@ -70,6 +71,14 @@ def usd_micro_per_paid_hour(account: Account) -> int | None:
 def usd_micro_per_useful_hour(account: Account) -> int | None:
     """What an hour of useful accelerator-time really costs; None when nothing was useful."""
     return _per_hour(account.paid_money, account.milli_ms[Bucket.USEFUL])
+
+
+def usd_micro_per_useful_h100_hour(account: Account) -> int | None:
+    """The same per hour of a useful BF16-H100 equivalent, so that unlike fleets compare."""
+    if account.capability is None:
+        return None
+    useful = account.capability[Bucket.USEFUL]
+    return _per_hour(account.paid_money * capability.REFERENCE_GFLOPS, useful)
 
 
 def idle_point_usd_micro_per_year(account: Account, window_ms: int) -> int:

@@ -5,12 +5,15 @@ be what was paid. Work since the last checkpoint is provisional: its span is wri
 fate is known (a checkpoint or the finish saves it, a stop makes it rework).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from tidemill.engine.fold import fold
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.spans import RUN, Cells, Span, Spans, Window
+from tidemill.ledger.cells import Cells
+from tidemill.ledger.cut import LASTED, NOT_RUNNING
+from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.supply import Supply
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
@@ -19,20 +22,26 @@ from tidemill.model.world import World
 from tidemill.workload import progress
 
 _ACTIVE = frozenset(int(state) for state in ACTIVE)
-_RUNNING = int(JobState.RUNNING)
+_RUNNING, _DONE = int(JobState.RUNNING), int(JobState.DONE)
+
+_Write = Callable[[tuple[int, ...]], None]
 
 
-class _Open(NamedTuple):
-    """An attempt in progress: since when it is in its phase, and what it holds of whom."""
+class _Open:
+    """An attempt in progress: what it holds of whom, its phase, and its stretches so far."""
 
-    since_ms: int
-    is_running: bool
-    origin_ms: int
-    busy_ppm: int
-    attempt: int
-    held: tuple[tuple[int, int], ...]
-    earlier: tuple[tuple[int, int, int], ...] = ()
-    """Stretches of this run with another busy share: (start, end, busy_ppm)."""
+    __slots__ = ("attempt", "busy_ppm", "earlier", "held", "is_running", "origin_ms", "since_ms")
+
+    def __init__(self, attempt: int, held: tuple[tuple[int, int], ...], since_ms: int) -> None:
+        self.attempt = attempt
+        self.held = held
+        """Contracts and milli."""
+        self.is_running = False
+        self.origin_ms = NOT_RUNNING
+        self.since_ms = since_ms
+        self.busy_ppm = 0
+        self.earlier: list[tuple[int, int, int]] = []
+        """Stretches of this run with another busy share: (start, end, busy_ppm)."""
 
 
 class Ledger:
@@ -43,10 +52,12 @@ class Ledger:
         self.now_ms = 0
         self.world = World()
         self.supply = Supply((policy or Policy()).order == "priority")
+        self.cut_short = 0
+        """How many attempts of training jobs were stopped at work, inside the window."""
         self._spans = Spans(self.window)
         self._open: dict[int, _Open] = {}
 
-    def read(self, events: Iterable[Event]) -> "Ledger":
+    def read(self, events: Iterable[Event]) -> Self:
         """Fold a journal into a World of its own, reading along."""
         world = self.world
         for event in events:
@@ -56,107 +67,98 @@ class Ledger:
 
     def before(self, at_ms: int) -> None:
         """Time goes on to this moment; nothing has changed yet."""
+        if at_ms <= self.now_ms:
+            return
         window = self.window
         start, end = max(self.now_ms, window.start_ms), min(at_ms, window.end_ms)
+        self.now_ms = at_ms
         while start < end:
             number = (start - window.start_ms) // window.bin_ms
             edge = min(end, window.start_ms + (number + 1) * window.bin_ms)
             self.supply.integrate(self.world, number, edge - start)
             start = edge
-        self.now_ms = max(self.now_ms, at_ms)
 
     def after(self, world: World, touched: Sequence[int]) -> None:
         """An event was folded; follow the jobs it touched."""
-        self.world = world
+        if world is not self.world:
+            assert world.seq <= 1, "a ledger reads from the first event of a World, or not at all"
+            self.world = world
         for j in touched:
-            was = self._open.pop(j, None)
-            state = int(world.jobs.state[j])
-            if was is not None:
-                self._close(j, was, state)
-            if state in _ACTIVE:
-                self._open[j] = self._opened(j, was, state == _RUNNING)
+            state, was = world.jobs.state.item(j), self._open.get(j)
+            if was is None:
+                if state in _ACTIVE:
+                    attempt = world.jobs.attempt.item(j)
+                    self._open[j] = _Open(attempt, self._held(j), self.now_ms)
+            elif state == _RUNNING:
+                self._goes_on(j, was)
+            elif state not in _ACTIVE:
+                del self._open[j]
+                self._ends(j, was, state == _DONE)
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""
-        still_open = [span for j, o in self._open.items() for span in self._provisional(j, o)]
+        still_open = array("q")
+        for j, o in self._open.items():
+            if o.is_running:
+                self._run(j, o, self._safe_ms(j, o), Bucket.UNSAVED, still_open.extend)
+            else:
+                self._start(j, o, still_open.extend)
         return self._spans.cells(self.world, still_open)
 
-    def _opened(self, j: int, was: _Open | None, is_running: bool) -> _Open:
+    def _goes_on(self, j: int, o: _Open) -> None:
+        """A gang has come up, or its busy share has changed."""
         jobs = self.world.jobs
-        earlier: tuple[tuple[int, int, int], ...] = ()
-        if was is not None and was.is_running and jobs.interval_ms[j] != progress.CONTINUOUS:
-            earlier = (*was.earlier, (was.since_ms, self.now_ms, was.busy_ppm))
-        held = was.held if was is not None else self._held(j)
-        origin_ms = int(jobs.origin_ms[j]) if is_running else 0
-        busy_ppm, attempt = int(jobs.busy_ppm[j]), int(jobs.attempt[j])
-        return _Open(self.now_ms, is_running, origin_ms, busy_ppm, attempt, held, earlier)
+        busy_ppm = jobs.busy_ppm.item(j)
+        if not o.is_running:
+            self._start(j, o, self._keep)
+            o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
+        elif busy_ppm == o.busy_ppm:
+            return
+        elif jobs.interval_ms.item(j) == progress.CONTINUOUS:
+            self._run(j, o, self.now_ms, Bucket.REWORK, self._keep)
+        else:
+            o.earlier.append((o.since_ms, self.now_ms, o.busy_ppm))
+        o.since_ms, o.busy_ppm = self.now_ms, busy_ppm
+
+    def _ends(self, j: int, o: _Open, is_done: bool) -> None:
+        """An attempt is over: what it did lasts, or what was not saved is lost."""
+        if not o.is_running:
+            self._start(j, o, self._keep)
+            return
+        safe_ms = self.now_ms if is_done else self._safe_ms(j, o)
+        self._run(j, o, safe_ms, Bucket.REWORK, self._keep)
+        if not is_done and self.window.start_ms <= self.now_ms < self.window.end_ms:
+            self.cut_short += self.world.jobs.interval_ms.item(j) != progress.CONTINUOUS
+
+    def _safe_ms(self, j: int, o: _Open) -> int:
+        """Up to when an interruption could take nothing back any more."""
+        interval, cost = self.world.jobs.interval_ms.item(j), self.world.jobs.cost_ms.item(j)
+        return o.origin_ms + progress.safe_ms(self.now_ms - o.origin_ms, interval, cost)
+
+    def _start(self, j: int, o: _Open, write: _Write) -> None:
+        bucket = int(Bucket.STARTING if o.attempt == 1 else Bucket.RESTART)
+        if o.since_ms < self.now_ms:
+            for c, milli in o.held:
+                write((o.since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, o.since_ms, 0))
+
+    def _run(self, j: int, o: _Open, safe_ms: int, otherwise: Bucket, write: _Write) -> None:
+        """Write the stretches of a run: what lasts up to a moment, and what the rest is."""
+        for start, end, busy in (*o.earlier, (o.since_ms, self.now_ms, o.busy_ppm)):
+            safe = min(end, max(start, safe_ms))
+            for c, milli in o.held:
+                if start < safe:
+                    write((start, safe, LASTED, j, c, milli, o.origin_ms, start, busy))
+                if safe < end:
+                    write((safe, end, int(otherwise), j, c, milli, o.origin_ms, start, busy))
+
+    def _keep(self, span: tuple[int, ...]) -> None:
+        if span[1] > self.window.start_ms and span[0] < self.window.end_ms:
+            self._spans.add(self.world, span)
 
     def _held(self, j: int) -> tuple[tuple[int, int], ...]:
         world, sums = self.world, dict[int, int]()
         roles = world.shape_of(j).roles
         for piece in world.placements[j]:
-            c = int(world.nodes.contract[piece.node])
-            milli = piece.replicas * roles[piece.role].replica_milli
-            sums[c] = sums.get(c, 0) + milli
-        return tuple(sums.items())
-
-    def _close(self, j: int, was: _Open, state: int) -> None:
-        if not was.is_running:
-            for span in self._plain(j, was, _starting(was), was.since_ms, self.now_ms):
-                self._spans.add(self.world, span)
-            return
-        if state == _RUNNING and self.world.jobs.interval_ms[j] != progress.CONTINUOUS:
-            return  # its fate is not known yet
-        fate = self.now_ms if state in (_RUNNING, JobState.DONE) else self._safe_until(j, was)
-        for span in self._run(j, was, fate, Bucket.REWORK):
-            self._spans.add(self.world, span)
-
-    def _provisional(self, j: int, o: _Open) -> list[Span]:
-        if not o.is_running:
-            return self._plain(j, o, _starting(o), o.since_ms, self.now_ms)
-        return self._run(j, o, self._safe_until(j, o), Bucket.UNSAVED)
-
-    def _safe_until(self, j: int, o: _Open) -> int:
-        interval, cost = int(self.world.jobs.interval_ms[j]), int(self.world.jobs.cost_ms[j])
-        return o.origin_ms + progress.safe_ms(self.now_ms - o.origin_ms, interval, cost)
-
-    def _run(self, j: int, o: _Open, safe_ms: int, otherwise: Bucket) -> list[Span]:
-        """Spans of a run: safe up to a moment, and what the rest turned out to be."""
-        spans: list[Span] = []
-        for start, end, busy in (*o.earlier, (o.since_ms, self.now_ms, o.busy_ppm)):
-            safe = min(end, max(start, safe_ms))
-            for c, milli in o.held:
-                if safe > start:
-                    spans.append((start, safe, RUN, j, c, milli, o.origin_ms, busy))
-                if end > safe:
-                    spans += _unsafe(self.world, j, (safe, end), safe_ms, (c, milli), otherwise)
-        return spans
-
-    def _plain(self, j: int, o: _Open, bucket: Bucket, start: int, end: int) -> list[Span]:
-        return [(start, end, int(bucket), j, c, milli, 0, 0) for c, milli in o.held]
-
-
-def _starting(o: _Open) -> Bucket:
-    return Bucket.STARTING if o.attempt == 1 else Bucket.RESTART
-
-
-def _unsafe(
-    world: World,
-    j: int,
-    stretch: tuple[int, int],
-    safe_ms: int,
-    held: tuple[int, int],
-    bucket: Bucket,
-) -> list[Span]:
-    """The stretch after the last checkpoint: work at risk, then perhaps a half-written one."""
-    start, end = stretch
-    c, milli = held
-    interval = int(world.jobs.interval_ms[j])
-    stalls_ms = safe_ms + interval if interval > 0 else end
-    work_end = min(end, max(start, stalls_ms))
-    spans: list[Span] = []
-    if work_end > start:
-        spans.append((start, work_end, int(bucket), j, c, milli, 0, 0))
-    if end > work_end:
-        spans.append((work_end, end, int(Bucket.CHECKPOINT), j, c, milli, 0, 0))
-    return spans
+            c = world.nodes.contract.item(piece.node)
+            sums[c] = sums.get(c, 0) + piece.replicas * roles[piece.role].replica_milli
+        return tuple((c, milli) for c, milli in sums.items() if milli)

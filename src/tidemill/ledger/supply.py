@@ -1,7 +1,8 @@
 """The supply side of the ledger: accelerators that no job holds, integrated over time.
 
 Between two moments nothing changes, so each level counts ``milli × ms``. Levels of a contract that
-are a bucket as they are go straight there; READY ones are divided among what waits.
+are a bucket as they are go straight there; READY ones are divided among what waits. The loop is one
+compiled call a beat; what it reads is looked up again only when the World grew.
 """
 
 from typing import Any
@@ -10,11 +11,17 @@ import numpy as np
 
 from tidemill.ledger import kernels
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket
+from tidemill.ledger.claimants import Claimants
+from tidemill.model.errors import SpecError
 from tidemill.model.tables import I64
 from tidemill.model.world import Level, World
-from tidemill.scheduling.diagnose import could_match
+
+BINS_AT_MOST = 100_000  # eleven years by the hour; each holds contracts × buckets × teams numbers
 
 _CLAIMED_AS = np.array(CLAIMED_AS, np.int64)
+_BUCKET_OF_LEVEL = np.array([OF_LEVEL.get(level, -1) for level in Level], np.int64)
+
+_Stamp = tuple[int, int, int, int, int]
 
 
 class Supply:
@@ -26,64 +33,66 @@ class Supply:
         self.unheld: dict[int, I64] = {}
         """Milli × ms per contract, bucket, team + 1 (0: nobody)."""
         self._by_priority = orders_by_priority
-        self._may_use: Any = np.zeros((0, 0), np.bool_)
-        self._may_use_at = (-1, -1, -1)
+        self._claimants = Claimants()
+        self._is_promised = np.zeros(64, np.bool_)
+        self._has_promised = False
+        self._levels: I64 | None = None
+        self._stamp: _Stamp | None = None
+        self._columns: tuple[Any, ...] = ()
 
     def integrate(self, world: World, bin_number: int, dt_ms: int) -> None:
         """Count the World as it is for this long."""
-        count, teams = world.contract_count, len(world.queue_rows)
-        paid = _row(self.paid, bin_number, (count,))
-        unheld = _row(self.unheld, bin_number, (count, len(Bucket), teams + 1))
-        levels = world.levels[:count]
-        paid_now = _paid_now(world)
-        paid += paid_now * dt_ms
-        unheld[:, Bucket.NOT_LAUNCHED, 0] += (paid_now - levels.sum(axis=1)) * dt_ms
-        for level, bucket in OF_LEVEL.items():
-            unheld[:, bucket, 0] += levels[:, level] * dt_ms
-        self._claim(world, levels[:, Level.READY].copy(), dt_ms, unheld)
+        stamp = (
+            bin_number,
+            len(world.contract_rows),
+            len(world.shape_rows),
+            len(world.groups),
+            len(world.queue_rows),
+        )
+        if stamp != self._stamp or world.levels is not self._levels:
+            self._look_again(world, stamp)
+        if world.promised or self._has_promised:
+            self._is_promised[:] = False
+            self._is_promised[list(world.promised)] = True
+            self._has_promised = bool(world.promised)
+        kernels.integrate(dt_ms, *self._columns)
 
-    def _claim(self, world: World, free: I64, dt_ms: int, out: I64) -> None:
-        shapes, count = world.shapes, len(world.shape_rows)
-        is_promised = np.zeros(count, np.bool_)
-        for s in world.promised:
-            is_promised[s] = True
-        kernels.claim(
-            shapes.waiting, shapes.total_milli, shapes.priority, shapes.queue, shapes.head,
-            shapes.cause, is_promised, count, self._usable(world), _CLAIMED_AS,
-            self._by_priority, world.contracts.kind, world.used >= world.floor,
-            int(Bucket.NO_DEMAND), dt_ms, free, np.zeros(count, np.bool_), out,
+    def _look_again(self, world: World, stamp: _Stamp) -> None:
+        """Find the columns again; ``World.seal`` makes new views of all of them at once."""
+        number, count, shapes, _, teams = stamp
+        self._stamp, self._levels = stamp, world.levels
+        paid = _row(self.paid, number, (count,))
+        unheld = _row(self.unheld, number, (count, len(Bucket), teams + 1))
+        waits, contracts, roles = world.shapes, world.contracts, self._claimants
+        roles.update(world)
+        room = len(waits.queue)
+        if room > len(self._is_promised):
+            self._is_promised, self._has_promised = np.zeros(room, np.bool_), True
+        self._columns = (
+            count, shapes, self._by_priority,
+            int(Level.READY), int(Bucket.NOT_LAUNCHED), int(Bucket.NO_DEMAND),
+            world.levels, contracts.is_running, contracts.is_reserved, contracts.count_milli,
+            contracts.launched_milli, contracts.kind,
+            waits.waiting, waits.priority, waits.queue, waits.head, waits.cause, self._is_promised,
+            roles.first_role, roles.role_milli, roles.role_rule, roles.may_use,
+            world.used, world.floor, _BUCKET_OF_LEVEL, _CLAIMED_AS,
+            np.zeros(count, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
+            paid, unheld,
         )  # fmt: skip
 
-    def _usable(self, world: World) -> Any:
-        """Which shapes may use which contracts; asked again only when there are new ones."""
-        stamp = (len(world.shape_rows), world.contract_count, len(world.groups))
-        if stamp != self._may_use_at:
-            self._may_use_at = stamp
-            self._may_use = np.zeros(stamp[:2], np.bool_)
-            for s, shape in enumerate(world.shape_rows):
-                roles = [role for role in shape.roles if role.accelerators]
-                for c, row in enumerate(world.contract_rows):
-                    self._may_use[s, c] = any(
-                        (not role.kinds or row.kind in role.kinds) and could_match(world, row, role)
-                        for role in roles
-                    )
-        return self._may_use
 
-
-def _paid_now(world: World) -> I64:
-    contracts, count = world.contracts, world.contract_count
-    reserved = contracts.is_reserved[:count] == 1
-    paid = np.where(reserved, contracts.count_milli[:count], contracts.launched_milli[:count])
-    return paid * contracts.is_running[:count]
-
-
-def _row(bins: dict[int, I64], bin_number: int, shape: tuple[int, ...]) -> I64:
+def _row(bins: dict[int, I64], number: int, shape: tuple[int, ...]) -> I64:
     """The array of a bin, enlarged when contracts or teams were added."""
-    array = bins.get(bin_number)
+    array = bins.get(number)
     if array is None:
-        array = bins[bin_number] = np.zeros(shape, np.int64)
+        if len(bins) >= BINS_AT_MOST:
+            raise SpecError(
+                f"the window has more than {BINS_AT_MOST:,} time bins",
+                hint="ask for wider bins, or for a shorter window",
+            )
+        array = bins[number] = np.zeros(shape, np.int64)
     elif array.shape != shape:
         bigger = np.zeros(shape, np.int64)
         bigger[tuple(slice(0, n) for n in array.shape)] = array
-        array = bins[bin_number] = bigger
+        array = bins[number] = bigger
     return array

@@ -3,6 +3,7 @@
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
@@ -29,9 +30,9 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
     contract = world.contract_rows[c]
     node_milli = contract.node.devices * WHOLE_MILLI
     unmet_milli = sum(
-        int(world.shapes.total_milli[s]) * int(world.shapes.waiting[s])
+        _milli_of_kind(world.shape_rows[s], contract.kind) * int(world.shapes.waiting[s])
         for s in sorted(world.queued)
-        if _is_unmet(world, policy, s, contract.kind)
+        if _is_unmet(world, policy, s)
     )
     coming_milli = _coming_nodes(world, c) * node_milli
     free_milli = world.kind_free_milli[int(world.contracts.kind[c])]
@@ -39,13 +40,16 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
     return -(-short_milli // node_milli)
 
 
-def _is_unmet(world: World, policy: Policy, s: int, kind: str) -> bool:
+def _is_unmet(world: World, policy: Policy, s: int) -> bool:
     if world.shapes.cause[s] not in CURED_BY_NODES:
         return False
     waited_ms = world.now_ms - int(world.jobs.since_ms[world.waiting[s][0]])
-    roles = world.shape_rows[s].roles
-    may_use = all(not role.kinds or kind in role.kinds for role in roles)
-    return may_use and waited_ms >= policy.scale_up_after_ms
+    return waited_ms >= policy.scale_up_after_ms
+
+
+def _milli_of_kind(shape: Shape, kind: str) -> int:
+    roles = [role for role in shape.roles if not role.kinds or kind in role.kinds]
+    return sum(role.total_milli for role in roles)
 
 
 def _coming_nodes(world: World, c: int) -> int:

@@ -50,9 +50,8 @@ TITLES: dict[Dimension, tuple[str, str]] = {
 }
 
 
-def breakdown(statement: Statement, dimension: Dimension) -> Breakdown:
-    """The statement along one dimension."""
-    total = statement.total()
+def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Breakdown:
+    """A statement and its total along one dimension."""
     named = _bounded(statement.by(dimension))
     accounts = [account for _, account in named]
     cents = share_out(sum(total.cents()), [account.paid_money for account in accounts])
@@ -67,7 +66,11 @@ def breakdown(statement: Statement, dimension: Dimension) -> Breakdown:
     return Breakdown(
         str(dimension), title, column, rows,
         words.cents(sum(cents)), words.hours(sum(tenths)),
-        words.percent(total.basis_points()[Bucket.USEFUL]),
+        _useful(
+            total.basis_points()[Bucket.USEFUL],
+            total.milli_ms[Bucket.USEFUL],
+            total.of(stages.members(Group.UNKNOWN)),
+        ),
     )  # fmt: skip
 
 
@@ -95,6 +98,13 @@ def _added(accounts: list[Account]) -> Account:
     return sums
 
 
+def _useful(points: int, useful: int, unknown: int) -> str:
+    """The share; a lower bound where some work told no efficiency, unknown where none did."""
+    if unknown and not useful:
+        return "unknown"
+    return (f"≥{words.NBSP}" if unknown else "") + words.percent(points)
+
+
 def _row(name: str, account: Account, usd: int, hours: int) -> Row:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
@@ -103,7 +113,7 @@ def _row(name: str, account: Account, usd: int, hours: int) -> Row:
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
     return Row(
         name, not name.endswith(" others") and name != "nobody",
-        words.cents(usd), words.hours(hours), words.percent(points[Bucket.USEFUL]),
+        words.cents(usd), words.hours(hours), _useful(points[Bucket.USEFUL], useful, unknown),
         of_width(useful, paid), of_width(unknown, paid),
         ABOUT[most].title if most is not None else "",
         words.percent(points[most]) if most is not None else "",

@@ -8,7 +8,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.model.measures import dollars_text
 from tidemill.report import stages, words
 
-MOST_FIXES = 6
+MOST_FIXES = 5  # a page of paper
 
 
 class Card(NamedTuple):
@@ -50,4 +50,4 @@ def _card(leak: leaks.Leak) -> Card:
 def _price(usd_micro: int | None) -> str:
     if usd_micro is None:
         return "unknown"
-    return dollars_text(usd_micro, 0) if usd_micro else "nothing but a setting"
+    return dollars_text(usd_micro, 0) if usd_micro else "a setting"

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, Bucket
-from tidemill.ledger.statement import Statement
+from tidemill.ledger.buckets import ABOUT, Bucket, Group
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, duration_text
 from tidemill.report import words
 from tidemill.units import capability
@@ -34,9 +33,8 @@ class Headline(NamedTuple):
     figures: tuple[Figure, ...]
 
 
-def headline(statement: Statement) -> Headline:
-    """The answer of a statement in which something was paid."""
-    account, window_ms = statement.total(), statement.end_ms - statement.start_ms
+def headline(account: Account, window_ms: int) -> Headline:
+    """The answer of an account in which something was paid."""
     figures = (
         _paid(account, window_ms),
         _useful(account),
@@ -62,9 +60,9 @@ def _largest_leak(account: Account) -> str:
     if not leaks:
         return ""
     most = max(leaks, key=lambda b: (usd[b], -b))
-    name = "part" if ABOUT[most].group is ABOUT[Bucket.UNKNOWN].group else "leak"
+    is_leak = ABOUT[most].group is not Group.UNKNOWN
     return (
-        f"The largest {name} of the rest is “{ABOUT[most].title}”:"
+        f"The largest {'leak' if is_leak else 'part of the rest'} is “{ABOUT[most].title}”:"
         f" {words.cents(usd[most])}, {words.percent(points[most])}."
     )
 

@@ -55,9 +55,8 @@ class Share(NamedTuple):
     words: str
 
 
-def lines(statement: Statement) -> tuple[Line, ...]:
-    """Every bucket, top to bottom."""
-    account = statement.total()
+def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
+    """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _mostly(statement, Bucket.USEFUL)
     tenths, cents = account.tenths_of_hours(), account.cents()
@@ -89,9 +88,8 @@ def total(account: Account) -> Total:
     )
 
 
-def known(statement: Statement) -> tuple[Share, ...]:
+def known(statement: Statement, account: Account) -> tuple[Share, ...]:
     """How much of the paid time is measured, inferred, modelled, unknown; adds up to 100 %."""
-    account = statement.total()
     sums = dict.fromkeys(CONFIDENCES, 0)
     for bucket, amount in enumerate(account.milli_ms):
         for confidence, part in _parts(statement, Bucket(bucket), amount).items():

@@ -16,10 +16,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tidemill import __version__
-from tidemill.ledger.buckets import NOT_PRODUCED
+from tidemill.ledger.buckets import NOT_PRODUCED, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import duration_text
-from tidemill.report import breakdown, efficiency, fixes, lines, pending, words
+from tidemill.report import breakdown, efficiency, fixes, lines, pending, stages, words
 from tidemill.report.headline import QUESTION, headline
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, timeline
 from tidemill.report.waterfall import NARROW, WIDE, waterfall
@@ -32,7 +32,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\uff
 """Control characters and halves of surrogate pairs: no HTML file may hold them."""
 
 
-def render(  # noqa: PLR0913 - each is one thing a reader sees, and has a default
+def render(
     statement: Statement,
     *,
     title: str,
@@ -54,7 +54,7 @@ def render(  # noqa: PLR0913 - each is one thing a reader sees, and has a defaul
         command=command,
         version=__version__,
         question=QUESTION,
-        style=Markup(style),  # noqa: S704 - our own file, not input
+        style=Markup(style),  # our own file, not input
         style_hash=_hash(style),
         window=_window(statement),
         pending=pending.pending(board) if board is not None else None,
@@ -68,22 +68,23 @@ def _parts(statement: Statement) -> dict[str, Any]:
     if not account.paid_milli_ms:
         return {"headline": None}
     return {
-        "headline": headline(statement),
+        "headline": headline(account, statement.end_ms - statement.start_ms),
         "wide": waterfall(account, WIDE),
         "narrow": waterfall(account, NARROW),
         "fixes": fixes.cards(statement),
-        "lines": lines.lines(statement),
+        "lines": lines.lines(statement, account),
         "total": lines.total(account),
         "reference": capability.REFERENCE,
-        "unmeasured": len(NOT_PRODUCED),
-        "known": lines.known(statement),
+        "unmeasured": sum(not account.milli_ms[bucket] for bucket in NOT_PRODUCED),
+        "is_hatched": account.of(stages.members(Group.UNKNOWN)) > 0,
+        "known": lines.known(statement, account),
         "utilisations": efficiency.utilisations(account),
         "goodput": efficiency.goodput(account),
-        "timeline": timeline(statement),
+        "timeline": timeline(statement, account),
         "plot_width": PLOT_WIDTH,
         "plot_height": PLOT_HEIGHT,
         "breakdowns": [
-            breakdown.breakdown(statement, dimension) for dimension in breakdown.TITLES
+            breakdown.breakdown(statement, account, dimension) for dimension in breakdown.TITLES
         ],
     }
 

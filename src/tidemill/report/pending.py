@@ -1,15 +1,17 @@
 """The pending board on the page: what waits, for which cause, and what stands idle beneath it."""
 
+import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
+from tidemill.explain.words import cause
 from tidemill.model.measures import dollars_text, duration_text
-from tidemill.model.reasons import Layer
+from tidemill.model.reasons import Cause, Layer
 from tidemill.report import words
 
 if TYPE_CHECKING:
-    from tidemill.explain.answers import Board, BoardRow
+    from tidemill.explain.answers import Board, BoardRow, TeamWaits
 
-MOST_ROWS = 20  # there are fewer causes than that; a bound all the same
+MOST_TEAMS = 5
 
 
 class Row(NamedTuple):
@@ -23,7 +25,8 @@ class Row(NamedTuple):
     oldest_waited: str
     idle: str
     idle_usd: str
-    words: str
+    teams: str
+    command: str
 
 
 class Pending(NamedTuple):
@@ -35,6 +38,7 @@ class Pending(NamedTuple):
     free: str
     free_usd: str
     unclaimed: str
+    """Empty when those that wait claim all that is free."""
     unclaimed_usd: str
     rows: tuple[Row, ...]
 
@@ -47,15 +51,15 @@ def pending(board: "Board") -> Pending:
         words.accelerators(board.asked_milli),
         words.accelerators(board.free_milli),
         _hourly(board.free_usd_micro_per_hour),
-        words.accelerators(board.unclaimed_milli),
+        words.accelerators(board.unclaimed_milli) if board.unclaimed_milli else "",
         _hourly(board.unclaimed_usd_micro_per_hour),
-        tuple(_row(row) for row in board.rows[:MOST_ROWS]),
+        tuple(_row(row) for row in board.rows),
     )
 
 
 def _row(row: "BoardRow") -> Row:
     return Row(
-        row.cause.replace("_", " "),
+        cause(Cause[row.cause.upper()]),
         words.owner(Layer(row.layer)),
         f"{row.jobs:,}",
         words.accelerators(row.asked_milli),
@@ -63,8 +67,17 @@ def _row(row: "BoardRow") -> Row:
         duration_text(row.oldest_waited_ms),
         words.accelerators(row.idle_milli),
         _hourly(row.idle_usd_micro_per_hour),
-        row.words,
+        _teams(row.teams),
+        f"tidemill why {shlex.quote(row.oldest_job)}",
     )
+
+
+def _teams(teams: "tuple[TeamWaits, ...]") -> str:
+    shown = [f"`{row.team}` {row.jobs:,}" for row in teams[:MOST_TEAMS]]
+    rest = teams[MOST_TEAMS:]
+    if rest:
+        shown.append(f"{words.many(len(rest), 'other')} {sum(row.jobs for row in rest):,}")
+    return ", ".join(shown)
 
 
 def _hourly(usd_micro_per_hour: int) -> str:

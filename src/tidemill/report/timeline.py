@@ -3,12 +3,12 @@
 Reads the statement's rows; the mean of a bin is drawn as a step, because that is what is known.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, duration_text
@@ -76,13 +76,13 @@ class _Bins(NamedTuple):
     edges_ms: list[int]
 
 
-def timeline(statement: Statement) -> Timeline | None:
+def timeline(statement: Statement, total: Account) -> Timeline | None:
     """The chart of a statement; None when it was read in one piece, with no time to show."""
     bins = _bins(statement)
     if bins is None:
         return None
     top = _nice_top(float(bins.means.sum(axis=0).max()))
-    shares = _shares(statement)
+    shares = _shares(total)
     moments = [words.moment(ms) for ms in bins.edges_ms]
     low, high = _extremes(bins)
     return Timeline(
@@ -111,9 +111,9 @@ def _bins(statement: Statement) -> _Bins | None:
     return _Bins(sums / np.diff(np.array(edges)) / WHOLE_MILLI, edges)
 
 
-def _shares(statement: Statement) -> dict[Group, str]:
+def _shares(total: Account) -> dict[Group, str]:
     """The stages' shares of the whole window, as the ledger prints them."""
-    points = statement.total().basis_points()
+    points = total.basis_points()
     return {g: words.percent(sum(points[b] for b in stages.members(g))) for g in Group}
 
 
@@ -170,8 +170,11 @@ def _extremes(bins: _Bins) -> tuple[tuple[str, int], tuple[str, int]]:
     where = np.flatnonzero(paid > 0)
     useful = bins.means[Group.USEFUL][where] / paid[where]
     low, high = int(useful.argmin()), int(useful.argmax())
-    text: Callable[[int], str] = lambda i: words.percent(round(float(useful[i]) * 10_000))  # noqa: E731 - twice, here
-    return (text(low), int(where[low])), (text(high), int(where[high]))
+    points = (useful * 10_000).round().astype(int).tolist()
+    return (
+        (words.percent(points[low]), int(where[low])),
+        (words.percent(points[high]), int(where[high])),
+    )
 
 
 def _x_ticks(start_ms: int, end_ms: int) -> tuple[Tick, ...]:
@@ -185,7 +188,7 @@ def _x_ticks(start_ms: int, end_ms: int) -> tuple[Tick, ...]:
 def _tick(ms: int, part: float, step: int) -> Tick:
     is_day = step >= DAY_MS or ms % DAY_MS == 0
     label = f"day {ms // DAY_MS}" if is_day else words.time_of_day(ms)
-    anchor = "start" if part < 0.02 else "end" if part > 0.96 else "middle"
+    anchor = "end" if part > 0.97 else "middle"
     return Tick(f"{part * 100:.3f}%", label, anchor)
 
 
@@ -199,7 +202,9 @@ def _nice_top(most: float) -> float:
     power = 1.0
     while power * 40 < most:
         power *= 10
-    return next((power * n for n in (4, 6, 8, 10, 12, 16, 20, 24, 32, 40) if power * n >= most), most)
+    return next(
+        (power * n for n in (4, 6, 8, 10, 12, 16, 20, 24, 32, 40) if power * n >= most), most
+    )
 
 
 def _scaled(edges_ms: list[int]) -> list[float]:

@@ -68,7 +68,8 @@ class _Row(NamedTuple):
 
 def waterfall(account: Account, layout: Layout) -> Waterfall:
     """Lay the rows of an account out."""
-    paid, y, bars = account.paid_milli_ms, 0, []
+    paid, y = account.paid_milli_ms, 0
+    bars: list[Bar] = []
     for row in _rows(account):
         y += layout.gap_px if row.is_first and bars else 0
         bars.append(_bar(row, paid, y, layout))

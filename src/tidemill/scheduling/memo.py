@@ -1,7 +1,8 @@
 """Memo: what the scheduler remembers between cycles, so that a cycle costs what changed.
 
 Forgetting it changes no placement and no eviction, only their cost: a shape that did not fit cannot
-fit before something it needs was freed. (The cause that was said for it may be older than now.)
+fit before something it needs was freed. (The cause that was said for it may be older than now. And
+where a policy bounds the search for victims, who remembers that one was in vain has one more.)
 """
 
 from typing import NamedTuple
@@ -35,6 +36,7 @@ class Memo:
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
         self._seen: Stamp = ()
+        self._decided_ms = 0
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
         self._watches = False
@@ -78,9 +80,15 @@ class Memo:
         same, self._seen = stamp == self._seen, stamp
         return same
 
-    def watch_for_victims(self, world: World) -> None:
-        """At the end of a cycle: whether someone waits who could evict what starts later."""
-        self._watches = any(self.may_evict(world, s) for s in world.queued)
+    def patience_was_lost(self, world: World, patience_ms: int) -> bool:
+        """Whether someone lost patience since the last cycle: others may now be held otherwise."""
+        oldest = (world.jobs.since_ms.item(world.waiting[s][0]) for s in world.queued)
+        return any(self._decided_ms < since + patience_ms <= world.now_ms for since in oldest)
+
+    def watch(self, world: World) -> None:
+        """At the end of a cycle: whether someone waits who may gain by what others take."""
+        self._watches = any(self._heeds_taken(world, s) for s in world.queued)
+        self._decided_ms = world.now_ms
 
     def failure(self, world: World, s: int) -> Cause | None:
         """Why the shape did not fit, if nothing that it needs was freed since."""
@@ -111,10 +119,14 @@ class Memo:
         known, total = self.known(world, s), 0
         for k in known.kinds:
             total += world.kind_freed[k]
-        if self.may_evict(world, s):
-            for k in known.kinds:
-                total += world.kind_taken[k]
+        if self._heeds_taken(world, s):
+            total += sum(world.kind_taken)
         return (total, world.queue_freed[known.queue], world.supply_changes)
+
+    def _heeds_taken(self, world: World, s: int) -> bool:
+        """Whether a shape may gain by what others take: there are new victims, old ones cannot move
+        any more, or its roles settle elsewhere than they did in vain."""
+        return self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
 
 
 def _supply_stamp(world: World) -> Stamp:

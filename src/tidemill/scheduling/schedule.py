@@ -32,7 +32,9 @@ CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
 def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
     """Whom to place, whom to evict, and why the others wait."""
-    if not world.queued or memo.nothing_changed(world):
+    if not world.queued:
+        return []
+    if memo.nothing_changed(world) and not memo.patience_was_lost(world, policy.patience_ms):
         return []
     return _Desk(world, policy, memo, stop).decide()
 
@@ -69,7 +71,7 @@ class _Desk:
                 heapq.heappush(heap, self._next(s))
             elif self._try(s) and self.taken[s] < len(self.world.waiting[s]):
                 heapq.heappush(heap, self._next(s))
-        self.memo.watch_for_victims(self.world)
+        self.memo.watch(self.world)
         return self.actions
 
     def _matters(self, s: int) -> bool:

@@ -20,7 +20,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import shares
-from tidemill.scheduling.fit import fit, redo, undo
+from tidemill.scheduling.fit import Options, fit, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
 
@@ -50,29 +50,62 @@ class Victim(NamedTuple):
 def choose(
     world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
 ) -> list[Victim]:
-    """Whom to evict so that one job of this shape fits; the room is left as it was."""
-    candidates = _candidates(world, policy, memo, room, s, stop)
+    """Whom to evict so that one job of this shape fits; the room is left as it was.
+
+    Reclaiming looks only at kinds of which the team is still owed enough: a job that took back what
+    it then merely borrows could be reclaimed from in turn, and so on round the teams.
+    """
+    known = memo.known(world, s)
+    owed = _owed(world, room, s, known.kinds) if policy.may_reclaim else ()
+    if owed:
+        options = _only(known.options, owed)
+        candidates = _candidates(world, policy, room, s, stop, owed, reclaims=True)
+        victims = _choose(world, policy, memo, room, s, options, candidates)
+        if victims:
+            return victims
+    candidates = _candidates(world, policy, room, s, stop, known.kinds, reclaims=False)
+    return _choose(world, policy, memo, room, s, known.options, candidates)
+
+
+def _choose(
+    world: World,
+    policy: Policy,
+    memo: Memo,
+    room: Room,
+    s: int,
+    options: Options,
+    candidates: list[Victim],
+) -> list[Victim]:
     for _ in range(ROUNDS):
         if not candidates:
             return []
-        victims, movers = _search(world, policy, memo, room, s, candidates)
+        victims, movers = _search(world, policy, memo, room, s, options, candidates)
         if not movers:
             return victims
         candidates = [victim for victim in candidates if victim.job not in movers]
     return []
 
 
-def is_entitled(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> bool:
-    """Whether one more job of this shape would stay within the team's floor of some kind."""
+def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> tuple[int, ...]:
+    """The kinds of which one more job of this shape would stay within the team's floor."""
     q, need = int(world.shapes.queue[s]), int(world.shapes.total_milli[s])
-    return need > 0 and any(shares.within_floor(world, room.used, q, k, need) for k in kinds)
+    return tuple(k for k in kinds if need and shares.within_floor(world, room.used, q, k, need))
+
+
+def _only(options: Options, kinds: tuple[int, ...]) -> Options:
+    """The options on these kinds, and those of roles that need no accelerator."""
+    return tuple(tuple(o for o in role if o.kind in kinds or o.kind < 0) for role in options)
 
 
 def _candidates(
-    world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
+    world: World,
+    policy: Policy,
+    room: Room,
+    s: int,
+    stop: Stop,
+    kinds: tuple[int, ...],
+    reclaims: bool,
 ) -> list[Victim]:
-    kinds = memo.known(world, s).kinds
-    reclaims = policy.may_reclaim and is_entitled(world, room, s, kinds)
     found = []
     for t, why in _rights(world, policy, room, s, reclaims):
         jobs = world.active[t] if world.shape_rows[t].is_preemptible else {}
@@ -108,11 +141,17 @@ def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
 
 
 def _search(
-    world: World, policy: Policy, memo: Memo, room: Room, s: int, candidates: list[Victim]
+    world: World,
+    policy: Policy,
+    memo: Memo,
+    room: Room,
+    s: int,
+    options: Options,
+    candidates: list[Victim],
 ) -> tuple[list[Victim], set[int]]:
     """Free candidates until the job fits; return the victims, or those that would only move."""
     shape, q = world.shape_rows[s], int(world.shapes.queue[s])
-    options, spreads = memo.known(world, s).options, policy.placement == "spread"
+    spreads = policy.placement == "spread"
     freed: list[Victim] = []
     pieces: tuple[Piece, ...] = ()
     for victim in candidates:

@@ -110,7 +110,7 @@ class Twin:
         """Schedule the answers to a plan whose actions were folded into this World."""
         for action in plan.actions:
             self._answer(world, action)
-        wake_ms = max(plan.wake_at_ms, world.now_ms + 1)
+        wake_ms = max(plan.wake_at_ms, world.now_ms)
         if wake_ms < self._wake_ms and wake_ms < self._horizon_ms:
             self._wake_ms = wake_ms
 

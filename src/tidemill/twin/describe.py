@@ -18,7 +18,7 @@ LOAD = 0.8  # of what is paid for; above it queues grow by the week, below it th
 SERVING, NOTEBOOKS = 0.15, 0.05  # of the load; what is left trains
 FLOORS = 0.6  # of the fleet is promised to teams, the rest is borrowed
 NOTEBOOK_HOURS = 14.0  # accelerator-hours of one: a mean of 17 h on 0.82 of an accelerator
-MAX_TEAMS, MAX_WEEKS = 100, 520
+MAX_TEAMS, MAX_WEEKS = 200, 520
 _PRESETS = ("philly", "helios", "seren")  # pai shares its GPUs, and kalos needs a thousand of them
 
 

@@ -12,7 +12,6 @@ from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS
 from tidemill.model.rows import Contract, Node
 from tidemill.model.states import NodeState, Terms
-from tidemill.provisioning import life
 from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.faults import Delay, Faults
@@ -89,24 +88,16 @@ class Machines:
         self._machines[n].epoch += 1
 
     def repair(self, n: int, now_ms: int) -> None:
-        """Send the node to be repaired; one that still counts as well is first called unhealthy."""
+        """Send the node to be repaired; what was scheduled for it before is void."""
         machine = self._machines[n]
-        if life.may_move(machine.state, NodeState.REPAIRING):
-            machine.epoch += 1
-            self._move(machine, now_ms, NodeState.REPAIRING)
-        elif life.may_move(machine.state, NodeState.UNHEALTHY):
-            machine.epoch += 1
-            self._move(machine, now_ms, NodeState.UNHEALTHY)
-            machine.epoch += 1  # the second step is meant for after the first
-            self._move(machine, now_ms, NodeState.REPAIRING)
-            machine.epoch -= 1
+        machine.epoch += 1
+        self._move(machine, now_ms, NodeState.REPAIRING)
 
     def give_back(self, n: int, now_ms: int) -> None:
         """Return the node to the provider."""
         machine = self._machines[n]
-        if machine.state is not NodeState.GONE:
-            machine.epoch += 1
-            self._move(machine, now_ms, NodeState.GONE, ev.Why.SURPLUS)
+        machine.epoch += 1
+        self._move(machine, now_ms, NodeState.GONE, ev.Why.SURPLUS)
 
     def set_spare(self, n: int, is_spare: bool) -> None:
         """Count the node among the spares, or not."""

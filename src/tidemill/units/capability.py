@@ -15,7 +15,12 @@ BF16_DENSE_GFLOPS: dict[str, int] = {
     "T4": 65_000,
     "A10": 125_000,
     "A100": 312_000,
-    "H100": 989_000,
+    "A800": 312_000,
+    "H20": 148_000,
+    "H100": 989_000,  # SXM
+    "H100-PCIE": 756_000,
+    "H100-NVL": 835_000,
+    "H800": 989_000,
     "H200": 989_000,
     "GH200": 989_000,
     "B200": 2_250_000,
@@ -39,10 +44,13 @@ BF16_DENSE_GFLOPS: dict[str, int] = {
     "TRAINIUM3": 671_000,
 }
 
+REFERENCE_GFLOPS = BF16_DENSE_GFLOPS[REFERENCE]
+
 
 def gflops(kind: str) -> int | None:
-    """Dense BF16 GFLOP/s of a kind (``H100``, ``h100-sxm-80``); None when unknown."""
-    name = kind.upper().replace("_", "-")
+    """Dense BF16 GFLOP/s of a kind (``H100``, ``NVIDIA-H100-80GB-HBM3``); None when unknown."""
+    name = kind.upper().replace("_", "-").replace(" ", "-")
+    name = name.removeprefix("NVIDIA-").removeprefix("TESLA-")
     if name in BF16_DENSE_GFLOPS:
         return BF16_DENSE_GFLOPS[name]
     known = [k for k in BF16_DENSE_GFLOPS if name.startswith(k + "-")]

@@ -51,10 +51,15 @@ FORMATS = {
 }
 
 
-def load(path: str | Path, form: str = "", options: Options = AS_PUBLISHED) -> Trace:
-    """Import a trace."""
+def load(path: str | Path, form: str | None = None, options: Options = AS_PUBLISHED) -> Trace:
+    """Import a trace; without a format it is guessed."""
     found = find(path)
     return named(form or sniff(found)).load(found, options)
+
+
+def formats() -> dict[str, str]:
+    """The known formats and what each is."""
+    return {name: form.about for name, form in FORMATS.items()}
 
 
 def named(form: str) -> Format:

@@ -1,0 +1,31 @@
+"""What if: fold imagined events into a copy of the World and see what the cycle would decide.
+
+The same fold, the same cycle, the same second reader; the real World is not touched. ``explain``
+looks ahead with it, and later advice compares policies with it.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidemill.engine.check import check
+from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.fold import fold_all
+from tidemill.model import snapshot
+from tidemill.model.events import Event, Plan
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+
+
+class Imagined(NamedTuple):
+    """A World that might be, and the plan that would follow from it."""
+
+    world: World
+    plan: Plan
+
+
+def what_if(world: World, events: Iterable[Event], policy: Policy) -> Imagined:
+    """The plan that would follow if these events happened now."""
+    copy = fold_all(snapshot.copy(world), events)
+    plan = cycle(copy, policy, Memo())
+    check(copy, plan)
+    return Imagined(copy, plan)

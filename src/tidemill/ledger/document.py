@@ -1,0 +1,291 @@
+"""The ledger as a document: one JSON-able value with a stable schema.
+
+``tidemill ledger --json`` prints it, the HTTP API will serve it. A field is never renamed or given
+another meaning within a version; new fields may be added. Amounts are whole numbers in the unit of
+their name; ratios are exact, with a decimal beside them to read. Each bucket is in ``lines`` or, if
+no layer can fill it yet, in ``unknown``: unknown is never shown as zero.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from msgspec import Struct
+
+from tidemill.ledger import ratios
+from tidemill.ledger.account import DENOMINATOR, Account, rounded
+from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
+from tidemill.ledger.leaks import Leak, leaks
+from tidemill.ledger.statement import Dimension, Statement
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
+
+VERSION = 1
+PLACES = 6  # decimals of a ratio: as fine as the parts per million of a line
+
+
+class Ratio(Struct, frozen=True):
+    """An exact fraction, and the same rounded for reading."""
+
+    numerator: int
+    denominator: int
+    decimal: str
+
+
+class Period(Struct, frozen=True):
+    """The window; ``bin_ms`` is null when it is one bin."""
+
+    start_ms: int
+    end_ms: int
+    bin_ms: int | None
+
+
+class Totals(Struct, frozen=True):
+    """What was paid, and what it came to; lines add up to the first three."""
+
+    milli_ms: int
+    usd_micro: int
+    capability_h100_milli_ms: int | None
+    useful_milli_ms: int
+    usd_micro_per_paid_hour: int | None
+    usd_micro_per_useful_hour: int | None
+    """An upper bound when some efficiency is unknown; null when nothing is known to be useful."""
+    usd_micro_per_useful_h100_hour: int | None
+    idle_point_usd_micro_per_year: int
+    mean_accelerators: Ratio
+
+
+class Line(Struct, frozen=True):
+    """One bucket, from paid to useful."""
+
+    key: str
+    title: str
+    group: str
+    owner: str
+    confidence: str
+    milli_ms: int
+    usd_micro: int
+    share_ppm: int
+    capability_h100_milli_ms: int | None
+
+
+class Unknown(Struct, frozen=True):
+    """A bucket that nothing can fill yet."""
+
+    key: str
+    title: str
+    group: str
+    owner: str
+    reason: str
+
+
+class GoodputPart(Struct, frozen=True):
+    """Scheduling × runtime × program = overall = useful over paid."""
+
+    scheduling: Ratio
+    runtime: Ratio
+    program: Ratio
+    overall: Ratio
+    is_lower_bound: bool
+
+
+class UtilisationPart(Struct, frozen=True):
+    """Three utilisations on one axis, each over what was paid."""
+
+    allocation: Ratio
+    occupancy: Ratio
+    mfu: Ratio
+    misleading: str
+
+
+class Cell(Struct, frozen=True):
+    """One bucket of one row of a breakdown; cells of a row add up to it."""
+
+    key: str
+    milli_ms: int
+    usd_micro: int
+
+
+class Row(Struct, frozen=True):
+    """One row of a breakdown; rows add up to the totals."""
+
+    key: str
+    milli_ms: int
+    usd_micro: int
+    share_ppm: int
+    useful_milli_ms: int
+    cells: tuple[Cell, ...]
+
+
+class Breakdown(Struct, frozen=True):
+    """The ledger by one dimension."""
+
+    by: str
+    rows: tuple[Row, ...]
+
+
+class FixPart(Struct, frozen=True):
+    """What to do; ``price_usd_micro`` is null when unknown, 0 when it is a setting."""
+
+    words: str
+    rule: str
+    at_most_usd_micro: int
+    price_usd_micro: int | None
+
+
+class LeakPart(Struct, frozen=True):
+    """A bucket that is not useful, with its evidence and its cheapest fix; the dearest first."""
+
+    key: str
+    title: str
+    owner: str
+    confidence: str
+    milli_ms: int
+    usd_micro: int
+    evidence: str
+    command: str
+    fix: FixPart
+
+
+class LedgerDocument(Struct, frozen=True):
+    """The whole ledger of a window."""
+
+    version: int
+    currency: str
+    window: Period
+    totals: Totals
+    lines: tuple[Line, ...]
+    unknown: tuple[Unknown, ...]
+    goodput: GoodputPart
+    utilisation: UtilisationPart
+    breakdown: Breakdown | None
+    leaks: tuple[LeakPart, ...]
+
+
+def document(statement: Statement, by: Dimension | None = None) -> LedgerDocument:
+    """The document of a statement, broken down if asked."""
+    account = statement.total()
+    bin_ms = statement.bin_ms if statement.bin_ms < FOREVER_MS else None
+    return LedgerDocument(
+        version=VERSION,
+        currency="USD",
+        window=Period(statement.start_ms, statement.end_ms, bin_ms),
+        totals=_totals(account, statement.length_ms),
+        lines=_lines(statement, account),
+        unknown=tuple(_unknown(bucket) for bucket in NOT_PRODUCED if not account.milli_ms[bucket]),
+        goodput=_goodput(account),
+        utilisation=_utilisation(account),
+        breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
+        leaks=tuple(_leak(leak) for leak in leaks(statement)),
+    )
+
+
+def _totals(account: Account, window_ms: int) -> Totals:
+    equivalent = account.h100_milli_ms()
+    return Totals(
+        milli_ms=account.paid_milli_ms,
+        usd_micro=account.paid_usd_micro,
+        capability_h100_milli_ms=None if equivalent is None else sum(equivalent),
+        useful_milli_ms=account.milli_ms[Bucket.USEFUL],
+        usd_micro_per_paid_hour=ratios.usd_micro_per_paid_hour(account),
+        usd_micro_per_useful_hour=ratios.usd_micro_per_useful_hour(account),
+        usd_micro_per_useful_h100_hour=ratios.usd_micro_per_useful_h100_hour(account),
+        idle_point_usd_micro_per_year=ratios.idle_point_usd_micro_per_year(account, window_ms),
+        mean_accelerators=_ratio(ratios.mean_accelerators(account, window_ms)),
+    )
+
+
+def _lines(statement: Statement, account: Account) -> tuple[Line, ...]:
+    usd_micro, shares_ppm = account.usd_micro(), account.shares_ppm()
+    equivalent = account.h100_milli_ms()
+    return tuple(
+        Line(
+            key=about.key,
+            title=about.title,
+            group=about.group.name.lower(),
+            owner=about.owner.name.lower(),
+            confidence=statement.confidence(bucket),
+            milli_ms=account.milli_ms[bucket],
+            usd_micro=usd_micro[bucket],
+            share_ppm=shares_ppm[bucket],
+            capability_h100_milli_ms=None if equivalent is None else equivalent[bucket],
+        )
+        for bucket, about in ABOUT.items()
+        if bucket not in NOT_PRODUCED or account.milli_ms[bucket]
+    )
+
+
+def _unknown(bucket: Bucket) -> Unknown:
+    about = ABOUT[bucket]
+    return Unknown(
+        about.key,
+        about.title,
+        about.group.name.lower(),
+        about.owner.name.lower(),
+        NOT_PRODUCED[bucket],
+    )
+
+
+def _goodput(account: Account) -> GoodputPart:
+    found = ratios.goodput(account)
+    return GoodputPart(
+        _ratio(found.scheduling),
+        _ratio(found.runtime),
+        _ratio(found.program),
+        _ratio(found.overall),
+        found.is_lower_bound,
+    )
+
+
+def _utilisation(account: Account) -> UtilisationPart:
+    found = ratios.utilisation(account)
+    return UtilisationPart(
+        _ratio(found.allocation), _ratio(found.occupancy), _ratio(found.mfu), found.misleading
+    )
+
+
+def _rows(accounts: Mapping[str, Account]) -> tuple[Row, ...]:
+    """Rows whose dollars and shares add up to those of the whole."""
+    money = [account.paid_money for account in accounts.values()]
+    time = [account.paid_milli_ms for account in accounts.values()]
+    usd_micro = share_out(rounded(sum(money), DENOMINATOR), money)
+    shares_ppm = share_out(ONE_PPM if sum(time) else 0, time)
+    return tuple(
+        Row(
+            key,
+            account.paid_milli_ms,
+            usd,
+            ppm,
+            account.milli_ms[Bucket.USEFUL],
+            _cells(account, usd),
+        )
+        for (key, account), usd, ppm in zip(accounts.items(), usd_micro, shares_ppm, strict=True)
+    )
+
+
+def _cells(account: Account, usd_micro: int) -> tuple[Cell, ...]:
+    parts = share_out(usd_micro, account.money) if account.paid_money else account.usd_micro()
+    return tuple(
+        Cell(ABOUT[bucket].key, account.milli_ms[bucket], parts[bucket])
+        for bucket in Bucket
+        if account.milli_ms[bucket]
+    )
+
+
+def _leak(leak: Leak) -> LeakPart:
+    about, fix = ABOUT[leak.bucket], leak.fix
+    return LeakPart(
+        about.key,
+        about.title,
+        leak.owner.name.lower(),
+        leak.confidence,
+        leak.milli_ms,
+        leak.usd_micro,
+        leak.evidence,
+        leak.command,
+        FixPart(fix.words, fix.rule, fix.at_most_usd_micro, fix.price_usd_micro),
+    )
+
+
+def _ratio(value: Fraction) -> Ratio:
+    units = rounded(value.numerator * 10**PLACES, value.denominator)
+    whole, rest = divmod(units, 10**PLACES)
+    return Ratio(value.numerator, value.denominator, f"{whole}.{rest:0{PLACES}d}")

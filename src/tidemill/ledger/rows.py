@@ -1,0 +1,75 @@
+"""Rows: every non-empty cell of a ledger, from both routes, as columns; and accounts of them.
+
+Jobs' cells come from ``cut``, the others from ``supply``. An account adds rows up with the price
+and the capability of their contracts, in Python's integers: money and capability outgrow 64 bits.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.ledger.account import Account
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.cells import summed
+from tidemill.ledger.reader import Ledger
+from tidemill.model.rows import Contract
+from tidemill.model.tables import I64
+from tidemill.units import capability
+
+
+class Rows(NamedTuple):
+    """Amounts by bin, contract, bucket, team and job.
+
+    Team is -1 where nobody claims it, job is -1 where no job holds it.
+    """
+
+    bin: I64
+    contract: I64
+    bucket: I64
+    team: I64
+    job: I64
+    milli_ms: I64
+
+
+def rows_of(ledger: Ledger) -> Rows:
+    """Everything a ledger has counted so far."""
+    world, cells = ledger.world, ledger.cells()
+    team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
+    parts = [Rows(cells.bin, cells.contract, cells.bucket, team, cells.job, cells.milli_ms)]
+    for number, unheld in ledger.supply.unheld.items():
+        contract, bucket, claimant = np.nonzero(unheld)
+        amount = unheld[contract, bucket, claimant]
+        same, nobody = np.full_like(amount, number), np.full_like(amount, -1)
+        parts.append(Rows(same, contract, bucket, claimant - 1, nobody, amount))
+    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def accounts(rows: Rows, groups: I64, count: int, contracts: Sequence[Contract]) -> list[Account]:
+    """One account a group, in one pass; ``groups`` says to which of ``count`` each row belongs."""
+    shape = (count, max(1, len(contracts)), len(Bucket))
+    keys, sums = summed(
+        np.ravel_multi_index((groups, rows.contract, rows.bucket), shape), rows.milli_ms
+    )
+    group, contract, bucket = np.unravel_index(keys, shape)
+    amounts = sums.astype(object)
+    powers = [capability.gflops(row.kind) for row in contracts]
+    is_known = np.ones(count, bool)
+    is_known[group[np.array([power is None for power in powers], bool)[contract]]] = False
+    rates = np.array([row.usd_micro_per_hour for row in contracts], object)
+    known_powers = np.array([power or 0 for power in powers], object)
+    columns = (
+        _matrix(count, group, bucket, amounts),
+        _matrix(count, group, bucket, amounts * rates[contract]),
+        _matrix(count, group, bucket, amounts * known_powers[contract]),
+    )
+    return [
+        Account(milli_ms, money, power if known else None)
+        for milli_ms, money, power, known in zip(*columns, is_known.tolist(), strict=True)
+    ]
+
+
+def _matrix(count: int, group: I64, bucket: I64, amounts: np.ndarray) -> list[tuple[int, ...]]:
+    matrix = np.zeros((count, len(Bucket)), object)
+    np.add.at(matrix, (group, bucket), amounts)
+    return [tuple(row) for row in matrix.tolist()]

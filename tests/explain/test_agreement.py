@@ -1,0 +1,91 @@
+"""What `why` says is what the scheduler would say: seeded stories, looked at after every beat."""
+
+import random
+
+import pytest
+
+from tests.builders import contract, job, team
+from tests.engine.stage import Arrival, Player, Script
+from tidemill import explain
+from tidemill.explain import present
+from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS, MINUTE_MS
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.states import NodeState, Terms
+from tidemill.model.world import World
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.schedule import schedule
+
+IMPATIENT = Policy(patience_ms=20 * MINUTE_MS, searches_per_cycle=1000)
+
+
+def story(seed: int, policy: Policy) -> Script:
+    """A day on a small fleet of two kinds: three teams, one with a floor, one with a limit."""
+    luck = random.Random(seed)
+    contracts = [
+        contract("c", gpus=32, cpu_milli=64_000),
+        contract("d", gpus=16, kind="A100", cpu_milli=64_000, labels={"zone": "x"}),
+        contract("e", gpus=16, terms=Terms.ON_DEMAND),
+    ]
+    teams = [team("a"), team("b", floor=8), team("z", limit=12)]
+    arrivals = [
+        Arrival(luck.randrange(0, 6 * HOUR_MS, MINUTE_MS), _job(luck, i), luck.randint(1, 200) * MINUTE_MS)
+        for i in range(60)
+    ]
+    incidents = [
+        ev.NodeMoved(luck.randrange(HOUR_MS, 6 * HOUR_MS), luck.randrange(6), to)
+        for to in (NodeState.UNHEALTHY, NodeState.CORDONED, NodeState.UNHEALTHY)
+    ]
+    return Script(
+        contracts, teams, arrivals, incidents, policy,
+        boot_ms=7 * MINUTE_MS, grace_ms=MINUTE_MS, horizon_ms=12 * HOUR_MS,
+    )  # fmt: skip
+
+
+def _job(luck: random.Random, i: int):
+    gpus, per_node = luck.choice([(1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (16, 16), (12, 4)])
+    return job(
+        f"j{i}", gpus=gpus, per_node=per_node, team=luck.choice("abz"), priority=luck.randint(0, 2),
+        cpu_milli=luck.choice([0, 4_000, 48_000, 96_000]),
+        kinds=luck.choice([(), ("H100",), ("A100",), ("B200",)]),
+        labels=luck.choice([None, None, None, {"zone": "x"}, {"zone": "y"}]),
+        saves_every_ms=HOUR_MS,
+    )  # fmt: skip
+
+
+def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
+    """For each waiting job, what a scheduler that remembers nothing says."""
+    actions = schedule(world, policy, Memo(), present.stop(world))
+    placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
+    said = {s: Cause(world.shapes.cause[s]) for s in world.queued}
+    said |= {a.shape: a.cause for a in actions if isinstance(a, ev.SaidWhy)}
+    return {
+        j: Cause.NONE if j in placed else said[s] for s in world.queued for j in world.waiting[s]
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_why_agrees_with_the_scheduler(seed: int):
+    """All through a story, each waiting job has the cause that the scheduler gives it."""
+    player = Player(story(seed, IMPATIENT))
+    seen: set[Cause] = set()
+    wrong = []
+    beats = 0
+
+    def compare(at_ms: int) -> None:
+        nonlocal beats
+        beats += 1
+        if beats % 8:
+            return
+        world = player.world
+        memo = explain.Glance(world)
+        for j, cause in said_by_scheduler(world, IMPATIENT).items():
+            answer = explain.why(world, IMPATIENT, j, memo)
+            seen.add(cause)
+            if answer.cause != cause.name.lower():
+                wrong.append((at_ms, world.job_names[j], cause.name.lower(), answer.cause))
+
+    player.run(on_beat=compare)
+    assert wrong == []
+    assert len(seen) >= 9, f"the story is too simple: {sorted(seen)}"

@@ -1,0 +1,275 @@
+"""Before submitting, and when: runs now, waits about so long, never fits, or nobody can say."""
+
+import msgspec
+import pytest
+
+from tests.builders import (
+    DEFAULTS,
+    beat,
+    contract,
+    finish,
+    fleet,
+    job,
+    lose_node,
+    move_node,
+    pass_ms,
+    submit,
+    team,
+)
+from tidemill import explain
+from tidemill.engine.fold import fold
+from tidemill.explain import forecast as forecasts
+from tidemill.explain.ahead import BOOT_MS
+from tidemill.explain.answers import Forecast
+from tidemill.explain.lengths import Lengths
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import Confidence, JobClass, NodeState, Terms
+from tidemill.model.world import World
+
+
+def seasoned(ratios: list[float], nodes: int = 2) -> World:
+    """A fleet on which jobs with an estimate of ten hours took these parts of it."""
+    world = fleet(nodes=nodes)
+    for i, ratio in enumerate(ratios):
+        submit(world, job(f"done{i}", gpus=1, estimate_ms=10 * HOUR_MS))
+        beat(world)
+        pass_ms(world, int(ratio * 10 * HOUR_MS))
+        finish(world, f"done{i}")
+    return world
+
+
+def test_runs_now_names_the_nodes():
+    """A job that fits is told where it would run, and nothing is submitted."""
+    world = fleet(nodes=2)
+    before = snapshot.digest(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Forecast) == found
+    assert (found.verdict, found.nodes) == ("now", ("c-0", "c-1"))
+    assert found.words == "job `t5` runs now on `c-0` and `c-1`"
+    assert snapshot.digest(world) == before
+
+
+@pytest.mark.parametrize(
+    ("asks", "constraint", "nearest"),
+    [
+        ({"gpus": 16, "per_node": 16}, "accelerators on one node", "ask for 2×8 instead of 1×16"),
+        ({"gpus": 12, "per_node": 12}, "accelerators on one node", "ask for 2×6 instead of 1×12"),
+        ({"gpus": 80}, "gang", "ask for at most 4×8"),
+        ({"kinds": ["B200"]}, "kind", "ask for `H100`"),
+        ({"labels": {"rack": "z"}}, "label", "change or drop the label: no node has a label `rack`"),
+        ({"cpu_milli": 10**9}, "CPU on one node", "ask for at most 1,000 cores a replica"),
+        ({"gpus": 25, "per_node": 5, "team": "b"}, "limit", "at most 20, or raise the limit of `b`"),
+    ],
+)
+def test_never_fits_has_a_certificate(asks: dict, constraint: str, nearest: str):
+    """What can never fit is refused at once, with the constraint and the nearest thing that would."""
+    world = fleet(nodes=4, teams=[team("a"), team("b", limit=20)])
+    if constraint == "limit":
+        asks["per_node"] = 1
+    found = explain.fit(world, DEFAULTS, job("t5", **asks))
+    assert found.verdict == "never"
+    assert found.certificate is not None
+    assert (found.certificate.constraint, found.wait) == (constraint, None)
+    assert found.certificate.asked > found.certificate.most
+    assert nearest in found.certificate.nearest
+    assert found.certificate.words in found.words
+
+
+def test_the_band_comes_from_what_finished_here():
+    """Jobs here took 10% to 100% of their estimate; so does the one in the way."""
+    world = seasoned([i / 20 for i in range(1, 21)])
+    submit(world, job("r0", gpus=16, estimate_ms=20 * HOUR_MS))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16, estimate_ms=HOUR_MS))
+    assert (found.verdict, found.cause, found.samples) == ("waits", "busy", 20)
+    assert found.ratios_ppm == (100_000, 500_000, 900_000)
+    assert found.wait is not None
+    assert (found.wait.p10_ms, found.wait.p50_ms, found.wait.p90_ms) == (
+        2 * HOUR_MS, 10 * HOUR_MS, 18 * HOUR_MS,
+    )  # fmt: skip
+    assert found.confidence is Confidence.MODELLED
+    assert "waits about 10h (between 2h and 18h), because all busy: 16" in found.words
+    assert "of 20 finished jobs" in found.method
+
+
+def test_a_job_past_its_estimate_is_not_about_to_end():
+    """What has outrun most others is compared with those that ran even longer."""
+    world = seasoned([0.5] * 10 + [1.5] * 10)
+    lengths = Lengths(world)
+    submit(world, job("r0", gpus=16, estimate_ms=10 * HOUR_MS))
+    j = world.job_number["r0"]
+    assert lengths.left_ms(world, j, 0, 100_000) == 5 * HOUR_MS
+    assert lengths.left_ms(world, j, 6 * HOUR_MS, 100_000) == 9 * HOUR_MS
+    assert lengths.left_ms(world, j, 20 * HOUR_MS, 500_000) == 10 * HOUR_MS, "as long again, halved"
+
+
+def test_few_samples_are_owned_up_to():
+    """Below 20 finished jobs the ratio is assumed, and the forecast says so."""
+    world = seasoned([1.0] * 3)
+    submit(world, job("r0", gpus=16, estimate_ms=10 * HOUR_MS))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
+    assert found.wait is not None
+    assert (found.samples, found.wait.p50_ms) == (3, 5 * HOUR_MS)
+    assert any("only 3 finished jobs had an estimate" in text for text in found.assumptions)
+
+
+def test_without_an_estimate_its_like_stand_for_it():
+    """A running job without an estimate takes as long as finished jobs of its class and size."""
+    world = fleet(nodes=1)
+    for i in range(5):
+        submit(world, job(f"done{i}", gpus=8))
+        beat(world)
+        pass_ms(world, 2 * HOUR_MS)
+        finish(world, f"done{i}")
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    pass_ms(world, HOUR_MS)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=8))
+    assert found.wait is not None
+    assert (found.verdict, found.wait.p50_ms) == ("waits", HOUR_MS)
+    assert any("1 active job without an estimate" in text for text in found.assumptions)
+
+
+def test_unknown_is_not_a_number():
+    """A service without an estimate, like none that finished, makes the start unknown."""
+    world = fleet(nodes=1)
+    submit(world, job("service", gpus=8, kind=JobClass.INFERENCE))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=8))
+    assert (found.verdict, found.confidence) == ("unknown", Confidence.UNKNOWN)
+    assert found.wait is not None
+    assert found.wait.p50_ms is None
+    assert found.words.startswith("nobody can say when job `t5` starts: it waits for 1 job")
+
+
+def test_later_than_the_horizon_is_not_never():
+    """What starts after the horizon is said to be later."""
+    world = seasoned([1.0] * 20)
+    submit(world, job("r0", gpus=16, estimate_ms=90 * DAY_MS))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
+    assert (found.verdict, found.wait) == ("later", explain.answers.Band(None, None, None))
+    assert "does not start within 30d" in found.words
+
+
+def test_a_band_may_be_open_at_its_end():
+    """When only the bad future is past the horizon, the band says more than 30 days."""
+    world = seasoned([0.1] * 2 + [0.5] * 10 + [1.0] * 8)
+    submit(world, job("r0", gpus=16, estimate_ms=40 * DAY_MS))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
+    assert found.wait is not None
+    assert (found.verdict, found.wait.p90_ms) == ("waits", None)
+    assert "and more than 30d)" in found.words
+
+
+def test_the_queue_ahead_is_waited_for():
+    """A waiting job starts after those ahead of it have run, by the same scheduler."""
+    world = seasoned([1.0] * 20)
+    submit(world, job("r0", gpus=16, estimate_ms=2 * HOUR_MS))
+    beat(world)
+    submit(world, job("w0", gpus=16, estimate_ms=3 * HOUR_MS), job("w1", gpus=16, startup_ms=1))
+    beat(world)
+    first = explain.eta(world, DEFAULTS, world.job_number["w0"])
+    second = explain.eta(world, DEFAULTS, world.job_number["w1"])
+    assert first.wait is not None
+    assert second.wait is not None
+    assert (first.wait.p50_ms, second.wait.p50_ms) == (2 * HOUR_MS, 5 * HOUR_MS)
+    assert second.answer is not None
+    assert second.answer.jobs_ahead == 1
+
+
+def test_room_that_is_being_made_is_a_short_wait():
+    """An eviction makes room within the grace, whatever the victim's estimate is."""
+    world = seasoned([1.0] * 20)
+    submit(world, job("low", gpus=16, estimate_ms=9 * DAY_MS))
+    beat(world)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16, priority=5))
+    assert found.wait is not None
+    assert (found.cause, found.wait.p90_ms) == ("promised", 30_000)
+
+
+def test_a_scale_up_is_waited_for():
+    """On-demand nodes are launched by the same rule as in the fleet, and take their time to boot."""
+    world = fleet(contract("c", gpus=8))
+    fold(world, ev.ContractSigned(0, contract("od", gpus=8, terms=Terms.ON_DEMAND)))
+    fold(world, ev.ContractStarted(0, 1))
+    submit(world, job("r0", gpus=8, estimate_ms=DAY_MS))
+    beat(world)
+    found = explain.fit(world, Policy(scale_up_after_ms=5 * MINUTE_MS), job("t5", gpus=8))
+    assert found.wait is not None
+    assert found.wait.p50_ms is not None
+    assert 5 * MINUTE_MS <= found.wait.p50_ms - BOOT_MS < 6 * MINUTE_MS
+
+
+def test_nodes_in_repair_come_back():
+    """A gang that needs the sick node waits for its repair; the band is that of known repairs."""
+    world = fleet(nodes=2)
+    lose_node(world, 1)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
+    assert found.wait is not None
+    assert (found.verdict, found.cause) == ("waits", "not_enough_ready")
+    assert found.wait.p10_ms == 1 + 14 * MINUTE_MS + BOOT_MS
+    assert found.wait.p50_ms == 1 + 85 * DAY_MS // 100 + BOOT_MS
+    assert any("1 node to come" in text for text in found.assumptions)
+
+
+def test_a_contract_that_starts_later_is_part_of_the_future():
+    """What is signed for tomorrow runs tomorrow."""
+    world = fleet(contract("c", gpus=8), contract("d", gpus=8, kind="A100", start_ms=DAY_MS))
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=8, kinds=["A100"]))
+    assert found.wait is not None
+    assert (found.cause, found.wait.p50_ms) == ("nothing_launched", DAY_MS + 2 + BOOT_MS)
+
+
+def test_a_cordon_that_nobody_lifts_ends_the_forecast():
+    """A cordoned node comes back when somebody says so; nobody can say when."""
+    world = fleet(nodes=1)
+    move_node(world, 0, NodeState.CORDONED)
+    found = explain.fit(world, DEFAULTS, job("t5", gpus=8))
+    assert (found.verdict, found.cause) == ("later", "nothing_ready")
+
+
+def test_an_unknown_team_is_the_asker_s_mistake():
+    """A job of a team that does not exist is refused with the teams that do."""
+    with pytest.raises(SpecError, match="belongs to team `x`; known teams: `a`"):
+        explain.fit(fleet(), DEFAULTS, job("t5", team="x"))
+
+
+def test_a_broken_row_is_the_asker_s_mistake():
+    """A row that the fold would refuse is refused with the same words."""
+    with pytest.raises(SpecError, match="a fraction is of one device"):
+        explain.fit(fleet(), DEFAULTS, job("t5", gpus=2, milli=500))
+
+
+def test_a_name_that_is_taken_may_be_asked_about():
+    """Asking whether one more of a running job would fit is no error."""
+    world = fleet(nodes=2)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    assert explain.fit(world, DEFAULTS, job("t5", gpus=8)).verdict == "now"
+
+
+def test_a_started_job_has_no_forecast():
+    """A job that runs is not forecast; it says where it is."""
+    world = fleet(nodes=1)
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    found = explain.eta(world, DEFAULTS, 0)
+    assert (found.verdict, found.wait) == ("started", None)
+    assert "does not wait" in found.words
+
+
+def test_the_search_is_bounded_in_events(monkeypatch: pytest.MonkeyPatch):
+    """A future that does not end is left after a bounded number of events."""
+    world = seasoned([1.0] * 20, nodes=1)
+    submit(world, *(job(f"w{i}", gpus=8, estimate_ms=HOUR_MS) for i in range(30)))
+    beat(world)
+    monkeypatch.setattr(forecasts, "EVENTS_AT_MOST", 10)
+    found = explain.eta(world, DEFAULTS, world.job_number["w29"])
+    assert found.verdict == "later"

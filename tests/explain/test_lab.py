@@ -1,0 +1,462 @@
+"""The classic lab cases: one small World for each cause, and what `why` must say about it."""
+
+import re
+
+import msgspec
+import pytest
+
+from tests.builders import (
+    DEFAULTS,
+    beat,
+    cause_of,
+    contract,
+    fall_idle,
+    finish,
+    fleet,
+    job,
+    lose_device,
+    lose_node,
+    move_node,
+    node,
+    pass_ms,
+    role,
+    submit,
+    team,
+)
+from tidemill import explain
+from tidemill.engine.fold import fold, fold_all
+from tidemill.explain.answers import Answer
+from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS, MINUTE_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import NodeState, Terms
+from tidemill.model.world import World
+
+DOLLAR = 1_000_000
+PATIENT = Policy(patience_ms=HOUR_MS)
+
+
+def why(world: World, name: str, policy: Policy = DEFAULTS) -> Answer:
+    """The answer, after the checks that every answer must pass."""
+    answer = explain.why(world, policy, world.job_number[name])
+    assert msgspec.json.decode(msgspec.json.encode(answer), type=Answer) == answer
+    assert f"`{name}`" in answer.words
+    assert _in_lower_case(answer.words)
+    assert _in_lower_case(answer.fix.words)
+    assert _in_lower_case(answer.do_not)
+    assert re.search(r"\d", answer.do_not), "what not to do names a number"
+    assert all(fact.words and fact.shown_by for fact in answer.evidence)
+    assert [q.answer for q in answer.questions[:-1]] == ["yes"] * (len(answer.questions) - 1)
+    return answer
+
+
+def _in_lower_case(text: str) -> bool:
+    """Whether a text is in lower case, but for ids, the names of units and CPU."""
+    plain = re.sub(r"`[^`]*`|CPU|GiB", "", text)
+    return plain == plain.lower()
+
+
+def fact(answer: Answer, name: str) -> int:
+    """A number of the evidence."""
+    return {fact.name: fact.value for fact in answer.evidence}[name]
+
+
+# L1 -------------------------------------------------------------------------------------------
+
+
+def test_a_kind_that_nobody_claims_is_a_matter_of_the_reservation():
+    """A job that asks for a kind without a contract waits for L1, and asking otherwise is free."""
+    world = fleet(nodes=4)
+    submit(world, job("t5", gpus=8, kinds=["B200"]))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer, answer.owner) == ("nothing_claimed", 1, "reservation")
+    assert [q.answer for q in answer.questions] == ["no"]
+    assert answer.fix.words == "ask for `H100`"
+    assert answer.do_not == "do not wait: no contract has `B200`; claimed: 32 `H100`"
+    assert answer.other_fixes[0].usd_micro_per_hour is None, "nobody knows that price"
+
+
+# L2 -------------------------------------------------------------------------------------------
+
+
+def test_an_empty_pool_is_claimed_but_not_launched():
+    """On-demand accelerators that nobody launched are an L2 cause, priced by the hour."""
+    elastic = contract(gpus=32, terms=Terms.ON_DEMAND)
+    world = fold_all(World(), [ev.QueueSet(0, team("a")), ev.ContractSigned(0, elastic)])
+    fold(world, ev.ContractStarted(0, 0))
+    submit(world, job("t5", gpus=16))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail, answer.layer) == ("nothing_launched", "may_launch", 2)
+    assert answer.fix.words == "launch 2 nodes of contract `c`"
+    assert answer.fix.usd_micro_per_hour == 16 * 2 * DOLLAR
+    assert "32 accelerators are claimed, 0 of them ready" in answer.do_not
+
+
+def test_devices_that_are_paid_but_not_here_yet_are_waited_for():
+    """Reserved accelerators are asked for by the first cycle; until they come they are paid idle."""
+    world = fold_all(World(), [ev.QueueSet(0, team("a")), ev.ContractSigned(0, contract(gpus=32))])
+    fold(world, ev.ContractStarted(0, 0))
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail, answer.owner) == ("nothing_launched", "asked", "provisioning")
+    assert answer.withheld[0].usd_micro_per_hour == 32 * 2 * DOLLAR
+    assert answer.fix.words == "wait: 4 nodes (32 accelerators) asked for and not here yet"
+    assert answer.fix.usd_micro_per_hour == 0
+
+
+def test_devices_expected_but_never_asked_for_are_not_launched():
+    """Claimed more than launched, and nobody asked: the fix is to launch what is paid for."""
+    world = fleet(contract("c", gpus=16), nodes=0)
+    fold(world, ev.ContractSigned(0, contract("d", gpus=32, kind="A100")))
+    fold(world, ev.ContractStarted(0, 1))
+    submit(world, job("t5", gpus=8, kinds=["A100"]))
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail) == ("nothing_launched", "not_launched")
+    assert answer.fix.words == "launch 4 nodes (32 accelerators) that `d` already pays for"
+    assert answer.withheld[0].words == "32 not launched on 4 nodes, paid $64.00 an hour"
+
+
+def test_a_scale_up_in_flight_is_waited_for():
+    """Nodes that boot are on their way: wait, do not launch more."""
+    world = fleet(contract("c", gpus=8), contract("d", gpus=16, kind="A100", start_ms=1))
+    fold(world, ev.ContractStarted(1, 1))
+    for name in ("d-0", "d-1"):
+        fold(world, ev.NodeAdded(1, node(name, contract="d")))
+        move_node(world, world.node_number[name], NodeState.BOOTING)
+    submit(world, job("t5", gpus=16, kinds=["A100"]))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail, answer.layer) == ("nothing_ready", "booting", 2)
+    assert answer.fix.words == "wait: 2 nodes (16 accelerators) booting"
+    assert answer.do_not == "do not buy: 16 `A100` are claimed, 0 of them ready (16 booting)"
+
+
+def test_a_cordoned_node_takes_no_work():
+    """Free accelerators on cordoned nodes are withheld; uncordoning them is the fix."""
+    world = fleet(nodes=2)
+    move_node(world, 0, NodeState.CORDONED)
+    move_node(world, 1, NodeState.CORDONED)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail, answer.layer) == ("nothing_ready", "cordoned", 2)
+    assert answer.fix.words == "uncordon `c-0` and `c-1`: 16 accelerators stand free there"
+    assert answer.withheld[0].usd_micro_per_hour == 16 * 2 * DOLLAR
+    assert answer.nodes[0].verdict == "cordoned"
+
+
+def test_unhealthy_nodes_leave_too_few():
+    """A gang that needs every node waits for the repair of the one that is sick."""
+    world = fleet(nodes=4)
+    lose_node(world, 2)
+    submit(world, job("t5", gpus=32))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail) == ("not_enough_ready", "unhealthy")
+    assert fact(answer, "ready") == 24_000
+    assert answer.fix.words == "repair `c-2`: unhealthy, 8 accelerators"
+
+
+def test_a_failed_device_withholds_one_accelerator():
+    """One dead device makes a whole-node job impossible for now, and is named with its node."""
+    world = fleet(nodes=1)
+    lose_device(world, 0, 3)
+    submit(world, job("t5", gpus=8))
+    answer = why(world, "t5")
+    assert (answer.cause, answer.detail) == ("not_enough_ready", "failed")
+    assert answer.fix.words == "replace 1 failed device of `c-0`"
+    assert "8 accelerators are claimed, 7 of them ready (1 failed device)" in answer.do_not
+
+
+# L4 -------------------------------------------------------------------------------------------
+
+
+def test_more_than_any_node_has_never_fits():
+    """16 on one node never fits nodes of 8; the same in two halves does."""
+    world = fleet(nodes=4)
+    submit(world, job("t5", gpus=16, per_node=16))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer, answer.owner) == ("impossible_size", 4, "workload")
+    assert answer.fix.words == "ask for 2×8 instead of 1×16"
+    assert "has 8, it asks for 16 on one node" in answer.do_not
+    assert [q.layer for q in answer.questions] == [1, 2, 4], "L2 is asked before L4"
+
+
+def test_a_label_that_no_node_has_never_fits():
+    """A label outside the fleet's values is impossible, and the values that exist are shown."""
+    world = fleet(nodes=2, node_labels=[{"rack": "a"}, {"rack": "b"}])
+    submit(world, job("t5", gpus=8, labels={"rack": "z"}))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("impossible_label", 4)
+    assert answer.fix.words == "change or drop the label: `rack` is one of `a` and `b`"
+    assert "none of the 16 claimed" in answer.do_not
+    assert {group.verdict for group in answer.nodes} == {"label"}
+
+
+def test_a_gang_wider_than_the_fleet_never_fits():
+    """Nine replicas do not fit eight nodes; a ninth node has a price."""
+    world = fleet(nodes=8)
+    submit(world, job("t5", gpus=72))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("impossible_gang", 4)
+    assert answer.fix.words == "ask for at most 8×8"
+    assert answer.other_fixes[0].words == "enlarge contract `c` by 1 node"
+    assert answer.other_fixes[0].usd_micro_per_hour == 8 * 2 * DOLLAR
+
+
+def test_more_than_the_team_may_ever_use_never_fits():
+    """A job above its team's limit is told the limit, not to wait."""
+    world = fleet(nodes=4, teams=[team("a", limit=16)])
+    submit(world, job("t5", gpus=32))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("over_limit_always", 4)
+    assert "the limit of team `a` is 16 `H100`, it asks for 32" in answer.do_not
+
+
+def test_cpu_that_no_node_has_never_fits():
+    """A replica with more cores than any node is impossible by its CPU, not by its accelerators."""
+    world = fleet(contract(gpus=8, cpu_milli=64_000))
+    submit(world, job("t5", gpus=1, cpu_milli=96_000))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "impossible_size"
+    assert answer.fix.words == "ask for at most 64 cores a replica"
+
+
+def test_what_can_never_fit_is_not_blamed_on_sick_nodes():
+    """Nothing is ready and it could never fit: the cause is the job's, as the scheduler says."""
+    world = fleet(nodes=1)
+    lose_node(world, 0)
+    submit(world, job("t5", gpus=16, per_node=16))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["t5"])
+    assert answer.cause == cause_of(world, "t5").name.lower() == "impossible_size"
+    assert [q.answer for q in answer.questions] == ["yes", "no", "no"]
+
+
+# L3 -------------------------------------------------------------------------------------------
+
+
+def test_all_busy_is_the_scheduler_s():
+    """Everything is taken: wait, with the number of those ahead."""
+    world = fleet(nodes=2)
+    submit(world, job("r0", gpus=16, priority=1))
+    beat(world)
+    submit(world, job("w0", gpus=8, priority=1), job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer, answer.owner) == ("busy", 3, "scheduling")
+    assert (answer.jobs_ahead, answer.milli_ahead) == (1, 8_000)
+    assert (fact(answer, "busy"), fact(answer, "free")) == (16_000, 0)
+    assert answer.fix.usd_micro_per_hour == 0
+    assert "16 accelerators are busy, it has 1 job ahead" in answer.do_not
+
+
+def test_accelerators_held_for_nothing_are_the_first_to_ask_for():
+    """A running job that does nothing is named before anything is bought."""
+    world = fleet(nodes=1)
+    submit(world, job("notebook", gpus=8))
+    beat(world)
+    fall_idle(world, "notebook")
+    submit(world, job("t5", gpus=4))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "busy"
+    assert "cancel `notebook`: 8 accelerators held" in answer.fix.words
+
+
+def test_buying_is_priced_where_a_contract_allows_it():
+    """Busy with an on-demand contract beside: the price of launching is among the other fixes."""
+    world = fleet(contract("c", gpus=8))
+    elastic = contract("od", gpus=64, terms=Terms.ON_DEMAND, usd_micro_per_hour=5 * DOLLAR)
+    fold(world, ev.ContractSigned(0, elastic))
+    fold(world, ev.ContractStarted(0, 1))
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "busy"
+    fix = answer.other_fixes[-1]
+    assert (fix.words, fix.usd_micro_per_hour) == ("launch 1 node of contract `od`", 40 * DOLLAR)
+
+
+def test_free_but_scattered_is_not_bought_for():
+    """12 accelerators are free and 8 on one node are not; moving a small job is the cheapest fix."""
+    world = fleet(nodes=4)
+    submit(world, *(job(f"r{i}", gpus=5, saves_every_ms=HOUR_MS) for i in range(4)))
+    beat(world)
+    submit(world, job("s", gpus=1))
+    beat(world)
+    pass_ms(world, 30 * MINUTE_MS)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("scattered", 3)
+    assert (fact(answer, "free"), fact(answer, "largest free block")) == (11_000, 3)
+    assert "11 accelerators free on 4 nodes" in answer.words
+    assert answer.do_not == "do not buy: 11 accelerators are free but scattered over 4 nodes"
+    lost = [fix for fix in answer.other_fixes if fix.lost_milli_ms]
+    assert lost[0].words == "stop `r1` on `c-1`, to wait again"
+    assert lost[0].lost_milli_ms == 5_000 * 30 * MINUTE_MS
+    assert lost[0].lost_usd_micro == 5 * DOLLAR
+
+
+def test_a_small_job_in_the_way_is_moved():
+    """Where those in the way fit elsewhere, moving them comes first, at the price of their work."""
+    world = fleet(nodes=2)
+    for small in (job("r0", gpus=5), job("r1", gpus=7), job("s", gpus=1)):
+        submit(world, small)
+        beat(world)
+    finish(world, "r1")
+    pass_ms(world, 6 * MINUTE_MS)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "scattered"
+    assert answer.fix.words == "move `s` off `c-1`: there is room elsewhere"
+    assert (answer.fix.lost_milli_ms, answer.fix.lost_usd_micro) == (360_000_000, DOLLAR // 5)
+
+
+def test_part_of_a_gang_is_not_started():
+    """Three of four nodes are free: the gang waits whole, and says how many replicas would fit."""
+    world = fleet(nodes=4)
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    submit(world, job("t5", gpus=32))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("partial_gang", 3)
+    assert fact(answer, "replicas that fit") == 3
+    assert "3 of 4 replicas would hold 24 accelerators" in answer.do_not
+    assert answer.other_fixes[-1].words == "ask for 3 replicas instead of 4: that fits now"
+
+
+def test_a_quota_keeps_free_accelerators_from_a_team():
+    """The team's limit is reached while others are free: raising it costs nothing."""
+    world = fleet(nodes=4, teams=[team("a", limit=16)])
+    submit(world, job("r0", gpus=16))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == ("over_limit", 3)
+    assert (fact(answer, "team use"), fact(answer, "team limit")) == (16_000, 16_000)
+    assert answer.fix.words == "raise the limit of team `a` from 16 to 24 `H100`"
+    assert answer.do_not == "do not buy: 16 accelerators are free, the limit of team `a` keeps it out"
+    assert {group.verdict for group in answer.nodes} == {"limit", "devices"}
+
+
+@pytest.mark.parametrize(
+    ("asks", "cause", "resource"),
+    [
+        ({"cpu_milli": 32_000}, "cpu_binds", "CPU"),
+        ({"memory_mib": 64 * 1024}, "memory_binds", "memory"),
+    ],
+)
+def test_another_resource_binds(asks: dict[str, int], cause: str, resource: str):
+    """Accelerators are free, but the cores or the memory beside them are not."""
+    world = fleet(contract(gpus=16, cpu_milli=64_000, memory_mib=128 * 1024))
+    greedy = {"cpu_milli": 60_000} if "cpu_milli" in asks else {"memory_mib": 124 * 1024}
+    submit(world, job("r0", gpus=2, **greedy), job("r1", gpus=2, **greedy))
+    beat(world)
+    submit(world, job("t5", gpus=4, **asks))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.layer) == (cause, 3)
+    assert answer.do_not == (
+        f"do not buy accelerators: 12 accelerators are free, {resource} is what is missing"
+    )
+    assert fact(answer, f"most free {resource}") == 4 * (1000 if resource == "CPU" else 1024)
+    assert {group.verdict for group in answer.nodes} == {resource.lower()}
+
+
+def test_behind_a_held_queue():
+    """A job that lost its patience is passed by nobody; whoever waits behind it is told by whom."""
+    world = fleet(nodes=2)
+    submit(world, job("r0", gpus=8))
+    beat(world, PATIENT)
+    submit(world, job("big", gpus=16))
+    beat(world, PATIENT)
+    pass_ms(world, 2 * HOUR_MS)
+    submit(world, job("t5", gpus=4))
+    beat(world, PATIENT)
+    answer = why(world, "t5", PATIENT)
+    assert (answer.cause, answer.layer, answer.jobs_ahead) == ("behind", 3, 1)
+    assert fact(answer, "holder waited") == 2 * HOUR_MS
+    assert answer.fix.words == "wait: `big` goes first"
+    assert answer.other_fixes[0].words == "give it a priority above 0: it would fit now, before `big`"
+
+
+def test_room_is_being_made():
+    """A higher priority evicts a lower one; until it has left, the heir knows who leaves for it."""
+    world = fleet(nodes=1)
+    submit(world, job("low", gpus=8, saves_every_ms=HOUR_MS))
+    beat(world)
+    pass_ms(world, 15 * MINUTE_MS)
+    submit(world, job("t5", gpus=8, priority=5))
+    expected = why(world, "t5")
+    beat(world)
+    answer = why(world, "t5")
+    assert (expected.cause, answer.cause, answer.layer) == ("promised", "promised", 3)
+    assert expected.evidence[0].words == "the next cycle asks 1 job to leave for it: `low`"
+    assert answer.evidence[0].words == "1 job asked to leave for it: `low`"
+    assert answer.fix.lost_milli_ms == 8_000 * 15 * MINUTE_MS
+    assert answer.fix.lost_usd_micro == 4 * DOLLAR
+
+
+def test_spares_are_idle_by_design_and_say_so():
+    """The only free node is a spare: the job is busy out, and the spare is shown as withheld."""
+    world = fleet(contract(gpus=16, spares=1))
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.withheld[0].place) == ("busy", "spare")
+    assert answer.withheld[0].words == "8 spare on 1 node (`c-1`), paid $16.00 an hour"
+    assert "put `c-1` to use: 8 accelerators kept as spares" in [f.words for f in answer.other_fixes]
+
+
+def test_a_job_that_fits_now_is_told_so():
+    """Before the next cycle has looked at it, a job that fits is told that it will be placed."""
+    world = fleet(nodes=1)
+    submit(world, job("t5", gpus=8))
+    answer = why(world, "t5")
+    assert (answer.cause, answer.said) == ("none", "none")
+    assert [q.answer for q in answer.questions] == ["yes"] * 4
+    assert answer.fix.words == "wait: the next cycle places it"
+
+
+def test_the_role_that_is_short_is_the_one_explained():
+    """Of two roles the second does not fit; the numbers are about that one."""
+    world = fleet(contract("c", gpus=8), contract("d", gpus=8, kind="A100"))
+    submit(world, job("r0", gpus=8, kinds=["A100"]))
+    beat(world)
+    roles = [role(name="actor", gpus=4, kinds=["H100"]), role(name="critic", gpus=4, kinds=["A100"])]
+    submit(world, job("t5", roles=roles))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "busy"
+    assert fact(answer, "busy") == 8_000
+    assert answer.evidence[0].words == "8 `A100` busy"
+
+
+def test_a_job_that_does_not_wait_says_where_it_is():
+    """A running job is not explained away: it says since when and on which nodes."""
+    world = fleet(nodes=1)
+    submit(world, job("r0", gpus=8))
+    beat(world)
+    pass_ms(world, HOUR_MS)
+    answer = explain.why(world, DEFAULTS, 0)
+    assert (answer.state, answer.questions) == ("running", ())
+    assert answer.words == "job `r0` does not wait: it began to run 1h ago, on `c-0`"
+    fold(world, ev.JobFinished(world.now_ms, 0, 1))
+    assert explain.why(world, DEFAULTS, 0).words == "job `r0` does not wait: it finished 0s ago"

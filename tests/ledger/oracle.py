@@ -1,0 +1,358 @@
+"""A naive ledger: every accelerator looked at again between any two instants, in plain Python.
+
+It shares the fold and the names of the buckets with the real ledger, and nothing else. Between two
+events it asks the World from scratch who holds what, simulates every checkpoint one by one, lets
+waiting jobs claim what is free in a plain loop, and keeps a log of small facts (`Held`). Fates are
+looked up when all is known: was this work saved later, finished, or lost?
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tidemill.engine.fold import fold
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.spans import Window
+from tidemill.ledger.statement import Statement
+from tidemill.model import events as ev
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Contract, Role
+from tidemill.model.states import LAUNCHED, Confidence, JobClass, JobState, NodeState, Terms
+from tidemill.model.world import World
+
+MILLION = 1_000_000
+OF_STATE = {
+    NodeState.BOOTING: Bucket.NOT_READY,
+    NodeState.UNHEALTHY: Bucket.UNHEALTHY,
+    NodeState.REPAIRING: Bucket.UNHEALTHY,
+    NodeState.CORDONED: Bucket.CORDONED,
+    NodeState.DRAINING: Bucket.DRAINING,
+}
+HOPELESS = {
+    Cause.NOTHING_CLAIMED,
+    Cause.IMPOSSIBLE_LABEL,
+    Cause.IMPOSSIBLE_SIZE,
+    Cause.IMPOSSIBLE_GANG,
+    Cause.OVER_LIMIT_ALWAYS,
+}
+HOLDING = {
+    Cause.BEHIND,
+    Cause.PROMISED,
+    Cause.PARTIAL_GANG,
+    Cause.NOT_ENOUGH_READY,
+    Cause.NOTHING_LAUNCHED,
+    Cause.NOTHING_READY,
+}
+
+Cell = tuple[int, int, int, int, int]
+"""(bin, contract, bucket, team or -1, job or -1)"""
+
+
+class Held(NamedTuple):
+    """A job holds accelerators of a contract for a while, in one phase."""
+
+    start_ms: int
+    end_ms: int
+    job: int
+    attempt: int
+    contract: int
+    milli: int
+    phase: str
+    busy_ppm: int
+
+
+class Oracle:
+    """Reads a journal once; `cells` and `paid` are what the ledger should have found."""
+
+    def __init__(
+        self, events: Iterable[ev.Event], window: Window, by_priority: bool = True
+    ) -> None:
+        self.world, self.window, self.by_priority = World(), window, by_priority
+        self.cells: Counter[Cell] = Counter()
+        self.paid: Counter[tuple[int, int]] = Counter()
+        self.jobs: list[ev.JobSubmitted] = []
+        self.causes: dict[int, Cause] = {}
+        self.origin_ms: dict[tuple[int, int], int] = {}
+        self.busy_ppm: dict[tuple[int, int], int] = {}
+        self.saved_ms: dict[tuple[int, int], int] = {}
+        self.finished: set[tuple[int, int]] = set()
+        self.held: list[Held] = []
+        now_ms = 0
+        for event in events:
+            self._pass(now_ms, event.at_ms)
+            now_ms = event.at_ms
+            fold(self.world, event)
+            self._note(event)
+        self._resolve()
+
+    def _note(self, event: ev.Event) -> None:
+        match event:
+            case ev.JobSubmitted():
+                self.jobs.append(event)
+            case ev.SaidWhy():
+                self.causes[event.shape] = event.cause
+            case ev.JobStarted():
+                self.origin_ms[event.job, event.attempt] = event.at_ms
+                self.busy_ppm[event.job, event.attempt] = MILLION
+            case ev.ActivitySeen():
+                self.busy_ppm[event.job, event.attempt] = event.busy_ppm
+            case ev.JobFinished():
+                self.finished.add((event.job, event.attempt))
+
+    # Between two events ----------------------------------------------------------------------
+
+    def _pass(self, start_ms: int, end_ms: int) -> None:
+        if start_ms == end_ms:
+            return
+        now = Counter[Cell]()
+        for c in range(len(self.world.contract_rows)):
+            self._look_at_contract(c, now)
+        for j in sorted(self.world.placements):
+            self._log(j, start_ms, end_ms)
+        for number, a, b in self._bins(start_ms, end_ms):
+            for (_, c, bucket, team, job), milli in now.items():
+                self.cells[number, c, bucket, team, job] += milli * (b - a)
+            for c in range(len(self.world.contract_rows)):
+                self.paid[number, c] += self._paid_milli(c) * (b - a)
+
+    def _bins(self, start_ms: int, end_ms: int) -> Iterable[tuple[int, int, int]]:
+        """The parts of a time that are inside the window, each inside one bin."""
+        window = self.window
+        start_ms, end_ms = max(start_ms, window.start_ms), min(end_ms, window.end_ms)
+        while start_ms < end_ms:
+            number = (start_ms - window.start_ms) // window.bin_ms
+            edge_ms = min(end_ms, window.start_ms + (number + 1) * window.bin_ms)
+            yield number, start_ms, edge_ms
+            start_ms = edge_ms
+
+    def _paid_milli(self, c: int) -> int:
+        row = self.world.contract_rows[c]
+        if row.terms is Terms.RESERVED and self.world.contracts.is_running[c]:
+            return row.count * 1000
+        return sum(row.node.devices * 1000 for n in self._nodes(c) if self._state(n) in LAUNCHED)
+
+    def _look_at_contract(self, c: int, now: Counter[Cell]) -> None:
+        """Every device of every node, one by one; what does not exist is not launched."""
+        row, free, launched = self.world.contract_rows[c], 0, 0
+        for n in self._nodes(c):
+            state = self._state(n)
+            if state not in LAUNCHED:
+                continue
+            launched += row.node.devices * 1000
+            for d in range(row.node.devices):
+                left = 1000 - self._taken_milli(n, d)
+                if self.world.devices.is_failed[int(self.world.nodes.first_device[n]) + d]:
+                    assert left == 1000, "a failed device holds nothing"
+                    now[0, c, Bucket.UNHEALTHY, -1, -1] += left
+                elif state in OF_STATE:
+                    now[0, c, OF_STATE[state], -1, -1] += left
+                elif self.world.nodes.is_spare[n]:
+                    now[0, c, Bucket.BY_DESIGN, -1, -1] += left
+                else:
+                    free += left
+        now[0, c, Bucket.NOT_LAUNCHED, -1, -1] += self._paid_milli(c) - launched
+        now[0, c, Bucket.NO_DEMAND, -1, -1] += free
+        if c == len(self.world.contract_rows) - 1:
+            self._claim(now)
+
+    def _claim(self, now: Counter[Cell]) -> None:
+        """Waiting shapes, in the order of the queue, take from what nobody has claimed yet."""
+        for s in sorted(self._waiting(), key=self._place_in_queue):
+            bucket = self._claimed_as(s)
+            if bucket is None:
+                continue
+            team = self.world.queue_number[self.world.shape_rows[s].team]
+            for role in self.world.shape_rows[s].roles:
+                wanted = len(self._waiting()[s]) * role.total_milli
+                for c, row in enumerate(self.world.contract_rows):
+                    nobody = (0, c, Bucket.NO_DEMAND, -1, -1)
+                    if role.accelerators and self._may_use(row, role):
+                        part = min(wanted, now[nobody])
+                        now[nobody] -= part
+                        now[0, c, bucket, team, -1] += part
+                        wanted -= part
+
+    def _waiting(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for j in range(self.world.job_count):
+            if self.world.jobs.state[j] == JobState.WAITING:
+                found.setdefault(int(self.world.jobs.shape[j]), []).append(j)
+        return found
+
+    def _place_in_queue(self, s: int) -> tuple[int, int, int]:
+        shape, oldest = self.world.shape_rows[s], min(self._waiting()[s])
+        if s in self.world.promised:
+            return (0, 0, oldest)
+        kinds = {
+            row.kind
+            for row in self.world.contract_rows
+            for role in shape.roles
+            if role.accelerators and self._may_use(row, role)
+        }
+        is_below = any(
+            self._used(shape.team, kind) < self._floor(shape.team, kind) for kind in kinds
+        )
+        return (1 if is_below else 2, -shape.priority if self.by_priority else 0, oldest)
+
+    def _claimed_as(self, s: int) -> Bucket | None:
+        cause = self.causes.get(s, Cause.NONE)
+        if cause in HOPELESS:
+            return None
+        if cause is Cause.OVER_LIMIT:
+            return Bucket.QUOTA
+        return Bucket.HELD if cause in HOLDING else Bucket.FRAGMENTED
+
+    def _may_use(self, row: Contract, role: Role) -> bool:
+        if role.kinds and row.kind not in role.kinds:
+            return False
+        labels = [{*row.node.labels}]
+        for node in self.world.node_rows:
+            other = self.world.contract_rows[self.world.contract_number[node.contract]]
+            if (other.pool, other.kind) == (row.pool, row.kind):
+                labels.append({*other.node.labels, *node.labels})
+        return any({*role.labels} <= found for found in labels)
+
+    def _used(self, team: str, kind: str) -> int:
+        return sum(
+            piece.replicas * self.world.shape_of(j).roles[piece.role].replica_milli
+            for j, pieces in self.world.placements.items()
+            for piece in pieces
+            if self.world.shape_of(j).team == team and self._row_of(piece.node).kind == kind
+        )
+
+    def _floor(self, team: str, kind: str) -> int:
+        shares = self.world.queue_rows[self.world.queue_number[team]].shares
+        return sum(share.floor_milli for share in shares if share.kind == kind)
+
+    def _nodes(self, c: int) -> list[int]:
+        name = self.world.contract_rows[c].name
+        return [n for n, node in enumerate(self.world.node_rows) if node.contract == name]
+
+    def _row_of(self, n: int) -> Contract:
+        return self.world.contract_rows[
+            self.world.contract_number[self.world.node_rows[n].contract]
+        ]
+
+    def _state(self, n: int) -> NodeState:
+        return NodeState(int(self.world.nodes.state[n]))
+
+    def _taken_milli(self, n: int, d: int) -> int:
+        return sum(
+            self.world.shape_of(j).roles[piece.role].milli
+            for j, pieces in self.world.placements.items()
+            for piece in pieces
+            if piece.node == n and piece.devices >> d & 1
+        )
+
+    # Jobs ------------------------------------------------------------------------------------
+
+    def _log(self, j: int, start_ms: int, end_ms: int) -> None:
+        attempt = int(self.world.jobs.attempt[j])
+        phases = [(start_ms, end_ms, "starting")]
+        if self.world.jobs.state[j] == JobState.RUNNING:
+            phases = self._phases(j, attempt, start_ms, end_ms)
+        busy_ppm = self.busy_ppm.get((j, attempt), MILLION)
+        by_contract = Counter[int]()
+        for piece in self.world.placements[j]:
+            c = self.world.contract_number[self.world.node_rows[piece.node].contract]
+            role = self.world.shape_of(j).roles[piece.role]
+            by_contract[c] += piece.devices.bit_count() * role.milli
+        for a, b, phase in phases:
+            for c, milli in by_contract.items():
+                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm))
+
+    def _phases(
+        self, j: int, attempt: int, start_ms: int, end_ms: int
+    ) -> list[tuple[int, int, str]]:
+        """Work, save, work, save, …: one checkpoint after the other from the run's beginning."""
+        saving = self.jobs[j].job.checkpointing
+        if self._kind(j) is not JobClass.TRAINING or not saving.interval_ms:
+            return [(start_ms, end_ms, "working")]
+        found = []
+        at_ms = self.origin_ms[j, attempt]
+        while at_ms < end_ms:
+            for phase, length_ms in (("working", saving.interval_ms), ("saving", saving.cost_ms)):
+                a, b = max(at_ms, start_ms), min(at_ms + length_ms, end_ms)
+                if a < b:
+                    found.append((a, b, phase))
+                at_ms += length_ms
+            if at_ms <= end_ms:
+                self.saved_ms[j, attempt] = at_ms
+        return found
+
+    def _kind(self, j: int) -> JobClass:
+        return self.jobs[j].job.shape.kind
+
+    def _resolve(self) -> None:
+        """Now that all is known: where did each held millisecond go?"""
+        worked: dict[tuple[int, int, int], tuple[int, int]] = {}
+        for fact in self.held:
+            place = (fact.job, fact.attempt, fact.contract)
+            if fact.phase == "starting":
+                bucket = Bucket.STARTING if fact.attempt == 1 else Bucket.RESTART
+                self._book(fact, lambda ms, fact=fact, b=bucket: {b: fact.milli * ms})
+            elif fact.phase == "saving":
+                self._book(fact, lambda ms, fact=fact: {Bucket.CHECKPOINT: fact.milli * ms})
+            else:
+                busy_ppm, before = worked.get(place, (fact.busy_ppm, 0))
+                before = before if busy_ppm == fact.busy_ppm else 0
+                self._book(
+                    fact,
+                    lambda ms, fact=fact, w=before: self._divide(fact, w + fact.milli * ms),
+                )
+                after = before + fact.milli * (fact.end_ms - fact.start_ms)
+                worked[place] = (fact.busy_ppm, after)
+
+    def _book(self, fact: Held, up_to) -> None:
+        """Book a fact bin by bin: what it comes to up to the end, less what up to the start."""
+        team = self.world.queue_number[self.jobs[fact.job].job.shape.team]
+        for number, a, b in self._bins(fact.start_ms, fact.end_ms):
+            until, upto = up_to(b - fact.start_ms), up_to(a - fact.start_ms)
+            for bucket in until:
+                cell = (number, fact.contract, int(bucket), team, fact.job)
+                self.cells[cell] += until[bucket] - upto[bucket]
+
+    def _divide(self, fact: Held, work: int) -> dict[Bucket, int]:
+        """The rule of division, for all the work of a stretch up to some moment."""
+        idle = work * (MILLION - fact.busy_ppm) // MILLION
+        busy = work - idle
+        fate, shares = self._fate(fact), self.jobs[fact.job].job.efficiency
+        if fate is not None:
+            return {Bucket.IDLE: idle, fate: busy}
+        if shares.confidence is Confidence.UNKNOWN:
+            return {Bucket.IDLE: idle, Bucket.UNKNOWN: busy}
+        found = {Bucket.IDLE: idle}
+        rest, whole = busy, MILLION
+        for bucket, ppm in (
+            (Bucket.HOST, shares.host_ppm),
+            (Bucket.LINKS, shares.links_ppm),
+            (Bucket.USEFUL, shares.mfu_ppm),
+        ):
+            found[bucket] = rest * ppm // whole if whole else 0
+            rest, whole = rest - found[bucket], whole - ppm
+        return found | {Bucket.BELOW_ROOFLINE: rest}
+
+    def _fate(self, fact: Held) -> Bucket | None:
+        """None: the work lasted."""
+        run = (fact.job, fact.attempt)
+        if self._kind(fact.job) is not JobClass.TRAINING or run in self.finished:
+            return None
+        if self.saved_ms.get(run, -1) >= fact.end_ms:
+            return None
+        is_over = (
+            self.world.jobs.attempt[fact.job] != fact.attempt
+            or self.world.jobs.state[fact.job] != JobState.RUNNING
+        )
+        return Bucket.REWORK if is_over else Bucket.UNSAVED
+
+
+def expect_equal(statement: Statement, oracle: Oracle) -> None:
+    """Assert that a statement is what the oracle found, cell by cell."""
+    rows = statement.rows
+    columns = (rows.bin, rows.contract, rows.bucket, rows.team, rows.job)
+    keys = zip(*(column.tolist() for column in columns), strict=True)
+    found = dict(zip(keys, rows.milli_ms.tolist(), strict=True))
+    assert len(found) == len(rows.milli_ms), "two rows say the same"
+    assert found == {cell: amount for cell, amount in oracle.cells.items() if amount}
+    paid = {(n, c): p for n, row in statement.paid.items() for c, p in enumerate(row) if p}
+    assert paid == {where: amount for where, amount in oracle.paid.items() if amount}

@@ -1,0 +1,152 @@
+"""Small fleets with something in most buckets, run by the twin through the real loop."""
+
+from functools import cache
+from typing import NamedTuple
+
+from tidemill.engine.loop import Loop
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
+from tidemill.ledger.statement import Statement
+from tidemill.model.events import Event
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+from tidemill.twin import spec
+from tidemill.twin.backend import Twin
+
+HOSTILE = """<script>alert(1)</script>"'&`b`"""
+"""A name that would run, break out of an attribute, or look like an id, if it could."""
+
+SMALL = """
+[twin]
+name = "small"
+seed = 5
+horizon = "3d"
+
+[[contract]]
+name = "h100"
+kind = "H100"
+count = 64
+usd_per_hour = 2.19
+spares = 1
+
+[[contract]]
+name = "a100"
+kind = "A100"
+count = 32
+usd_per_hour = 1.07
+
+[[team]]
+name = "core"
+floor = { H100 = 32 }
+
+[[team]]
+name = "apps"
+
+[[workload]]
+name = "train"
+team = "core"
+per_day = 60
+sizes = { 8 = 0.6, 16 = 0.3, 32 = 0.1 }
+run = { median = "2h", mean = "4h", longest = "20h" }
+startup = "4m"
+restart = "8m"
+checkpoint = { every = "1h", cost = "40s" }
+mfu = 0.38
+host_stall = 0.07
+link_stall = 0.11
+
+[[workload]]
+name = "probe"
+team = "apps"
+per_day = 150
+sizes = { "0.5" = 0.3, 1 = 0.5, 3 = 0.2 }
+run = { median = "40m", mean = "2h", longest = "20h" }
+
+[[workload]]
+name = "notes"
+team = "apps"
+class = "interactive"
+per_day = 10
+sizes = { 1 = 1.0 }
+run = { median = "6h", mean = "12h", longest = "2d" }
+active = { median = "1h", mean = "2h" }
+
+[faults]
+node_rate = 60.0
+device_share = 0.3
+"""
+
+
+class Story(NamedTuple):
+    """A finished run."""
+
+    statement: Statement
+    world: World
+    policy: Policy
+
+
+class _Pages:
+    """Keeps nothing: a report needs no journal."""
+
+    def append(self, events: list[Event]) -> None:
+        """Forget."""
+
+
+def run(text: str, bin_ms: int = HOUR_MS) -> Story:
+    """Run a spec to its end, the ledger reading along."""
+    told = spec.parse(text)
+    world, ledger = World(), Ledger(told.policy, Window(0, int(told.twin.horizon), bin_ms))
+    Loop(world, told.policy, Twin.from_spec(told), _Pages(), [ledger], 1000).run()
+    return Story(Statement(ledger), world, told.policy)
+
+
+@cache
+def small() -> Story:
+    """Two kinds, two teams, three days, faults, idle notebooks, work of unknown efficiency."""
+    return run(SMALL)
+
+
+@cache
+def crowd(teams: int = 30) -> Story:
+    """Many teams and contracts, each with one job that runs to the end; a large one waits."""
+    parts = [
+        '[twin]\nname = "crowd"\nhorizon = "6h"\n[[job]]\nname = "large"\nteam = "t0"\n'
+        f'at = "5h"\nwork = "1h"\naccelerators = {8 * teams}\n'
+    ]
+    for i in range(teams):
+        parts.append(
+            f'[[contract]]\nname = "c{i}"\nkind = "H100"\ncount = 8\nusd_per_hour = 1.{i:02d}\n'
+            f'[[team]]\nname = "t{i}"\n'
+            f'[[job]]\nname = "j{i}"\nteam = "t{i}"\nwork = "10h"\naccelerators = 7\n'
+        )
+    return run("\n".join(parts))
+
+
+@cache
+def hostile() -> Story:
+    """A fleet whose teams, contracts, kinds and jobs have names that no page may trust."""
+    name = HOSTILE.replace('"', '\\"')
+    return run(f"""
+[twin]
+name = "hostile"
+horizon = "6h"
+[[contract]]
+name = "{name}"
+kind = "{name}"
+count = 8
+usd_per_hour = 2.0
+[[team]]
+name = "{name}"
+[[job]]
+name = "{name}"
+team = "{name}"
+work = "3h"
+accelerators = 8
+copies = 3
+""")
+
+
+def nothing() -> Statement:
+    """The statement of an empty journal."""
+    return Statement(Ledger().read([]))
