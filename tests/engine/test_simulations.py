@@ -68,16 +68,19 @@ def test_the_journal_is_the_same_for_every_batch_size(beats: int):
 def test_the_memo_may_be_dropped_at_any_time():
     """At every beat, a scheduler that remembers nothing places and evicts the same.
 
-    As long as no search for victims ends at its bound: whoever remembers that one was in vain has
-    one more.
+    Up to the first placement of a plan: what only that made possible (a victim that now cannot go
+    elsewhere, roles that now settle otherwise) may wait for the next beat, where it is seen here
+    too. And as long as no search for victims ends at its bound.
     """
     for seed in seeds(MANY):
         with replayable(seed):
             script = story(seed)
             policy = replace(script.policy, searches_per_cycle=1000, victims_at_most=1000)
             for world, plan in _beats(play(dataclasses.replace(script, policy=policy))):
-                fresh = cycle(world, policy, Memo())
-                assert _decisions(fresh) == _decisions(plan), f"at {world.now_ms} ms"
+                fresh, kept = _decisions(cycle(world, policy, Memo())), _decisions(plan)
+                places = [i for i, a in enumerate(fresh) if isinstance(a, ev.AskedPlace)]
+                last = places[0] + 1 if places else max(len(fresh), len(kept))
+                assert fresh[:last] == kept[:last], f"at {world.now_ms} ms"
 
 
 def test_no_plan_evicts_what_the_next_cycle_would_put_back():
@@ -169,7 +172,8 @@ def _renamed(script: Script) -> Script:
     def name(word: str) -> str:
         return word[::-1] + "-" + str(len(word))
 
-    return Script(
+    return dataclasses.replace(
+        script,
         contracts=[replace(row, name=name(row.name), pool=name(row.pool)) for row in script.contracts],
         teams=[replace(row, name=name(row.name)) for row in script.teams],
         arrivals=[
@@ -188,10 +192,4 @@ def _renamed(script: Script) -> Script:
             else event
             for event in script.incidents
         ],
-        policy=script.policy,
-        boot_ms=script.boot_ms,
-        repair_ms=script.repair_ms,
-        return_ms=script.return_ms,
-        grace_ms=script.grace_ms,
-        horizon_ms=script.horizon_ms,
     )

@@ -30,7 +30,11 @@ def story(seed: int, policy: Policy) -> Script:
     ]
     teams = [team("a"), team("b", floor=8), team("z", limit=12)]
     arrivals = [
-        Arrival(luck.randrange(0, 6 * HOUR_MS, MINUTE_MS), _job(luck, i), luck.randint(1, 200) * MINUTE_MS)
+        Arrival(
+            luck.randrange(0, 6 * HOUR_MS, MINUTE_MS),
+            _job(luck, i),
+            luck.randint(1, 200) * MINUTE_MS,
+        )
         for i in range(60)
     ]
     incidents = [
@@ -44,7 +48,9 @@ def story(seed: int, policy: Policy) -> Script:
 
 
 def _job(luck: random.Random, i: int):
-    gpus, per_node = luck.choice([(1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (16, 16), (12, 4)])
+    gpus, per_node = luck.choice(
+        [(1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (16, 16), (12, 4)]
+    )
     return job(
         f"j{i}", gpus=gpus, per_node=per_node, team=luck.choice("abz"), priority=luck.randint(0, 2),
         cpu_milli=luck.choice([0, 4_000, 48_000, 96_000]),

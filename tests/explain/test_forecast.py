@@ -60,13 +60,21 @@ def test_runs_now_names_the_nodes():
         ({"gpus": 12, "per_node": 12}, "accelerators on one node", "ask for 2×6 instead of 1×12"),
         ({"gpus": 80}, "gang", "ask for at most 4×8"),
         ({"kinds": ["B200"]}, "kind", "ask for `H100`"),
-        ({"labels": {"rack": "z"}}, "label", "change or drop the label: no node has a label `rack`"),
+        (
+            {"labels": {"rack": "z"}},
+            "label",
+            "change or drop the label: no node has a label `rack`",
+        ),
         ({"cpu_milli": 10**9}, "CPU on one node", "ask for at most 1,000 cores a replica"),
-        ({"gpus": 25, "per_node": 5, "team": "b"}, "limit", "at most 20, or raise the limit of `b`"),
+        (
+            {"gpus": 25, "per_node": 5, "team": "b"},
+            "limit",
+            "at most 20, or raise the limit of `b`",
+        ),
     ],
 )
 def test_never_fits_has_a_certificate(asks: dict, constraint: str, nearest: str):
-    """What can never fit is refused at once, with the constraint and the nearest thing that would."""
+    """What can never fit is refused at once, with the constraint and the nearest that would."""
     world = fleet(nodes=4, teams=[team("a"), team("b", limit=20)])
     if constraint == "limit":
         asks["per_node"] = 1
@@ -195,7 +203,7 @@ def test_room_that_is_being_made_is_a_short_wait():
 
 
 def test_a_scale_up_is_waited_for():
-    """On-demand nodes are launched by the same rule as in the fleet, and take their time to boot."""
+    """On-demand nodes are launched by the same rule as in the fleet, and then boot."""
     world = fleet(contract("c", gpus=8))
     fold(world, ev.ContractSigned(0, contract("od", gpus=8, terms=Terms.ON_DEMAND)))
     fold(world, ev.ContractStarted(0, 1))

@@ -95,13 +95,17 @@ def test_an_empty_pool_is_claimed_but_not_launched():
 
 
 def test_devices_that_are_paid_but_not_here_yet_are_waited_for():
-    """Reserved accelerators are asked for by the first cycle; until they come they are paid idle."""
+    """Reserved accelerators are asked for by the first cycle, and paid idle until they come."""
     world = fold_all(World(), [ev.QueueSet(0, team("a")), ev.ContractSigned(0, contract(gpus=32))])
     fold(world, ev.ContractStarted(0, 0))
     submit(world, job("t5", gpus=8))
     beat(world)
     answer = why(world, "t5")
-    assert (answer.cause, answer.detail, answer.owner) == ("nothing_launched", "asked", "provisioning")
+    assert (answer.cause, answer.detail, answer.owner) == (
+        "nothing_launched",
+        "asked",
+        "provisioning",
+    )
     assert answer.withheld[0].usd_micro_per_hour == 32 * 2 * DOLLAR
     assert answer.fix.words == "wait: 4 nodes (32 accelerators) asked for and not here yet"
     assert answer.fix.usd_micro_per_hour == 0
@@ -289,7 +293,7 @@ def test_buying_is_priced_where_a_contract_allows_it():
 
 
 def test_free_but_scattered_is_not_bought_for():
-    """12 accelerators are free and 8 on one node are not; moving a small job is the cheapest fix."""
+    """11 accelerators are free and 8 on one node are not; stopping a job for it has its price."""
     world = fleet(nodes=4)
     submit(world, *(job(f"r{i}", gpus=5, saves_every_ms=HOUR_MS) for i in range(4)))
     beat(world)
@@ -350,24 +354,23 @@ def test_a_quota_keeps_free_accelerators_from_a_team():
     assert (answer.cause, answer.layer) == ("over_limit", 3)
     assert (fact(answer, "team use"), fact(answer, "team limit")) == (16_000, 16_000)
     assert answer.fix.words == "raise the limit of team `a` from 16 to 24 `H100`"
-    assert answer.do_not == "do not buy: 16 accelerators are free, the limit of team `a` keeps it out"
+    assert (
+        answer.do_not == "do not buy: 16 accelerators are free, the limit of team `a` keeps it out"
+    )
     assert {group.verdict for group in answer.nodes} == {"limit", "devices"}
 
 
 @pytest.mark.parametrize(
-    ("asks", "cause", "resource"),
-    [
-        ({"cpu_milli": 32_000}, "cpu_binds", "CPU"),
-        ({"memory_mib": 64 * 1024}, "memory_binds", "memory"),
-    ],
+    ("cpu", "memory", "cause", "resource"),
+    [(1_000, 0, "cpu_binds", "CPU"), (0, 1024, "memory_binds", "memory")],
 )
-def test_another_resource_binds(asks: dict[str, int], cause: str, resource: str):
+def test_another_resource_binds(cpu: int, memory: int, cause: str, resource: str):
     """Accelerators are free, but the cores or the memory beside them are not."""
     world = fleet(contract(gpus=16, cpu_milli=64_000, memory_mib=128 * 1024))
-    greedy = {"cpu_milli": 60_000} if "cpu_milli" in asks else {"memory_mib": 124 * 1024}
-    submit(world, job("r0", gpus=2, **greedy), job("r1", gpus=2, **greedy))
+    for name in ("r0", "r1"):
+        submit(world, job(name, gpus=2, cpu_milli=60 * cpu, memory_mib=124 * memory))
     beat(world)
-    submit(world, job("t5", gpus=4, **asks))
+    submit(world, job("t5", gpus=4, cpu_milli=32 * cpu, memory_mib=64 * memory))
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == (cause, 3)
@@ -392,7 +395,9 @@ def test_behind_a_held_queue():
     assert (answer.cause, answer.layer, answer.jobs_ahead) == ("behind", 3, 1)
     assert fact(answer, "holder waited") == 2 * HOUR_MS
     assert answer.fix.words == "wait: `big` goes first"
-    assert answer.other_fixes[0].words == "give it a priority above 0: it would fit now, before `big`"
+    assert (
+        answer.other_fixes[0].words == "give it a priority above 0: it would fit now, before `big`"
+    )
 
 
 def test_room_is_being_made():
@@ -422,7 +427,9 @@ def test_spares_are_idle_by_design_and_say_so():
     answer = why(world, "t5")
     assert (answer.cause, answer.withheld[0].place) == ("busy", "spare")
     assert answer.withheld[0].words == "8 spare on 1 node (`c-1`), paid $16.00 an hour"
-    assert "put `c-1` to use: 8 accelerators kept as spares" in [f.words for f in answer.other_fixes]
+    assert "put `c-1` to use: 8 accelerators kept as spares" in [
+        f.words for f in answer.other_fixes
+    ]
 
 
 def test_a_job_that_fits_now_is_told_so():
@@ -440,7 +447,10 @@ def test_the_role_that_is_short_is_the_one_explained():
     world = fleet(contract("c", gpus=8), contract("d", gpus=8, kind="A100"))
     submit(world, job("r0", gpus=8, kinds=["A100"]))
     beat(world)
-    roles = [role(name="actor", gpus=4, kinds=["H100"]), role(name="critic", gpus=4, kinds=["A100"])]
+    roles = [
+        role(name="actor", gpus=4, kinds=["H100"]),
+        role(name="critic", gpus=4, kinds=["A100"]),
+    ]
     submit(world, job("t5", roles=roles))
     beat(world)
     answer = why(world, "t5")

@@ -90,8 +90,9 @@ def test_verdicts_in_words():
     submit(world, job("r1", gpus=1, cpu_milli=60_000, kinds=["H100"], labels={"rack": "a"}))
     beat(world)
     move_node(world, 2, NodeState.CORDONED)
-    asks = {"cpu_milli": 8_000, "kinds": ["H100"], "labels": {"rack": "a"}}
-    submit(world, job("t5", gpus=2, **asks), job("t8", gpus=4, **asks))
+    for name, gpus in (("t5", 2), ("t8", 4)):
+        asks = job(name, gpus=gpus, cpu_milli=8_000, kinds=["H100"], labels={"rack": "a"})
+        submit(world, asks)
     words = {row.node: row.words for row in explain.verdicts(world, world.job_number["t8"])}
     assert words == {
         "c-0": "too few free devices: 2 of 4",
@@ -117,7 +118,7 @@ def test_groups_span_the_numbers_of_their_nodes():
 
 
 def test_every_claimed_accelerator_is_in_one_place():
-    """The places of a role's accelerators add up to what its contracts claim, all through a story."""
+    """The places of a role's accelerators add up to what contracts claim, all through a story."""
     player = Player(story(5, IMPATIENT))
     beats = 0
 

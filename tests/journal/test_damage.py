@@ -22,7 +22,7 @@ from tidemill.model.rows import Job, Queue, Role, Shape
 from tidemill.model.world import World
 
 CUTS = 60
-FLIPS = 150
+FLIPS = 100
 SIDES = ("", "-wal")
 
 

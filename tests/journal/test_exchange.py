@@ -19,10 +19,9 @@ from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 
 FORMS = ("mill.jsonl", "mill.ndjson.gz", "mill.parquet")
-SLOW = settings(
-    max_examples=25,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+REUSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # each example cleans up
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=REUSED)
+MANY = settings(max_examples=150, deadline=None, suppress_health_check=REUSED)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def lines() -> list[str]:
 
 @pytest.mark.parametrize("name", FORMS)
 @given(story=stories())
-@SLOW
+@FEW
 def test_every_story_survives_the_journey(tmp_path: Path, name: str, story: list[Event]):
     """Whatever happened reads back equal from every form."""
     file, out = tmp_path / name, tmp_path / "out.db"
@@ -210,7 +209,7 @@ def test_a_damaged_archive_is_named(tmp_path: Path, lines: list[str]):
 
 
 @given(data=st.data())
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
 def test_mutated_lines_are_refused_kindly(tmp_path: Path, lines: list[str], data: st.DataObject):
     """Whatever is done to the bytes, an import gives a journal that is sound, or a kind error."""
     text = bytearray("\n".join(lines).encode())
@@ -249,7 +248,7 @@ MUTATIONS = (
     value=st.sampled_from([0, 1, 2**31 - 1, 2**62, 2**63, -1, None, "x", [], {}]),
     at=st.integers(0, 39),
 )
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@MANY
 def test_wild_values_are_refused_kindly(
     tmp_path: Path, lines: list[str], field: str, value: object, at: int
 ):
@@ -279,7 +278,7 @@ def test_wild_values_are_refused_kindly(
         (pl.lit(1).alias("body"), "column `body`: expected String; found Int32"),
         (pl.col("seq").cast(pl.String), "column `seq`: expected Int64; found String"),
     ],
-    ids=str,
+    ids=range(8),
 )
 def test_a_wrong_row_is_named(tmp_path: Path, change: pl.Expr, said: str):
     """A table is as strict as lines: the row, the field and what was found are said."""

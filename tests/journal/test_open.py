@@ -118,6 +118,7 @@ def test_the_ends_are_looked_at(path: Path, story: list[Event]):
         (f"UPDATE events SET crc = crc + 1 WHERE seq = {last - 1}", last),
         (f"DELETE FROM events WHERE seq = {last - 1}", last - 1),
         ("DELETE FROM events WHERE seq = 0", 0),
+        (f"UPDATE events SET seq = {2**63 - 1} WHERE seq = {last}", 2**63 - 2),
     ):
         path.write_bytes(whole)
         _change(path, damage)

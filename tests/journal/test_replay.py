@@ -19,7 +19,7 @@ from tidemill.model.world import World
 
 
 @given(story=stories(), share=st.floats(0, 1))
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_snapshot_changes_nothing(story: list[Event], share: float):
     """Snapshot and rest give the World that the whole journal gives, byte for byte."""
     with open_journal(":memory:") as journal:

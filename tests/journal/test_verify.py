@@ -56,6 +56,8 @@ def test_a_sound_journal_is_reported(kept: Path, story: list[Event]):
         ("UPDATE events SET seq = -1 WHERE seq = 0", 0, "missing"),
         (f"UPDATE events SET (body, crc) = {OF_NEXT} WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET seq = seq + 1000 WHERE seq >= 57", 57, "missing"),
+        (f"UPDATE events SET seq = {2**62} WHERE seq = 399", 0, "has the number"),
+        (f"UPDATE events SET seq = {2**63 - 1} WHERE seq = 399", 0, "has the number"),
     ],
 )
 def test_damage_is_found_in_its_place(kept: Path, damage: str, seq: int, found: str):

@@ -18,7 +18,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Queue, Role, Shape
 
 LARGEST_BATCH = 40
-SNAPSHOT_EVERY = 25  # appends
+SNAPSHOT_SHARE = 0.1  # of the appends are followed by one
 
 
 def event_at(seq: int) -> Event:
@@ -48,13 +48,13 @@ def write(where: str) -> None:
     world = rebuild(journal)
     rng = Random(world.seq)
     while True:
-        for _ in range(SNAPSHOT_EVERY):
-            batch = [event_at(world.seq + i) for i in range(rng.randint(1, LARGEST_BATCH))]
-            for event in batch:
-                fold(world, event)
-            journal.append(batch)
-            say(f"ack {len(journal)}")
-        journal.save_snapshot(world)
+        batch = [event_at(world.seq + i) for i in range(rng.randint(1, LARGEST_BATCH))]
+        for event in batch:
+            fold(world, event)
+        journal.append(batch)
+        say(f"ack {len(journal)}")
+        if rng.random() < SNAPSHOT_SHARE:
+            journal.save_snapshot(world)
 
 
 def say(line: str) -> None:

@@ -157,13 +157,14 @@ class Oracle:
 
     def _claim(self, now: Counter[Cell]) -> None:
         """Waiting shapes, in the order of the queue, take from what nobody has claimed yet."""
-        for s in sorted(self._waiting(), key=self._place_in_queue):
+        waiting = self._waiting()
+        for s in sorted(waiting, key=lambda s: self._place_in_queue(s, min(waiting[s]))):
             bucket = self._claimed_as(s)
             if bucket is None:
                 continue
             team = self.world.queue_number[self.world.shape_rows[s].team]
             for role in self.world.shape_rows[s].roles:
-                wanted = len(self._waiting()[s]) * role.total_milli
+                wanted = len(waiting[s]) * role.total_milli
                 for c, row in enumerate(self.world.contract_rows):
                     nobody = (0, c, Bucket.NO_DEMAND, -1, -1)
                     if role.accelerators and self._may_use(row, role):
@@ -179,8 +180,8 @@ class Oracle:
                 found.setdefault(int(self.world.jobs.shape[j]), []).append(j)
         return found
 
-    def _place_in_queue(self, s: int) -> tuple[int, int, int]:
-        shape, oldest = self.world.shape_rows[s], min(self._waiting()[s])
+    def _place_in_queue(self, s: int, oldest: int) -> tuple[int, int, int]:
+        shape = self.world.shape_rows[s]
         if s in self.world.promised:
             return (0, 0, oldest)
         kinds = {

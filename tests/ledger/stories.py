@@ -8,6 +8,8 @@ fail with half of a gang aboard: a ledger must add up whatever the journal says.
 from collections.abc import Callable, Iterator
 from random import Random
 
+from hypothesis import strategies as st
+
 from tests.builders import contract, job, role, teams_share
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -30,9 +32,16 @@ EFFICIENCIES = (
 )
 
 
-def story(luck: Random, length: int = 60) -> list[ev.Event]:
-    """A journal of about this many events, the opening not counted."""
-    return Author(luck).write(length)
+Story = list[ev.Event]
+
+
+def story(seed: int, length: int = 60) -> Story:
+    """A journal of about this many events; a shorter one of the same seed begins like it."""
+    return Author(Random(seed)).write(length)
+
+
+STORIES = st.builds(story, st.integers(0, 1_000_000), st.integers(1, 90))
+"""Any story; a failing one is shown as `story(seed, length)`, which replays it."""
 
 
 class Author:

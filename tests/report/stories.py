@@ -1,18 +1,23 @@
 """Small fleets with something in most buckets, run by the twin through the real loop."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from tidemill.engine.loop import Loop
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model.events import Event
-from tidemill.model.measures import HOUR_MS
+from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.twin import spec
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec_words import Span
 
 HOSTILE = """<script>alert(1)</script>"'&`b`"""
 """A name that would run, break out of an attribute, or look like an id, if it could."""
@@ -86,18 +91,21 @@ class Story(NamedTuple):
     policy: Policy
 
 
-class _Pages:
+class _NoJournal:
     """Keeps nothing: a report needs no journal."""
 
-    def append(self, events: list[Event]) -> None:
+    def append(self, events: Sequence[Event]) -> None:
         """Forget."""
 
 
 def run(text: str, bin_ms: int = HOUR_MS) -> Story:
-    """Run a spec to its end, the ledger reading along."""
-    told = spec.parse(text)
+    """Run the text of a spec to its end, the ledger reading along."""
+    return _run(spec.parse(text), bin_ms)
+
+
+def _run(told: Spec, bin_ms: int) -> Story:
     world, ledger = World(), Ledger(told.policy, Window(0, int(told.twin.horizon), bin_ms))
-    Loop(world, told.policy, Twin.from_spec(told), _Pages(), [ledger], 1000).run()
+    Loop(world, told.policy, Twin.from_spec(told), _NoJournal(), [ledger], 1000).run()
     return Story(Statement(ledger), world, told.policy)
 
 
@@ -108,19 +116,25 @@ def small() -> Story:
 
 
 @cache
+def demo() -> Story:
+    """The first days of the fleet that ships with Tidemill."""
+    told = spec.demo()
+    few_days = replace(told.twin, horizon=Span(3 * DAY_MS))
+    return _run(replace(told, twin=few_days), HOUR_MS)
+
+
+@cache
 def crowd(teams: int = 30) -> Story:
     """Many teams and contracts, each with one job that runs to the end; a large one waits."""
-    parts = [
-        '[twin]\nname = "crowd"\nhorizon = "6h"\n[[job]]\nname = "large"\nteam = "t0"\n'
-        f'at = "5h"\nwork = "1h"\naccelerators = {8 * teams}\n'
-    ]
-    for i in range(teams):
-        parts.append(
-            f'[[contract]]\nname = "c{i}"\nkind = "H100"\ncount = 8\nusd_per_hour = 1.{i:02d}\n'
-            f'[[team]]\nname = "t{i}"\n'
-            f'[[job]]\nname = "j{i}"\nteam = "t{i}"\nwork = "10h"\naccelerators = 7\n'
-        )
-    return run("\n".join(parts))
+    head = '[twin]\nname = "crowd"\nhorizon = "6h"\n'
+    large = f'at = "5h"\nwork = "1h"\naccelerators = {8 * teams}\n'
+    each = (
+        f'[[contract]]\nname = "c{i}"\nkind = "H100"\ncount = 8\nusd_per_hour = 1.{i:02d}\n'
+        f'[[team]]\nname = "t{i}"\n'
+        f'[[job]]\nname = "j{i}"\nteam = "t{i}"\nwork = "10h"\naccelerators = 7\n'
+        for i in range(teams)
+    )
+    return run(head + "".join(each) + '[[job]]\nname = "large"\nteam = "t0"\n' + large)
 
 
 @cache

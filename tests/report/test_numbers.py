@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_the_time_chart_stacks_up_to_what_was_paid():
     chart = timeline.timeline(story.statement, story.statement.total())
     assert chart is not None
     outlines = [_edges(area.path) for area in chart.areas]
-    for (_, upper), (lower, _) in zip(outlines, outlines[1:], strict=False):
+    for (_, upper), (lower, _) in pairwise(outlines):
         assert upper == lower
     assert set(outlines[0][0]) == {float(timeline.PLOT_HEIGHT)}
     assert len(chart.x_ticks) >= 3
@@ -162,20 +163,36 @@ def test_the_headline_is_the_ledger():
     assert set(figures) == {"paid", "useful", "hourly", "point"}
 
 
+def test_useful_work_that_nobody_measured_is_unknown_not_zero():
+    """Where no work told its efficiency, useful is unknown in headline, goodput, MFU and tables."""
+    tree = read(report.render(stories.hostile().statement, title="unknown"))
+    assert tree.one("p", of="verdict").text.startswith("Nobody knows yet")
+    assert said(tree.one("div", data_figure="useful"), "value") == "unknown"
+    assert said(tree.one("div", data_figure="hourly"), "value") == "unknown"
+    assert tree.one("div", data_goodput="overall").one("dd").text == "unknown"
+    mfu = tree.one("svg", id="utilisations").all("g", of="mark")[-1]
+    assert said(mfu, "percent") == "unknown"
+    assert not mfu.all("circle")
+    assert tree.one("tr", data_bucket="useful").all("td")[-1].text == "unknown"
+    assert "known to have been useful" in tree.one("section", id="time").text
+
+
 def test_goodput_is_a_product():
     """Scheduling × runtime × program is overall, which is the ledger's useful share."""
     shown = {row["data-goodput"]: row.one("dd").text for row in page().all("div", data_goodput="")}
     parts = [basis_points(shown[name]) / 10_000 for name in ("scheduling", "runtime", "program")]
     overall = basis_points(shown["overall"]) / 10_000
     assert parts[0] * parts[1] * parts[2] == pytest.approx(overall, abs=2e-4)
-    account = stories.small().statement.total()
-    assert overall * 10_000 == pytest.approx(account.basis_points()[Bucket.USEFUL], abs=1)
+    svg = page().one("svg", id="waterfall")
+    assert shown["scheduling"] == said(svg.one("g", data_sum="allocated"), "percent")
+    assert shown["overall"] == f"≥\u00a0{said(svg.one('g', data_bucket='useful'), 'percent')}"
 
 
 def test_three_utilisations_share_an_axis():
     """Allocation, occupancy and MFU are placed by their share; exactly one misleads."""
     marks = page().one("svg", id="utilisations").all("g", of="mark")
-    assert [mark.one("text", of="name").text for mark in marks] == ["allocation", "occupancy", "MFU"]
+    names = [mark.one("text", of="name").text for mark in marks]
+    assert names == ["allocation", "occupancy", "MFU"]
     places = [width(mark.one("circle")["cx"]) for mark in marks]
     assert places == sorted(places, reverse=True)
     for mark, place in zip(marks, places, strict=True):
@@ -219,7 +236,7 @@ def test_a_ledger_in_one_piece_has_no_course_over_time():
     tree = read(report.render(story.statement, title="one"))
     assert not tree.all("svg", id="timeline")
     assert "read in one piece" in tree.one("section", id="time").text
-    assert tree.one("svg", id="waterfall")
+    assert tree.one("svg", id="waterfall").all("g", data_bucket="useful")
 
 
 def test_the_same_statement_gives_the_same_page():

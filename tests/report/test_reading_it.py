@@ -95,7 +95,9 @@ def palette(mode: str) -> Colours:
     """The colours of the style sheet; dark ones override the light."""
     text = (resources.files("tidemill.report") / "templates" / "page.css").read_text("utf-8")
     light, dark = re.findall(r":root \{(.*?)\}", text, re.DOTALL)
-    named: list[Colours] = [dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in (light, dark)]
+    named: list[Colours] = [
+        dict(re.findall(r"--([\w-]+): (#\w{6});", part)) for part in (light, dark)
+    ]
     return named[0] if mode == "light" else named[0] | named[1]
 
 

@@ -22,7 +22,7 @@ from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.world import World
 from tidemill.provisioning import life
 from tidemill.twin import spec
-from tidemill.twin.arrivals import Arrival, Ending, Spell, daily
+from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.backend import Twin
 from tidemill.twin.faults import FaultAt, Faults, LogNormal
 from tidemill.twin.spec_words import Span
@@ -63,7 +63,7 @@ def chaotic(seed):
 
 ARRIVALS = st.builds(
     Arrival,
-    at_ms=st.integers(0, 2 * DAY_MS),
+    at_ms=st.integers(0, DAY_MS),
     job=st.builds(
         job,
         name=st.uuids().map(str),
@@ -78,7 +78,7 @@ ARRIVALS = st.builds(
     work_ms=st.integers(1, DAY_MS),
     ending=st.sampled_from(Ending),
     crashes_ms=st.lists(st.integers(0, DAY_MS), max_size=3).map(tuple),
-    activity=st.sampled_from((None, Spell(HOUR_MS, 300_000), daily(0, 900_000, 3))),
+    activity=st.sampled_from((None, Spell(HOUR_MS, 300_000), Tide((0, 900_000), 5 * HOUR_MS))),
 )
 CONTRACTS = st.builds(
     contract,
@@ -109,8 +109,8 @@ FAULTS = st.builds(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    contracts=st.lists(CONTRACTS, max_size=3),
-    arrivals=st.lists(ARRIVALS, max_size=12, unique_by=lambda a: a.job.name),
+    contracts=st.lists(CONTRACTS, max_size=2),
+    arrivals=st.lists(ARRIVALS, max_size=8, unique_by=lambda a: a.job.name),
     faults=FAULTS,
     seed=st.integers(0, 2**32),
 )
@@ -118,7 +118,7 @@ def test_whatever_is_decided_the_world_takes_every_event(contracts, arrivals, fa
     """No answer of the twin contradicts the World, and equal arguments give equal journals."""
 
     def story():
-        twin = Twin(contracts, [TEAM], arrivals, faults=faults, horizon_ms=3 * DAY_MS, seed=seed)
+        twin = Twin(contracts, [TEAM], arrivals, faults=faults, horizon_ms=2 * DAY_MS, seed=seed)
         return greedy.run(twin, chaotic(seed))
 
     world, journal = story()

@@ -171,6 +171,8 @@ def test_faults_pair_starts_with_ends(tmp_path):
         (DAY_MS, 0, DAY_MS),
         (DAY_MS * 3 // 2, 1, DAY_MS // 4),
     ]
+    with pytest.raises(SpecError, match="no fleet and no jobs"):
+        Twin.from_trace(registry.load(path))
     path.write_text("[" + entry.format("x", 2, "end") + "]")
     with pytest.raises(SpecError, match="entry 1, `event_type`: asked for an end after its start"):
         registry.load(path)

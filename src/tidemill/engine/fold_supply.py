@@ -116,6 +116,11 @@ def node_added(world: World, event: ev.NodeAdded) -> list[int]:
             hint="sign the contract before adding its nodes",
         )
     contract = world.contract_rows[c]
+    if not world.contracts.is_running[c]:
+        raise EventRefused(
+            f"node `{row.name}` is under contract `{contract.name}`, which is not running",
+            hint="nodes come after the start of their contract and are gone with its end",
+        )
     if (int(world.contracts.nodes[c]) + 1) * contract.node.devices > contract.count:
         raise EventRefused(
             f"node `{row.name}` is one more than contract `{contract.name}` pays for"

@@ -19,6 +19,9 @@ from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.world import World
 from tidemill.provisioning import life
 
+GRID_MS = (
+    MINUTE_MS  # jobs end on the minute: a forecast has no seconds, and one beat serves several
+)
 BOOT_MS = 10 * MINUTE_MS  # from launch to Ready; an assumption, the World keeps no boot times
 LEAVE_MS = 30 * SECOND_MS  # the usual grace of Kubernetes (terminationGracePeriodSeconds) and Slurm
 # Repairs by the share that is not longer: 584 repairs in the InfiniteHBD trace (SIGCOMM'25).
@@ -41,7 +44,9 @@ class Ahead:
         self._serial = 0
         self._made = 0
         self._added = 0
-        self._wake_ms = world.now_ms + 1  # layers whose memos are new know more at their second look
+        self._wake_ms = (
+            world.now_ms + 1
+        )  # layers whose memos are new know more at their second look
         self.endless: set[int] = set()
         """Jobs of which nobody can know when they end; they stay."""
         for event in opening:
@@ -177,7 +182,8 @@ class Ahead:
         if left_ms is None:
             self.endless.add(j)
         else:
-            self._push(_ENDS, ev.JobFinished(now_ms + left_ms, j, attempt))
+            end_ms = -(-(now_ms + left_ms) // GRID_MS) * GRID_MS
+            self._push(_ENDS, ev.JobFinished(end_ms, j, attempt))
 
     def _move(self, n: int, to: NodeState, at_ms: int) -> None:
         self._push(_NODES, ev.NodeMoved(at_ms, n, to))

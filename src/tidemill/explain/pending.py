@@ -151,9 +151,8 @@ def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> st
     if not rows:
         return f"nothing waits; {words.amount(free)} accelerators are free"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
-    head = (
+    return (
         f"{words.many(jobs, 'job')} waiting for {words.amount(asked)} accelerators;"
         f" {words.amount(free)} are free ({dollars_text(free_usd)} an hour), of which"
         f" {words.amount(unclaimed)} nobody waiting may use or needs"
     )
-    return "\n".join([head, *(row.words for row in rows)])

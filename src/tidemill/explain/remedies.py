@@ -220,7 +220,7 @@ def _scattered(case: Case) -> Remedy:
     return _make(
         f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
         moves.fix if moves and moves.is_free else None, _stop_idle(case), _wait(case),
-        moves.fix if moves and not moves.is_free else None, smaller,
+        moves.fix if moves and not moves.is_free else None, *_spared(case), smaller,
         prices.launch(case, case.missing),
     )  # fmt: skip
 

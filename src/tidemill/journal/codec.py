@@ -31,7 +31,6 @@ _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Event)
 _LINK = struct.Struct("<Iq")
 
-
 Row = tuple[int, int, str, bytes, int]
 """One event as it is kept: ``seq, at_ms, kind, body, crc``. Plain, as SQLite takes and gives it."""
 
@@ -47,11 +46,6 @@ class Tail(NamedTuple):
 def kind_of(event: Event) -> str:
     """The word for the kind of an event, as in its tag."""
     return _KINDS[type(event)]
-
-
-def decode(body: bytes) -> Event:
-    """The event in a body; raises one of ``UNREADABLE``."""
-    return _DECODER.decode(body)
 
 
 def link(crc: int, seq: int, body: bytes) -> int:

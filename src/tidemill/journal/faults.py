@@ -28,6 +28,9 @@ _HINTS = {
     "SQLITE_NOMEM": "free some memory and try again; nothing that was acknowledged is lost",
 }
 
+# What Python itself raises on the way: damaged text, and numbers or sizes that cannot be.
+_FROM_PYTHON = (UnicodeDecodeError, OverflowError, MemoryError)
+
 
 class DamageError(JournalError):
     """A journal was damaged; all events before ``seq`` may still be intact."""
@@ -61,7 +64,7 @@ def kindly(where: str, seq: int = 0) -> Iterator[None]:
     """Turn SQLite's errors into ours; ``seq`` is the first event that was being looked at."""
     try:
         yield
-    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+    except (sqlite3.Error, *_FROM_PYTHON) as error:
         name = _family(error)
         if name in _HINTS:
             message = f"journal `{where}` cannot be used now: {error}"

@@ -43,6 +43,7 @@ def create(path: Path) -> None:
     remove(part)
     try:
         with kindly(str(path)), closing(sqlite3.connect(part, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=off")  # it is synced whole, before it has a name
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={VERSION}")

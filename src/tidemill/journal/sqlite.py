@@ -20,6 +20,7 @@ from tidemill.model.events import Event
 from tidemill.model.world import World
 
 PAGE_ROWS = 1_000  # read at once: no reader holds back a checkpoint for longer than this takes
+MOST_EVENTS = 2**48  # ten million a second for a year; a larger number is damage
 
 _TAKE = "SELECT seq, at_ms, kind, body, crc FROM events WHERE seq >= ? AND seq < ? ORDER BY seq"
 _PUT = "INSERT INTO events (seq, at_ms, kind, body, crc) VALUES (?, ?, ?, ?, ?)"
@@ -78,6 +79,7 @@ class SqliteJournal(Journal):
 
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now; each is checked."""
+        assert start >= 0, start
         return self._read(start, len(self))
 
     def __len__(self) -> int:
@@ -85,6 +87,8 @@ class SqliteJournal(Journal):
             return self._tail.seq
         with kindly(self.where):
             last = self._open().execute(_ENDS).fetchone()[1]
+        if last is not None and last >= MOST_EVENTS:
+            raise DamageError(self.where, 0, f"the last event has the number {last}")
         return 0 if last is None else int(last) + 1
 
     def save_snapshot(self, world: World) -> None:

@@ -66,11 +66,7 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
     return Breakdown(
         str(dimension), title, column, rows,
         words.cents(sum(cents)), words.hours(sum(tenths)),
-        _useful(
-            total.basis_points()[Bucket.USEFUL],
-            total.milli_ms[Bucket.USEFUL],
-            total.of(stages.members(Group.UNKNOWN)),
-        ),
+        words.bounded(total.basis_points()[Bucket.USEFUL], _unknown(total) > 0),
     )  # fmt: skip
 
 
@@ -98,23 +94,20 @@ def _added(accounts: list[Account]) -> Account:
     return sums
 
 
-def _useful(points: int, useful: int, unknown: int) -> str:
-    """The share; a lower bound where some work told no efficiency, unknown where none did."""
-    if unknown and not useful:
-        return "unknown"
-    return (f"≥{words.NBSP}" if unknown else "") + words.percent(points)
-
-
 def _row(name: str, account: Account, usd: int, hours: int) -> Row:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
-    unknown = account.of(stages.members(Group.UNKNOWN))
+    unknown = _unknown(account)
     leaks = [b for b in Bucket if ABOUT[b].group < Group.UNKNOWN and account.milli_ms[b]]
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
     return Row(
         name, not name.endswith(" others") and name != "nobody",
-        words.cents(usd), words.hours(hours), _useful(points[Bucket.USEFUL], useful, unknown),
+        words.cents(usd), words.hours(hours), words.bounded(points[Bucket.USEFUL], unknown > 0),
         of_width(useful, paid), of_width(unknown, paid),
         ABOUT[most].title if most is not None else "",
         words.percent(points[most]) if most is not None else "",
     )  # fmt: skip
+
+
+def _unknown(account: Account) -> int:
+    return account.of(stages.members(Group.UNKNOWN))

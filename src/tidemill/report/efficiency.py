@@ -1,11 +1,18 @@
-"""Three utilisations on one axis, and goodput as a product: the same hardware, seen honestly."""
+"""Three utilisations on one axis, and goodput as a product: the same hardware, seen honestly.
+
+What is a share of all that was paid is printed as the sum of the ledger's printed lines, so that
+one number is not two on one page.
+"""
 
 from fractions import Fraction
 from typing import NamedTuple
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.report import words
+from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, Bucket, Group
+from tidemill.report import stages, words
+
+_USEFUL = frozenset({Bucket.USEFUL})
 
 
 class Mark(NamedTuple):
@@ -15,11 +22,14 @@ class Mark(NamedTuple):
     meaning: str
     percent: str
     at: str
+    """Empty when nothing is known."""
+    may_be: str
+    """How wide the stretch after it is that is not yet known; empty when there is none."""
     is_misleading: bool
 
 
 class Utilisations(NamedTuple):
-    """The three, and which of them hides most here."""
+    """The three, and which of them hides most here (none, when nothing is known)."""
 
     marks: tuple[Mark, ...]
     misleading: str
@@ -36,33 +46,46 @@ class Factor(NamedTuple):
 
 
 def utilisations(account: Account) -> Utilisations:
-    """Allocation, occupancy and MFU of what was paid."""
-    seen = ratios.utilisation(account)
+    """Allocation, occupancy and MFU of what was paid; without any MFU nothing can mislead."""
+    seen, is_bound = ratios.utilisation(account), ratios.goodput(account).is_lower_bound
     name, _, because = seen.misleading.partition(": ")
-    rows = (
-        ("allocation", "a job holds it", seen.allocation),
-        ("occupancy", "it is busy", seen.occupancy),
-        ("MFU", "it does useful work", seen.mfu),
-    )
-    marks = tuple(
-        Mark(title, meaning, words.share(ratio), _at(ratio), title == name)
-        for title, meaning, ratio in rows
-    )
+    if is_bound and not seen.mfu:
+        name, because = "", "how well the busy accelerators worked is not known yet"
+    unknown = account.of(stages.members(Group.UNKNOWN))
+    marks = (
+        Mark("allocation", "a job holds it", words.percent(_printed(account, ALLOCATED)),
+             _at(seen.allocation), "", name == "allocation"),
+        Mark("occupancy", "it is busy", words.percent(_printed(account, OCCUPIED)),
+             _at(seen.occupancy), "", name == "occupancy"),
+        Mark(
+            "MFU", "it does useful work", words.bounded(_printed(account, _USEFUL), is_bound),
+            _at(seen.mfu) if seen.mfu or not is_bound else "",
+            _at(Fraction(unknown, account.paid_milli_ms)) if unknown else "", False,
+        ),
+    )  # fmt: skip
     return Utilisations(marks, name, because)
 
 
 def goodput(account: Account) -> tuple[Factor, ...]:
     """Scheduling × runtime × program = overall; at least, where some efficiency is unknown."""
     found = ratios.goodput(account)
-    bound = f"≥{words.NBSP}" if found.is_lower_bound else ""
+    is_bound = found.is_lower_bound
+    program = words.bounded(words.points(found.program), is_bound)
+    overall = words.bounded(_printed(account, _USEFUL), is_bound)
     return (
-        Factor("scheduling", "allocated of what was paid", words.share(found.scheduling), ""),
+        Factor("scheduling", "allocated of what was paid",
+               words.percent(_printed(account, ALLOCATED)), ""),
         Factor("runtime", "progress that lasted, of what was allocated",
                words.share(found.runtime), "×"),
-        Factor("program", "model FLOPs of that progress",
-               bound + words.share(found.program), "×"),
-        Factor("overall", "useful of what was paid", bound + words.share(found.overall), "="),
+        Factor("program", "model FLOPs of that progress", program, "×"),
+        Factor("overall", "useful of what was paid", overall, "="),
     )  # fmt: skip
+
+
+def _printed(account: Account, buckets: frozenset[Bucket]) -> int:
+    """The sum of these buckets' printed shares, in hundredths of a percent."""
+    points = account.basis_points()
+    return sum(points[bucket] for bucket in buckets)
 
 
 def _at(ratio: Fraction) -> str:

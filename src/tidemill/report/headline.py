@@ -48,7 +48,7 @@ def _answer(account: Account) -> str:
     useful = words.percent(account.basis_points()[Bucket.USEFUL])
     if not account.milli_ms[Bucket.USEFUL]:
         if ratios.goodput(account).is_lower_bound:
-            return "Nobody knows: work ran, but none of it told how well."
+            return "Nobody knows yet: work ran, but how well is not known."
         return "No: nothing that was paid for became useful work."
     at_least = "At least " if ratios.goodput(account).is_lower_bound else ""
     return f"{at_least}{useful} of what was paid for became useful work."
@@ -82,12 +82,13 @@ def _paid(account: Account, window_ms: int) -> Figure:
 def _useful(account: Account) -> Figure:
     usd, points = account.cents(), account.basis_points()
     unknown = points[Bucket.UNKNOWN] + points[Bucket.UNSAVED]
-    value = words.percent(points[Bucket.USEFUL])
-    note = f"{words.cents(usd[Bucket.USEFUL])} of it"
-    if ratios.goodput(account).is_lower_bound:
-        note += f"; another {words.percent(unknown)} worked, and nobody knows yet how well"
-        value = f"≥{words.NBSP}{value}"
-    return Figure("useful", "Useful", value, note)
+    is_bound = ratios.goodput(account).is_lower_bound
+    parts = [f"{words.cents(usd[Bucket.USEFUL])} of it"] if points[Bucket.USEFUL] else []
+    if is_bound:
+        more = "another " if parts else ""
+        parts.append(f"{more}{words.percent(unknown)} worked, and nobody knows yet how well")
+    value = words.bounded(points[Bucket.USEFUL], is_bound)
+    return Figure("useful", "Useful", value, "; ".join(parts))
 
 
 def _hourly(account: Account) -> Figure:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger.account import Account, rounded
-from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, PRODUCTIVE, Bucket
+from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, PRODUCTIVE, Bucket, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
 from tidemill.model.states import CONFIDENCES, Confidence
@@ -58,7 +58,7 @@ class Share(NamedTuple):
 def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
     """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
-    known_as[Bucket.USEFUL] = _mostly(statement, Bucket.USEFUL)
+    known_as[Bucket.USEFUL] = _useful(statement, account)
     tenths, cents = account.tenths_of_hours(), account.cents()
     points, equal = account.basis_points(), _equivalent_tenths(account)
     found = []
@@ -110,9 +110,13 @@ def _parts(statement: Statement, bucket: Bucket, amount: int) -> dict[Confidence
     return by_jobs
 
 
-def _mostly(statement: Statement, bucket: Bucket) -> Confidence:
-    by_jobs = statement.confidence_of(bucket)
-    return max(by_jobs, key=lambda c: (by_jobs[c], c)) if by_jobs else ABOUT[bucket].confidence
+def _useful(statement: Statement, account: Account) -> Confidence:
+    """As most of it is known; nothing so far, while work may yet turn out useful, is unknown."""
+    by_jobs = statement.confidence_of(Bucket.USEFUL)
+    if by_jobs:
+        return max(by_jobs, key=lambda c: (by_jobs[c], c))
+    is_open = account.of(stages.members(Group.UNKNOWN)) > 0
+    return Confidence.UNKNOWN if is_open else ABOUT[Bucket.USEFUL].confidence
 
 
 def _equivalent_tenths(account: Account) -> list[int]:

@@ -63,10 +63,8 @@ class Timeline(NamedTuple):
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     step: str
-    low: str
-    low_at: str
-    high: str
-    high_at: str
+    words: str
+    """Between what and what the useful share lay."""
 
 
 class _Bins(NamedTuple):
@@ -84,15 +82,14 @@ def timeline(statement: Statement, total: Account) -> Timeline | None:
     top = _nice_top(float(bins.means.sum(axis=0).max()))
     shares = _shares(total)
     moments = [words.moment(ms) for ms in bins.edges_ms]
-    low, high = _extremes(bins)
     return Timeline(
         _areas(bins, top, shares),
         _slots(bins, moments),
         _x_ticks(statement.start_ms, statement.end_ms),
         _y_ticks(top),
         duration_text(bins.edges_ms[1] - bins.edges_ms[0]),
-        low[0], moments[low[1]], high[0], moments[high[1]],
-    )  # fmt: skip
+        _useful(bins, moments),
+    )
 
 
 def _bins(statement: Statement) -> _Bins | None:
@@ -164,17 +161,19 @@ def _slots(bins: _Bins, moments: list[str]) -> tuple[Slot, ...]:
     return tuple(found)
 
 
-def _extremes(bins: _Bins) -> tuple[tuple[str, int], tuple[str, int]]:
-    """The lowest and the highest useful share of what was paid, and in which bin."""
+def _useful(bins: _Bins, moments: list[str]) -> str:
+    """The lowest and the highest useful share of what was paid, and when."""
     paid = bins.means.sum(axis=0)
     where = np.flatnonzero(paid > 0)
     useful = bins.means[Group.USEFUL][where] / paid[where]
-    low, high = int(useful.argmin()), int(useful.argmax())
+    if not useful.any():
+        return "None of it is known to have been useful."
     points = (useful * 10_000).round().astype(int).tolist()
-    return (
-        (words.percent(points[low]), int(where[low])),
-        (words.percent(points[high]), int(where[high])),
+    (low, low_at), (high, high_at) = (
+        (words.percent(points[i]), moments[int(where[i])])
+        for i in (int(useful.argmin()), int(useful.argmax()))
     )
+    return f"The useful share lay between {low} ({low_at}) and {high} ({high_at})."
 
 
 def _x_ticks(start_ms: int, end_ms: int) -> tuple[Tick, ...]:

@@ -7,6 +7,7 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, dol
 from tidemill.model.reasons import Layer
 
 NBSP = "\u00a0"
+UNKNOWN = "unknown"
 
 
 def cents(amount: int) -> str:
@@ -32,6 +33,13 @@ def share(ratio: Fraction) -> str:
 def points(ratio: Fraction) -> int:
     """A ratio in hundredths of a percent, rounded half up."""
     return rounded(ratio.numerator * 10_000, ratio.denominator)
+
+
+def bounded(basis_points: int, is_lower_bound: bool) -> str:
+    """A share; at least that where more may yet turn out; unknown where nothing has so far."""
+    if not is_lower_bound:
+        return percent(basis_points)
+    return f"≥{NBSP}{percent(basis_points)}" if basis_points else UNKNOWN
 
 
 def times(ratio: Fraction) -> str:

@@ -47,6 +47,22 @@ class Victim(NamedTuple):
     why: Why
 
 
+class _Hunt(NamedTuple):
+    """One search: for a job of which shape, on which kinds, and whether by taking back."""
+
+    world: World
+    policy: Policy
+    memo: Memo
+    room: Room
+    shape: int
+    kinds: tuple[int, ...]
+    reclaims: bool
+
+    @property
+    def spreads(self) -> bool:
+        return self.policy.placement == "spread"
+
+
 def choose(
     world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
 ) -> list[Victim]:
@@ -55,31 +71,21 @@ def choose(
     Reclaiming looks only at kinds of which the team is still owed enough: a job that took back what
     it then merely borrows could be reclaimed from in turn, and so on round the teams.
     """
-    known = memo.known(world, s)
-    owed = _owed(world, room, s, known.kinds) if policy.may_reclaim else ()
+    kinds = memo.known(world, s).kinds
+    owed = _owed(world, room, s, kinds) if policy.may_reclaim else ()
     if owed:
-        options = _only(known.options, owed)
-        candidates = _candidates(world, policy, room, s, stop, owed, reclaims=True)
-        victims = _choose(world, policy, memo, room, s, options, candidates)
+        victims = _choose(_Hunt(world, policy, memo, room, s, owed, reclaims=True), stop)
         if victims:
             return victims
-    candidates = _candidates(world, policy, room, s, stop, known.kinds, reclaims=False)
-    return _choose(world, policy, memo, room, s, known.options, candidates)
+    return _choose(_Hunt(world, policy, memo, room, s, kinds, reclaims=False), stop)
 
 
-def _choose(
-    world: World,
-    policy: Policy,
-    memo: Memo,
-    room: Room,
-    s: int,
-    options: Options,
-    candidates: list[Victim],
-) -> list[Victim]:
+def _choose(hunt: _Hunt, stop: Stop) -> list[Victim]:
+    candidates = _candidates(hunt, stop)
     for _ in range(ROUNDS):
         if not candidates:
             return []
-        victims, movers = _search(world, policy, memo, room, s, options, candidates)
+        victims, movers = _search(hunt, candidates)
         if not movers:
             return victims
         candidates = [victim for victim in candidates if victim.job not in movers]
@@ -92,41 +98,27 @@ def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> tuple[int
     return tuple(k for k in kinds if need and shares.within_floor(world, room.used, q, k, need))
 
 
-def _only(options: Options, kinds: tuple[int, ...]) -> Options:
-    """The options on these kinds, and those of roles that need no accelerator."""
-    return tuple(tuple(o for o in role if o.kind in kinds or o.kind < 0) for role in options)
-
-
-def _candidates(
-    world: World,
-    policy: Policy,
-    room: Room,
-    s: int,
-    stop: Stop,
-    kinds: tuple[int, ...],
-    reclaims: bool,
-) -> list[Victim]:
-    found = []
-    for t, why in _rights(world, policy, room, s, reclaims):
+def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
+    world, found = hunt.world, []
+    for t, why in _rights(hunt):
         jobs = world.active[t] if world.shape_rows[t].is_preemptible else {}
         staying = [j for j in jobs if not (world.jobs.is_leaving[j] or j in stop.leaving)]
         found += [_victim(world, j, t, why, stop.lost_ms(j)) for j in staying]
-    usable = [v for v in found if any(int(world.nodes.kind[p.node]) in kinds for p in v.pieces)]
+    usable = [v for v in found if not _kinds_of(world, v.pieces).isdisjoint(hunt.kinds)]
     return sorted(usable, key=lambda v: (v.priority, v.lost_milli_ms, -v.job))
 
 
-def _rights(
-    world: World, policy: Policy, room: Room, s: int, reclaims: bool
-) -> list[tuple[int, Why]]:
+def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
     """The shapes whose jobs this one may evict, and by what right."""
+    world, s = hunt.world, hunt.shape
     count, q = len(world.shape_rows), world.shapes.queue[s]
     queues, priorities = world.shapes.queue[:count], world.shapes.priority[:count]
     rights: list[tuple[int, Why]] = []
-    if policy.may_preempt:
+    if hunt.policy.may_preempt:
         lower = np.flatnonzero((queues == q) & (priorities < world.shapes.priority[s]))
         rights += [(t, Why.PREEMPTED) for t in lower.tolist()]
-    if reclaims:
-        borrows = (room.used > world.floor).any(axis=1)
+    if hunt.reclaims:
+        borrows = np.any(hunt.room.used > world.floor, axis=1)
         borrowed = np.flatnonzero((queues != q) & borrows[queues])
         rights += [(t, Why.RECLAIMED) for t in borrowed.tolist()]
     return rights
@@ -140,43 +132,59 @@ def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
     )  # fmt: skip
 
 
-def _search(
-    world: World,
-    policy: Policy,
-    memo: Memo,
-    room: Room,
-    s: int,
-    options: Options,
-    candidates: list[Victim],
-) -> tuple[list[Victim], set[int]]:
+def _search(hunt: _Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[int]]:
     """Free candidates until the job fits; return the victims, or those that would only move."""
+    world, room, s = hunt.world, hunt.room, hunt.shape
     shape, q = world.shape_rows[s], int(world.shapes.queue[s])
-    spreads = policy.placement == "spread"
+    options = _only(hunt.memo.known(world, s).options, hunt.kinds)
     freed: list[Victim] = []
     pieces: tuple[Piece, ...] = ()
     for victim in candidates:
-        if len(freed) >= policy.victims_at_most:
+        if len(freed) >= hunt.policy.victims_at_most:
             break
         if victim.why is Why.RECLAIMED and not _is_borrowed(world, room, victim):
             continue
         undo(room, victim.queue, victim.shape, victim.pieces)
         freed.append(victim)
-        pieces = fit(room, q, shape, options, spreads).pieces
+        pieces = fit(room, q, shape, options, hunt.spreads).pieces
         if pieces:
             break
-    victims, movers = [], set()
-    if pieces:
-        victims = _spare(room, freed)
-        movers = _movers(world, memo, room, victims, spreads)
-        undo(room, q, shape, pieces)
-    for victim in freed if not pieces else victims:
+    victims = _spare(room, freed) if pieces else freed
+    undo(room, q, shape, pieces)
+    is_room, movers = _rehearse(hunt, victims) if pieces else (False, set())
+    for victim in victims:
         redo(room, victim.queue, victim.shape, victim.pieces)
-    return victims, movers
+    return (victims if is_room else []), movers
+
+
+def _rehearse(hunt: _Hunt, victims: list[Victim]) -> tuple[bool, set[int]]:
+    """What the next cycle would do in this room, now that the victims are gone.
+
+    Whether the job would sit where it may, and which victims would then fit elsewhere at once:
+    evicting those would only move them.
+    """
+    world, room, s = hunt.world, hunt.room, hunt.shape
+    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
+    pieces = fit(room, q, shape, hunt.memo.known(world, s).options, hunt.spreads).pieces
+    used = _kinds_of(world, tuple(piece for piece in pieces if piece.devices))
+    is_room = bool(pieces) and (not hunt.reclaims or used <= {*hunt.kinds})
+    movers = _movers(hunt, victims) if is_room else set()
+    undo(room, q, shape, pieces)
+    return is_room, movers
+
+
+def _only(options: Options, kinds: tuple[int, ...]) -> Options:
+    """The options on these kinds, and those of roles that need no accelerator."""
+    return tuple(tuple(o for o in role if o.kind in kinds or o.kind < 0) for role in options)
+
+
+def _kinds_of(world: World, pieces: tuple[Piece, ...]) -> set[int]:
+    return {int(world.nodes.kind[piece.node]) for piece in pieces}
 
 
 def _is_borrowed(world: World, room: Room, victim: Victim) -> bool:
-    kinds = {int(world.nodes.kind[piece.node]) for piece in victim.pieces}
-    return any(shares.is_borrowing(world, room.used, victim.queue, k) for k in sorted(kinds))
+    kinds = _kinds_of(world, victim.pieces)
+    return any(shares.is_borrowing(world, room.used, victim.queue, k) for k in kinds)
 
 
 def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
@@ -190,15 +198,12 @@ def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
     return victims[::-1]
 
 
-def _movers(
-    world: World, memo: Memo, room: Room, victims: list[Victim], spreads: bool
-) -> set[int]:
-    """Victims that would fit elsewhere at once: evicting them would only move them."""
-    movers = set()
+def _movers(hunt: _Hunt, victims: list[Victim]) -> set[int]:
+    """Victims that would fit elsewhere, beside the job that they make room for."""
+    world, room, movers = hunt.world, hunt.room, set()
     for victim in victims:
-        t = int(world.jobs.shape[victim.job])
-        options = memo.known(world, t).options
-        found = fit(room, victim.queue, victim.shape, options, spreads)
+        options = hunt.memo.known(world, int(world.jobs.shape[victim.job])).options
+        found = fit(room, victim.queue, victim.shape, options, hunt.spreads)
         if found.pieces:
             undo(room, victim.queue, victim.shape, found.pieces)
             movers.add(victim.job)

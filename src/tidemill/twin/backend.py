@@ -71,6 +71,11 @@ class Twin:
     @classmethod
     def from_trace(cls, trace: Trace, *, faults: Faults | None = None, seed: int = 0) -> Self:
         """The world that a trace recorded; faults may be those of the trace or others."""
+        if not trace.contracts:
+            raise SpecError(
+                f"trace `{trace.name}` has no fleet and no jobs to run",
+                hint="run its faults with another one: Twin.from_trace(jobs, faults=this.faults)",
+            )
         return cls(
             trace.contracts,
             trace.queues,

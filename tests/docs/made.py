@@ -1,0 +1,328 @@
+"""The parts of the documentation that are made from the code.
+
+``python -m tests.docs.made`` writes them into their pages; a test compares them. So a new event,
+option or policy field cannot go without its line in the reference.
+"""
+
+import ast
+import inspect
+from collections.abc import Callable, Iterable
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from typer.main import get_command
+
+from tests.docs import pages
+from tidemill.cli.main import app
+from tidemill.ledger import document
+from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
+from tidemill.model import events, policy, reasons, rows, states
+from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
+from tidemill.provisioning import life
+
+ROWS = (
+    rows.Contract,
+    rows.Template,
+    rows.Node,
+    rows.Queue,
+    rows.Share,
+    rows.Job,
+    rows.Shape,
+    rows.Role,
+    rows.Checkpointing,
+    rows.Efficiency,
+    rows.Piece,
+)
+DOCUMENT = (
+    document.LedgerDocument,
+    document.Period,
+    document.Totals,
+    document.Line,
+    document.Unknown,
+    document.GoodputPart,
+    document.UtilisationPart,
+    document.Ratio,
+    document.Breakdown,
+    document.Row,
+    document.Cell,
+    document.LeakPart,
+    document.FixPart,
+)
+WORDS = (
+    states.NodeState,
+    states.JobClass,
+    states.Terms,
+    states.Confidence,
+    events.Why,
+    reasons.Cause,
+)
+
+
+def write() -> None:
+    """Bring every page up to date."""
+    for page, parts in PARTS.items():
+        path = pages.ROOT / page
+        text = path.read_text(encoding="utf-8")
+        made = {name: make() for name, make in parts.items()}
+        path.write_text(pages.with_made(text, made), encoding="utf-8")
+
+
+def cli_part() -> str:
+    """Every command with its arguments, options and examples."""
+    return "".join(_command(path, command) for path, command in commands())
+
+
+def commands() -> list[tuple[str, Any]]:
+    """Every command by the words that call it."""
+    return list(_walk("tidemill", get_command(app)))
+
+
+def events_part() -> str:
+    """Two tables: what was seen, and what was asked."""
+    seen = _event_table("What the world told us", get_args(events.Seen))
+    return seen + _event_table("What we decided and sent", get_args(events.Action))
+
+
+def rows_part() -> str:
+    """One table a row."""
+    return "".join(_row_section(kind) for kind in ROWS)
+
+
+def document_part() -> str:
+    """One table a part of the ledger document."""
+    return "".join(_row_section(kind, is_read=True) for kind in DOCUMENT)
+
+
+def buckets_part() -> str:
+    """Every bucket, from paid to useful."""
+    lines = [
+        _line(
+            f"`{about.key}`", about.title, f"`{about.group.name.lower()}`",
+            about.owner.name.lower(), "—" if b in NOT_PRODUCED else str(about.confidence),
+        )
+        for b, about in ABOUT.items()
+    ]  # fmt: skip
+    return _table(("key", "title", "group", "owner", "usually known as"), lines)
+
+
+def words_part() -> str:
+    """The values of every closed set of words."""
+    lines = [_line(kind.__name__, _values(kind), _first_line(kind)) for kind in WORDS]
+    return _table(("set", "values", "meaning"), lines)
+
+
+def policy_part() -> str:
+    """Every choice of a policy."""
+    words = _field_words(policy.__file__, "Policy")
+    lines = [
+        _line(
+            f"`{field.name.removesuffix('_ms')}`",
+            f"`{field.name}`",
+            _default(field.name, field.default),
+            words[field.name],
+        )
+        for field in msgspec.structs.fields(policy.Policy)
+    ]
+    return _table(("in a spec file", "in JSON and Python", "default", "what it says"), lines)
+
+
+def life_part() -> str:
+    """The life of a node as a diagram."""
+    return f"```mermaid\n{life.diagram()}\n```\n"
+
+
+Make = Callable[[], str]
+PARTS: dict[str, dict[str, Make]] = {
+    "docs/reference/cli.md": {"cli": cli_part},
+    "docs/reference/events.md": {"events": events_part, "words": words_part, "rows": rows_part},
+    "docs/reference/ledger-json.md": {"document": document_part, "buckets": buckets_part},
+    "docs/reference/policy.md": {"policy": policy_part},
+    "docs/concepts/provisioning.md": {"life": life_part},
+}
+
+
+# The command line -----------------------------------------------------------------------------
+
+
+def _walk(path: str, command: Any) -> Iterable[tuple[str, Any]]:
+    yield path, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _walk(f"{path} {name}", inner)
+
+
+def _command(path: str, command: Any) -> str:
+    depth = "#" * min(4, 2 + path.count(" "))
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option"]
+    parts = [f"{depth} `{path}`\n", f"{_unmarked(command.help or '')}\n"]
+    if arguments:
+        lines = [_line(f"`{_metavar(p)}`", _fallback(p), p.help or "") for p in arguments]
+        parts.append(_table(("argument", "default", "meaning"), lines))
+    if options:
+        lines = [_line(_names(p), _value(p), _fallback(p), _meaning(p)) for p in options]
+        parts.append(_table(("option", "value", "default", "meaning"), lines))
+    examples = [line.strip() for line in (command.epilog or "").splitlines() if "$ " in line]
+    if examples:
+        parts.append("```text\n" + "\n".join(examples) + "\n```\n")
+    return "\n".join(parts) + "\n"
+
+
+def _metavar(param: Any) -> str:
+    return param.metavar or param.name.upper()
+
+
+def _names(param: Any) -> str:
+    return ", ".join(f"`{name}`" for name in param.opts)
+
+
+def _value(param: Any) -> str:
+    if param.is_flag:
+        return ""
+    if param.metavar:
+        return str(param.metavar)
+    least, most = param.min, param.max
+    if least is not None and most is not None:
+        return f"{least:,} to {most:,}"
+    return f"{least} or more" if least is not None else "NUMBER" if _is_number(param) else "TEXT"
+
+
+def _is_number(param: Any) -> bool:
+    return isinstance(param.default, int | float) and not isinstance(param.default, bool)
+
+
+def _fallback(param: Any) -> str:
+    default = param.default
+    if default is None or default is False or default == "":
+        return "required" if param.required else ""
+    return f"`{default}`"
+
+
+def _meaning(param: Any) -> str:
+    from_shell = f" Also from `${param.envvar}`." if param.envvar else ""
+    return (param.help or "") + from_shell
+
+
+def _unmarked(text: str) -> str:
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    return "\n\n".join(paragraphs)
+
+
+# Messages and rows ----------------------------------------------------------------------------
+
+
+def _event_table(title: str, kinds: tuple[type[Any], ...]) -> str:
+    lines = [
+        _line(
+            f"`{kind.__struct_config__.tag}`",
+            ", ".join(_field(field) for field in msgspec.structs.fields(kind)[1:]) or "—",
+            " ".join((kind.__doc__ or "").replace("``", "`").split()),
+        )
+        for kind in kinds
+    ]
+    return f"### {title}\n\n" + _table(("event", "fields beside `at_ms`", "meaning"), lines) + "\n"
+
+
+def _values(kind: type[Enum]) -> str:
+    """Text is kept as it is, a number with its name."""
+    if issubclass(kind, IntEnum):
+        return ", ".join(f"{item.value} {item.name.lower()}" for item in kind)
+    return ", ".join(f"`{item.value}`" for item in kind if item.value)
+
+
+def _first_line(kind: type[Enum]) -> str:
+    return (kind.__doc__ or "").split("\n", maxsplit=1)[0].replace("``", "`")
+
+
+def _row_section(kind: type[Any], is_read: bool = False) -> str:
+    """The fields of a row; one that is only read has no defaults, but perhaps words of its own."""
+    about = " ".join((kind.__doc__ or "").replace("``", "`").split())
+    words = _field_words(inspect.getfile(kind), kind.__name__)
+    fields = msgspec.structs.fields(kind)
+    header, cells = ("field", "type"), [(f"`{f.name}`", _type(f.type)) for f in fields]
+    third = [words.get(f.name, "") if is_read else _row_default(f) for f in fields]
+    if any(third):
+        header += ("meaning" if is_read else "default",)
+        cells = [(*pair, text) for pair, text in zip(cells, third, strict=True)]
+    table = _table(header, [_line(*row) for row in cells])
+    return f"### {kind.__name__}\n\n{about}\n\n{table}\n"
+
+
+def _field(field: msgspec.structs.FieldInfo) -> str:
+    optional = "" if field.required else "?"
+    return f"`{field.name}{optional}`: {_type(field.type)}"
+
+
+def _row_default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return "required"
+    if field.default is msgspec.NODEFAULT or isinstance(field.default, msgspec.Struct):
+        return "empty"
+    return _default(field.name, field.default)
+
+
+def _default(name: str, value: object) -> str:
+    if value == FOREVER_MS:
+        return "no end" if name.endswith("_ms") else "no limit"
+    if name.endswith("_ms") and isinstance(value, int) and value:
+        for unit_ms, unit in ((DAY_MS, "d"), (HOUR_MS, "h"), (MINUTE_MS, "m")):
+            if value % unit_ms == 0:
+                return f"{value // unit_ms}{unit}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "empty" if value in ((), "") else f"{value}"
+
+
+def _type(annotation: object) -> str:
+    return _type_words(msgspec.inspect.type_info(annotation))
+
+
+def _type_words(found: msgspec.inspect.Type) -> str:  # noqa: PLR0911 - one row a type
+    match found:
+        case msgspec.inspect.IntType():
+            return "integer"
+        case msgspec.inspect.StrType():
+            return "text"
+        case msgspec.inspect.BoolType():
+            return "true or false"
+        case msgspec.inspect.EnumType(cls=cls):
+            return cls.__name__
+        case msgspec.inspect.StructType(cls=cls):
+            return f"[{cls.__name__}](#{cls.__name__.lower()})"
+        case msgspec.inspect.NoneType():
+            return "null"
+        case msgspec.inspect.UnionType(types=types):
+            return " or ".join(_type_words(item) for item in types)
+        case msgspec.inspect.VarTupleType(item_type=item):
+            return f"list of {_type_words(item)}"
+        case msgspec.inspect.TupleType(item_types=items):
+            return f"({', '.join(_type_words(item) for item in items)})"
+    raise AssertionError(f"{found} has no words yet")
+
+
+def _field_words(file: str, name: str) -> dict[str, str]:
+    """The text that stands below each field of a class in its source."""
+    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    (body,) = (n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    words: dict[str, str] = {}
+    for field, below in zip(body, body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=text)):
+                words[key] = " ".join(str(text).replace("``", "`").split())
+    return words
+
+
+# Markdown -------------------------------------------------------------------------------------
+
+
+def _table(header: tuple[str, ...], lines: list[str]) -> str:
+    return "\n".join([_line(*header), "|" + "---|" * len(header), *lines]) + "\n"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    write()

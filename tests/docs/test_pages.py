@@ -1,0 +1,84 @@
+"""The pages hold together: links lead somewhere, tables say what the code says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs import made, pages
+from tests.docs.pages import name_of
+from tidemill.ledger.buckets import ABOUT, CLAIMED_AS, Bucket
+from tidemill.model import errors
+from tidemill.model.reasons import LAYER_OF, NEVER, Cause
+from tidemill.scheduling.schedule import CURED_BY_WAITING
+
+PAGES = pages.pages()
+OUTSIDE = ("http://", "https://", "mailto:")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_leads_somewhere(page: Path):
+    """Every relative link of a page names a file that exists, and a heading that it has."""
+    text = page.read_text(encoding="utf-8")
+    inside = [link for link in pages.links(text) if not link.startswith(OUTSIDE)]
+    assert [link for link in inside if not _leads_somewhere(page, link)] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [(page, name) for page, parts in made.PARTS.items() for name in parts]
+)
+def test_made_parts_are_up_to_date(page: str, name: str):
+    """What a page takes from the code is what the code says: `python -m tests.docs.made`."""
+    assert pages.made(pages.text_of(page))[name] == made.PARTS[page][name]()
+
+
+def test_every_cause_is_explained():
+    """The table of causes names every cause in order, with its owner and its ledger bucket."""
+    rows = pages.table_with(pages.text_of("docs/concepts/scheduling.md"), "cause")
+    told = [(row["cause"].strip("`"), row["owner"], row["counted as"].strip("`")) for row in rows]
+    assert told == [(c.name.lower(), LAYER_OF[c].name.lower(), _claimed_as(c)) for c in Cause]
+
+
+def test_the_table_of_causes_says_what_waiting_cures():
+    """The table says of each cause whether waiting helps, as the scheduler and the ledger hold."""
+    rows = pages.table_with(pages.text_of("docs/concepts/scheduling.md"), "cause")
+    told = {row["cause"].strip("`"): row["ends when"] for row in rows}
+    for cause in Cause:
+        words = told[cause.name.lower()]
+        assert words.startswith("never") == (cause in NEVER), cause.name
+        assert words.startswith("running jobs end") == (cause in CURED_BY_WAITING), cause.name
+
+
+def test_every_exit_code_is_told():
+    """The table of exit codes names each error of the program with its code."""
+    rows = pages.table_with(pages.text_of("docs/reference/exit-codes.md"), "code")
+    told = {row["error"].strip("`"): int(row["code"]) for row in rows if row["error"] != "—"}
+    assert told == {kind.__name__: kind.exit_code for kind in errors.TidemillError.__subclasses__()}
+    assert {int(row["code"]) for row in rows} == {*told.values(), 0, 1, 130}
+
+
+def test_the_glossary_is_in_order():
+    """The glossary gives each word one meaning, in alphabetical order."""
+    words = re.findall(r"^\*\*(.+?)\*\*", pages.text_of("docs/glossary.md"), re.MULTILINE)
+    keys = [word.lower() for word in words]
+    assert len(words) > 100
+    assert keys == sorted(set(keys))
+
+
+def test_every_bucket_has_a_word():
+    """The glossary and the ledger JSON know every bucket by its key."""
+    text = pages.text_of("docs/reference/ledger-json.md")
+    assert [key for key in (ABOUT[b].key for b in Bucket) if f"`{key}`" not in text] == []
+
+
+def _leads_somewhere(page: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if target.is_dir() or not target.exists():
+        return target.is_dir() and not anchor
+    return not anchor or anchor in pages.anchors(target.read_text(encoding="utf-8"))
+
+
+def _claimed_as(cause: Cause) -> str:
+    bucket = CLAIMED_AS[cause]
+    return ABOUT[Bucket(bucket)].key if bucket >= 0 else "—"
