@@ -41,7 +41,8 @@ def demo(
     for line in ledger_tables.summary(run.statement):
         console.print(line)
     console.print(ledger_tables.fixes(run.statement))
-    write_report(run.statement, run.world, run.policy, page, title=spec.twin.name)
+    write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
+                 command=f"tidemill report {page} -j {journal}")  # fmt: skip
     screen.note(ledger_tables.footnote())
     shown = demo_story.example(run, journal)
     if shown is not None:

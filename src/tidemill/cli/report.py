@@ -37,18 +37,21 @@ def report(
             on_progress=update,
         )
     world, policy = api.open_world(journal, screen.moment_ms(end, "--to"))
-    write_report(statement, world, policy, page, title=title or Path(journal).stem)
+    command = f"tidemill report {page} -j {journal}"
+    write_report(
+        statement, world, policy, page, title=title or Path(journal).stem, command=command
+    )
     screen.note(f"report: {page}")
 
 
 def write_report(
-    statement: "Statement", world: "World", policy: "Policy", page: Path, *, title: str
+    statement: "Statement", world: "World", policy: "Policy", page: Path, *, title: str, command: str
 ) -> None:
     """Render and write; the page is replaced in one step."""
     from tidemill.explain import board
     from tidemill.report import render
 
-    html = render(statement, title=title, board=board(world, policy))
+    html = render(statement, title=title, board=board(world, policy), command=command)
     fresh = page.with_suffix(page.suffix + ".new")
     fresh.write_text(html, encoding="utf-8")
     fresh.replace(page)
