@@ -8,6 +8,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 
@@ -240,12 +241,15 @@ def _row_section(kind: type[Any], is_read: bool = False) -> str:
     about = " ".join((kind.__doc__ or "").replace("``", "`").split())
     words = _field_words(inspect.getfile(kind), kind.__name__)
     fields = msgspec.structs.fields(kind)
-    header, cells = ("field", "type"), [(f"`{f.name}`", _type(f.type)) for f in fields]
-    third = [words.get(f.name, "") if is_read else _row_default(f) for f in fields]
-    if any(third):
-        header += ("meaning" if is_read else "default",)
-        cells = [(*pair, text) for pair, text in zip(cells, third, strict=True)]
-    table = _table(header, [_line(*row) for row in cells])
+    columns = {
+        "field": [f"`{f.name}`" for f in fields],
+        "type": [_type(f.type) for f in fields],
+        "meaning" if is_read else "default": [
+            words.get(f.name, "") if is_read else _row_default(f) for f in fields
+        ],
+    }
+    told = {header: cells for header, cells in columns.items() if any(cells)}
+    table = _table(tuple(told), [_line(*row) for row in zip(*told.values(), strict=True)])
     return f"### {kind.__name__}\n\n{about}\n\n{table}\n"
 
 
@@ -278,7 +282,7 @@ def _type(annotation: object) -> str:
     return _type_words(msgspec.inspect.type_info(annotation))
 
 
-def _type_words(found: msgspec.inspect.Type) -> str:  # noqa: PLR0911 - one row a type
+def _type_words(found: msgspec.inspect.Type) -> str:
     match found:
         case msgspec.inspect.IntType():
             return "integer"
@@ -306,7 +310,7 @@ def _field_words(file: str, name: str) -> dict[str, str]:
     tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     (body,) = (n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
     words: dict[str, str] = {}
-    for field, below in zip(body, body[1:], strict=False):
+    for field, below in pairwise(body):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=text)):
                 words[key] = " ".join(str(text).replace("``", "`").split())

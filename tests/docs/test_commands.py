@@ -59,7 +59,7 @@ def test_an_unknown_option_is_found():
 
 def run(line: str) -> None:
     """Run one command as the shell would; a file that lies on the desk already stays small."""
-    words, target = shlex.split(line.split(" | ")[0]), None
+    words, target = shlex.split(line.split(" | ", maxsplit=1)[0]), None
     if ">" in words:
         at = words.index(">")
         words, target = words[:at], words[at + 1]

@@ -3,8 +3,9 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
-from tests.builders import contract, job, team
+from tests.builders import contract, job, role, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill import explain
 from tidemill.explain import present
@@ -12,8 +13,10 @@ from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Job
 from tidemill.model.states import NodeState, Terms
 from tidemill.model.world import World
+from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.schedule import schedule
 
@@ -47,17 +50,23 @@ def story(seed: int, policy: Policy) -> Script:
     )  # fmt: skip
 
 
-def _job(luck: random.Random, i: int):
-    gpus, per_node = luck.choice(
-        [(1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (16, 16), (12, 4)]
-    )
-    return job(
+SIZES = [(1, 1), (2, 2), (4, 4), (8, 8), (16, 8), (32, 8), (16, 16), (12, 4), (0, 0)]
+
+
+def _job(luck: random.Random, i: int) -> Job:
+    gpus, per_node = luck.choice(SIZES)
+    asks = job(
         f"j{i}", gpus=gpus, per_node=per_node, team=luck.choice("abz"), priority=luck.randint(0, 2),
         cpu_milli=luck.choice([0, 4_000, 48_000, 96_000]),
+        milli=luck.choice([300, 500, 1000]) if gpus == 1 else 1000,
         kinds=luck.choice([(), ("H100",), ("A100",), ("B200",)]),
         labels=luck.choice([None, None, None, {"zone": "x"}, {"zone": "y"}]),
         saves_every_ms=HOUR_MS,
     )  # fmt: skip
+    if i % 6:
+        return asks
+    driver = role(2, name="driver", gpus=i % 12 // 6 * 2, cpu_milli=8_000)
+    return replace(asks, shape=replace(asks.shape, roles=(*asks.shape.roles, driver)))
 
 
 def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
@@ -66,6 +75,8 @@ def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
     said = {s: Cause(world.shapes.cause[s]) for s in world.queued}
     said |= {a.shape: a.cause for a in actions if isinstance(a, ev.SaidWhy)}
+    for s, cause in said.items():  # behind a held queue it looks no further; the questions do
+        said[s] = supply_cause(world, Memo(), s) or cause if cause is Cause.BEHIND else cause
     return {
         j: Cause.NONE if j in placed else said[s] for s in world.queued for j in world.waiting[s]
     }

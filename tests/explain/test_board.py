@@ -7,7 +7,10 @@ from tests.engine.stage import Player
 from tests.explain.test_agreement import IMPATIENT, story
 from tidemill import explain
 from tidemill.explain.answers import Board
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.supply import Supply
 from tidemill.model.measures import HOUR_MS
+from tidemill.model.reasons import Cause
 from tidemill.model.world import Level
 
 DOLLAR = 1_000_000
@@ -82,3 +85,24 @@ def test_idle_parts_add_up_to_what_is_free():
 
     player.run(on_beat=compare)
     assert looked > 50
+
+
+def test_the_ledger_divides_the_same():
+    """What nobody claims on the board is what the ledger counts as free without demand."""
+    player = Player(story(6, IMPATIENT))
+    looked = 0
+
+    def compare(at_ms: int) -> None:
+        nonlocal looked
+        world = player.world
+        board = explain.board(world, IMPATIENT)
+        said = {Cause(world.shapes.cause[s]).name.lower() for s in world.queued}
+        if {row.cause for row in board.rows} != said:
+            return  # the ledger goes by what was said; the board looked again
+        ledger = Supply(orders_by_priority=True)
+        ledger.integrate(world, 0, 1)
+        assert ledger.unheld[0][:, Bucket.NO_DEMAND, 0].sum() == board.unclaimed_milli
+        looked += board.unclaimed_milli < board.free_milli
+
+    player.run(on_beat=compare)
+    assert looked > 20

@@ -400,6 +400,22 @@ def test_behind_a_held_queue():
     )
 
 
+def test_behind_a_held_queue_what_can_never_fit_still_cannot():
+    """L4 is asked before L3: an impossible job is not told to wait for the one that holds."""
+    world = fleet(nodes=2)
+    submit(world, job("r0", gpus=8))
+    beat(world, PATIENT)
+    submit(world, job("big", gpus=16))
+    beat(world, PATIENT)
+    pass_ms(world, 2 * HOUR_MS)
+    submit(world, job("t5", gpus=16, per_node=16))
+    beat(world, PATIENT)
+    answer = why(world, "t5", PATIENT)
+    assert (answer.cause, answer.layer) == ("impossible_size", 4)
+    rows = {row.cause: row.jobs for row in explain.board(world, PATIENT).rows}
+    assert rows == {"partial_gang": 1, "impossible_size": 1}
+
+
 def test_room_is_being_made():
     """A higher priority evicts a lower one; until it has left, the heir knows who leaves for it."""
     world = fleet(nodes=1)

@@ -9,6 +9,7 @@ from tests.builders import (
     job,
     lose_device,
     move_node,
+    role,
     submit,
     team,
 )
@@ -16,6 +17,7 @@ from tests.engine.stage import Player
 from tests.explain.test_agreement import IMPATIENT, story
 from tidemill import explain
 from tidemill.explain import supply
+from tidemill.explain.nodes import PLENTY
 from tidemill.explain.supply import Place
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
@@ -46,7 +48,7 @@ def plain_verdict(world: World, n: int, j: int) -> tuple[str, int]:
     for name, is_ok in checks.items():
         if not is_ok:
             return name, 0
-    hosts = [slots // asks.accelerators]
+    hosts = [slots // asks.accelerators if asks.accelerators else PLENTY]
     hosts += [cpu // asks.cpu_milli] if asks.cpu_milli else []
     return "ok", min(hosts)
 
@@ -149,3 +151,12 @@ def test_failed_devices_have_a_place_of_their_own():
         Place.FAILED: 2_000,
     }
     assert lots[Place.FAILED].usd_micro_per_hour == 4_000_000
+
+
+def test_the_role_that_is_short_is_shown():
+    """Without being told which role, the verdicts are about the first that does not fit."""
+    world = fleet(contract("c", gpus=8), contract("d", gpus=8, kind="A100"))
+    roles = [role(gpus=4, kinds=["H100"]), role(3, gpus=4, kinds=["A100"])]
+    submit(world, job("t5", roles=roles))
+    words = {row.node: row.words for row in explain.verdicts(world, 0)}
+    assert words == {"c-0": "`H100`, it asks for `A100`", "d-0": "ok"}

@@ -59,6 +59,8 @@ class Held(NamedTuple):
     milli: int
     phase: str
     busy_ppm: int
+    stretch: int
+    """Counts the changes of the busy share."""
 
 
 class Oracle:
@@ -74,6 +76,7 @@ class Oracle:
         self.causes: dict[int, Cause] = {}
         self.origin_ms: dict[tuple[int, int], int] = {}
         self.busy_ppm: dict[tuple[int, int], int] = {}
+        self.changes: Counter[tuple[int, int]] = Counter()
         self.saved_ms: dict[tuple[int, int], int] = {}
         self.finished: set[tuple[int, int]] = set()
         self.held: list[Held] = []
@@ -95,7 +98,9 @@ class Oracle:
                 self.origin_ms[event.job, event.attempt] = event.at_ms
                 self.busy_ppm[event.job, event.attempt] = MILLION
             case ev.ActivitySeen():
-                self.busy_ppm[event.job, event.attempt] = event.busy_ppm
+                run = (event.job, event.attempt)
+                self.changes[run] += event.busy_ppm != self.busy_ppm[run]
+                self.busy_ppm[run] = event.busy_ppm
             case ev.JobFinished():
                 self.finished.add((event.job, event.attempt))
 
@@ -252,7 +257,7 @@ class Oracle:
         phases = [(start_ms, end_ms, "starting")]
         if self.world.jobs.state[j] == JobState.RUNNING:
             phases = self._phases(j, attempt, start_ms, end_ms)
-        busy_ppm = self.busy_ppm.get((j, attempt), MILLION)
+        busy_ppm, stretch = self.busy_ppm.get((j, attempt), MILLION), self.changes[j, attempt]
         by_contract = Counter[int]()
         for piece in self.world.placements[j]:
             c = self.world.contract_number[self.world.node_rows[piece.node].contract]
@@ -260,7 +265,7 @@ class Oracle:
             by_contract[c] += piece.devices.bit_count() * role.milli
         for a, b, phase in phases:
             for c, milli in by_contract.items():
-                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm))
+                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm, stretch))
 
     def _phases(
         self, j: int, attempt: int, start_ms: int, end_ms: int
@@ -286,23 +291,22 @@ class Oracle:
 
     def _resolve(self) -> None:
         """Now that all is known: where did each held millisecond go?"""
-        worked: dict[tuple[int, int, int], tuple[int, int]] = {}
+        worked: Counter[tuple[int, int, int, int]] = Counter()
         for fact in self.held:
-            place = (fact.job, fact.attempt, fact.contract)
             if fact.phase == "starting":
                 bucket = Bucket.STARTING if fact.attempt == 1 else Bucket.RESTART
                 self._book(fact, lambda ms, fact=fact, b=bucket: {b: fact.milli * ms})
             elif fact.phase == "saving":
                 self._book(fact, lambda ms, fact=fact: {Bucket.CHECKPOINT: fact.milli * ms})
             else:
-                busy_ppm, before = worked.get(place, (fact.busy_ppm, 0))
-                before = before if busy_ppm == fact.busy_ppm else 0
+                stretch = (fact.job, fact.attempt, fact.contract, fact.stretch)
                 self._book(
                     fact,
-                    lambda ms, fact=fact, w=before: self._divide(fact, w + fact.milli * ms),
+                    lambda ms, fact=fact, w=worked[stretch]: self._divide(
+                        fact, w + fact.milli * ms
+                    ),
                 )
-                after = before + fact.milli * (fact.end_ms - fact.start_ms)
-                worked[place] = (fact.busy_ppm, after)
+                worked[stretch] += fact.milli * (fact.end_ms - fact.start_ms)
 
     def _book(self, fact: Held, up_to) -> None:
         """Book a fact bin by bin: what it comes to up to the end, less what up to the start."""

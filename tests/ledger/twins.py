@@ -79,11 +79,10 @@ def _job(luck: Random, i: int) -> Job:
     gpus, count = luck.choice(((1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (4, 9), (1, 3)))
     milli = luck.choice((250, 500)) if gpus == 1 and luck.random() < 0.5 else 1000
     kinds = luck.choice(((), ("H100",), ("A100",), ("A100", "H100")))
+    cpu_milli = luck.choice((0, 250_000))
     return job(
         f"j{i}",
-        roles=[
-            role(count, gpus=gpus, milli=milli, kinds=kinds, cpu_milli=luck.choice((0, 250_000)))
-        ],
+        roles=[role(count, gpus=gpus, milli=milli, kinds=kinds, cpu_milli=cpu_milli)],
         team=luck.choice("abc"),
         kind=luck.choice((JobClass.TRAINING, JobClass.TRAINING, *JobClass)),
         priority=luck.choice((0, 0, 0, 5)),

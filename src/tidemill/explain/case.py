@@ -89,7 +89,9 @@ def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
     """Gather what is known about a waiting job."""
     s = int(world.jobs.shape[j])
     looked = present.look(world, policy, memo, present.rivals(world, policy, s))
-    cause = Cause.NONE if j in looked.placed else looked.causes[s]
+    cause = present.from_the_ground(world, memo, s, looked.causes[s])
+    if j in looked.placed:
+        cause = Cause.NONE
     victims = present.victims_for(world, policy, memo, s, cause)
     if victims:
         cause = Cause.PROMISED

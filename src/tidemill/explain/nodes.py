@@ -48,16 +48,18 @@ class Survey(NamedTuple):
     """Free devices that count for the role, or parts of devices."""
 
 
-def verdicts(world: World, job: int, role: int = 0) -> list[NodeVerdict]:
-    """One row for each node that is not gone."""
-    found = survey(world, job, role)
+def verdicts(world: World, job: int, role: int | None = None) -> list[NodeVerdict]:
+    """One row for each node that is not gone; for the first role that is short, or this one."""
+    found = survey(world, job, _short_role(world, job) if role is None else role)
     columns = (found.nodes, found.verdict, found.hosts, _lacked(found))
     return [_row(found, *row) for row in zip(*(c.tolist() for c in columns), strict=True)]
 
 
-def groups(world: World, job: int, role: int = 0, examples: int = 3) -> list[VerdictGroup]:
-    """The same, one row for each verdict (and state), the most frequent first."""
-    found = survey(world, job, role)
+def groups(
+    world: World, job: int, role: int | None = None, examples: int = 3
+) -> list[VerdictGroup]:
+    """The same, one row for each verdict (and state): those with room, then the most frequent."""
+    found = survey(world, job, _short_role(world, job) if role is None else role)
     state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
     lacked = _lacked(found)
     rows = []
@@ -88,6 +90,12 @@ def survey(world: World, job: int, role: int = 0) -> Survey:
         verdict[says_no] = code
     hosts = np.where(verdict == Verdict.OK, hosts, 0)
     return Survey(world, asks, here, verdict, hosts, slots)
+
+
+def _short_role(world: World, job: int) -> int:
+    roles = world.shape_of(job).roles
+    short = (r for r, role in enumerate(roles) if survey(world, job, r).hosts.sum() < role.count)
+    return next(short, 0)
 
 
 def _checks(

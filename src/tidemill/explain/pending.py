@@ -32,12 +32,13 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     """Everything that waits now."""
     memo = present.glance(world, memo)
     looked = present.look(world, policy, memo, world.queued)
+    causes = {s: present.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
     jobs: dict[Cause, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:
-            cause = Cause.NONE if j in looked.placed else looked.causes[s]
+            cause = Cause.NONE if j in looked.placed else causes[s]
             jobs.setdefault(cause, []).append(j)
-    idle, unclaimed = _claims(world, policy, memo, looked.causes)
+    idle, unclaimed = _claims(world, policy, memo, causes)
     parts = [idle.get(cause, _Idle(0, 0)) for cause in jobs]
     *dollars, left_usd = _dollars([*parts, unclaimed])
     rows = sorted(

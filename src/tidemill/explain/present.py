@@ -18,6 +18,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling import order, victims
+from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, schedule
 from tidemill.scheduling.victims import Stop, Victim
@@ -85,6 +86,17 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     causes = {s: Cause(world.shapes.cause[s]) for s in view.queued}
     causes |= {a.shape: a.cause for a in actions if isinstance(a, SaidWhy)}
     return Look(causes, {a.job: a.pieces for a in actions if isinstance(a, AskedPlace)})
+
+
+def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
+    """The cause in the order of the four questions: behind a held queue only what could run.
+
+    The scheduler does not look at a shape behind a held queue any further, whatever else it lacks.
+    """
+    if cause is not Cause.BEHIND:
+        return cause
+    lacking = supply_cause(world, memo, s)
+    return cause if lacking is Cause.NONE else lacking
 
 
 def rivals(world: World, policy: Policy, s: int) -> list[int]:

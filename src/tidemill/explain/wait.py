@@ -1,7 +1,7 @@
 """Why does this job wait? Four questions, the cause, its owner, the numbers, the cheapest fix.
 
 Reads the World as it is now and the policy; decides nothing. At 10,000 nodes and 5,000 waiting jobs
-it takes a fraction of a second, because only columns are read (see ``bench`` in the docs).
+it takes a fraction of a second, because only columns are read (``docs/concepts/explain.md``).
 """
 
 from tidemill.explain import case as cases

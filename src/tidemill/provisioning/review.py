@@ -56,6 +56,8 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
         actions += spared + returned
         wake_ms = min(wake_ms, due_ms)
     minded, due_ms = _mind_nodes(world, policy, claims)
+    if memo.is_elastic and world.queued:
+        due_ms = min(due_ms, _look_again_ms(world, policy))
     memo.supply_changes, memo.wake_ms = world.supply_changes, min(wake_ms, due_ms)
     return Review(actions + minded, memo.wake_ms)
 

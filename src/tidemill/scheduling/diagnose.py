@@ -44,7 +44,10 @@ def ever_cause(world: World, shape: Shape) -> Cause:
         labelled = [row for row in claimed if could_match(world, row, role)]
         if not labelled:
             return Cause.IMPOSSIBLE_LABEL
-        hosts = [(row.kind, replicas_per_node(row, role) * nodes_in_use(row)) for row in labelled]
+        hosts = [
+            (row.kind, replicas_per_node(row, role) * _matching_nodes(world, row, role))
+            for row in labelled
+        ]
         if not any(count for _, count in hosts):
             return Cause.IMPOSSIBLE_SIZE
         if max(_by_kind(hosts).values()) < role.count:
@@ -81,6 +84,18 @@ def could_match(world: World, contract: Contract, role: Role) -> bool:
         and wanted <= group.labels
         for group in world.groups
     )
+
+
+def _matching_nodes(world: World, contract: Contract, role: Role) -> int:
+    """How many nodes of a contract a role may use: all, or those seen to carry its labels."""
+    wanted = set(role.labels)
+    if wanted <= set(contract.node.labels):
+        return nodes_in_use(contract)
+    c, rows = world.contract_number[contract.name], world.node_count
+    is_ok = np.array([wanted <= group.labels for group in world.groups], bool)
+    nodes = world.nodes
+    mine = (nodes.contract[:rows] == c) & (nodes.state[:rows] != NodeState.GONE)
+    return int((mine & is_ok[nodes.group[:rows]]).sum())
 
 
 def _limit_cause(world: World, shape: Shape) -> Cause:

@@ -18,7 +18,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import order, victims
-from tidemill.scheduling.diagnose import diagnose
+from tidemill.scheduling.diagnose import diagnose, supply_cause
 from tidemill.scheduling.fit import fit
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.victims import Stop
@@ -94,7 +94,8 @@ class _Desk:
         world, known = self.world, self.memo.known(self.world, s)
         j = world.waiting[s][self.taken.get(s, 0)]
         if self.held and not self.held.isdisjoint(known.kinds):
-            self._say(s, Cause.BEHIND)
+            supply = supply_cause(world, self.memo, s)
+            self._say(s, supply if supply is not Cause.NONE else Cause.BEHIND)
             return False
         failure = self.memo.failure(world, s) if s not in world.promised else None
         if failure is not None:

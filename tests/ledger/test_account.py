@@ -1,0 +1,156 @@
+"""Accounts: exact inside, rounded once, so that what is printed adds up."""
+
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.ledger import ratios
+from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, rounded, zero
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.difference import difference
+from tidemill.model.measures import HOUR_MS, MILLI_MS_PER_UNIT_HOUR, YEAR_MS
+from tidemill.units.capability import REFERENCE_GFLOPS
+
+AMOUNT = st.one_of(st.just(0), st.integers(0, 10**18), st.integers(0, 50))
+RATES = st.sampled_from((0, 1, 999_999, 2_000_000, 3_333_333))
+
+
+@st.composite
+def accounts(draw: st.DrawFn) -> Account:
+    """Any account: amounts of several contracts, each with its price and power."""
+    amounts = [[draw(AMOUNT) for _ in Bucket] for _ in range(draw(st.integers(1, 2)))]
+    rates, powers = (
+        [draw(RATES) for _ in amounts],
+        [draw(st.integers(1, 3_000_000)) for _ in amounts],
+    )
+    columns = list(zip(*amounts, strict=True))
+    return Account(
+        tuple(sum(column) for column in columns),
+        tuple(sum(a * r for a, r in zip(column, rates, strict=True)) for column in columns),
+        tuple(sum(a * p for a, p in zip(column, powers, strict=True)) for column in columns),
+    )
+
+
+@given(accounts())
+def test_printed_lines_add_up_to_the_printed_total(account: Account):
+    """Dollars to the cent, micro-dollars, hours and H100 hours: the lines sum to the total."""
+    assert sum(account.usd_micro()) == account.paid_usd_micro
+    assert sum(account.cents()) == rounded(account.paid_money, DENOMINATOR * CENT_MICRO)
+    tenth = MILLI_MS_PER_UNIT_HOUR // 10
+    assert sum(account.tenths_of_hours()) == rounded(account.paid_milli_ms, tenth)
+    equivalent, hours = account.h100_milli_ms(), account.h100_tenths_of_hours()
+    assert account.capability is not None
+    assert equivalent is not None
+    assert hours is not None
+    assert sum(equivalent) == rounded(sum(account.capability), REFERENCE_GFLOPS)
+    assert sum(hours) == rounded(sum(account.capability), REFERENCE_GFLOPS * tenth)
+
+
+@given(accounts())
+def test_printed_lines_are_true_to_one_unit(account: Account):
+    """No line is a whole unit away from its exact value."""
+    for cents, money in zip(account.cents(), account.money, strict=True):
+        assert abs(Fraction(money, DENOMINATOR * CENT_MICRO) - cents) < 1
+    for points, part in zip(account.basis_points(), account.milli_ms, strict=True):
+        if account.paid_milli_ms:
+            assert abs(Fraction(10_000 * part, account.paid_milli_ms) - points) < 1
+
+
+@given(accounts())
+def test_percents_add_up_to_a_hundred(account: Account):
+    """Hundredths of percents add up to 100.00 %, parts per million to a million; or to nothing."""
+    paid = account.paid_milli_ms > 0
+    assert sum(account.basis_points()) == 10_000 * paid
+    assert sum(account.shares_ppm()) == 1_000_000 * paid
+
+
+@given(accounts())
+def test_goodputs_multiply_to_useful_over_paid(account: Account):
+    """Scheduling × runtime × program goodput is the ledger's own ratio, exactly."""
+    useful, paid = account.milli_ms[Bucket.USEFUL], account.paid_milli_ms
+    expected = Fraction(useful, paid) if paid else Fraction(0)
+    assert ratios.goodput(account).overall == expected
+    assert ratios.utilisation(account).mfu == expected
+
+
+@given(accounts())
+def test_utilisations_are_in_order(account: Account):
+    """Allocation is at least occupancy, occupancy at least MFU; all between 0 and 1."""
+    allocation, occupancy, mfu = ratios.utilisation(account)
+    assert 1 >= allocation >= occupancy >= mfu >= 0
+
+
+def test_goodput_says_when_it_is_a_lower_bound():
+    """Work of unknown efficiency, or not saved yet, may be useful: the goodput is at least this."""
+    amounts = [0] * len(Bucket)
+    amounts[Bucket.USEFUL] = amounts[Bucket.NO_DEMAND] = 10
+    known = Account(tuple(amounts), tuple(amounts), None)
+    assert not ratios.goodput(known).is_lower_bound
+    amounts[Bucket.UNKNOWN] = 1
+    assert ratios.goodput(Account(tuple(amounts), tuple(amounts), None)).is_lower_bound
+
+
+@given(accounts(), accounts())
+def test_columns_of_a_difference_add_up(before: Account, after: Account):
+    """Time, dollars and shares of the changes add up to the change of the whole."""
+    found = difference(before, after)
+    assert [change.bucket for change in found] == list(Bucket)
+    assert sum(c.milli_ms for c in found) == after.paid_milli_ms - before.paid_milli_ms
+    assert sum(c.usd_micro for c in found) == after.paid_usd_micro - before.paid_usd_micro
+    shares = 10_000 * (bool(after.paid_milli_ms) - bool(before.paid_milli_ms))
+    assert sum(c.basis_points for c in found) == shares
+
+
+@given(accounts())
+def test_nothing_changed_between_a_ledger_and_itself(account: Account):
+    """The difference of a ledger to itself is zero in every bucket and column."""
+    for change in difference(account, account):
+        assert (change.milli_ms, change.usd_micro, change.basis_points) == (0, 0, 0)
+
+
+def test_prices_of_an_hour():
+    """$6 for two paid hours, half an hour of it useful: $3 a paid hour, $12 a useful one.
+
+    On an A100 (312 TFLOP/s; an H100 has 989) that half hour is worth 0.158 H100 hours, so a useful
+    H100 hour costs $6 / 0.1577… = $38.038461.
+    """
+    amounts, hour = [0] * len(Bucket), MILLI_MS_PER_UNIT_HOUR
+    amounts[Bucket.USEFUL], amounts[Bucket.NO_DEMAND] = hour // 2, hour * 3 // 2
+    account = Account(
+        tuple(amounts), tuple(3_000_000 * a for a in amounts), tuple(312_000 * a for a in amounts)
+    )
+    assert ratios.usd_micro_per_paid_hour(account) == 3_000_000
+    assert ratios.usd_micro_per_useful_hour(account) == 12_000_000
+    assert ratios.usd_micro_per_useful_h100_hour(account) == 38_038_462
+    assert ratios.usd_micro_per_useful_h100_hour(account._replace(capability=None)) is None
+
+
+def test_an_idle_point_for_a_year():
+    """A fleet that costs $200 an hour costs $17,520 a year for each percent that is idle.
+
+    100 accelerators at $2: 200 × 8760 / 100.
+    """
+    amounts = [0] * len(Bucket)
+    amounts[Bucket.NO_DEMAND] = 100 * MILLI_MS_PER_UNIT_HOUR
+    account = Account(tuple(amounts), tuple(2_000_000 * a for a in amounts), None)
+    assert ratios.idle_point_usd_micro_per_year(account, HOUR_MS) == 17_520_000_000
+    assert ratios.mean_accelerators(account, HOUR_MS) == 100
+    assert ratios.idle_point_usd_micro_per_year(account, 0) == 0
+    assert YEAR_MS == 8760 * HOUR_MS
+
+
+def test_nothing_has_no_price():
+    """An account with nothing in it has no price per hour, no share and no goodput."""
+    account = zero()
+    assert ratios.usd_micro_per_paid_hour(account) is None
+    assert ratios.usd_micro_per_useful_hour(account) is None
+    assert ratios.goodput(account).overall == 0
+    assert account.basis_points() == [0] * len(Bucket)
+
+
+@given(st.integers(0, 10**30), st.integers(1, 10**12))
+def test_rounding_is_to_the_nearest(amount: int, denominator: int):
+    """Half a unit or less away; halves go up."""
+    error = rounded(amount, denominator) - Fraction(amount, denominator)
+    assert Fraction(-1, 2) < error <= Fraction(1, 2)
