@@ -359,5 +359,10 @@ def expect_equal(statement: Statement, oracle: Oracle) -> None:
     found = dict(zip(keys, rows.milli_ms.tolist(), strict=True))
     assert len(found) == len(rows.milli_ms), "two rows say the same"
     assert found == {cell: amount for cell, amount in oracle.cells.items() if amount}
-    paid = {(n, c): p for n, row in statement.paid.items() for c, p in enumerate(row) if p}
+    paid = {
+        (number, c): amount
+        for number, row in zip(statement.bins.tolist(), statement.paid.tolist(), strict=True)
+        for c, amount in enumerate(row)
+        if amount
+    }
     assert paid == {where: amount for where, amount in oracle.paid.items() if amount}

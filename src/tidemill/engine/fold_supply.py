@@ -214,8 +214,15 @@ def spare(world: World, event: ev.AskedSpare) -> list[int]:
 
 def launch(world: World, event: ev.AskedLaunch) -> list[int]:
     """Nodes were asked for; each is seen when it is added."""
-    _known_contract(world, event.contract)
-    world.ink.contracts.asked_nodes[event.contract] += event.nodes
+    c, row = event.contract, _known_contract(world, event.contract)
+    have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
+    if (have + event.nodes) * row.node.devices > row.count:
+        raise EventRefused(
+            f"{event.nodes} more nodes are asked for under contract `{row.name}`, which pays for"
+            f" {row.count // row.node.devices} and has {have}",
+            hint="raise the count of the contract or ask for fewer nodes",
+        )
+    world.ink.contracts.asked_nodes[c] += event.nodes
     return []
 
 

@@ -17,7 +17,6 @@ from tidemill.model.measures import (
     duration_text,
 )
 from tidemill.model.states import JobClass, Terms
-from tidemill.model.tables import I64
 
 
 class Fix(NamedTuple):
@@ -32,40 +31,33 @@ class Fix(NamedTuple):
 
 def release(statement: Statement, bucket: Bucket) -> Fix:
     """What was free in every time bin could have been left unbought without anyone noticing."""
-    least_milli = _least_milli(statement, bucket)
+    free = statement.by_bin_and_contract(statement.rows.bucket == bucket)
+    lengths_ms = np.array([statement.bin_length_ms(n) for n in statement.bins.tolist()], np.int64)
     unwanted, cost = 0, 0
-    for row, milli in zip(statement.world.contract_rows, least_milli.tolist(), strict=True):
-        if row.terms is Terms.RESERVED:
+    for c, row in enumerate(statement.world.contract_rows):
+        is_paid = statement.paid[:, c] > 0
+        if row.terms is Terms.RESERVED and is_paid.any():
+            milli = int((free[is_paid, c] // lengths_ms[is_paid]).min())
             devices = milli // WHOLE_MILLI
             unwanted += devices
-            cost += devices * WHOLE_MILLI * statement.length_ms * row.usd_micro_per_hour
-    when = "on average over this window" if len(statement.paid) == 1 else "in every part of it"
+            paid_ms = int(lengths_ms[is_paid].sum())
+            cost += devices * WHOLE_MILLI * paid_ms * row.usd_micro_per_hour
+    when = "on average over this window" if len(lengths_ms) == 1 else "in every part of it"
     return Fix(
         f"do not renew {unwanted:,} reserved accelerators: that many were free with nothing"
         f" waiting {when}; return on-demand ones sooner, and lend the rest off-peak",
-        "whole reserved accelerators: the smallest mean of any time bin, for the whole window",
-        rounded(cost, DENOMINATOR),
+        "whole reserved accelerators: the smallest mean of any time bin in which they were paid",
+        min(rounded(cost, DENOMINATOR), usd_micro(statement.total(), bucket)),
         0,
     )
-
-
-def _least_milli(statement: Statement, bucket: Bucket) -> I64:
-    """For each contract, the smallest mean milli in a bucket over any time bin."""
-    rows, bins = statement.rows, np.array(list(statement.paid), np.int64)
-    mask = rows.bucket == bucket
-    sums = np.zeros((len(bins), len(statement.world.contract_rows)), np.int64)
-    at = (np.searchsorted(bins, rows.bin[mask]), rows.contract[mask])
-    np.add.at(sums, at, rows.milli_ms[mask])
-    lengths = np.array([statement.bin_length_ms(n) for n in bins.tolist()], np.int64)
-    least: I64 = (sums // lengths[:, None]).min(axis=0)
-    return least
 
 
 def cull(statement: Statement, bucket: Bucket) -> Fix:
     """Interactive jobs that nobody uses can go; idle services cannot, or not so simply."""
     interactive = statement.by("class").get(JobClass.INTERACTIVE)
-    theirs = usd_micro(interactive, bucket) if interactive else 0
-    others = dollars_text(usd_micro(statement.total(), bucket) - theirs, 0)
+    all_idle = usd_micro(statement.total(), bucket)
+    theirs = min(all_idle, usd_micro(interactive, bucket) if interactive else 0)
+    others = dollars_text(all_idle - theirs, 0)
     return Fix(
         'cancel interactive jobs that are idle for an hour (`cull_idle_after = "1h"`)',
         f"all idle time of interactive jobs; the other {others} is services below their peak"
@@ -88,7 +80,7 @@ def checkpoint_better(statement: Statement, bucket: Bucket) -> Fix:
     more = max(0, usual_ms - interval_ms)
     price = rounded(account.money[Bucket.CHECKPOINT] * more, DENOMINATOR * interval_ms)
     return Fix(
-        f"{_how_to_save(usual_ms, interval_ms)}: {stops:,} attempts were cut short",
+        f"{_how_to_save(usual_ms, interval_ms)}: {stops:,} attempt{'s'[: stops != 1]} cut short",
         f"Young's rule: a stall of {duration_text(stall_ms)}, {running} training jobs at a time,"
         f" one interruption a job in {duration_text(between_ms)}; the price is more stall",
         usd_micro(account, bucket),

@@ -40,8 +40,8 @@ class Statement:
         self.bin_ms = window.bin_ms
         self.cut_short = ledger.cut_short
         self.rows: Rows = rows_of(ledger)
-        self.paid = {number: row.tolist() for number, row in sorted(ledger.supply.paid.items())}
-        """Paid milli·ms per contract, for each time bin."""
+        self.bins, self.paid = _paid(ledger)
+        """The numbers of the time bins, and the paid milli·ms of each by contract."""
         self.check()
 
     @property
@@ -51,21 +51,22 @@ class Statement:
 
     def check(self) -> None:
         """Assert that paid equals the sum of the buckets, per bin and contract."""
-        rows, width = self.rows, len(self.world.contract_rows)
-        assert not len(rows.milli_ms) or rows.milli_ms.min() > 0, "a bucket is negative"
-        bins = np.array(list(self.paid), np.int64)
-        paid = np.zeros((len(bins), width), np.int64)
-        for i, row in enumerate(self.paid.values()):
-            paid[i, : len(row)] = row
-        at = np.searchsorted(bins, rows.bin)
-        assert np.isin(rows.bin, bins).all(), "accelerator-time in a bin that nobody paid for"
-        found = np.zeros_like(paid)
-        np.add.at(found, (at, rows.contract), rows.milli_ms)
-        wrong = np.argwhere(found != paid)
+        rows = self.rows
+        assert rows.milli_ms.min(initial=1) > 0, "a bucket is negative"
+        assert np.isin(rows.bin, self.bins).all(), "accelerator-time in a bin that nobody paid for"
+        found = self.by_bin_and_contract(np.ones(len(rows.bin), bool))
+        wrong = np.argwhere(found != self.paid)
         assert not len(wrong), "; ".join(
-            f"bin {bins[i]} contract {c}: paid {paid[i, c]}, found {found[i, c]}"
+            f"bin {self.bins[i]} contract {c}: paid {self.paid[i, c]}, found {found[i, c]}"
             for i, c in wrong[:5].tolist()
         )
+
+    def by_bin_and_contract(self, mask: np.ndarray) -> I64:
+        """Milli·ms of some rows as a matrix like ``paid``."""
+        rows, sums = self.rows, np.zeros_like(self.paid)
+        at = np.searchsorted(self.bins, rows.bin[mask])
+        np.add.at(sums, (at, rows.contract[mask]), rows.milli_ms[mask])
+        return sums
 
     def total(self) -> Account:
         """The whole ledger of the window."""
@@ -149,6 +150,14 @@ class Statement:
         job = self.rows.job
         shape = np.where(job >= 0, self.world.jobs.shape[np.maximum(job, 0)], -1)
         return codes[shape], lambda key: names[key] if key >= 0 else NOBODY
+
+
+def _paid(ledger: Ledger) -> tuple[I64, I64]:
+    by_bin = dict(sorted(ledger.supply.paid.items()))
+    paid = np.zeros((len(by_bin), ledger.world.contract_count), np.int64)
+    for i, row in enumerate(by_bin.values()):
+        paid[i, : len(row)] = row  # contracts may have been signed since
+    return np.array(list(by_bin), np.int64), paid
 
 
 def statement(ledger: Ledger) -> Statement:
