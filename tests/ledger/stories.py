@@ -280,7 +280,7 @@ class Author:
     def _fit_replica(self, r: int, wanted: Role, taken: dict[tuple[int, int], int]) -> Piece | None:
         world = self.world
         for n in self.luck.sample(range(world.node_count), world.node_count):
-            first, found = int(world.nodes.first_device[n]), []
+            first, found = int(world.nodes.first_device[n]), list[int]()
             for d in range(int(world.nodes.devices[n])):
                 free = int(world.devices.free_milli[first + d]) - taken.get((n, d), 0)
                 if len(found) < wanted.accelerators and free >= wanted.milli:

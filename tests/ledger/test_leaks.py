@@ -83,7 +83,7 @@ def test_what_nobody_wanted_at_any_time_need_not_be_renewed():
 
 def test_on_demand_is_not_something_to_renew():
     """Idle accelerators that are paid by the hour are returned, not left unrenewed."""
-    events = [
+    events: list[ev.Event] = [
         ev.ContractSigned(0, contract(gpus=2, per_node=2, terms=Terms.ON_DEMAND)),
         ev.ContractStarted(0, 0),
         ev.NodeAdded(0, node("n0")),

@@ -8,12 +8,13 @@ from tests.ledger import twins
 from tests.ledger.stories import STORIES, Story, story
 from tests.ledger.sums import amounts, other_than_work, work_of_jobs
 from tidemill.engine.fold import fold
-from tidemill.ledger import spans
+from tidemill.ledger import spans, supply
 from tidemill.ledger.buckets import DIVIDED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement, read
 from tidemill.model import events as ev
+from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.states import Confidence
 
@@ -164,3 +165,11 @@ def test_a_ledger_reads_from_the_beginning():
     world = Ledger().read(events).world
     with pytest.raises(AssertionError, match="from the first event"):
         Ledger().after(world, fold(world, ev.Woke(world.now_ms)))
+
+
+def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch):
+    """A window of absurdly many bins is refused with a hint, before memory is gone."""
+    monkeypatch.setattr(supply, "BINS_AT_MOST", 10)
+    with pytest.raises(SpecError, match="more than 10 time bins") as caught:
+        read(story(1), bin_ms=1)
+    assert "wider bins" in caught.value.hint

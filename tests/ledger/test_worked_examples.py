@@ -63,7 +63,7 @@ def test_the_seam_of_a_reserved_contract():
     largest remainders, which are equal here, so to the lines that come first: 467, 67, 266.
     """
     row = contract(gpus=4, per_node=2, usd_micro_per_hour=2_000_000)
-    events = [
+    events: list[ev.Event] = [
         ev.ContractSigned(0, row),
         ev.ContractStarted(0, 0),
         ev.NodeAdded(0, node("n0")),
@@ -96,7 +96,7 @@ def test_on_demand_is_paid_per_launched_hour():
     An on-demand contract has no seam: nobody pays for what was not launched.
     """
     row = contract(gpus=4, per_node=2, usd_micro_per_hour=3_000_000, terms=Terms.ON_DEMAND)
-    events = [
+    events: list[ev.Event] = [
         ev.ContractSigned(0, row),
         ev.ContractStarted(0, 0),
         ev.NodeAdded(25 * MINUTE_MS, node("n0")),
@@ -420,3 +420,40 @@ def test_who_was_promised_room_claims_first():
         gpus=4,
     )
     assert minutes(statement.by("team")["b"]) == {"HELD": 120}
+
+
+def test_the_older_of_two_promises_claims_first():
+    """Among shapes for which room is being made, age decides and not priority.
+
+    Two are free; y (team a, older) and z (team b, priority 9) were both promised room for two.
+    """
+    statement = hour_of(
+        *submit(0, job("v", gpus=1), job("w", gpus=1)),
+        *submit(0, job("y", gpus=2), job("z", gpus=2, team="b", priority=9)),
+        *place(0, 0, (0, 0b0001)),
+        *place(0, 1, (0, 0b0010)),
+        ev.AskedEvict(0, 0, 1, ev.Why.RECLAIMED, 2),
+        ev.AskedEvict(0, 1, 1, ev.Why.RECLAIMED, 3),
+        *(ev.SaidWhy(0, s, Cause.PROMISED) for s in (1, 2)),
+        teams=("a", "b"),
+        nodes=1,
+        gpus=4,
+    )
+    assert statement.by("team")["a"].milli_ms[Bucket.HELD] == 120 * ACCELERATOR_MINUTE
+    assert "b" not in statement.by("team")
+
+
+def test_a_report_that_says_nothing_new_changes_nothing():
+    """Hearing every ten seconds that a job is as busy as before does not cut its stretch.
+
+    333 milli at a third each for host, links and useful leave a remainder in every division, so a
+    stretch that began anew with each report would divide differently.
+    """
+    thirds = Efficiency(333_333, 333_333, 333_333, Confidence.MEASURED)
+    row = job("x", milli=333, kind=JobClass.INFERENCE, efficiency=thirds)
+    reports = [ev.ActivitySeen(at_ms, 0, 1, 1_000_000) for at_ms in range(1, 59 * MINUTE_MS, 9_999)]
+    quiet, told = (
+        hour_of(*submit(0, row), *place(0, 0, (0, 1)), *said, nodes=1, gpus=1)
+        for said in ([], reports)
+    )
+    assert told.total() == quiet.total()

@@ -109,7 +109,34 @@ def import_(  # noqa: PLR0913 - options
     _print_run(done, as_json)
 
 
-@app.command("formats")
+@app.command("load", epilog=options.example("tidemill twin load fleet.toml"))
+def load(
+    spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
+    as_json: options.Json = False,
+) -> None:
+    """How much work a file asks for, against what it pays for: will it queue?"""
+    import msgspec
+
+    from tidemill import api
+    from tidemill.twin.load import measure
+
+    found = measure(api.load_spec(spec))
+    if as_json:
+        screen.json_out(msgspec.json.encode(found._asdict() | {"share": found.share}))
+        return
+    made = screen.table("team", "kinds", "jobs", "accelerator-hours", right_from=2)
+    for part in found.asked:
+        kinds = ", ".join(part.kinds) or "any"
+        made.add_row(part.team, kinds, f"{part.jobs:,}", f"{part.accelerator_hours:,.0f}")
+    screen.out().print(made)
+    busiest = max(found.hourly, default=0.0)
+    screen.out().print(
+        f"offered load {found.share:.0%} of {sum(found.accelerators.values()):,} accelerators,"
+        f" {busiest:.0%} in the busiest hour"
+    )
+
+
+@app.command("formats", epilog=options.example("tidemill twin formats"))
 def formats() -> None:
     """The trace formats that can be imported."""
     from tidemill.twin import traces

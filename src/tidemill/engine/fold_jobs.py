@@ -189,7 +189,7 @@ def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
 
 def said_why(world: World, event: ev.SaidWhy) -> list[int]:
     """The cause for which a shape waits."""
-    if event.shape >= len(world.shape_rows):
+    if not 0 <= event.shape < len(world.shape_rows):
         raise EventRefused(f"shape number {event.shape} is unknown", hint="see the journal")
     world.ink.shapes.cause[event.shape] = event.cause
     return []
@@ -311,7 +311,7 @@ def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
 def _refuse_unless(
     world: World, j: int, attempt: int | None, states: tuple[int, ...], step: int = 0
 ) -> None:
-    if j >= world.job_count:
+    if not 0 <= j < world.job_count:
         raise EventRefused(
             f"job number {j} is unknown; {world.job_count} were submitted",
             hint="an event must come after the submission of its job",

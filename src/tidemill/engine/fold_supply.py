@@ -74,6 +74,10 @@ def contract_ended(world: World, event: ev.ContractEnded) -> list[int]:
 def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     """A team appeared or its shares changed."""
     row = event.queue
+    if len({share.kind for share in row.shares}) < len(row.shares):
+        raise EventRefused(
+            f"team `{row.name}` has two shares of one kind", hint="give one share for each kind"
+        )
     for share in row.shares:
         if share.floor_milli > share.limit_milli:
             raise EventRefused(
@@ -158,7 +162,7 @@ def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
     """One device is lost, and with it every gang that held a part of it."""
     n, device = event.node, event.device
     row = _known_node(world, n)
-    if device >= world.nodes.devices[n] or NodeState(world.nodes.state[n]) not in LAUNCHED:
+    if not 0 <= device < world.nodes.devices[n] or NodeState(world.nodes.state[n]) not in LAUNCHED:
         _refuse(f"device {device} of node `{row.name}`", "there is no such device now")
     d = int(world.nodes.first_device[n]) + device
     if world.devices.is_failed[d]:
@@ -342,13 +346,13 @@ def _holds(world: World, j: int, n: int, device: int) -> bool:
 
 
 def _known_contract(world: World, c: int) -> Contract:
-    if c >= world.contract_count:
+    if not 0 <= c < world.contract_count:
         _refuse(f"contract number {c}", f"only {world.contract_count} were signed")
     return world.contract_rows[c]
 
 
 def _known_node(world: World, n: int) -> Node:
-    if n >= world.node_count:
+    if not 0 <= n < world.node_count:
         _refuse(f"node number {n}", f"only {world.node_count} were added")
     return world.node_rows[n]
 

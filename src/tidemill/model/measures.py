@@ -32,16 +32,16 @@ _UNIT_MS = {
     "w": WEEK_MS,
     "y": YEAR_MS,
 }
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w|y)")
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|y)")
+_PARTS = re.compile(rf"(?:\s*{_PART.pattern})+\s*")
 
 
 def duration_ms(text: str) -> int:
     """Read ``14d``, ``1h30m`` or ``250ms``; raise ValueError on anything else."""
-    compact = text.replace(" ", "").lower()
-    parts = _PART.findall(compact)
-    if not parts or "".join(number + unit for number, unit in parts) != compact:
+    words = text.lower()
+    if not _PARTS.fullmatch(words):
         raise ValueError(f"`{text}` is not a duration")
-    return sum(_part_ms(number, unit) for number, unit in parts)
+    return sum(_part_ms(number, unit) for number, unit in _PART.findall(words))
 
 
 def duration_text(ms: int) -> str:

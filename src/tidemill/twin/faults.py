@@ -15,7 +15,6 @@ from tidemill.model.measures import DAY_MS, MINUTE_MS
 from tidemill.model.rows import Natural
 
 _NORMAL = NormalDist()
-P90_SIGMAS = _NORMAL.inv_cdf(0.9)
 
 
 class LogNormal(Struct, frozen=True):
@@ -52,8 +51,6 @@ class Quantiles(Struct, frozen=True):
 Delay = LogNormal | Quantiles
 AT_ONCE = LogNormal(0)
 
-INFINITEHBD_DEVICE_SHARE = 0.27  # 158 of 584 faults are of class GPU (its fault_statistics.json)
-INFINITEHBD_PER_1000_NODE_DAYS = 4.2
 
 # Quantiles of the 584 repairs in the InfiniteHBD trace (SIGCOMM'25), in days: median 0.85,
 # p90 13.0, mean 5.5. No log-normal has all three (median and p90 would give a mean of 8.2). The

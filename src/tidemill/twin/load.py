@@ -51,21 +51,39 @@ def measure(spec: Spec) -> Load:
 
 
 def _measure(coming: Iterable[Arrival], there: dict[str, int], horizon_ms: int) -> Load:
-    hours = -(-horizon_ms // HOUR_MS)
-    change = np.zeros(hours + 1)
+    levels = _Levels(-(-horizon_ms // HOUR_MS))
     sums: dict[tuple[str, tuple[str, ...]], list[float]] = {}
     for arrival in coming:
-        shape = arrival.job.shape
-        end_ms = min(arrival.at_ms + arrival.work_ms, horizon_ms)
+        shape, end_ms = arrival.job.shape, min(arrival.at_ms + arrival.work_ms, horizon_ms)
         accelerators = shape.total_milli / WHOLE_MILLI
         part = sums.setdefault((shape.team, shape.roles[0].kinds), [0, 0.0])
         part[0] += 1
         part[1] += accelerators * (end_ms - arrival.at_ms) / HOUR_MS
-        change[arrival.at_ms // HOUR_MS] += accelerators
-        change[-(-end_ms // HOUR_MS)] -= accelerators
+        levels.add(arrival.at_ms, end_ms, accelerators)
     asked = tuple(
-        Asked(team, kinds, int(jobs), hours_asked)
-        for (team, kinds), (jobs, hours_asked) in sorted(sums.items())
+        Asked(team, kinds, int(jobs), hours)
+        for (team, kinds), (jobs, hours) in sorted(sums.items())
     )
-    running = np.cumsum(change[:-1]) / max(1, sum(there.values()))
-    return Load(asked, there, tuple(running.tolist()))
+    return Load(asked, there, levels.over(max(1, sum(there.values()))))
+
+
+class _Levels:
+    """The average level of each hour, from spans of any length in constant time each."""
+
+    def __init__(self, hours: int) -> None:
+        self._change = np.zeros(hours + 1)
+        self._parts = np.zeros(hours + 1)
+
+    def add(self, start_ms: int, end_ms: int, level: float) -> None:
+        """Add a level from start to end: whole hours as a change, the rest as parts of an hour."""
+        first, into_first = divmod(start_ms, HOUR_MS)
+        last, into_last = divmod(end_ms, HOUR_MS)
+        self._change[first] += level
+        self._change[last] -= level
+        self._parts[first] -= level * into_first / HOUR_MS
+        self._parts[last] += level * into_last / HOUR_MS
+
+    def over(self, whole: float) -> tuple[float, ...]:
+        """Every hour as a share of the whole."""
+        levels = (np.cumsum(self._change) + self._parts)[:-1]
+        return tuple((levels / whole).tolist())

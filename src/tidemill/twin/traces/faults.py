@@ -17,7 +17,6 @@ from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import AS_PUBLISHED, Options
 from tidemill.twin.traces.trace import Trace
 
-PUBLISHED_NODES = 400
 MAX_CHARACTERS = 500_000_000
 MAX_DAY = 100_000.0
 

@@ -1,0 +1,261 @@
+"""Fold refuses whatever contradicts the World, says why and what to do, and changes nothing."""
+
+import pytest
+
+from tests.builders import (
+    cancel,
+    contract,
+    crash,
+    finish,
+    fleet,
+    job,
+    lose_device,
+    lose_node,
+    move_node,
+    node,
+    pass_ms,
+    place,
+    role,
+    start,
+    submit,
+    team,
+    teams_share,
+)
+from tidemill.engine.fold import fold
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.errors import EventRefused
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Efficiency, Piece, Queue, Share
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+
+NOW_MS = 100
+READY, DRAINING, SPARE, BROKEN, UNHEALTHY, GONE = range(6)
+RUNS, STARTS, LEAVES, DONE, CANCELLED, FAILED, WAITS, GANG = range(8)
+FIRST, LATER, BRIEF = range(3)
+WHERE = Piece(0, READY, 1, 0b1000)
+
+
+def stage() -> World:
+    """A World with a node and a job in every interesting state, 100 ms into its story.
+
+    Device 3 of node READY is free; devices 0 to 2 are held by RUNS, STARTS and LEAVES.
+    """
+    world = fleet(
+        contract("first", gpus=24, per_node=4, cpu_milli=8_000, memory_mib=64),
+        contract("later", gpus=8, start_ms=200, end_ms=1000),
+        contract("brief", gpus=4, per_node=4, end_ms=NOW_MS),
+        teams=[team("a")],
+    )
+    names = ("runs", "starts", "leaves", "done", "cancelled", "failed")
+    submit(world, *(job(name, cpu_milli=1_000, memory_mib=8) for name in names))
+    submit(world, job("waits", cpu_milli=1_000, memory_mib=8))
+    submit(world, job("gang", roles=[role(2), role(1, gpus=2)]))
+    for device, name in enumerate(names[:3]):
+        place(world, name, Piece(0, READY, 1, 1 << device))
+    start(world, "runs", "leaves")
+    for name in names[3:]:
+        place(world, name, WHERE)
+        start(world, name)
+        {"done": finish, "cancelled": cancel, "failed": _give_up}[name](world, name)
+    fold(world, ev.AskedEvict(0, LEAVES, 1, ev.Why.DRAINED))
+    move_node(world, DRAINING, NodeState.DRAINING)
+    fold(world, ev.AskedSpare(0, SPARE, True))
+    lose_device(world, BROKEN, 0)
+    lose_node(world, UNHEALTHY)
+    fold(world, ev.AskedRepair(0, UNHEALTHY))
+    move_node(world, GONE, NodeState.GONE)
+    pass_ms(world, NOW_MS)
+    fold(world, ev.ContractEnded(NOW_MS, BRIEF))
+    return world
+
+
+def _give_up(world: World, name: str) -> None:
+    crash(world, name, is_final=True)
+
+
+def submitted(**asked: object) -> ev.JobSubmitted:
+    return ev.JobSubmitted(NOW_MS, job(**{"name": "new", **asked}))  # type: ignore[arg-type]
+
+
+def placed(*pieces: Piece, job: int = WAITS, attempt: int = 1) -> ev.AskedPlace:
+    return ev.AskedPlace(NOW_MS, job, attempt, pieces)
+
+
+def signed(**asked: object) -> ev.ContractSigned:
+    return ev.ContractSigned(NOW_MS, contract(**{"name": "new", **asked}))  # type: ignore[arg-type]
+
+
+def moved(n: int, to: NodeState) -> ev.NodeMoved:
+    return ev.NodeMoved(NOW_MS, n, to)
+
+
+LIMITED = Queue("a", (Share("H100", floor_milli=9000, limit_milli=8000),))
+TWICE = Queue("a", (Share("H100"), Share("H100", floor_milli=1)))
+GREEDY = Efficiency(mfu_ppm=600_000, host_ppm=300_000, links_ppm=200_000)
+
+CASES: dict[str, tuple[ev.Event, str]] = {
+    # the clock
+    "clock backwards": (ev.Woke(NOW_MS - 1), "before the 100 ms already seen"),
+    # contracts and teams
+    "contract signed twice": (signed(name="first"), "`first` is signed twice"),
+    "contract without end after start": (signed(start_ms=5, end_ms=5), "not after its start"),
+    "count that leaves half a node": (signed(gpus=12), "12 accelerators on nodes of 8"),
+    "more spares than nodes": (signed(gpus=8, spares=2), "2 nodes of them spare"),
+    "unknown contract starts": (ev.ContractStarted(NOW_MS, 9), "only 3 were signed"),
+    "negative contract": (ev.ContractStarted(NOW_MS, -1), "only 3 were signed"),
+    "contract starts early": (ev.ContractStarted(NOW_MS, LATER), "cannot start now"),
+    "contract starts twice": (ev.ContractStarted(NOW_MS, FIRST), "cannot start now"),
+    "contract starts after its end": (ev.ContractStarted(NOW_MS, BRIEF), "cannot start now"),
+    "contract ends that does not run": (ev.ContractEnded(NOW_MS, LATER), "it is not running"),
+    "unknown contract ends": (ev.ContractEnded(NOW_MS, 9), "only 3 were signed"),
+    "launch under no contract": (ev.AskedLaunch(NOW_MS, 9, 1), "only 3 were signed"),
+    "floor above limit": (ev.QueueSet(NOW_MS, LIMITED), "above its limit"),
+    "two shares of a kind": (ev.QueueSet(NOW_MS, TWICE), "two shares of one kind"),
+    # nodes
+    "node added twice": (ev.NodeAdded(NOW_MS, node("first-0", contract="first")), "added twice"),
+    "node of nobody": (ev.NodeAdded(NOW_MS, node(contract="x")), "which nobody signed"),
+    "node before its contract": (ev.NodeAdded(NOW_MS, node(contract="later")), "is not running"),
+    "node after its contract": (ev.NodeAdded(NOW_MS, node(contract="brief")), "is not running"),
+    "unknown node moves": (moved(99, NodeState.READY), "only 7 were added"),
+    "negative node moves": (moved(-1, NodeState.READY), "only 7 were added"),
+    "illegal move": (moved(READY, NodeState.BOOTING), "cannot go from ready to booting"),
+    "move after the end": (moved(GONE, NodeState.READY), "cannot go from gone"),
+    "move to the same state": (moved(READY, NodeState.READY), "from ready to ready"),
+    "device that is not there": (ev.DeviceFailed(NOW_MS, READY, 4), "no such device"),
+    "negative device": (ev.DeviceFailed(NOW_MS, READY, -1), "no such device"),
+    "device of a node that is gone": (ev.DeviceFailed(NOW_MS, GONE, 0), "no such device"),
+    "device of an unknown node": (ev.DeviceFailed(NOW_MS, 99, 0), "only 7 were added"),
+    "device fails twice": (ev.DeviceFailed(NOW_MS, BROKEN, 0), "failed already"),
+    "repair of a node at work": (ev.AskedRepair(NOW_MS, READY), "still carries work"),
+    "repair of a healthy node": (ev.AskedRepair(NOW_MS, SPARE), "it is ready"),
+    "repair asked twice": (ev.AskedRepair(NOW_MS, UNHEALTHY), "asked for already"),
+    "return of a node at work": (ev.AskedReturn(NOW_MS, READY), "still carries work"),
+    "return of a node that is gone": (ev.AskedReturn(NOW_MS, GONE), "it is gone"),
+    "drain of a node that drains": (
+        ev.AskedDrain(NOW_MS, DRAINING, ev.Why.MAINTENANCE, NOW_MS),
+        "cannot be drained now",
+    ),
+    "spare that carries work": (ev.AskedSpare(NOW_MS, READY, True), "cannot be a spare"),
+    # jobs
+    "job submitted twice": (submitted(name="runs"), "`runs` is submitted twice"),
+    "job of an unknown team": (submitted(team="z"), "known teams: `a`"),
+    "fraction of several devices": (submitted(gpus=2, milli=500), "a fraction is of one device"),
+    "fraction of no device": (submitted(gpus=0, milli=500), "a fraction is of one device"),
+    "more than all of its time": (submitted(efficiency=GREEDY), "above one whole"),
+    "unknown job": (ev.JobStarted(NOW_MS, 99, 1), "job number 99 is unknown"),
+    "negative job": (ev.JobCancelled(NOW_MS, -1), "job number -1 is unknown"),
+    "start of one that waits": (ev.JobStarted(NOW_MS, WAITS, 0), "it is waiting, not starting"),
+    "double start": (ev.JobStarted(NOW_MS, RUNS, 1), "it is running, not starting"),
+    "start of another attempt": (ev.JobStarted(NOW_MS, STARTS, 2), "attempt 2 is meant"),
+    "finish before the start": (ev.JobFinished(NOW_MS, STARTS, 1), "not running"),
+    "double finish": (ev.JobFinished(NOW_MS, DONE, 1), "it is done"),
+    "finish of another attempt": (ev.JobFinished(NOW_MS, RUNS, 0), "attempt 0 is meant"),
+    "crash of one that waits": (ev.JobFailed(NOW_MS, WAITS, 0), "it is waiting"),
+    "crash after the end": (ev.JobFailed(NOW_MS, FAILED, 1), "it is failed"),
+    "eviction nobody asked for": (ev.JobEvicted(NOW_MS, RUNS, 1), "nobody asked it to leave"),
+    "eviction of one that waits": (ev.JobEvicted(NOW_MS, WAITS, 0), "it is waiting"),
+    "cancelled twice": (ev.JobCancelled(NOW_MS, CANCELLED), "it is cancelled"),
+    "activity before the start": (ev.ActivitySeen(NOW_MS, STARTS, 1, 0), "not running"),
+    "activity of another attempt": (ev.ActivitySeen(NOW_MS, RUNS, 2, 0), "attempt 2 is meant"),
+    "asked to leave twice": (ev.AskedEvict(NOW_MS, LEAVES, 1, ev.Why.DRAINED), "leave already"),
+    "asked to leave while waiting": (ev.AskedEvict(NOW_MS, WAITS, 0, ev.Why.DRAINED), "waiting"),
+    "room for one that runs": (
+        ev.AskedEvict(NOW_MS, RUNS, 1, ev.Why.PREEMPTED, STARTS),
+        "for whom it should leave, is not waiting",
+    ),
+    "room for nobody known": (
+        ev.AskedEvict(NOW_MS, RUNS, 1, ev.Why.PREEMPTED, 99),
+        "for whom it should leave, is not waiting",
+    ),
+    "cancelling one that leaves": (ev.AskedCancel(NOW_MS, LEAVES, ev.Why.IDLE), "leave already"),
+    "cancelling one that is done": (ev.AskedCancel(NOW_MS, DONE, ev.Why.IDLE), "it is done"),
+    "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
+    "cause of an unknown shape": (ev.SaidWhy(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
+    "cause of a negative shape": (ev.SaidWhy(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
+    # placements
+    "placed twice": (placed(WHERE, job=RUNS, attempt=2), "it is running, not waiting"),
+    "placed as another attempt": (placed(WHERE, attempt=2), "attempt 2 is meant"),
+    "placed nowhere": (placed(), "placed with [0] replicas"),
+    "placed on an unknown node": (placed(Piece(0, 99, 1, 1)), "there are 7 nodes"),
+    "placed on a negative node": (placed(Piece(0, -1, 1, 1)), "there are 7 nodes"),
+    "placed in an unknown role": (placed(Piece(1, READY, 1, 8)), "it has 1 roles"),
+    "placed in a negative role": (placed(Piece(-1, READY, 1, 8)), "it has 1 roles"),
+    "placed on a device in use": (placed(Piece(0, READY, 1, 1)), "device 0; it is not free"),
+    "placed on a failed device": (placed(Piece(0, BROKEN, 1, 1)), "device 0; it is not free"),
+    "placed on a draining node": (placed(Piece(0, DRAINING, 1, 1)), "takes no new work"),
+    "placed on a spare": (placed(Piece(0, SPARE, 1, 1)), "it is a spare"),
+    "placed on a sick node": (placed(Piece(0, UNHEALTHY, 1, 1)), "it is unhealthy"),
+    "device beyond the node": (placed(Piece(0, READY, 1, 16)), "devices are meant"),
+    "negative mask": (placed(Piece(0, READY, 1, -1)), "devices are meant"),
+    "too many devices": (placed(Piece(0, BROKEN, 1, 6)), "devices are meant"),
+    "no replicas": (placed(Piece(0, READY, 0, 0)), "devices are meant"),
+    "more replicas than the role": (placed(WHERE, Piece(0, BROKEN, 1, 2)), "[2] replicas"),
+    "one device for two roles": (
+        placed(Piece(0, BROKEN, 2, 6), Piece(1, BROKEN, 1, 12), job=GANG),
+        "device 2; it is not free",
+    ),
+    "partial gang": (placed(Piece(0, BROKEN, 2, 6), job=GANG), "[2, 0] replicas"),
+    "gang short of a replica": (
+        placed(Piece(0, READY, 1, 8), Piece(1, BROKEN, 1, 6), job=GANG),
+        "[1, 1] replicas",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_contradiction_is_refused_and_changes_nothing(case: str):
+    """The event is refused with what was asked, what was found and a hint; no byte changes."""
+    world = stage()
+    event, message = CASES[case]
+    before = snapshot.dump(world)
+    with pytest.raises(EventRefused) as refusal:
+        fold(world, event)
+    assert message in refusal.value.message
+    assert refusal.value.hint
+    assert snapshot.dump(world) == before
+
+
+def test_every_kind_of_event_is_refused_somewhere():
+    """The table of contradictions has a row for every kind of event that can contradict."""
+    kinds = {type(event) for event, _ in CASES.values()}
+    assert kinds == set(ev.Event.__args__)
+
+
+def test_cpu_and_memory_cannot_be_over_committed():
+    """Pieces that together ask for more CPU or memory than a node has left are refused."""
+    world = stage()
+    for name, asked in {"cpu": {"cpu_milli": 3_000}, "memory": {"memory_mib": 30}}.items():
+        two = [role(1, gpus=0, **asked), role(1, gpus=0, **asked)]
+        submit(world, job(name, roles=two))
+        before, j = snapshot.dump(world), world.job_number[name]
+        pieces = (Piece(0, READY, 1, 0), Piece(1, READY, 1, 0))
+        with pytest.raises(EventRefused, match="CPU-milli and .* MiB"):
+            fold(world, ev.AskedPlace(NOW_MS, j, 1, pieces))
+        assert snapshot.dump(world) == before
+
+
+def test_a_fraction_cannot_be_over_committed():
+    """Three shares of 400 milli do not fit on one device; two do."""
+    world = stage()
+    submit(world, job("two", roles=[role(2, milli=400)]), job("one", milli=400))
+    place(world, "two", WHERE, WHERE)
+    before = snapshot.dump(world)
+    with pytest.raises(EventRefused, match="400 milli of `first-0` device 3"):
+        place(world, "one", WHERE)
+    assert snapshot.dump(world) == before
+
+
+def test_a_contract_is_not_launched_beyond_its_count():
+    """One node more than the contract pays for is refused."""
+    world = fleet(nodes=2)
+    with pytest.raises(EventRefused, match="is one more than contract `c` pays for"):
+        fold(world, ev.NodeAdded(0, node("extra")))
+
+
+def test_shares_of_kinds_that_nobody_has_are_welcome():
+    """A team may be owed a kind before it exists."""
+    world = fleet(nodes=1)
+    fold(world, ev.QueueSet(0, teams_share("b", B200=(8, 16))))
+    assert world.kinds == ["H100", "B200"]

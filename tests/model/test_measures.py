@@ -1,0 +1,98 @@
+"""Durations, dollars and exact division."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidemill.model.measures import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    SECOND_MS,
+    dollars_text,
+    duration_ms,
+    duration_text,
+    share_out,
+)
+
+UNITS = {"w": 7 * DAY_MS, "d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
+
+
+@given(st.lists(st.tuples(st.integers(0, 999), st.sampled_from(list(UNITS))), min_size=1))
+def test_a_duration_is_the_sum_of_its_parts(parts: list[tuple[int, str]]):
+    """`1h30m` is an hour and thirty minutes, in any order and spacing."""
+    text = " ".join(f"{count}{unit}" for count, unit in parts)
+    assert duration_ms(text) == sum(count * UNITS[unit] for count, unit in parts)
+    assert duration_ms(text.replace(" ", "").upper()) == duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"), [("1.5h", 90 * MINUTE_MS), ("0.001s", 1), ("2y", 730 * DAY_MS), ("0s", 0)]
+)
+def test_fractions_and_years(text: str, ms: int):
+    """A part may have decimals; a year has 365 days."""
+    assert duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "5", "h", "5x", "-5m", "5m?", "1h and 5m", "5 5m", "1e3s"])
+def test_what_is_not_a_duration_is_refused(text: str):
+    """Anything else raises, and the message repeats it."""
+    with pytest.raises(ValueError, match="is not a duration"):
+        duration_ms(text)
+
+
+@given(st.integers(0, 23), st.sampled_from(["d", "h", "m", "s"]), st.integers(0, 23))
+def test_two_neighbouring_units_round_trip(large: int, unit: str, small: int):
+    """A duration of at most two neighbouring units is written so that it reads back the same."""
+    below = {"d": HOUR_MS, "h": MINUTE_MS, "m": SECOND_MS, "s": 0}[unit]
+    ms = large * UNITS[unit] + small * below
+    assert duration_ms(duration_text(ms)) == ms
+
+
+@given(st.integers(-(2**50), 2**50))
+def test_what_is_written_is_short_by_less_than_its_smallest_unit(ms: int):
+    """Longer durations lose only what is below the second unit, and never grow."""
+    text = duration_text(ms)
+    back = duration_ms(text.removeprefix("-"))
+    largest = next((u for u in UNITS.values() if u <= abs(ms) and u != 7 * DAY_MS), 1)
+    assert text.startswith("-") == (ms < 0)
+    assert 0 <= abs(ms) - back <= largest
+
+
+@pytest.mark.parametrize(
+    ("usd_micro", "places", "text"),
+    [
+        (1_234_567_890_000, 2, "$1,234,567.89"),
+        (-5_000, 2, "-$0.01"),
+        (-4_999, 2, "$0.00"),
+        (1_500_000, 0, "$2"),
+        (0, 2, "$0.00"),
+    ],
+)
+def test_dollars_are_rounded_half_up(usd_micro: int, places: int, text: str):
+    """Micro-dollars are written with separators; a rounded zero has no sign."""
+    assert dollars_text(usd_micro, places) == text
+
+
+@given(st.integers(-(10**18), 10**18), st.lists(st.integers(0, 10**12), min_size=1, max_size=50))
+def test_parts_add_up_to_the_total(total: int, weights: list[int]):
+    """What is shared out adds up exactly, and no part is off its exact share by one or more."""
+    if not any(weights):
+        assert share_out(0, weights) == [0] * len(weights)
+        return
+    parts = share_out(total, weights)
+    assert sum(parts) == total
+    weight = sum(weights)
+    for part, own in zip(parts, weights, strict=True):
+        assert abs(part * weight - total * own) < weight
+
+
+def test_ties_go_to_the_earlier_part():
+    """Equal remainders are served from the front."""
+    assert share_out(5, [1, 1, 1]) == [2, 2, 1]
+
+
+def test_something_cannot_be_divided_among_nothing():
+    """A total without weights is a mistake of the caller."""
+    with pytest.raises(AssertionError, match="among nothing"):
+        share_out(1, [0, 0])
