@@ -1,6 +1,7 @@
 """Pages: the project's Markdown, with its links, its blocks of code, its tables and made parts.
 
-A *made part* is written by ``tests.docs.made`` from the code and stands between two comments:
+A *made part* is written by ``tests.docs.made`` from the code, or by ``tests.docs.tour`` from the
+demo, and stands between two comments:
 
     <!-- made: events -->
     …
@@ -70,8 +71,8 @@ def made(text: str) -> dict[str, str]:
 
 
 def with_made(text: str, parts: dict[str, str]) -> str:
-    """The page with its made parts replaced."""
-    return _MADE.sub(lambda match: match[1] + parts[match[2]] + match[4], text)
+    """The page with these made parts replaced; others stay as they are."""
+    return _MADE.sub(lambda match: match[1] + parts.get(match[2], match[3]) + match[4], text)
 
 
 def tables(text: str) -> list[list[dict[str, str]]]:

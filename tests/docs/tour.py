@@ -1,0 +1,213 @@
+"""The numbers that the pages quote: the demo is run, and what it says is written into the pages.
+
+``python -m tests.docs.tour`` writes them; a test compares. So every figure of the README was seen.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from tests.docs import pages
+from tidemill import api
+from tidemill.cli.main import app
+from tidemill.ledger.document import LedgerDocument, document
+from tidemill.report.stages import TITLES
+
+BAR = 50  # characters for everything that was paid
+JOURNAL = "out/demo.sqlite"
+README, FIRST, COMPARE = (
+    "README.md",
+    "docs/guides/first-steps.md",
+    "docs/guides/compare-two-policies.md",
+)
+KEPT = (
+    "free: no demand",
+    "free: held for a gang",
+    "allocated, idle",
+    "lost: rework",
+    "useful ",
+    "goodput",
+    "one idle",
+)
+
+
+def write() -> None:
+    """Run the demo and bring every page that quotes it up to date."""
+    for page, parts in seen().items():
+        text = pages.text_of(page)
+        (pages.ROOT / page).write_text(pages.with_made(text, parts), encoding="utf-8")
+
+
+def seen() -> dict[str, dict[str, str]]:
+    """What the demo and its neighbours say, by page and part."""
+    with _elsewhere():
+        story = _say("demo")
+        asked = re.search(r"tidemill why (\S+) -j \S+ --at (\S+)", story)
+        assert asked is not None, "the demo names no job that waits"
+        job, at = asked.groups()
+        return {
+            README: {
+                "picture": _picture(story),
+                "tour": "\n".join(_tour(job, at)),
+            },
+            FIRST: {"scene": f"{story.splitlines()[1]}\n", "waiting": _shown(_waiting(job, at))},
+            COMPARE: _comparison(),
+        }
+
+
+# The README -----------------------------------------------------------------------------------
+
+
+def _picture(story: str) -> str:
+    """The waterfall, and the two prices that it is about."""
+    found = document(api.read_statement(JOURNAL))
+    fleet, jobs = story.splitlines()[:2]
+    _, _, counts = fleet.partition("fleet of ")
+    intro = f"{counts.split(' under')[0]}; {jobs.split(':')[0]}; failures, repairs, spot reclaims."
+    hour, useful = found.totals.usd_micro_per_paid_hour, found.totals.usd_micro_per_useful_hour
+    assert hour is not None and useful is not None, "the demo pays, and some of it is useful"
+    allocation = float(found.utilisation.allocation.decimal)
+    return (
+        f"Two weeks of the fleet that ships with Tidemill: {intro}\n"
+        "Bars are shares of paid accelerator-time; the lines add up to the cent.\n\n"
+        "```text\n" + "\n".join(_waterfall(found)) + "\n```\n\n"
+        f"A dashboard would call this fleet {allocation:.1%} allocated. An hour costs"
+        f" ${hour / 1e6:.2f}; a *useful* hour costs ${useful / 1e6:.2f}.\n"
+        "Each line has an owner, evidence, a confidence and a cheapest fix.\n"
+    )
+
+
+def _waterfall(found: LedgerDocument) -> Iterator[str]:
+    tree = [line for line in _say("ledger", "-j", JOURNAL, "--tree").splitlines() if "$" in line]
+    by_title = {match[1]: match.groups() for line in tree if (match := _BRANCH.match(line))}
+    paid = found.totals.usd_micro / 1e6
+    yield f"{'paid':<27}{f'${paid:,.2f}':>12}  100.00 %  {'█' * BAR}"
+    left = 10_000
+    for title in TITLES.values():
+        if title not in by_title:
+            continue
+        _, dollars, percent = by_title[title]
+        points = round(float(percent) * 100)
+        start, end = (round(x * BAR / 10_000) for x in (left - points, left))
+        bar = " " * start + ("█" * (end - start) or "▏")
+        yield f"  {title:<25}{dollars:>12}  {percent:>6} %  {bar}"
+        left -= points
+
+
+_BRANCH = re.compile(r"^[├└]── (.+?)  (\$[\d,.]+)  ([\d.]+) %$")
+
+
+def _tour(job: str, at: str) -> Iterator[str]:
+    yield _shown([("ledger -j out/demo.sqlite", _shortened(_say("ledger", "-j", JOURNAL)))])
+    yield _shown([_run("ledger -j out/demo.sqlite --by team")])
+    yield _shown(_waiting(job, at))
+    fit = f"fit -j out/demo.sqlite --at {at} --team research --gpus 64 --per-node 8 --kind H100"
+    never = "fit -j out/demo.sqlite --team data --gpus 256 --kind H100"
+    yield _shown([_first(_run(fit)), _first(_run(never), 2)])
+    twin = _first(_run("twin run examples/serving-tide.toml -j tide.sqlite"), 2)
+    verify = _run("journal verify out/demo.sqlite")
+    doctor, said = _run("doctor -j out/demo.sqlite")
+    unknown = "\n".join(line for line in said.splitlines() if "ledger line" in line)
+    report = _run("report report.html -j out/demo.sqlite")
+    yield _shown([report, twin, (verify[0], _no_digest(verify[1])), (doctor, "…\n" + unknown)])
+
+
+def _waiting(job: str, at: str) -> list[tuple[str, str]]:
+    line, said = _run(f"why {job} -j out/demo.sqlite --at {at}")
+    asked = [text for text in said.splitlines() if not text.startswith("       ")]
+    end = next((i for i, text in enumerate(asked) if text.startswith("see for")), len(asked))
+    return [_run(f"pending -j out/demo.sqlite --at {at}"), (line, "\n".join(asked[:end]))]
+
+
+def _comparison() -> dict[str, str]:
+    """The example with which two policies are compared."""
+    spec = Path("examples/serving-tide.toml").read_text(encoding="utf-8")
+    Path("pack.toml").write_text(spec, encoding="utf-8")
+    spread = spec + '\n[policy]\nplacement = "spread"\n'
+    Path("spread.toml").write_text(spread, encoding="utf-8")
+    found = {}
+    for name in ("pack", "spread"):
+        _say("twin", "run", f"{name}.toml", "-j", f"{name}.sqlite")
+        found[name] = document(api.read_statement(f"{name}.sqlite"))
+    shares = {
+        key: [_share(found[name], key) for name in ("pack", "spread")]
+        for key in ("fragmented", "useful")
+    }
+    words = (
+        "Here *fragmented* went from {:.2%} to {:.2%} of what was paid, and *useful* from {:.2%}"
+        " to {:.2%}.\n"
+    ).format(*shares["fragmented"], *shares["useful"])
+    return {
+        "diff": _shown([_run("ledger diff pack.sqlite spread.sqlite")]) + "\n" + words,
+        "pending": _shown([_run("pending -j spread.sqlite")]),
+    }
+
+
+def _share(found: LedgerDocument, key: str) -> float:
+    (line,) = (line for line in found.lines if line.key == key)
+    return line.share_ppm / 1e6
+
+
+# Saying and showing ---------------------------------------------------------------------------
+
+
+def _run(line: str) -> tuple[str, str]:
+    return line, _say(*line.split())
+
+
+def _say(*words: str) -> str:
+    """What a command prints to stdout."""
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, f"tidemill {' '.join(words)}: {done.output} {done.exception}"
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines())
+
+
+def _shown(commands: list[tuple[str, str]]) -> str:
+    """Commands and what they print, as one block."""
+    lines: list[Any] = []
+    for line, said in commands:
+        lines += [f"$ tidemill {line}", *said.strip("\n").splitlines()]
+    return "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def _first(told: tuple[str, str], lines: int = 1) -> tuple[str, str]:
+    return told[0], "\n".join([*told[1].splitlines()[:lines], *["…"] * (lines == 1)])
+
+
+def _shortened(said: str) -> str:
+    """The head of the ledger and a few of its lines, with dots where some are left out."""
+    lines = said.splitlines()
+    kept = lines[1:3]
+    for line in lines[3:]:
+        if line.strip().startswith(KEPT):
+            kept.append(line)
+        elif kept[-1] != "   …":
+            kept.append("   …")
+    return "\n".join(kept)
+
+
+def _no_digest(said: str) -> str:
+    return re.sub(r"World [0-9a-f]+", "World …", said)
+
+
+@contextmanager
+def _elsewhere() -> Iterator[None]:
+    """A folder of its own that has the examples, as a clone has them."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        Path("examples").symlink_to(pages.ROOT / "examples")
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+if __name__ == "__main__":
+    write()
