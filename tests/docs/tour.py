@@ -27,10 +27,15 @@ README, FIRST, COMPARE = (
     "docs/guides/compare-two-policies.md",
 )
 KEPT = (
+    "unhealthy",
     "free: no demand",
+    "free: fragmented",
+    "free: quota",
     "free: held for a gang",
     "allocated, idle",
     "lost: rework",
+    "stalled: host",
+    "below the roofline",
     "useful ",
     "goodput",
     "one idle",
@@ -56,7 +61,7 @@ def seen() -> dict[str, dict[str, str]]:
                 "picture": _picture(story),
                 "tour": "\n".join(_tour(job, at)),
             },
-            FIRST: {"scene": f"{story.splitlines()[1]}\n", "waiting": _shown(_waiting(job, at))},
+            FIRST: {"waiting": _shown(_waiting(job, at))},
             COMPARE: _comparison(),
         }
 
@@ -71,7 +76,8 @@ def _picture(story: str) -> str:
     _, _, counts = fleet.partition("fleet of ")
     intro = f"{counts.split(' under')[0]}; {jobs.split(':')[0]}; failures, repairs, spot reclaims."
     hour, useful = found.totals.usd_micro_per_paid_hour, found.totals.usd_micro_per_useful_hour
-    assert hour is not None and useful is not None, "the demo pays, and some of it is useful"
+    assert hour is not None, "the demo pays"
+    assert useful is not None, "some of it is useful"
     allocation = float(found.utilisation.allocation.decimal)
     return (
         f"Two weeks of the fleet that ships with Tidemill: {intro}\n"
@@ -181,15 +187,11 @@ def _first(told: tuple[str, str], lines: int = 1) -> tuple[str, str]:
 
 
 def _shortened(said: str) -> str:
-    """The head of the ledger and a few of its lines, with dots where some are left out."""
+    """The head of the ledger, a few of its lines, and the last with what follows from it."""
     lines = said.splitlines()
-    kept = lines[1:3]
-    for line in lines[3:]:
-        if line.strip().startswith(KEPT):
-            kept.append(line)
-        elif kept[-1] != "   …":
-            kept.append("   …")
-    return "\n".join(kept)
+    kept = [line for line in lines[3:] if line.strip().startswith(KEPT)]
+    last = next(i for i, line in enumerate(kept) if line.strip().startswith("useful "))
+    return "\n".join([*lines[1:3], *kept[:last], "   …", *kept[last:]])
 
 
 def _no_digest(said: str) -> str:

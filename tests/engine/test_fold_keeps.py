@@ -58,13 +58,15 @@ class Folding(RuleBasedStateMachine):
 
     @initialize()
     def open(self) -> None:
-        """Two contracts of two kinds, two teams."""
+        """Two contracts of two kinds with two nodes of three each, two teams."""
         for name in ("a", "b"):
             self.fold(ev.QueueSet(0, teams_share(name, H100=(2, 8))))
         for c, kind in enumerate(KINDS):
             row = contract(kind, gpus=12, per_node=4, kind=kind, cpu_milli=8, memory_mib=16)
             self.fold(ev.ContractSigned(0, row))
             self.fold(ev.ContractStarted(0, c))
+            self.a_node_comes(c, is_spare=False, boots=True)
+            self.a_node_comes(c, is_spare=False, boots=True)
 
     @invariant()
     def the_books_are_right(self) -> None:
@@ -77,10 +79,6 @@ class Folding(RuleBasedStateMachine):
         assert snapshot.dump(snapshot.load(bytes_now)) == bytes_now
 
     # supply ------------------------------------------------------------------------------------
-
-    @rule(ms=st.integers(0, 100))
-    def time_passes(self, ms: int) -> None:
-        self.fold(ev.Woke(self.now_ms + ms))
 
     @rule(c=st.integers(0, 1), is_spare=st.booleans(), boots=st.booleans())
     def a_node_comes(self, c: int, is_spare: bool, boots: bool) -> None:
@@ -98,7 +96,8 @@ class Folding(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_node_moves(self, data: st.DataObject) -> None:
         n = data.draw(st.sampled_from(self.nodes(*set(NodeState) - {NodeState.GONE})))
-        to = data.draw(st.sampled_from(sorted(life.MOVES[NodeState(self.world.nodes.state[n])])))
+        legal = sorted(life.MOVES[NodeState(self.world.nodes.state[n])] - {NodeState.GONE})
+        to = data.draw(st.sampled_from([*legal[:1] * 3, *legal[1:], NodeState.GONE]))
         self.fold(ev.NodeMoved(self.now_ms, n, to, data.draw(st.sampled_from(ev.Why))))
 
     @precondition(lambda self: self.nodes(*LAUNCHED))
@@ -122,8 +121,13 @@ class Folding(RuleBasedStateMachine):
         else:
             self.fold(ev.AskedReturn(self.now_ms, n))
 
-    @rule(team=st.sampled_from(["a", "b", "new"]), kind=st.sampled_from([*KINDS, "B200"]))
-    def shares_change(self, team: str, kind: str) -> None:
+    @rule(
+        team=st.sampled_from(["a", "b", "new"]),
+        kind=st.sampled_from([*KINDS, "B200"]),
+        ms=st.integers(0, 100),
+    )
+    def time_passes_and_shares_change(self, team: str, kind: str, ms: int) -> None:
+        self.fold(ev.Woke(self.now_ms + ms))
         self.fold(ev.QueueSet(self.now_ms, teams_share(team, **{kind: (1, 4)})))
 
     @precondition(lambda self: self.world.node_count > 4 and self.world.contracts.is_running[1])
@@ -146,13 +150,12 @@ class Folding(RuleBasedStateMachine):
 
     @precondition(lambda self: self.jobs(JobState.WAITING) and self.nodes(NodeState.READY))
     @rule(data=st.data())
-    def a_job_is_placed(self, data: st.DataObject) -> None:
-        j = data.draw(st.sampled_from(self.jobs(JobState.WAITING)))
+    def jobs_are_placed(self, data: st.DataObject) -> None:
         order = data.draw(st.permutations(self.nodes(NodeState.READY)))
-        pieces = first_fit(self.world, self.world.shape_of(j).roles, order)
-        if pieces is not None:
-            self.fold(ev.AskedPlace(self.now_ms, j, attempt(self.world, j) + 1, pieces))
-            assert JobState(self.world.jobs.state[j]) is JobState.STARTING
+        for j in self.jobs(JobState.WAITING):
+            pieces = first_fit(self.world, self.world.shape_of(j).roles, order)
+            if pieces is not None:
+                self.fold(ev.AskedPlace(self.now_ms, j, attempt(self.world, j) + 1, pieces))
 
     @precondition(lambda self: self.jobs(JobState.STARTING))
     @rule(data=st.data())
@@ -184,7 +187,7 @@ class Folding(RuleBasedStateMachine):
         else:
             self.fold(ev.JobFailed(self.now_ms, j, now, is_final=is_final))
 
-    @precondition(lambda self: self.jobs(JobState.WAITING, *ACTIVE))
+    @precondition(lambda self: len(self.jobs(JobState.WAITING, *ACTIVE)) > 4)
     @rule(data=st.data())
     def a_job_is_cancelled(self, data: st.DataObject) -> None:
         j = data.draw(st.sampled_from(self.jobs(JobState.WAITING, *ACTIVE)))
@@ -233,4 +236,4 @@ def first_fit(world: World, roles: tuple[Role, ...], order: list[int]) -> tuple[
 
 
 TestFolding = Folding.TestCase
-TestFolding.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestFolding.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

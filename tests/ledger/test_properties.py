@@ -1,5 +1,6 @@
 """What every ledger keeps, on any legal story: it adds up, however and whenever it is read."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,3 +174,22 @@ def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(SpecError, match="more than 10 time bins") as caught:
         read(story(1), bin_ms=1)
     assert "wider bins" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("column", "change", "message"),
+    [
+        ("milli_ms", 1, "paid .*, found"),
+        ("milli_ms", -(10**15), "negative"),
+        ("contract", 1, "paid .*, found"),
+        ("bin", 10**6, "nobody paid for"),
+    ],
+)
+def test_a_ledger_that_does_not_add_up_is_noticed(column: str, change: int, message: str):
+    """One milli·ms too much, less than nothing, another contract or bin: each is refused."""
+    statement = read(story(4, 200))
+    assert statement.world.contract_count > 1
+    at = int(np.flatnonzero(statement.rows.contract == 0)[0])
+    getattr(statement.rows, column)[at] += change
+    with pytest.raises(AssertionError, match=message):
+        statement.check()

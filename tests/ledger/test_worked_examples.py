@@ -457,3 +457,26 @@ def test_a_report_that_says_nothing_new_changes_nothing():
         for said in ([], reports)
     )
     assert told.total() == quiet.total()
+
+
+def test_a_team_goes_first_only_while_it_is_below_its_floor():
+    """Who claims follows the use of each team, also after a share of a new kind was named.
+
+    Four are free. x (team b, older) and y (team a, floor of two) both want four. Team a has
+    nothing, so y claims all four for 30 minutes. Then b is given a share of a kind that nobody
+    knew, and a's job v takes two: a has its floor, and the other two are claimed by the older x.
+    """
+    fleet = opening(contract(gpus=4, per_node=4), teams=[team("a", floor=2), team("b")])
+    statement = read(
+        [
+            *fleet,
+            *submit(0, job("x", gpus=4, team="b"), job("y", gpus=4), job("v", gpus=2)),
+            *(ev.SaidWhy(0, s, Cause.BUSY) for s in range(3)),
+            ev.QueueSet(30 * MINUTE_MS, team("b", floor=1, kind="B200")),
+            *place(30, 2, (0, 0b0011)),
+            end(60),
+        ]
+    )
+    by_team = statement.by("team")
+    assert minutes(by_team["a"]) == {"FRAGMENTED": 120, "UNSAVED": 60}
+    assert minutes(by_team["b"]) == {"FRAGMENTED": 60}

@@ -1,163 +1,37 @@
 """The ledger as a document: one JSON-able value with a stable schema.
 
-``tidemill ledger --json`` prints it, the HTTP API will serve it. A field is never renamed or given
-another meaning within a version; new fields may be added. Amounts are whole numbers in the unit of
-their name; ratios are exact, with a decimal beside them to read. Each bucket is in ``lines`` or, if
-no layer can fill it yet, in ``unknown``: unknown is never shown as zero.
+``tidemill ledger --json`` prints it, the HTTP API will serve it. Lines add up to the totals, and so
+do the rows of a breakdown, in every column. Each bucket is in ``lines`` or, if no layer can fill it
+yet, in ``unknown``: unknown is never shown as zero.
 """
 
 from collections.abc import Mapping
 from fractions import Fraction
 
-from msgspec import Struct
-
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
 from tidemill.ledger.leaks import Leak, leaks
+from tidemill.ledger.schema import (
+    VERSION,
+    Breakdown,
+    Cell,
+    FixPart,
+    GoodputPart,
+    LeakPart,
+    LedgerDocument,
+    Line,
+    Period,
+    Ratio,
+    Row,
+    Totals,
+    Unknown,
+    UtilisationPart,
+)
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 
-VERSION = 1
 PLACES = 6  # decimals of a ratio: as fine as the parts per million of a line
-
-
-class Ratio(Struct, frozen=True):
-    """An exact fraction, and the same rounded for reading."""
-
-    numerator: int
-    denominator: int
-    decimal: str
-
-
-class Period(Struct, frozen=True):
-    """The window; ``bin_ms`` is null when it is one bin."""
-
-    start_ms: int
-    end_ms: int
-    bin_ms: int | None
-
-
-class Totals(Struct, frozen=True):
-    """What was paid, and what it came to; lines add up to the first three."""
-
-    milli_ms: int
-    usd_micro: int
-    capability_h100_milli_ms: int | None
-    useful_milli_ms: int
-    usd_micro_per_paid_hour: int | None
-    usd_micro_per_useful_hour: int | None
-    """An upper bound when some efficiency is unknown; null when nothing is known to be useful."""
-    usd_micro_per_useful_h100_hour: int | None
-    idle_point_usd_micro_per_year: int
-    mean_accelerators: Ratio
-
-
-class Line(Struct, frozen=True):
-    """One bucket, from paid to useful."""
-
-    key: str
-    title: str
-    group: str
-    owner: str
-    confidence: str
-    milli_ms: int
-    usd_micro: int
-    share_ppm: int
-    capability_h100_milli_ms: int | None
-
-
-class Unknown(Struct, frozen=True):
-    """A bucket that nothing can fill yet."""
-
-    key: str
-    title: str
-    group: str
-    owner: str
-    reason: str
-
-
-class GoodputPart(Struct, frozen=True):
-    """Scheduling × runtime × program = overall = useful over paid."""
-
-    scheduling: Ratio
-    runtime: Ratio
-    program: Ratio
-    overall: Ratio
-    is_lower_bound: bool
-
-
-class UtilisationPart(Struct, frozen=True):
-    """Three utilisations on one axis, each over what was paid."""
-
-    allocation: Ratio
-    occupancy: Ratio
-    mfu: Ratio
-    misleading: str
-
-
-class Cell(Struct, frozen=True):
-    """One bucket of one row of a breakdown; cells of a row add up to it."""
-
-    key: str
-    milli_ms: int
-    usd_micro: int
-
-
-class Row(Struct, frozen=True):
-    """One row of a breakdown; rows add up to the totals."""
-
-    key: str
-    milli_ms: int
-    usd_micro: int
-    share_ppm: int
-    useful_milli_ms: int
-    cells: tuple[Cell, ...]
-
-
-class Breakdown(Struct, frozen=True):
-    """The ledger by one dimension."""
-
-    by: str
-    rows: tuple[Row, ...]
-
-
-class FixPart(Struct, frozen=True):
-    """What to do; ``price_usd_micro`` is null when unknown, 0 when it is a setting."""
-
-    words: str
-    rule: str
-    at_most_usd_micro: int
-    price_usd_micro: int | None
-
-
-class LeakPart(Struct, frozen=True):
-    """A bucket that is not useful, with its evidence and its cheapest fix; the dearest first."""
-
-    key: str
-    title: str
-    owner: str
-    confidence: str
-    milli_ms: int
-    usd_micro: int
-    evidence: str
-    command: str
-    fix: FixPart
-
-
-class LedgerDocument(Struct, frozen=True):
-    """The whole ledger of a window."""
-
-    version: int
-    currency: str
-    window: Period
-    totals: Totals
-    lines: tuple[Line, ...]
-    unknown: tuple[Unknown, ...]
-    goodput: GoodputPart
-    utilisation: UtilisationPart
-    breakdown: Breakdown | None
-    leaks: tuple[LeakPart, ...]
 
 
 def document(statement: Statement, by: Dimension | None = None) -> LedgerDocument:
