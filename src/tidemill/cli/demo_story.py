@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from tidemill.cli import screen
 from tidemill.model.measures import duration_ms, duration_text
 from tidemill.model.states import JobState
 
@@ -32,11 +33,12 @@ def scene(run: "Run") -> Iterator[str]:
     done = int((world.jobs.state[:jobs] == JobState.DONE).sum())
     stopped = int(np.maximum(0, attempts - 1).sum())
     length = duration_text(run.statement.end_ms - run.statement.start_ms)
-    yield f"[bold]{length}[/] of a fleet of {fleet} under {world.contract_count} contracts"
+    contracts = screen.count(world.contract_count, "contract")
+    yield f"[bold]{length}[/] of a fleet of {fleet} under {contracts}"
     yield (
-        f"{jobs:,} jobs of {len(world.queue_rows)} teams: {done:,} done,"
-        f" {sum(len(w) for w in world.waiting):,} waiting at the end,"
-        f" {stopped:,} attempts cut short by failures and evictions"
+        f"{screen.count(jobs, 'job')} of {screen.count(len(world.queue_rows), 'team')}:"
+        f" {done:,} done, {sum(len(w) for w in world.waiting):,} waiting at the end,"
+        f" {screen.count(stopped, 'attempt')} cut short by failures and evictions"
     )
     yield ""
 

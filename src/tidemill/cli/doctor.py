@@ -11,7 +11,11 @@ EXAMPLES = options.example("tidemill doctor", "tidemill doctor -j out/demo.sqlit
 
 def doctor(
     journal: Annotated[
-        str | None, typer.Option("--journal", "-j", help="A journal to look into.", metavar="PATH")
+        str | None,
+        typer.Option(
+            "--journal", "-j", envvar="TIDEMILL_JOURNAL", help="A journal to look into.",
+            metavar="PATH",
+        ),  # fmt: skip
     ] = None,
     as_json: options.Json = False,
 ) -> None:

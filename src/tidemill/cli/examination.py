@@ -32,7 +32,8 @@ class Finding(NamedTuple):
 def of_machine() -> list[Finding]:
     """Python, libraries, compiled kernels, database, browser."""
     is_new = sys.version_info >= (3, 11)
-    python = Finding(is_new, "python", platform.python_version(), "3.11 is needed", not is_new)
+    python = Finding(is_new, "python", platform.python_version(), "" if is_new else "3.11 is needed",
+                     not is_new)  # fmt: skip
     database = Finding(True, "sqlite", sqlite3.sqlite_version)
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     page = Finding(

@@ -45,7 +45,13 @@ def from_options(  # noqa: PLR0913 - options
     team = team or (teams[0] if len(teams) == 1 else "")
     if team not in world.queue_number:
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
-        raise SpecError(asked, hint=f"teams: {', '.join(teams)}")
+        raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
+    unknown = [kind for kind in kinds if kind not in world.kind_number]
+    if unknown:
+        raise SpecError(
+            f"no contract has `{unknown[0]}`",
+            hint=f"kinds: {', '.join(world.kinds) or 'none yet'}",
+        )
     largest = max((row.node.devices for row in world.contract_rows), default=8)
     size = per_node or min(gpus, largest)
     if gpus % size:

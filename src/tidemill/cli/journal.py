@@ -68,7 +68,7 @@ def verify(journal: Source, as_json: options.Json = False) -> None:
     else:
         screen.out().print(
             f"{found.events:,} events up to {screen.moment_text(found.last_ms)},"
-            f" {found.snapshots} snapshots, World {found.digest[:16]}"
+            f" {screen.count(found.snapshots, 'snapshot')}, World {found.digest[:16]}"
         )
         for fault in found.faults:
             screen.out().print(f"broken at event {fault.seq}: {fault.found}", markup=False)

@@ -1,12 +1,15 @@
 """``tidemill ledger``: where every paid millisecond went."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
+
+if TYPE_CHECKING:
+    from tidemill.ledger.statement import Statement
 
 app = typer.Typer(
     help="Where every paid millisecond went: paid, down to useful.",
@@ -89,17 +92,35 @@ def _gain(row: dict[str, int]) -> int:
     return row["after_milli_ms"] - row["before_milli_ms"]
 
 
-def _read(journal: str, start: str | None, end: str | None, bins: str | None):  # noqa: ANN202
+def _read(journal: str, start: str | None, end: str | None, bins: str | None) -> "Statement":
+    return read_window(journal, start, end, screen.moment_ms(bins, "--bins"))
+
+
+def read_window(
+    journal: str, start: str | None, end: str | None, bin_ms: int | None = None
+) -> "Statement":
+    """The ledger of a window as typed; a window with nothing in it is refused."""
     from tidemill import api
 
+    start_ms, end_ms = screen.moment_ms(start, "--from") or 0, screen.moment_ms(end, "--to")
+    if bin_ms == 0:
+        raise SpecError("--bins is 0", hint="give the width of a time bin, such as 6h")
+    if end_ms is not None and end_ms <= start_ms:
+        raise SpecError(f"--to {end} is not after --from {start or 0}", hint="swap them")
     with screen.progress("reading the journal") as update:
-        return api.read_statement(
+        statement = api.read_statement(
             journal,
-            start_ms=screen.moment_ms(start, "--from") or 0,
-            end_ms=screen.moment_ms(end, "--to") or FOREVER_MS,
-            bin_ms=screen.moment_ms(bins, "--bins"),
+            start_ms=start_ms,
+            end_ms=FOREVER_MS if end_ms is None else end_ms,
+            bin_ms=bin_ms,
             on_progress=update,
         )
+    if statement.end_ms <= start_ms:
+        raise SpecError(
+            f"nothing was paid for after {screen.moment_text(start_ms)}",
+            hint=f"the journal ends at {screen.moment_text(statement.world.now_ms)}",
+        )
+    return statement
 
 
 def _refuse_unknown(by: str | None, bucket: str | None) -> None:
@@ -112,7 +133,7 @@ def _refuse_unknown(by: str | None, bucket: str | None) -> None:
         raise SpecError(f"--bucket is `{bucket}`", hint=f"one of: {', '.join(BY_KEY)}")
 
 
-def _print_lines(statement, as_tree: bool) -> None:  # noqa: ANN001 - lazily imported type
+def _print_lines(statement: "Statement", as_tree: bool) -> None:
     from tidemill.cli import ledger_tables
 
     console = screen.out()
@@ -126,7 +147,7 @@ def _print_lines(statement, as_tree: bool) -> None:  # noqa: ANN001 - lazily imp
     screen.note(ledger_tables.footnote())
 
 
-def _print_breakdown(statement, by: str, bucket: str | None, most: int) -> None:  # noqa: ANN001
+def _print_breakdown(statement: "Statement", by: str, bucket: str | None, most: int) -> None:
     from tidemill.cli import ledger_tables
     from tidemill.ledger.buckets import BY_KEY
 
@@ -134,7 +155,8 @@ def _print_breakdown(statement, by: str, bucket: str | None, most: int) -> None:
     screen.out().print(ledger_tables.breakdown(by, statement.by(by), only, most))
 
 
-def print_json(statement, by: str | None) -> None:  # noqa: ANN001
+def print_json(statement: "Statement", by: str | None) -> None:
+    """The ledger as JSON."""
     import msgspec
 
     from tidemill.ledger.document import document

@@ -63,11 +63,19 @@ def lines(account: Account, confidences: dict[Bucket, str]) -> Table:
             continue
         style = "bold green" if bucket is Bucket.USEFUL else ""
         about = ABOUT[bucket]
+        if bucket is Bucket.USEFUL and is_useful_unknown(account):
+            made.add_row("  useful", "unknown", "", "", "workload", "unknown")
+            continue
         made.add_row(
             f"  {about.title}", hours(tenths), cents(money), percent(points),
             about.owner.name.lower(), confidences.get(bucket, about.confidence), style=style,
         )  # fmt: skip
     return made
+
+
+def is_useful_unknown(account: Account) -> bool:
+    """Whether work was done but no job says how well: then useful is unknown, not zero."""
+    return not account.milli_ms[Bucket.USEFUL] and account.milli_ms[Bucket.UNKNOWN] > 0
 
 
 def footnote() -> str:
@@ -131,6 +139,14 @@ def summary(statement: Statement) -> list[str]:
     paid, useful = ratios.usd_micro_per_paid_hour(account), ratios.usd_micro_per_useful_hour(account)
     point = ratios.idle_point_usd_micro_per_year(account, window_ms)
     at_least = "at least " if goodput.is_lower_bound else ""
+    idle = f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year"
+    if is_useful_unknown(account):
+        return [
+            "useful: unknown, because no job says how efficient it was (report step times)",
+            f"utilisation: allocation {float(seen.allocation):.1%},"
+            f" occupancy {float(seen.occupancy):.1%}, MFU unknown",
+            idle,
+        ]
     return [
         f"useful: {at_least}{float(goodput.overall):.2%} of what was paid"
         + (f"; an hour costs {dollars_text(paid)}, a useful hour {dollars_text(useful)}"
@@ -140,7 +156,7 @@ def summary(statement: Statement) -> list[str]:
         f"utilisation: allocation {float(seen.allocation):.1%}, occupancy"
         f" {float(seen.occupancy):.1%}, MFU {float(seen.mfu):.1%}; misleading here is"
         f" {seen.misleading}",
-        f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year",
+        idle,
     ]  # fmt: skip
 
 

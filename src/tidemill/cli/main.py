@@ -11,9 +11,9 @@ import sys
 import typer
 
 from tidemill import __version__
-from tidemill.cli import demo, doctor, journal, ledger, report, twin, why
+from tidemill.cli import demo, doctor, fleet, journal, ledger, report, twin, why
 from tidemill.cli.screen import complain
-from tidemill.model.errors import TidemillError
+from tidemill.model.errors import SpecError, TidemillError
 
 app = typer.Typer(
     name="tidemill",
@@ -33,6 +33,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("why", epilog=why.WHY_EXAMPLES)(why.why)
 app.command("pending", epilog=why.PENDING_EXAMPLES)(why.pending)
 app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
+app.command("fleet", epilog=fleet.EXAMPLES)(fleet.fleet)
 app.add_typer(journal.app, name="journal")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command("report", epilog=report.EXAMPLES)(report.report)
@@ -63,6 +64,13 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        refused = SpecError(
+            f"`{error.filename}`: {(error.strerror or str(error)).lower()}",
+            hint="check the path, and whether it may be read or written",
+        )
+        complain(refused)
+        sys.exit(refused.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
 

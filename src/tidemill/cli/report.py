@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tidemill.cli import options, screen
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.ledger.statement import Statement
@@ -27,16 +27,11 @@ def report(
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "",
 ) -> None:
     """Write a self-contained page: waterfall, utilisation over time, waiting work, top fixes."""
-    from tidemill import api
+    from tidemill.cli.ledger import read_window
+    from tidemill.cli.moment import world_at
 
-    with screen.progress("reading the journal") as update:
-        statement = api.read_statement(
-            journal,
-            start_ms=screen.moment_ms(start, "--from") or 0,
-            end_ms=screen.moment_ms(end, "--to") or FOREVER_MS,
-            on_progress=update,
-        )
-    world, policy = api.open_world(journal, screen.moment_ms(end, "--to"))
+    statement = read_window(journal, start, end)
+    world, policy = world_at(journal, end)
     command = f"tidemill report {page} -j {journal}"
     write_report(
         statement, world, policy, page, title=title or Path(journal).stem, command=command
@@ -52,6 +47,8 @@ def write_report(
     from tidemill.report import render
 
     html = render(statement, title=title, board=board(world, policy), command=command)
+    if page.is_dir():
+        raise SpecError(f"`{page}` is a folder", hint="give the path of an HTML file to write")
     fresh = page.with_suffix(page.suffix + ".new")
     fresh.write_text(html, encoding="utf-8")
     fresh.replace(page)

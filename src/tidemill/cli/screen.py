@@ -44,9 +44,17 @@ def json_out(data: bytes) -> None:
     sys.stdout.flush()
 
 
+def count(number: int, noun: str) -> str:
+    """A number of things: ``1 job``, ``2,000 jobs``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on stderr; gives the function to call with (done, of how much)."""
+    if not sys.stderr.isatty():
+        yield lambda done, total: None
+        return
     columns = (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     )  # fmt: skip

@@ -1,11 +1,14 @@
 """``tidemill twin``: run a fleet from a file, write one, or replay a recorded trace."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+
+if TYPE_CHECKING:
+    from tidemill.api import Run
 
 app = typer.Typer(
     help="A world from a file, a seed or a trace: run it, write it, import it.",
@@ -45,10 +48,10 @@ def run(
     epilog=options.example("tidemill twin generate --seed 7 --accelerators 2048 > fleet.toml"),
 )
 def generate(
-    seed: Annotated[int, typer.Option("--seed", min=0)] = 1,
-    accelerators: Annotated[int, typer.Option("--accelerators", min=8, max=1_000_000)] = 1024,
-    weeks: Annotated[int, typer.Option("--weeks", min=1, max=104)] = 2,
-    teams: Annotated[int, typer.Option("--teams", min=1, max=200)] = 4,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Which story.")] = 1,
+    accelerators: Annotated[int, typer.Option("--accelerators", min=8, max=1_000_000, help="Size of the fleet.")] = 1024,
+    weeks: Annotated[int, typer.Option("--weeks", min=1, max=104, help="How long.")] = 2,
+    teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="How many.")] = 4,
 ) -> None:
     """Write the description of a fleet and its work, to run or to change by hand."""
     from tidemill.twin import describe
@@ -73,9 +76,9 @@ def import_(  # noqa: PLR0913 - options
     accelerators: Annotated[
         int, typer.Option("--accelerators", min=0, help="Size of the fleet; 0: as recorded.")
     ] = 0,
-    per_node: Annotated[int, typer.Option("--per-node", min=0, max=64)] = 0,
+    per_node: Annotated[int, typer.Option("--per-node", min=0, max=64, help="Accelerators of a node.")] = 0,
     kind: Annotated[str, typer.Option("--kind", help="What to call the accelerators.")] = "GPU",
-    usd_per_hour: Annotated[float, typer.Option("--usd-per-hour", min=0)] = 2.0,
+    usd_per_hour: Annotated[float, typer.Option("--usd-per-hour", min=0, help="Of one accelerator.")] = 2.0,
     nodes: Annotated[str, typer.Option("--nodes", help="The file of nodes, if apart.")] = "",
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
@@ -98,6 +101,8 @@ def import_(  # noqa: PLR0913 - options
         read = traces.load(trace, form, told)
     for text in (*read.notes, *read.broken):
         screen.note(text)
+    if not any(a.job.checkpointing.interval_ms for a in read.arrivals):
+        screen.note("the trace says nothing of checkpoints: an evicted job loses all its work")
     if read.skipped:
         screen.note(f"{read.skipped:,} broken rows were left out")
     with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update:
@@ -147,7 +152,7 @@ def formats() -> None:
     screen.out().print(made)
 
 
-def _print_run(done, as_json: bool) -> None:  # noqa: ANN001 - lazily imported type
+def _print_run(done: "Run", as_json: bool) -> None:
     from tidemill.cli import demo_story, ledger_tables
     from tidemill.cli.ledger import print_json
 

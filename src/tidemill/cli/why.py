@@ -43,9 +43,10 @@ def why(  # noqa: PLR0913 - options
     """Why does this job wait? Four questions, the cause, its owner, the fix and its price."""
     import msgspec
 
-    from tidemill import api, explain
+    from tidemill import explain
+    from tidemill.cli.moment import world_at
 
-    world, policy = api.open_world(journal, screen.moment_ms(at, "--at"))
+    world, policy = world_at(journal, at)
     j = _job_number(world, job)
     answer = explain.why(world, policy, j)
     forecast = explain.eta(world, policy, j) if eta else None
@@ -55,7 +56,8 @@ def why(  # noqa: PLR0913 - options
             msgspec.json.encode({"answer": answer, "forecast": forecast, "nodes": verdicts})
         )
         return
-    _print_answer(answer)
+    asked = f" -j {journal}" + (f" --at {at}" if at else "")
+    _print_answer(answer, asked)
     if forecast is not None:
         screen.out().print(forecast.words, markup=False, soft_wrap=True)
     if verdicts is not None:
@@ -73,9 +75,10 @@ def pending(
     """Everything that waits: by layer and cause, the oldest, and the dollars idle beneath it."""
     import msgspec
 
-    from tidemill import api, explain
+    from tidemill import explain
+    from tidemill.cli.moment import world_at
 
-    world, policy = api.open_world(journal, screen.moment_ms(at, "--at"))
+    world, policy = world_at(journal, at)
     board = explain.board(world, policy)
     if as_json:
         screen.json_out(msgspec.json.encode(board))
@@ -88,13 +91,13 @@ def fit(  # noqa: PLR0913 - options
     job: Annotated[
         Path | None, typer.Option("--job", help="A job row in JSON, instead of the options.")
     ] = None,
-    team: Annotated[str, typer.Option("--team")] = "",
+    team: Annotated[str, typer.Option("--team", help="Whose job it is.")] = "",
     gpus: Annotated[int, typer.Option("--gpus", min=1, help="Accelerators in all.")] = 1,
     per_node: Annotated[int, typer.Option("--per-node", min=0, help="Of one replica.")] = 0,
     kind: Annotated[list[str] | None, typer.Option("--kind", help="Accelerator kinds.")] = None,
     cpus: Annotated[float, typer.Option("--cpus", min=0, help="CPU cores a replica.")] = 0,
     memory_gib: Annotated[float, typer.Option("--memory-gib", min=0, help="A replica.")] = 0,
-    priority: Annotated[int, typer.Option("--priority")] = 0,
+    priority: Annotated[int, typer.Option("--priority", help="Higher goes first.")] = 0,
     hours: Annotated[float, typer.Option("--hours", min=0, help="Estimated run time.")] = 0,
     at: options.At = None,
     as_json: options.Json = False,
@@ -102,10 +105,11 @@ def fit(  # noqa: PLR0913 - options
     """Before submitting: runs now, waits about so long because …, or never fits because …"""
     import msgspec
 
-    from tidemill import api, explain
+    from tidemill import explain
     from tidemill.cli import job_option
+    from tidemill.cli.moment import world_at
 
-    world, policy = api.open_world(journal, screen.moment_ms(at, "--at"))
+    world, policy = world_at(journal, at)
     if job is not None:
         row = job_option.from_file(job)
     else:
@@ -144,14 +148,14 @@ def _refuse_known(world: "World", row: "Job") -> None:
         )
 
 
-def _print_answer(answer: "Answer") -> None:
+def _print_answer(answer: "Answer", asked: str) -> None:
     console = screen.out()
     console.print(answer.words, markup=False, soft_wrap=True)
     for question in answer.questions:
         console.print(f"  {question.answer:>3}  {question.question}", markup=False)
         console.print(f"       {question.words}", markup=False, style="dim", soft_wrap=True)
     commands = [command for fact in answer.evidence for command in fact.shown_by]
-    seen = dict.fromkeys(f"  {command.line}" for command in commands if command.on == "tidemill")
+    seen = dict.fromkeys(f"  {command.line}{asked}" for command in commands if command.on == "tidemill")
     if seen:
         console.print("see for yourself:", style="dim")
         for line in seen:
