@@ -291,6 +291,8 @@ def _vacate(world: World, j: int, at_ms: int) -> None:
 
 def _use(world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
     q = int(world.shapes.queue[world.jobs.shape[j]])
+    if shape.kind is JobClass.INFERENCE:
+        world.lasting_changes += 1
     for piece in pieces:
         milli = piece.replicas * shape.roles[piece.role].replica_milli
         world.ink.used[q, world.nodes.kind[piece.node]] += sign * milli

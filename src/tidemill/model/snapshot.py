@@ -96,6 +96,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.kind_freed = state["kind_freed"]
     world.kind_taken = state["kind_taken"]
     world.queue_freed = state["queue_freed"]
+    world.lasting_changes = state["lasting_changes"]
     world.share_changes = state["share_changes"]
     world.supply_changes = state["supply_changes"]
     world.job_number = {name: j for j, name in enumerate(world.job_names)}

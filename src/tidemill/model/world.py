@@ -100,6 +100,8 @@ class World:
         """How often something of this kind was taken: there may be new victims since."""
         self.queue_freed: list[int] = []
         """How often this team gave something back, left the queue, or its shares changed."""
+        self.lasting_changes = 0
+        """How often a service took or left its place: services do not end by themselves."""
         self.share_changes = 0
         """How often the shares of teams changed."""
         self.supply_changes = 0
@@ -182,6 +184,7 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
+            "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,
             "supply_changes": self.supply_changes,
             "levels": self.levels[: self.contract_count],

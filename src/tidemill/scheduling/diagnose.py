@@ -34,6 +34,19 @@ def supply_cause(world: World, memo: Memo, s: int) -> Cause:
     return known
 
 
+def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
+    """Whether a shape would fit if everything but services had ended: only then waiting helps."""
+    known = memo.outlasts(world, s)
+    if known is None:
+        room, q, shape = memo.lasting_room(world), int(world.shapes.queue[s]), world.shape_rows[s]
+        found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
+        known = found.shortage is None
+        if known:
+            undo(room, q, shape, found.pieces)
+        memo.remember_outlasts(s, known)
+    return known
+
+
 def ever_cause(world: World, shape: Shape) -> Cause:
     """Why no wait will help, judged by the contracts alone; NONE: it could run some day."""
     contracts = [row for row in world.contract_rows if row.end_ms > world.now_ms]

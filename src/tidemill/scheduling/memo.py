@@ -8,6 +8,7 @@ where a policy bounds the search for victims, who remembers that one was in vain
 from typing import NamedTuple
 
 from tidemill.model.reasons import Cause
+from tidemill.model.states import JobClass
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
 from tidemill.scheduling.fit import Options
@@ -35,6 +36,8 @@ class Memo:
         self._supply: dict[int, tuple[Stamp, Cause]] = {}
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
+        self._lasting: tuple[Stamp, Room] | None = None
+        self._outlasted: dict[int, bool] = {}
         self._seen: Stamp = ()
         self._decided_ms = 0
         self._evictors: list[bool] = []
@@ -57,6 +60,30 @@ class Memo:
             room.empty()
             self._empty = (stamp, room)
         return self._empty[1]
+
+    def lasting_room(self, world: World) -> Room:
+        """A scratch copy in which only services run: what is left when all that ends has ended."""
+        stamp = (*_supply_stamp(world), world.lasting_changes)
+        if self._lasting is None or self._lasting[0] != stamp:
+            room = Room(world)
+            room.empty()
+            for s, jobs in enumerate(world.active):
+                shape = world.shape_rows[s]
+                if shape.kind is JobClass.INFERENCE:
+                    for j in jobs:
+                        room.take(shape, world.placements[j])
+            self._lasting = (stamp, room)
+            self._outlasted.clear()
+        return self._lasting[1]
+
+    def outlasts(self, world: World, s: int) -> bool | None:
+        """Whether a shape fits beside the services of now; None: not asked yet."""
+        self.lasting_room(world)
+        return self._outlasted.get(s)
+
+    def remember_outlasts(self, s: int, fits: bool) -> None:
+        """Keep whether a shape fits beside the services, until they change."""
+        self._outlasted[s] = fits
 
     def known(self, world: World, s: int) -> Known:
         """The kinds and groups that a shape may use."""

@@ -18,9 +18,9 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import order, victims
-from tidemill.scheduling.diagnose import diagnose, supply_cause
+from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.fit import fit
-from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
@@ -59,6 +59,7 @@ class _Desk:
         self.taken: dict[int, int] = {}
         self.placed = 0
         self.held: set[int] = set()
+        self.held_in_team: set[tuple[int, int]] = set()
         self.searches = policy.searches_per_cycle
 
     def decide(self) -> list[Action]:
@@ -93,7 +94,7 @@ class _Desk:
         """Place the next job of a shape; if it cannot be, deal with that and return False."""
         world, known = self.world, self.memo.known(self.world, s)
         j = world.waiting[s][self.taken.get(s, 0)]
-        if self.held and not self.held.isdisjoint(known.kinds):
+        if self._is_behind(known):
             supply = supply_cause(world, self.memo, s)
             self._say(s, supply if supply is not Cause.NONE else Cause.BEHIND)
             return False
@@ -148,10 +149,26 @@ class _Desk:
         ]
         return [victim.job for victim in chosen]
 
+    def _is_behind(self, known: Known) -> bool:
+        """Whether somebody who may not be passed wants the same accelerators."""
+        if self.held and not self.held.isdisjoint(known.kinds):
+            return True
+        return bool(self.held_in_team) and any(
+            (known.queue, k) in self.held_in_team for k in known.kinds
+        )
+
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
-        """Let nobody pass a job that lost its patience, unless waiting is no cure for it."""
-        if cause in CURED_BY_WAITING and self._lost_patience(j):
+        """Let nobody pass a job that lost its patience, unless waiting is no cure for it.
+
+        A job that only its team's limit keeps out is in the way of its own team alone.
+        """
+        if not self._lost_patience(j):
+            return
+        if cause in CURED_BY_WAITING and fits_when_others_end(self.world, self.memo, s):
             self._hold(s)
+        elif cause is Cause.OVER_LIMIT:
+            known = self.memo.known(self.world, s)
+            self.held_in_team.update((known.queue, k) for k in known.kinds)
 
     def _lost_patience(self, j: int) -> bool:
         waited_ms = self.world.now_ms - self.world.jobs.since_ms.item(j)
