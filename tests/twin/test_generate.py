@@ -114,9 +114,9 @@ def test_sizes_with_a_mean_are_powers_of_two():
         sizes.halving(0.9, 100, 8)
 
 
-def test_no_gang_is_larger_than_the_fleet_or_the_limit():
-    """Sizes above what can ever run are cut to the largest power of two that can."""
-    assert max(a.job.shape.total_milli for a in jobs(preset='"kalos"', per_day="500")) == 256_000
+def test_no_gang_is_larger_than_half_the_fleet_or_the_limit():
+    """Sizes above what may run beside others are cut to the largest power of two that may."""
+    assert max(a.job.shape.total_milli for a in jobs(preset='"kalos"', per_day="500")) == 128_000
     text = BASE.replace('name = "a"', 'name = "a"\nlimit = { H100 = 24 }')
     text += '[[workload]]\nname = "w"\nteam = "a"\nper_day = 500\npreset = "kalos"\n'
     found = list(generate.stream(spec.parse(text)))

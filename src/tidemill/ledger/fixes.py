@@ -38,7 +38,7 @@ _FIXES: dict[Bucket, _Rule] = {
         "all of it is paid and nothing can run on it",
     ),
     Bucket.NOT_READY: _all_of_it(
-        "keep images warm and boot in parallel", "time between launch and Ready"
+        "keep images warm and boot in parallel", "time between launch and Ready", None
     ),
     Bucket.UNHEALTHY: reckoning.spares,
     Bucket.CORDONED: _all_of_it(
@@ -51,8 +51,8 @@ _FIXES: dict[Bucket, _Rule] = {
     ),
     Bucket.NO_DEMAND: reckoning.release,
     Bucket.FRAGMENTED: _all_of_it(
-        'pack (`placement = "pack"`), ask for sizes that divide a node, and give jobs no more CPU'
-        " than goes with their accelerators",
+        "ask for sizes that divide a node, and for no more CPU than goes with the accelerators;"
+        ' place with `placement = "pack"`',
         "free accelerators that no waiting job could use as they lie",
     ),
     Bucket.TOPOLOGY: _all_of_it(
@@ -63,24 +63,28 @@ _FIXES: dict[Bucket, _Rule] = {
         "free accelerators that only a limit keeps a waiting job from",
     ),
     Bucket.HELD: _all_of_it(
-        "let short jobs pass while a gang gathers its nodes, or ask for smaller gangs",
+        "ask for smaller gangs, or let others pass a waiting gang for longer (`patience`)",
         "free accelerators kept for, or too few for, a gang that cannot start yet",
     ),
     Bucket.BY_DESIGN: _all_of_it(
-        "lend spares to work that can leave at once", "spares while they were not needed"
+        "keep fewer spares (`spares`), if failures allow it", "spares while they were not needed"
     ),
     Bucket.STARTING: _all_of_it(
         "keep images and data warm; bring the gang's slowest member up first",
         "time between getting the accelerators and the first step",
+        None,
     ),
     Bucket.IDLE: reckoning.cull,
     Bucket.REWORK: reckoning.checkpoint_better,
     Bucket.RESTART: _all_of_it(
         "restart in place and load checkpoints in parallel",
         "time from being placed again to working again",
+        None,
     ),
     Bucket.CHECKPOINT: _all_of_it(
-        "write checkpoints asynchronously", "the accelerators wait while a checkpoint is written"
+        "write checkpoints asynchronously",
+        "the accelerators wait while a checkpoint is written",
+        None,
     ),
     Bucket.STRAGGLER: _all_of_it("swap the slow node", NOT_PRODUCED[Bucket.STRAGGLER]),
     Bucket.HOST: _all_of_it(

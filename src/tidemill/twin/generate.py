@@ -129,12 +129,15 @@ def _activity(row: JobTable) -> Tide | Spell | None:
 
 
 def _largest(row: WorkloadTable, spec: Spec) -> int:
-    """The largest gang that may ever run: what one kind has at once, within the team's limit."""
+    """The largest gang drawn by chance: half of what one kind has, within the team's limit.
+
+    A larger one would wait for ever beside services; whoever means it writes it as a ``[[job]]``.
+    """
     contracts = fleet.usable(spec.contracts, row.kinds)
     team = next(team for team in spec.teams if team.name == row.team)
     kinds = sorted({contract.kind for contract in contracts})
     most = (
-        min(fleet.at_once(fleet.usable(contracts, (kind,))), team.limit.get(kind, 2**31))
+        min(-(-fleet.at_once(fleet.usable(contracts, (kind,))) // 2), team.limit.get(kind, 2**31))
         for kind in kinds
     )
     return max(1, *most)
