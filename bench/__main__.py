@@ -3,10 +3,12 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from bench import spine, waiting
 
-SCENARIOS = {"spine": spine.run, "why": waiting.run}
+SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {"spine": spine.run, "why": waiting.run}
 QUICK = {"spine": (5_000,), "why": (1_000, 500)}
 
 

@@ -13,11 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from tidemill import api
+from tidemill.ledger.buckets import BY_KEY
+from tidemill.model.measures import DAY_MS
 from tidemill.model.states import JobState
+from tidemill.twin.spec_tables import Spec
 
 SPEC = Path(__file__).with_name("spine.toml")
-ROOMS = ("engine", "scheduling", "ledger", "journal", "twin", "model", "workload", "provisioning")
 
 
 def run(jobs_at_most: int | None = None) -> dict[str, Any]:
@@ -62,7 +66,7 @@ def reference_per_cpu_s() -> float:
     return steps / (time.process_time() - start)
 
 
-def _division(spec: Any) -> dict[str, str]:
+def _division(spec: Spec) -> dict[str, str]:
     profiler = cProfile.Profile()
     profiler.enable()
     api.simulate(spec)
@@ -83,21 +87,15 @@ def _room(file: str, name: str) -> str:
     return "python, numpy" if "numba" not in file and "kernels" not in name else "kernels"
 
 
-def _cut(spec: Any, jobs: int | None) -> Any:
+def _cut(spec: Spec, jobs: int | None) -> Spec:
     """The same fleet for as long as it takes to get about this many jobs."""
     if jobs is None:
         return spec
-    from msgspec.structs import replace
-
-    from tidemill.model.measures import DAY_MS
-
     per_day = sum(row.per_day for row in spec.workloads)
     horizon = min(int(spec.twin.horizon), round(jobs / per_day * DAY_MS))
     return replace(spec, twin=replace(spec.twin, horizon=type(spec.twin.horizon)(horizon)))
 
 
-def _share(done: Any, key: str) -> str:
-    from tidemill.ledger.buckets import BY_KEY
-
+def _share(done: api.Run, key: str) -> str:
     account = done.statement.total()
     return f"{account.basis_points()[BY_KEY[key]] / 100:.2f} %"

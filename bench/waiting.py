@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 def run(nodes: int = 10_000, waiting: int = 5_000) -> dict[str, Any]:
     """Fill a fleet, queue jobs behind it, and ask for the reason of the last one."""
     contract = Contract("fleet", "main", "H100", nodes * 8, 2_000_000, Template(8, 192_000, 10**6))
-    arrivals = [_job(j, nodes, waiting) for j in range(2 * nodes + waiting)]
+    arrivals = [_job(j, nodes) for j in range(2 * nodes + waiting)]
     backend = Twin([contract], [Queue("a"), Queue("b")], arrivals, horizon_ms=2 * HOUR_MS)
     with tempfile.TemporaryDirectory() as folder:
         journal = str(Path(folder) / "full.sqlite")
@@ -33,7 +33,7 @@ def run(nodes: int = 10_000, waiting: int = 5_000) -> dict[str, Any]:
     return {"nodes": nodes, "waiting": queued, "seconds": seconds}
 
 
-def _job(j: int, nodes: int, waiting: int) -> tuple[int, Job, int]:
+def _job(j: int, nodes: int) -> tuple[int, Job, int]:
     is_late = j >= 2 * nodes
     role = Role(accelerators=4) if not is_late else Role(count=1 + j % 4, accelerators=8)
     shape = Shape("ab"[j % 2], (role,), priority=0 if not is_late else j % 3)

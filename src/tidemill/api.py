@@ -3,12 +3,11 @@
 >>> from tidemill import api
 >>> run = api.simulate(api.load_spec("fleet.toml"))
 >>> run.statement.total().paid_milli_ms
-...
 
 Everything here opens, runs and closes; the rooms below do the work and know nothing of files.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model.errors import SpecError
+from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -60,9 +60,7 @@ def demo_spec() -> "Spec":
     return spec.demo()
 
 
-def simulate(
-    spec: "Spec", journal: str = ":memory:", on_progress: Progress | None = None
-) -> Run:
+def simulate(spec: "Spec", journal: str = ":memory:", on_progress: Progress | None = None) -> Run:
     """Run a spec in the twin, write its journal, and return what came of it."""
     from tidemill.twin.backend import Twin
 
@@ -77,7 +75,7 @@ def simulate(
     )
 
 
-def run(  # noqa: PLR0913 - a run is made of this many things, each with a default
+def run(
     backend: "Backend",
     policy: Policy,
     *,
@@ -169,7 +167,7 @@ def _every(beats: int, on_progress: Progress | None, end_ms: int) -> Callable[[i
     return on_beat
 
 
-def _watched(journal: Journal, on_progress: Progress | None):  # noqa: ANN202 - a plain generator
+def _watched(journal: Journal, on_progress: Progress | None) -> Iterator[Event]:
     total = len(journal)
     for done, event in enumerate(journal.read()):
         if on_progress is not None and done % 5_000 == 0:

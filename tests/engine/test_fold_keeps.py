@@ -43,8 +43,8 @@ class Folding(RuleBasedStateMachine):
 
     def fold(self, event: ev.Event) -> None:
         touched = fold(self.world, event)
-        assert touched == sorted(set(touched))
         self.journal.append(event)
+        assert len(touched) == len(set(touched)), "a job was touched twice by one event"
 
     def jobs(self, *states: JobState) -> list[int]:
         return [j for j in range(self.world.job_count) if self.world.jobs.state[j] in states]
@@ -138,69 +138,65 @@ class Folding(RuleBasedStateMachine):
     # jobs --------------------------------------------------------------------------------------
 
     @rule(
+        data=st.data(),
         team=st.sampled_from(["a", "b"]),
         roles=st.lists(st.sampled_from(ROLES), min_size=1, max_size=2),
         kind=st.sampled_from(JobClass),
         saves=st.sampled_from([0, 10]),
     )
-    def a_job_comes(self, team: str, roles: list[Role], kind: JobClass, saves: int) -> None:
+    def a_job_comes(
+        self, data: st.DataObject, team: str, roles: list[Role], kind: JobClass, saves: int
+    ) -> None:
         name = f"j{self.world.job_count}"
         row = job(name, team=team, roles=roles, kind=kind, saves_every_ms=saves, save_ms=1)
         self.fold(ev.JobSubmitted(self.now_ms, row))
+        if data.draw(st.integers(0, 3)):
+            self.place(self.world.job_count - 1, data)
 
-    @precondition(lambda self: self.jobs(JobState.WAITING) and self.nodes(NodeState.READY))
+    @precondition(lambda self: self.jobs(JobState.WAITING))
     @rule(data=st.data())
-    def jobs_are_placed(self, data: st.DataObject) -> None:
-        order = data.draw(st.permutations(self.nodes(NodeState.READY)))
-        for j in self.jobs(JobState.WAITING):
-            pieces = first_fit(self.world, self.world.shape_of(j).roles, order)
-            if pieces is not None:
-                self.fold(ev.AskedPlace(self.now_ms, j, attempt(self.world, j) + 1, pieces))
-
-    @precondition(lambda self: self.jobs(JobState.STARTING))
-    @rule(data=st.data())
-    def a_job_starts(self, data: st.DataObject) -> None:
-        j = data.draw(st.sampled_from(self.jobs(JobState.STARTING)))
-        self.fold(ev.JobStarted(self.now_ms, j, attempt(self.world, j)))
-
-    @precondition(lambda self: self.jobs(JobState.RUNNING))
-    @rule(data=st.data(), busy_ppm=st.sampled_from([0, 500_000]))
-    def a_job_runs_on(self, data: st.DataObject, busy_ppm: int) -> None:
-        j = data.draw(st.sampled_from(self.jobs(JobState.RUNNING)))
-        now = attempt(self.world, j)
-        finished, active = ev.JobFinished(self.now_ms, j, now), ev.ActivitySeen
-        ends = data.draw(st.booleans())
-        self.fold(finished if ends else active(self.now_ms, j, now, busy_ppm))
+    def something_happens_to_one_that_waits(self, data: st.DataObject) -> None:
+        j = data.draw(st.sampled_from(self.jobs(JobState.WAITING)))
+        s = int(self.world.jobs.shape[j])
+        match data.draw(st.sampled_from(["place", "place", "say", "release", "cancel"])):
+            case "place":
+                self.place(j, data)
+            case "release" if s in self.world.promised:
+                self.fold(ev.AskedRelease(self.now_ms, s))
+            case "cancel":
+                self.fold(ev.JobCancelled(self.now_ms, j))
+            case _:
+                self.fold(ev.SaidWhy(self.now_ms, s, data.draw(st.sampled_from(Cause))))
 
     @precondition(lambda self: self.jobs(*ACTIVE))
-    @rule(data=st.data(), is_final=st.booleans())
-    def a_job_is_stopped(self, data: st.DataObject, is_final: bool) -> None:
-        j = data.draw(st.sampled_from(self.jobs(*ACTIVE)))
-        now = attempt(self.world, j)
-        if self.world.jobs.is_leaving[j]:
-            self.fold(ev.JobEvicted(self.now_ms, j, now))
-        elif data.draw(st.booleans()):
-            heir = data.draw(st.sampled_from([-1, *self.jobs(JobState.WAITING)]))
-            self.fold(ev.AskedEvict(self.now_ms, j, now, ev.Why.PREEMPTED, heir))
-        elif data.draw(st.booleans()):
-            self.fold(ev.AskedCancel(self.now_ms, j, ev.Why.IDLE))
+    @rule(data=st.data(), ms=st.integers(0, 30))
+    def something_happens_to_one_at_work(self, data: st.DataObject, ms: int) -> None:
+        j, at_ms = data.draw(st.sampled_from(self.jobs(*ACTIVE))), self.now_ms + ms
+        now, is_leaving = attempt(self.world, j), bool(self.world.jobs.is_leaving[j])
+        is_running = self.world.jobs.state[j] == JobState.RUNNING
+        heirs = [-1, *self.jobs(JobState.WAITING)]
+        possible: list[ev.Event] = [
+            ev.JobFailed(at_ms, j, now, is_final=data.draw(st.booleans())),
+            ev.JobCancelled(at_ms, j),
+        ]
+        if is_running:
+            possible.append(ev.JobFinished(at_ms, j, now))
+            possible.append(ev.ActivitySeen(at_ms, j, now, data.draw(st.sampled_from([0, 500_000]))))
         else:
-            self.fold(ev.JobFailed(self.now_ms, j, now, is_final=is_final))
-
-    @precondition(lambda self: len(self.jobs(JobState.WAITING, *ACTIVE)) > 4)
-    @rule(data=st.data())
-    def a_job_is_cancelled(self, data: st.DataObject) -> None:
-        j = data.draw(st.sampled_from(self.jobs(JobState.WAITING, *ACTIVE)))
-        self.fold(ev.JobCancelled(self.now_ms, j))
-
-    @precondition(lambda self: self.world.shape_rows)
-    @rule(data=st.data(), cause=st.sampled_from(Cause))
-    def something_is_said(self, data: st.DataObject, cause: Cause) -> None:
-        s = data.draw(st.integers(0, len(self.world.shape_rows) - 1))
-        if s in self.world.promised:
-            self.fold(ev.AskedRelease(self.now_ms, s))
+            possible += 3 * [ev.JobStarted(at_ms, j, now)]
+        if is_leaving:
+            possible += 3 * [ev.JobEvicted(at_ms, j, now)]
         else:
-            self.fold(ev.SaidWhy(self.now_ms, s, cause))
+            heir = data.draw(st.sampled_from(heirs))
+            possible += 2 * [ev.AskedEvict(at_ms, j, now, ev.Why.PREEMPTED, heir)]
+            possible.append(ev.AskedCancel(at_ms, j, ev.Why.IDLE))
+        self.fold(data.draw(st.sampled_from(possible)))
+
+    def place(self, j: int, data: st.DataObject) -> None:
+        order = data.draw(st.permutations(self.nodes(NodeState.READY)))
+        pieces = first_fit(self.world, self.world.shape_of(j).roles, order)
+        if pieces is not None:
+            self.fold(ev.AskedPlace(self.now_ms, j, attempt(self.world, j) + 1, pieces))
 
 
 def first_fit(world: World, roles: tuple[Role, ...], order: list[int]) -> tuple[Piece, ...] | None:

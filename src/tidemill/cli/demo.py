@@ -20,8 +20,8 @@ def demo(
 ) -> None:
     """Run the built-in fleet through the real pipeline and show its ledger.
 
-    No cluster, no GPU, no account: a generated world answers the real scheduler. It leaves a journal
-    to ask further questions of, and a report to open in a browser.
+    No cluster, no GPU, no account: a generated world answers the real scheduler. It leaves a
+    journal to ask further questions of, and a report to open in a browser.
     """
     from tidemill import api
     from tidemill.cli import demo_story, ledger_tables

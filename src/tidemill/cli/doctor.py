@@ -13,9 +13,12 @@ def doctor(
     journal: Annotated[
         str | None,
         typer.Option(
-            "--journal", "-j", envvar="TIDEMILL_JOURNAL", help="A journal to look into.",
+            "--journal",
+            "-j",
+            envvar="TIDEMILL_JOURNAL",
+            help="A journal to look into.",
             metavar="PATH",
-        ),  # fmt: skip
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -28,7 +28,7 @@ def from_file(path: Path) -> Job:
         ) from error
 
 
-def from_options(  # noqa: PLR0913 - options
+def from_options(
     world: World,
     *,
     team: str,

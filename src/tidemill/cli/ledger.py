@@ -9,7 +9,8 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 
 if TYPE_CHECKING:
-    from tidemill.ledger.statement import Statement
+    from tidemill.ledger.buckets import Bucket as BucketOf
+    from tidemill.ledger.statement import Dimension, Statement
 
 app = typer.Typer(
     help="Where every paid millisecond went: paid, down to useful.",
@@ -33,7 +34,7 @@ Bucket = Annotated[
 
 
 @app.callback()
-def ledger(  # noqa: PLR0913 - options
+def ledger(
     context: typer.Context,
     journal: options.Journal = options.DEFAULT_JOURNAL,
     by: By = None,
@@ -50,12 +51,12 @@ def ledger(  # noqa: PLR0913 - options
     """Where every paid millisecond went: paid, down to useful."""
     if context.invoked_subcommand is not None:
         return
-    _refuse_unknown(by, bucket)
+    dimension, only = _dimension(by), _bucket(bucket)
     statement = _read(journal, start, end, bins)
     if as_json:
-        print_json(statement, by)
-    elif by is not None or bucket is not None:
-        _print_breakdown(statement, by or "job", bucket, most)
+        print_json(statement, dimension)
+    elif dimension is not None or only is not None:
+        _print_breakdown(statement, dimension or "job", only, most)
     else:
         _print_lines(statement, as_tree)
 
@@ -81,15 +82,14 @@ def diff(
     first, second = _read(before, start, end, None), _read(after, start, end, None)
     found = difference(first.total(), second.total())
     if as_json:
-        rows = [{"bucket": ABOUT[c.bucket].key} | c._asdict() for c in found]
-        screen.json_out(msgspec.json.encode([{**row, "milli_ms": _gain(row)} for row in rows]))
+        rows = [
+            change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
+            for change in found
+        ]
+        screen.json_out(msgspec.json.encode(rows))
         return
     screen.out().print(f"{after} minus {before}")
     screen.out().print(ledger_tables.changes(found))
-
-
-def _gain(row: dict[str, int]) -> int:
-    return row["after_milli_ms"] - row["before_milli_ms"]
 
 
 def _read(journal: str, start: str | None, end: str | None, bins: str | None) -> "Statement":
@@ -123,14 +123,21 @@ def read_window(
     return statement
 
 
-def _refuse_unknown(by: str | None, bucket: str | None) -> None:
-    from tidemill.ledger.buckets import BY_KEY
+def _dimension(by: str | None) -> "Dimension | None":
     from tidemill.ledger.statement import DIMENSIONS
 
-    if by is not None and by not in DIMENSIONS:
+    found = next((known for known in DIMENSIONS if known == by), None)
+    if by is not None and found is None:
         raise SpecError(f"--by is `{by}`", hint=f"one of: {', '.join(DIMENSIONS)}")
-    if bucket is not None and bucket not in BY_KEY:
-        raise SpecError(f"--bucket is `{bucket}`", hint=f"one of: {', '.join(BY_KEY)}")
+    return found
+
+
+def _bucket(key: str | None) -> "BucketOf | None":
+    from tidemill.ledger.buckets import BY_KEY
+
+    if key is not None and key not in BY_KEY:
+        raise SpecError(f"--bucket is `{key}`", hint=f"one of: {', '.join(BY_KEY)}")
+    return None if key is None else BY_KEY[key]
 
 
 def _print_lines(statement: "Statement", as_tree: bool) -> None:
@@ -147,15 +154,15 @@ def _print_lines(statement: "Statement", as_tree: bool) -> None:
     screen.note(ledger_tables.footnote())
 
 
-def _print_breakdown(statement: "Statement", by: str, bucket: str | None, most: int) -> None:
+def _print_breakdown(
+    statement: "Statement", by: "Dimension", only: "BucketOf | None", most: int
+) -> None:
     from tidemill.cli import ledger_tables
-    from tidemill.ledger.buckets import BY_KEY
 
-    only = BY_KEY[bucket] if bucket is not None else None
     screen.out().print(ledger_tables.breakdown(by, statement.by(by), only, most))
 
 
-def print_json(statement: "Statement", by: str | None) -> None:
+def print_json(statement: "Statement", by: "Dimension | None") -> None:
     """The ledger as JSON."""
     import msgspec
 

@@ -14,6 +14,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
 CENT_MICRO = 10_000
+UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was (report step times)"
 _GROUP_TITLES = {
     Group.NOT_LAUNCHED: "claimed, not launched",
     Group.NOT_READY: "launched, not schedulable",
@@ -127,45 +128,56 @@ def changes(found: list[Change]) -> Table:
         if not change.before_milli_ms and not change.after_milli_ms:
             continue
         tenths = round(change.milli_ms * 10 / MILLI_MS_PER_UNIT_HOUR)
-        made.add_row(ABOUT[change.bucket].title, _signed(hours(tenths)),
-                     _signed(dollars_text(change.usd_micro)), _signed(percent(change.basis_points)))  # fmt: skip
+        made.add_row(
+            ABOUT[change.bucket].title,
+            _signed(hours(tenths)),
+            _signed(dollars_text(change.usd_micro)),
+            _signed(percent(change.basis_points)),
+        )
     return made
 
 
 def summary(statement: Statement) -> list[str]:
     """The headline: the question and its answer in numbers."""
-    account, window_ms = statement.total(), statement.end_ms - statement.start_ms
-    goodput, seen = ratios.goodput(account), ratios.utilisation(account)
-    paid, useful = ratios.usd_micro_per_paid_hour(account), ratios.usd_micro_per_useful_hour(account)
-    point = ratios.idle_point_usd_micro_per_year(account, window_ms)
-    at_least = "at least " if goodput.is_lower_bound else ""
+    account = statement.total()
+    point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
+    answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
     idle = f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year"
+    return [*answer, _utilisation(account), idle]
+
+
+def _useful(account: Account) -> list[str]:
+    goodput = ratios.goodput(account)
+    paid, useful = (
+        ratios.usd_micro_per_paid_hour(account),
+        ratios.usd_micro_per_useful_hour(account),
+    )
+    words = "at least " if goodput.is_lower_bound else ""
+    words += f"{float(goodput.overall):.2%} of what was paid"
+    if paid is not None and useful is not None:
+        words += f"; an hour costs {dollars_text(paid)}, a useful hour {dollars_text(useful)}"
+    steps = (
+        f"goodput: scheduling {float(goodput.scheduling):.1%}"
+        f" × runtime {float(goodput.runtime):.1%} × program {float(goodput.program):.1%}"
+    )
+    return [f"useful: {words}", steps]
+
+
+def _utilisation(account: Account) -> str:
+    seen = ratios.utilisation(account)
+    known = f"allocation {float(seen.allocation):.1%}, occupancy {float(seen.occupancy):.1%}"
     if is_useful_unknown(account):
-        return [
-            "useful: unknown, because no job says how efficient it was (report step times)",
-            f"utilisation: allocation {float(seen.allocation):.1%},"
-            f" occupancy {float(seen.occupancy):.1%}, MFU unknown",
-            idle,
-        ]
-    return [
-        f"useful: {at_least}{float(goodput.overall):.2%} of what was paid"
-        + (f"; an hour costs {dollars_text(paid)}, a useful hour {dollars_text(useful)}"
-           if paid is not None and useful is not None else ""),
-        f"goodput: scheduling {float(goodput.scheduling):.1%} × runtime {float(goodput.runtime):.1%}"
-        f" × program {float(goodput.program):.1%}",
-        f"utilisation: allocation {float(seen.allocation):.1%}, occupancy"
-        f" {float(seen.occupancy):.1%}, MFU {float(seen.mfu):.1%}; misleading here is"
-        f" {seen.misleading}",
-        idle,
-    ]  # fmt: skip
+        return f"utilisation: {known}, MFU unknown"
+    return f"utilisation: {known}, MFU {float(seen.mfu):.1%}; misleading here is {seen.misleading}"
 
 
 def fixes(statement: Statement, most: int = 5) -> Table:
     """The cheapest fixes that could win most back."""
     made = Table(box=None, title="what to do first", title_justify="left", title_style="bold")
-    for header in ("", "wins at most", "price", "do this", "because"):
-        made.add_column(header, justify="right" if header in ("wins at most", "price") else "left",
-                        header_style="dim", no_wrap=header in ("wins at most", "price", ""))  # fmt: skip
+    for header in ("", "wins at most", "price"):
+        made.add_column(header, justify="right", header_style="dim", no_wrap=True)
+    for header in ("do this", "because"):
+        made.add_column(header, header_style="dim")
     for number, leak in enumerate(leaking.top_fixes(statement, most), 1):
         price = leak.fix.price_usd_micro
         made.add_row(

@@ -33,14 +33,18 @@ def report(
     statement = read_window(journal, start, end)
     world, policy = world_at(journal, end)
     command = f"tidemill report {page} -j {journal}"
-    write_report(
-        statement, world, policy, page, title=title or Path(journal).stem, command=command
-    )
+    write_report(statement, world, policy, page, title=title or Path(journal).stem, command=command)
     screen.note(f"report: {page}")
 
 
 def write_report(
-    statement: "Statement", world: "World", policy: "Policy", page: Path, *, title: str, command: str
+    statement: "Statement",
+    world: "World",
+    policy: "Policy",
+    page: Path,
+    *,
+    title: str,
+    command: str,
 ) -> None:
     """Render and write; the page is replaced in one step."""
     from tidemill.explain import board

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -53,7 +53,7 @@ def count(number: int, noun: str) -> str:
 def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on stderr; gives the function to call with (done, of how much)."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None
+        yield lambda _done, _total: None
         return
     columns = (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
@@ -71,7 +71,7 @@ def table(*headers: str, title: str = "", right_from: int = 1) -> Table:
     """A table whose columns from ``right_from`` on hold numbers."""
     made = Table(title=title or None, title_justify="left", title_style="bold", box=None)
     for i, header in enumerate(headers):
-        justify = "right" if i >= right_from else "left"
+        justify: JustifyMethod = "right" if i >= right_from else "left"
         made.add_column(header, justify=justify, header_style="dim", no_wrap=i >= right_from)
     return made
 

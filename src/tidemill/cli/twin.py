@@ -49,7 +49,9 @@ def run(
 )
 def generate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which story.")] = 1,
-    accelerators: Annotated[int, typer.Option("--accelerators", min=8, max=1_000_000, help="Size of the fleet.")] = 1024,
+    accelerators: Annotated[
+        int, typer.Option("--accelerators", min=8, max=1_000_000, help="Size of the fleet.")
+    ] = 1024,
     weeks: Annotated[int, typer.Option("--weeks", min=1, max=104, help="How long.")] = 2,
     teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="How many.")] = 4,
 ) -> None:
@@ -67,7 +69,7 @@ def generate(
         "tidemill twin import trace1.csv --format muri --skip-broken",
     ),
 )
-def import_(  # noqa: PLR0913 - options
+def import_(
     trace: Annotated[Path, typer.Argument(help="A recorded trace.")],
     journal: Target = options.DEFAULT_JOURNAL,
     form: Annotated[
@@ -76,9 +78,13 @@ def import_(  # noqa: PLR0913 - options
     accelerators: Annotated[
         int, typer.Option("--accelerators", min=0, help="Size of the fleet; 0: as recorded.")
     ] = 0,
-    per_node: Annotated[int, typer.Option("--per-node", min=0, max=64, help="Accelerators of a node.")] = 0,
+    per_node: Annotated[
+        int, typer.Option("--per-node", min=0, max=64, help="Accelerators of a node.")
+    ] = 0,
     kind: Annotated[str, typer.Option("--kind", help="What to call the accelerators.")] = "GPU",
-    usd_per_hour: Annotated[float, typer.Option("--usd-per-hour", min=0, help="Of one accelerator.")] = 2.0,
+    usd_per_hour: Annotated[
+        float, typer.Option("--usd-per-hour", min=0, help="Of one accelerator.")
+    ] = 2.0,
     nodes: Annotated[str, typer.Option("--nodes", help="The file of nodes, if apart.")] = "",
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
@@ -166,5 +172,3 @@ def _print_run(done: "Run", as_json: bool) -> None:
     for line in ledger_tables.summary(done.statement):
         console.print(line)
     screen.note(f"journal: {done.where}")
-
-

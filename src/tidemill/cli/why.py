@@ -28,13 +28,11 @@ FIT_EXAMPLES = options.example(
 )
 
 
-def why(  # noqa: PLR0913 - options
+def why(
     job: Annotated[str, typer.Argument(help="The name of a job.")],
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
-    nodes: Annotated[
-        bool, typer.Option("--nodes", help="Also show what every node says.")
-    ] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="Also show what every node says.")] = False,
     eta: Annotated[
         bool, typer.Option("--eta", help="Also say when it should start (takes longer).")
     ] = False,
@@ -86,7 +84,7 @@ def pending(
         _print_board(board)
 
 
-def fit(  # noqa: PLR0913 - options
+def fit(
     journal: options.Journal = options.DEFAULT_JOURNAL,
     job: Annotated[
         Path | None, typer.Option("--job", help="A job row in JSON, instead of the options.")
@@ -155,7 +153,9 @@ def _print_answer(answer: "Answer", asked: str) -> None:
         console.print(f"  {question.answer:>3}  {question.question}", markup=False)
         console.print(f"       {question.words}", markup=False, style="dim", soft_wrap=True)
     commands = [command for fact in answer.evidence for command in fact.shown_by]
-    seen = dict.fromkeys(f"  {command.line}{asked}" for command in commands if command.on == "tidemill")
+    seen = dict.fromkeys(
+        f"  {command.line}{asked}" for command in commands if command.on == "tidemill"
+    )
     if seen:
         console.print("see for yourself:", style="dim")
         for line in seen:
@@ -167,7 +167,9 @@ def _print_board(board: "Board") -> None:
     console.print(f"{screen.moment_text(board.at_ms)}: {board.words}", markup=False, soft_wrap=True)
     if not board.rows:
         return
-    made = screen.table("cause", "layer", "jobs", "accelerators", "idle $/h", "oldest", right_from=2)
+    made = screen.table(
+        "cause", "layer", "jobs", "accelerators", "idle $/h", "oldest", right_from=2
+    )
     made.columns[5].justify = "left"
     for row in board.rows:
         made.add_row(

@@ -2,8 +2,8 @@
 
 It reads the World's rows in plain Python, adds up what the plan takes, and names each promise that
 would be broken: nothing over-committed, gangs whole, constraints and limits kept, evictions within
-their rights, nothing asked twice. It runs before every act, in tests, in the twin and in production;
-its cost grows with the plan, not with the fleet.
+their rights, nothing asked twice. It runs before every act, in tests, in the twin and in
+production; its cost grows with the plan, not with the fleet.
 """
 
 from collections import Counter

@@ -34,7 +34,7 @@ def fold_all(world: World, events: Iterable[ev.Event]) -> World:
     return world
 
 
-def _write(world: World, event: ev.Event) -> list[int]:  # noqa: PLR0911, PLR0912 - one row a kind
+def _write(world: World, event: ev.Event) -> list[int]:
     match event:
         case ev.JobSubmitted():
             return fold_jobs.submitted(world, event)

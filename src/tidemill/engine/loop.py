@@ -71,7 +71,9 @@ class Loop:
         self._beats = 0
         self._beats_now = 0
 
-    def run(self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None) -> None:
+    def run(
+        self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None
+    ) -> None:
         """Beat until the story is over or time is up."""
         try:
             while (at_ms := self.backend.next_ms()) is not None:
