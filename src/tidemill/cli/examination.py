@@ -32,8 +32,8 @@ class Finding(NamedTuple):
 def of_machine() -> list[Finding]:
     """Python, libraries, compiled kernels, database, browser."""
     is_new = sys.version_info >= (3, 11)
-    python = Finding(is_new, "python", platform.python_version(), "" if is_new else "3.11 is needed",
-                     not is_new)  # fmt: skip
+    so = "" if is_new else "3.11 is needed"
+    python = Finding(is_new, "python", platform.python_version(), so, not is_new)
     database = Finding(True, "sqlite", sqlite3.sqlite_version)
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     page = Finding(

@@ -195,8 +195,6 @@ class _Reader:
 
     def _read_launch(self, action: ev.AskedLaunch) -> None:
         contract, contracts = self.world.contract_rows[action.contract], self.world.contracts
-        nodes = int(contracts.nodes[action.contract]) + int(
-            contracts.asked_nodes[action.contract]
-        )
+        nodes = int(contracts.nodes[action.contract]) + int(contracts.asked_nodes[action.contract])
         if (nodes + action.nodes) * contract.node.devices > contract.count:
             self.wrong.append(f"contract `{contract.name}` does not pay for so many nodes")

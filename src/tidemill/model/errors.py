@@ -30,13 +30,13 @@ class JournalError(TidemillError):
     exit_code = 3
 
 
-class EventRefused(TidemillError):
+class EventRefused(TidemillError):  # noqa: N818 - it is a refusal, and reads as one
     """An event contradicts the World it arrives in; nothing was changed."""
 
     exit_code = 4
 
 
-class PlanRefused(TidemillError):
+class PlanRefused(TidemillError):  # noqa: N818 - as above
     """The second reader found a plan that would break a promise; nothing was carried out."""
 
     exit_code = 5

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Contract, Job, Name, Node, Piece, Ppm, Queue
+from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
 from tidemill.model.states import NodeState
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]

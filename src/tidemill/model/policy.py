@@ -18,7 +18,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     placement: Literal["pack", "spread"] = "pack"
     """``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite."""
     patience_ms: Natural = 6 * HOUR_MS
-    """A job that waited this long is passed by nobody behind it that wants the same accelerators."""
+    """A job that waited this long is passed by nobody who wants the same accelerators."""
     may_preempt: bool = True
     """Whether higher priority evicts lower within a team."""
     may_reclaim: bool = True

@@ -19,12 +19,13 @@ from tidemill.model.world import Group, World
 
 LAYOUT = 1
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=lambda value: _array_out(value))
+Packed = tuple[str, tuple[int, ...], bytes]
+"""An array at rest: its type, its shape, its bytes."""
 
 
 def dump(world: World) -> bytes:
     """All of the World."""
-    return _ENCODER.encode({"layout": LAYOUT} | world.state())
+    return msgspec.msgpack.encode({"layout": LAYOUT} | world.state(), enc_hook=_array_out)
 
 
 def digest(world: World) -> str:
@@ -108,7 +109,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.shape_number = {shape: s for s, shape in enumerate(world.shape_rows)}
 
 
-def _table(kind: type[Any], columns: dict[str, Any]) -> Any:
+def _table(kind: type[tables.Table], columns: dict[str, Packed]) -> tables.Table:
     arrays = {name: _array_in(packed) for name, packed in columns.items()}
     rows = len(next(iter(arrays.values())))
     table = tables.empty(kind, max(8, rows))
@@ -117,11 +118,11 @@ def _table(kind: type[Any], columns: dict[str, Any]) -> Any:
     return table
 
 
-def _array_out(value: Any) -> Any:
+def _array_out(value: object) -> Packed:
     assert isinstance(value, np.ndarray), f"{type(value)} has no place in a snapshot"
     return (value.dtype.str, value.shape, np.ascontiguousarray(value).tobytes())
 
 
-def _array_in(packed: Any) -> NDArray[Any]:
+def _array_in(packed: Packed) -> NDArray[Any]:
     dtype, shape, data = packed
     return np.frombuffer(data, dtype).reshape(shape).copy()

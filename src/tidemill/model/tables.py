@@ -110,14 +110,15 @@ def grown(table: Table, rows: int) -> Table:
     """The same rows in arrays of at least ``rows`` rows, doubling so that appends are cheap."""
     room = max(rows, 2 * len(table[0]))
     bigger = empty(type(table), room)
-    for old, new in zip(table, bigger, strict=True):
-        new[: len(old)] = old
+    for name in table._fields:
+        old: NDArray[Any] = getattr(table, name)
+        getattr(bigger, name)[: len(old)] = old
     return bigger
 
 
 def sealed(table: Table) -> Table:
     """Read-only views of the same memory; numba kernels respect them too."""
-    return type(table)(*(sealed_array(column) for column in table))
+    return type(table)(*(sealed_array(getattr(table, name)) for name in table._fields))
 
 
 def sealed_array(array: NDArray[Any]) -> NDArray[Any]:
@@ -133,4 +134,3 @@ def check(table: Table, rows: int) -> None:
         column = getattr(table, name)
         assert column.dtype == dtype, f"{name} is {column.dtype}"
         assert len(column) == len(table[0]) >= rows, f"{name} has {len(column)} rows"
-

@@ -42,7 +42,9 @@ class Group(NamedTuple):
 class Ink:
     """The writable side of the World's columns. ``engine.fold`` alone may use it."""
 
-    __slots__ = ("contracts", "devices", "floor", "jobs", "levels", "limit", "nodes", "shapes", "used")
+    __slots__ = (
+        "contracts", "devices", "floor", "jobs", "levels", "limit", "nodes", "shapes", "used",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.jobs = tables.empty(tables.Jobs, 64)
@@ -148,11 +150,11 @@ class World:
 
     def shape_of(self, j: int) -> Shape:
         """The shape of a job, as a row."""
-        return self.shape_rows[self.jobs.shape[j]]
+        return self.shape_rows[int(self.jobs.shape[j])]
 
     def state(self) -> dict[str, Any]:
         """Everything the World holds, as plain comparable values (see ``snapshot``)."""
-        rows = {
+        rows: dict[str, tuple[Any, int]] = {
             "jobs": (self.jobs, self.job_count),
             "nodes": (self.nodes, self.node_count),
             "devices": (self.devices, self.device_count),

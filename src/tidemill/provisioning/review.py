@@ -158,9 +158,7 @@ def _mind_draining(world: World, n: int, claims: Claims) -> tuple[list[ev.Action
         if not world.jobs.is_leaving[j] and j not in claims.leaving
     ]  # fmt: skip
     attempts = world.jobs.attempt
-    return [
-        ev.AskedEvict(now_ms, j, int(attempts[j]), ev.Why.DRAINED) for j in staying
-    ], FOREVER_MS
+    return [ev.AskedEvict(now_ms, j, int(attempts[j]), ev.Why.DRAINED) for j in staying], FOREVER_MS
 
 
 def _nodes_of(world: World, c: int) -> np.ndarray:

@@ -18,9 +18,7 @@ class Memo:
         self.wake_ms = -1
 
 
-def review(
-    world: World, policy: Policy, memo: Memo, claims: Claims
-) -> tuple[list[Action], int]:
+def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> tuple[list[Action], int]:
     """Drain the nodes of contracts that end soon; return also when to look again."""
     if world.supply_changes == memo.supply_changes and world.now_ms < memo.wake_ms:
         return [], memo.wake_ms
@@ -44,7 +42,5 @@ def _drain_all(world: World, c: int, end_ms: int, claims: Claims) -> list[Action
     may_drain = (states == NodeState.READY) | (states == NodeState.CORDONED)
     mine = np.flatnonzero((world.nodes.contract[:rows] == c) & may_drain).tolist()
     return [
-        AskedDrain(world.now_ms, n, Why.CONTRACT_END, end_ms)
-        for n in mine
-        if n not in claims.asked
+        AskedDrain(world.now_ms, n, Why.CONTRACT_END, end_ms) for n in mine if n not in claims.asked
     ]

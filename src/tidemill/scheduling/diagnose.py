@@ -5,10 +5,12 @@ now, then the shortage that the fit met. ``explain`` asks the same questions to 
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.states import NodeState
+from tidemill.model.tables import U8
 from tidemill.model.world import World
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
@@ -135,13 +137,14 @@ def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
     return Cause.NOT_ENOUGH_READY
 
 
-def _states(world: World, memo: Memo, s: int, r: int) -> np.ndarray:
+def _states(world: World, memo: Memo, s: int, r: int) -> U8:
     is_ok = np.zeros(len(world.groups) + 1, bool)
     for option in memo.known(world, s).options[r]:
         is_ok[: len(option.is_ok)] |= option.is_ok.astype(bool)
     nodes, rows = world.nodes, world.node_count
-    states = nodes.state[:rows][is_ok[nodes.group[:rows]]]
-    return states[states != NodeState.GONE]
+    states: U8 = nodes.state[:rows][is_ok[nodes.group[:rows]]]
+    present: U8 = states[states != NodeState.GONE]
+    return present
 
 
 def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cause:
@@ -158,7 +161,7 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     return Cause.BUSY
 
 
-def _binding(room: Room, role: Role, is_ok: np.ndarray) -> Cause:
+def _binding(room: Room, role: Role, is_ok: U8) -> Cause:
     """Enough accelerators are free, yet it does not fit: what would have to be ignored?"""
     if role.accelerators == 0:
         return Cause.CPU_BINDS if role.cpu_milli else Cause.MEMORY_BINDS
@@ -171,10 +174,8 @@ def _binding(room: Room, role: Role, is_ok: np.ndarray) -> Cause:
     return Cause.SCATTERED
 
 
-def _hosted(room: Room, role: Role, is_ok: np.ndarray, **ignored: int) -> int:
-    fields = {"accelerators": role.accelerators, "milli": role.milli}
-    fields |= {"cpu_milli": role.cpu_milli, "memory_mib": role.memory_mib, **ignored}
-    return room.count_hosts(Role(count=role.count, **fields), is_ok)
+def _hosted(room: Room, role: Role, is_ok: U8, **ignored: int) -> int:
+    return room.count_hosts(replace(role, **ignored), is_ok)
 
 
 def _by_kind(hosts: list[tuple[str, int]]) -> dict[str, int]:

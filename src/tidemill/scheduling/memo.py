@@ -7,6 +7,8 @@ where a policy bounds the search for victims, who remembers that one was in vain
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass
 from tidemill.model.world import World
@@ -151,8 +153,11 @@ class Memo:
         return (total, world.queue_freed[known.queue], world.supply_changes)
 
     def _heeds_taken(self, world: World, s: int) -> bool:
-        """Whether a shape may gain by what others take: there are new victims, old ones cannot move
-        any more, or its roles settle elsewhere than they did in vain."""
+        """Whether a shape may gain by what others take.
+
+        There are new victims, old ones cannot move any more, or its roles settle elsewhere than
+        they did in vain.
+        """
         return self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
 
 
@@ -180,8 +185,7 @@ def _evictors(world: World) -> list[bool]:
     lowest: dict[int, int] = {}
     for q, priority in zip(queues, priorities, strict=True):
         lowest[q] = min(priority, lowest.get(q, priority))
-    has_floor = world.floor.any(axis=1).tolist()
+    has_floor: list[bool] = np.any(world.floor > 0, axis=1).tolist()
     return [
-        has_floor[q] or priority > lowest[q]
-        for q, priority in zip(queues, priorities, strict=True)
+        has_floor[q] or priority > lowest[q] for q, priority in zip(queues, priorities, strict=True)
     ]

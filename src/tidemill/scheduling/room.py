@@ -135,7 +135,7 @@ class Room:
 
 
 class Filled(NamedTuple):
-    """What ``fill`` did: replicas that fit (all, or fewer than asked), and (node, replicas, mask)."""
+    """What ``fill`` did: replicas that fit (all, or too few), and (node, replicas, mask) of each."""
 
     hosted: int
     placed: tuple[tuple[int, int, int], ...]

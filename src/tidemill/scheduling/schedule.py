@@ -68,9 +68,8 @@ class _Desk:
         while heap:
             item = heapq.heappop(heap)
             s = item.shape
-            if item.placed != self.placed and self._key(s) != item.key:
-                heapq.heappush(heap, self._next(s))
-            elif self._try(s) and self.taken[s] < len(self.world.waiting[s]):
+            is_out_of_date = item.placed != self.placed and self._key(s) != item.key
+            if is_out_of_date or (self._try(s) and self.taken[s] < len(self.world.waiting[s])):
                 heapq.heappush(heap, self._next(s))
         self.memo.watch(self.world)
         return self.actions
