@@ -55,7 +55,7 @@ def test_json_ledger_is_exact(ask: Callable[..., Ran]) -> None:
     """The lines of the JSON ledger add up to what was paid, in milli·ms and in micro-dollars."""
     ledger = json.loads(ask("ledger", "--json").out)
     for unit in ("milli_ms", "usd_micro"):
-        assert sum(line[unit] for line in ledger["lines"]) == ledger["paid"][unit]
+        assert sum(line[unit] for line in ledger["lines"]) == ledger["totals"][unit]
 
 
 def test_demo_leaves_a_journal_and_a_page(tmp_path: Path) -> None:

@@ -46,12 +46,7 @@ def from_options(
     if team not in world.queue_number:
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
         raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
-    unknown = [kind for kind in kinds if kind not in world.kind_number]
-    if unknown:
-        raise SpecError(
-            f"no contract has `{unknown[0]}`",
-            hint=f"kinds: {', '.join(world.kinds) or 'none yet'}",
-        )
+    _refuse_misspelt(world, kinds)
     largest = max((row.node.devices for row in world.contract_rows), default=8)
     size = per_node or min(gpus, largest)
     if gpus % size:
@@ -63,3 +58,11 @@ def from_options(
                 memory_mib=memory_mib, kinds=kinds)  # fmt: skip
     shape = Shape(team, (role,), priority=priority)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))
+
+
+def _refuse_misspelt(world: World, kinds: tuple[str, ...]) -> None:
+    """A kind that nobody claimed is an answer (it never fits); one written otherwise is a slip."""
+    known = {kind.lower(): kind for kind in world.kinds}
+    for kind in kinds:
+        if kind not in world.kind_number and kind.lower() in known:
+            raise SpecError(f"no contract has `{kind}`", hint=f"is `{known[kind.lower()]}` meant?")

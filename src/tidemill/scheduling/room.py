@@ -135,7 +135,7 @@ class Room:
 
 
 class Filled(NamedTuple):
-    """What ``fill`` did: replicas that fit (all, or too few), and (node, replicas, mask) of each."""
+    """What ``fill`` did: how many replicas fit, and (node, replicas, mask) of each piece."""
 
     hosted: int
     placed: tuple[tuple[int, int, int], ...]

@@ -1,0 +1,186 @@
+"""Where gangs go: whole or nowhere, on the kinds and labels they ask for, packed or spread."""
+
+from tests.builders import (
+    beat,
+    cause_of,
+    contract,
+    decide,
+    devices_by_node,
+    fleet,
+    job,
+    lose_device,
+    lose_node,
+    placed,
+    role,
+    submit,
+    team,
+)
+from tidemill.model import events as ev
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Piece
+
+SPREAD = Policy(placement="spread")
+
+
+def test_a_gang_that_fits_is_placed_whole():
+    """The plan for one gang of sixteen on two nodes of eight names every device."""
+    world = fleet(nodes=2)
+    submit(world, job("t5", gpus=16))
+    pieces = (Piece(0, 0, 1, 0xFF), Piece(0, 1, 1, 0xFF))
+    assert decide(world) == ev.Plan((ev.AskedPlace(0, 0, 1, pieces),))
+
+
+def test_a_gang_that_does_not_fit_takes_nothing():
+    """With eight of sixteen free nothing is placed, and the free ones stay free for others."""
+    world = fleet(nodes=2)
+    submit(world, job("first", gpus=8), job("gang", gpus=16), job("small", gpus=8))
+    assert placed(world, decide(world)) == {"first": {0: 8}, "small": {1: 8}}
+
+
+def test_a_replica_is_never_split_over_nodes():
+    """Eight free accelerators on two nodes do not host one replica of eight."""
+    world = fleet(nodes=2)
+    submit(world, job("left", gpus=4), job("right", gpus=4))
+    beat(world, SPREAD)
+    submit(world, job("whole", gpus=8))
+    assert placed(world, decide(world)) == {}
+
+
+def test_roles_are_placed_together():
+    """A gang of a CPU-only driver, workers and a fraction gets all of them."""
+    world = fleet(nodes=1)
+    driver, half = role(1, gpus=0, cpu_milli=500), role(1, milli=500)
+    submit(world, job("gang", roles=[driver, role(3, gpus=2), half]))
+    (action,) = decide(world).actions
+    assert isinstance(action, ev.AskedPlace)
+    assert [(p.role, p.replicas, p.devices) for p in action.pieces] == [
+        (0, 1, 0),
+        (1, 3, 0b0011_1111),
+        (2, 1, 0b0100_0000),
+    ]
+
+
+def test_if_one_role_does_not_fit_none_is_placed():
+    """A second role that finds no room takes the first one back."""
+    world = fleet(nodes=1)
+    submit(world, job("gang", roles=[role(1, gpus=4), role(1, gpus=8)]), job("other", gpus=8))
+    assert placed(world, decide(world)) == {"other": {0: 8}}
+
+
+def test_each_role_sits_on_one_kind():
+    """A role that would fit only across two kinds does not fit."""
+    world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
+    submit(world, job("gang", gpus=16))
+    assert placed(world, decide(world)) == {}
+
+
+def test_kinds_are_tried_in_the_order_they_are_named():
+    """The first kind with room is taken, then the second."""
+    world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
+    wants = {"gpus": 8, "kinds": ["A100", "H100"]}
+    submit(world, job("one", **wants), job("two", **wants), job("three", **wants))
+    assert placed(world, decide(world)) == {"one": {1: 8}, "two": {0: 8}}
+
+
+def test_labels_are_those_of_the_contract_and_of_the_node():
+    """A role sits only where both its labels are found."""
+    zoned = contract("c", gpus=24, labels={"zone": "x"})
+    world = fleet(zoned, node_labels=[{}, {"rack": "1"}, {"rack": "2"}])
+    submit(world, job("t", gpus=8, labels={"zone": "x", "rack": "2"}))
+    assert placed(world, decide(world)) == {"t": {2: 8}}
+
+
+def test_fractions_share_a_device():
+    """Two halves sit on one device; a third of 600 milli needs another."""
+    world = fleet(nodes=1)
+    submit(world, job("a1", milli=500), job("a2", milli=500), job("a3", milli=600))
+    beat(world)
+    assert [world.placements[j][0].devices for j in range(3)] == [1, 1, 2]
+
+
+def test_fractions_go_to_the_tightest_device():
+    """A quarter fills the device that it leaves least of."""
+    world = fleet(nodes=1)
+    submit(world, job("x", milli=500), job("y", milli=700))
+    beat(world)
+    submit(world, job("z", milli=250))
+    assert placed(world, decide(world)) == {"z": {0: 1}}
+    beat(world)
+    assert world.placements[2][0].devices == world.placements[1][0].devices == 2
+
+
+def test_packing_keeps_whole_nodes_whole():
+    """Small jobs fill the node in use before they open another."""
+    world = fleet(nodes=3)
+    submit(world, *(job(f"s{i}", gpus=2) for i in range(4)), job("big", gpus=16))
+    assert placed(world, decide(world)) == {f"s{i}": {0: 2} for i in range(4)} | {"big": {1: 8, 2: 8}}
+
+
+def test_packing_uses_the_fewest_nodes():
+    """A gang of single replicas is put where most of it fits."""
+    world = fleet(nodes=2)
+    submit(world, job("in the way", gpus=6))
+    beat(world)
+    submit(world, job("gang", gpus=8, per_node=1))
+    assert placed(world, decide(world)) == {"gang": {1: 8}}
+
+
+def test_spreading_takes_the_emptiest_node():
+    """Each replica goes to the node with most free."""
+    world = fleet(nodes=3)
+    submit(world, job("gang", gpus=3, per_node=1), job("one"))
+    assert placed(world, decide(world, SPREAD)) == {"gang": {0: 1, 1: 1, 2: 1}, "one": {0: 1}}
+
+
+def test_what_cannot_be_spread_is_packed():
+    """Where spreading one role breaks up the node that the next needs whole, both are packed."""
+    world = fleet(nodes=2)
+    submit(world, job("gang", roles=[role(2), role(1, gpus=8)]))
+    assert placed(world, decide(world, SPREAD)) == {"gang": {0: 2, 1: 8}}
+
+
+def test_failed_devices_are_not_used():
+    """A node with a broken device hosts what fits beside it, elsewhere."""
+    world = fleet(nodes=1)
+    lose_device(world, 0, 0)
+    beat(world)
+    submit(world, job("whole", gpus=8))
+    assert placed(world, decide(world)) == {}
+
+
+def test_spares_are_not_used():
+    """Nodes kept idle by design take no work, until one in use is lost."""
+    world = fleet(contract(gpus=16, spares=1))
+    submit(world, job("one", gpus=8), job("two", gpus=8))
+    beat(world)
+    assert list(world.placements) == [0]
+    lose_node(world, 0)
+    beat(world)
+    beat(world)
+    assert devices_by_node(world.placements[0]) == {1: 8}
+
+
+def test_cpu_and_memory_count():
+    """A node full of CPU hosts no more, however many accelerators are free."""
+    world = fleet(contract(gpus=16, cpu_milli=16_000, memory_mib=64))
+    submit(world, job("hungry", gpus=1, cpu_milli=16_000), job("fat", gpus=1, memory_mib=64))
+    submit(world, job("both", gpus=1, cpu_milli=1, memory_mib=1))
+    assert placed(world, decide(world)) == {"hungry": {0: 1}, "fat": {0: 1}}
+    beat(world)
+    assert cause_of(world, "both") is Cause.NONE
+
+
+def test_a_cpu_only_job_goes_anywhere():
+    """A job without accelerators needs no kind, and no limit holds it."""
+    world = fleet(nodes=1, teams=[team("a", limit=0)])
+    submit(world, job("driver", gpus=0, cpu_milli=1_000))
+    assert placed(world, decide(world)) == {"driver": {0: 0}}
+
+
+def test_a_cpu_only_job_waits_where_nothing_is_claimed():
+    """Without any contract even a job without accelerators waits, and is told why."""
+    world = fleet(contract(start_ms=5), teams=[team("a", kind="H100")])
+    submit(world, job("driver", gpus=0))
+    beat(world)
+    assert cause_of(world, "driver") is Cause.NOTHING_LAUNCHED
