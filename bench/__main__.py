@@ -8,8 +8,12 @@ from typing import Any
 
 from bench import spine, waiting
 
-SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {"spine": spine.run, "why": waiting.run}
-QUICK = {"spine": (5_000,), "why": (1_000, 500)}
+SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
+    "spine": spine.run,
+    "overload": spine.overload,
+    "why": waiting.run,
+}
+QUICK = {"spine": (5_000,), "overload": (5_000,), "why": (1_000, 500)}
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ def memo() -> Memo:
 
 def tries(world: World, memo: Memo, policy: Policy = Policy()) -> int:
     """How many placements one beat tries."""
-    room = memo.scheduling.__dict__["_room"] = Counting(world)
+    room = memo.scheduling._room = Counting(world)
     beat(world, policy, memo)
     return room.tries
 
@@ -61,17 +61,17 @@ def full(memo: Memo) -> World:
 def test_equal_jobs_are_tried_once(memo: Memo):
     """A thousand equal jobs that do not fit cost one try."""
     world = fleet(nodes=1)
-    submit(world, job("fits", gpus=6))
+    submit(world, job("runs", gpus=1, cpu_milli=500_000))
     beat(world, memo=memo)
-    submit(world, *(job(f"j{i}", gpus=1, cpu_milli=999_999) for i in range(2)))
-    submit(world, *(job(f"k{i}", gpus=2, cpu_milli=999_999) for i in range(1000)))
-    assert tries(world, memo) == 3
+    submit(world, *(job(f"k{i}", gpus=2, cpu_milli=600_000) for i in range(1000)))
+    assert tries(world, memo) == 1
+    assert cause_of(world, "k999") is Cause.CPU_BINDS
 
 
 def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: Memo):
     """Another beat, a new job of another kind, a placement: none of them is a reason."""
     world = full(memo)
-    submit(world, job("wide", roles=[]  or [], gpus=1, cpu_milli=2_000_000, kinds=["H100"]))
+    submit(world, job("wide", gpus=8, kinds=["H100"]))
     beat(world, memo=memo)
     pass_ms(world, 1)
     assert tries(world, memo) == 0

@@ -163,12 +163,13 @@ def test_spares_are_not_used():
 
 def test_cpu_and_memory_count():
     """A node full of CPU hosts no more, however many accelerators are free."""
-    world = fleet(contract(gpus=16, cpu_milli=16_000, memory_mib=64))
-    submit(world, job("hungry", gpus=1, cpu_milli=16_000), job("fat", gpus=1, memory_mib=64))
-    submit(world, job("both", gpus=1, cpu_milli=1, memory_mib=1))
-    assert placed(world, decide(world)) == {"hungry": {0: 1}, "fat": {0: 1}}
+    world = fleet(contract(gpus=8, cpu_milli=16_000, memory_mib=64))
+    submit(world, job("hungry", cpu_milli=16_000), job("fat", memory_mib=64))
+    submit(world, job("more cpu", cpu_milli=1), job("more memory", memory_mib=1), job("neither"))
+    assert list(placed(world, decide(world))) == ["hungry", "fat", "neither"]
     beat(world)
-    assert cause_of(world, "both") is Cause.NONE
+    assert cause_of(world, "more cpu") is Cause.CPU_BINDS
+    assert cause_of(world, "more memory") is Cause.MEMORY_BINDS
 
 
 def test_a_cpu_only_job_goes_anywhere():

@@ -17,6 +17,13 @@ from tidemill.model.world import World
 _WAITING = int(JobState.WAITING)
 _ACTIVE = (int(JobState.STARTING), int(JobState.RUNNING))
 _READY = int(NodeState.READY)
+_FROM = {
+    ev.AskedDrain: ("drained", {NodeState.READY, NodeState.CORDONED}),
+    ev.AskedRepair: ("repaired", {NodeState.UNHEALTHY, NodeState.DRAINING}),
+    ev.AskedReturn: ("returned", {*NodeState} - {NodeState.GONE}),
+    ev.AskedSpare: ("a spare, or not one any more", {NodeState.READY}),
+}
+"""What may be asked of a node in which state; said again here, not taken from the layers."""
 
 
 def check(world: World, plan: ev.Plan) -> None:
@@ -47,6 +54,7 @@ class _Reader:
         self.cpu_milli: Counter[int] = Counter()
         self.memory_mib: Counter[int] = Counter()
         self.team_milli: Counter[tuple[int, int]] = Counter()
+        self.leaving_milli: Counter[tuple[int, int]] = Counter()
         self.jobs: Counter[int] = Counter()
         self.nodes: Counter[int] = Counter()
         self.placed_on: set[int] = set()
@@ -54,6 +62,10 @@ class _Reader:
     def read(self, action: ev.Action) -> None:
         if action.at_ms != self.world.now_ms:
             self.wrong.append(f"an action is dated {action.at_ms}, not now")
+        unknown = self._unknown(action)
+        if unknown:
+            self.wrong += unknown
+            return
         match action:
             case ev.AskedPlace():
                 self._read_place(action)
@@ -63,8 +75,35 @@ class _Reader:
                 self._read_node(action)
             case ev.AskedLaunch():
                 self._read_launch(action)
-            case ev.SaidWhy() | ev.AskedRelease():
+            case ev.AskedRelease():
+                if action.shape not in self.world.promised:
+                    self.wrong.append(f"nothing is promised to shape number {action.shape}")
+            case ev.SaidWhy():
                 pass
+
+    def _unknown(self, action: ev.Action) -> list[str]:
+        """Numbers in an action that nothing has."""
+        world = self.world
+        match action:
+            case ev.AskedPlace():
+                numbers = [("node", piece.node, world.node_count) for piece in action.pieces]
+                numbers.append(("job", action.job, world.job_count))
+            case ev.AskedEvict():
+                jobs = (action.job, max(0, action.to_job))
+                numbers = [("job", j, world.job_count) for j in jobs]
+            case ev.AskedCancel():
+                numbers = [("job", action.job, world.job_count)]
+            case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
+                numbers = [("node", action.node, world.node_count)]
+            case ev.AskedLaunch():
+                numbers = [("contract", action.contract, world.contract_count)]
+            case ev.AskedRelease() | ev.SaidWhy():
+                numbers = [("shape", action.shape, len(world.shape_rows))]
+        return [
+            f"{what} number {i} is unknown; there are {count}"
+            for what, i, count in numbers
+            if not 0 <= i < count
+        ]
 
     def finish(self) -> list[str]:
         self._finish_nodes()
@@ -74,6 +113,10 @@ class _Reader:
         nodes = self.world.node_rows
         self.wrong += [
             f"node `{nodes[n].name}` is named twice" for n, m in self.nodes.items() if m > 1
+        ]
+        self.wrong += [
+            f"node `{nodes[n].name}` is given work and taken away at once"
+            for n in sorted(self.placed_on & self.nodes.keys())
         ]
         return self.wrong
 
@@ -90,6 +133,9 @@ class _Reader:
         replicas: Counter[int] = Counter()
         kinds: dict[int, set[int]] = {}
         for piece in action.pieces:
+            if not 0 <= piece.role < len(shape.roles):
+                self.wrong.append(f"job `{world.job_names[j]}` has no role number {piece.role}")
+                continue
             replicas[piece.role] += piece.replicas
             kinds.setdefault(piece.role, set()).add(int(world.nodes.kind[piece.node]))
             self._read_piece(j, shape.roles[piece.role], piece)
@@ -108,9 +154,10 @@ class _Reader:
             self.wrong.append(f"job `{world.job_names[j]}` gets `{contract.kind}`")
         if not {*role.labels} <= {*row.labels, *contract.node.labels}:
             self.wrong.append(f"job `{world.job_names[j]}` gets `{row.name}` against its labels")
-        devices = [d for d in range(contract.node.devices) if piece.devices >> d & 1]
-        if len(devices) != piece.replicas * role.accelerators or piece.replicas < 1:
-            self.wrong.append(f"job `{world.job_names[j]}` gets {len(devices)} of `{row.name}`")
+        held, most = piece.devices.bit_count(), contract.node.devices
+        devices = [d for d in range(most) if piece.devices >> d & 1]
+        if held != piece.replicas * role.accelerators or piece.replicas < 1 or len(devices) < held:
+            self.wrong.append(f"job `{world.job_names[j]}` gets {held} of `{row.name}`")
         for d in devices:
             self.device_milli[n, d] += role.milli
         self.cpu_milli[n] += piece.replicas * role.cpu_milli
@@ -151,8 +198,20 @@ class _Reader:
             self.wrong.append(f"job `{name}` is stopped but not active")
         if world.jobs.is_leaving[j]:
             self.wrong.append(f"job `{name}` is stopped but leaving already")
-        if isinstance(action, ev.AskedEvict) and action.to_job >= 0:
+        if isinstance(action, ev.AskedCancel):
+            if j not in world.idle:
+                self.wrong.append(f"job `{name}` is cancelled but not idle")
+            return
+        if action.attempt != world.jobs.attempt[j]:
+            self.wrong.append(f"job `{name}` is stopped as attempt {action.attempt}")
+        if action.to_job >= 0:
             self._read_right(action)
+        elif not any(self._drain_is_due(piece.node) for piece in world.placements.get(j, ())):
+            self.wrong.append(f"job `{name}` is stopped for nobody, and no drain is due")
+
+    def _drain_is_due(self, n: int) -> bool:
+        nodes, now_ms = self.world.nodes, self.world.now_ms
+        return bool(nodes.state[n] == NodeState.DRAINING and nodes.deadline_ms[n] <= now_ms)
 
     def _read_right(self, action: ev.AskedEvict) -> None:
         world, heir = self.world, action.to_job
@@ -166,17 +225,24 @@ class _Reader:
             self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
         if mine.team != theirs.team and not self._may_reclaim(action.job, heir):
             self.wrong.append(f"job `{name}` yields to another team without a claim")
+        q = int(world.shapes.queue[world.jobs.shape[action.job]])
+        for piece in world.placements.get(action.job, ()):
+            milli = piece.replicas * mine.roles[piece.role].replica_milli
+            self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
 
     def _may_reclaim(self, victim: int, heir: int) -> bool:
         world = self.world
         lender = int(world.shapes.queue[world.jobs.shape[heir]])
         borrower = int(world.shapes.queue[world.jobs.shape[victim]])
-        kinds = {int(world.nodes.kind[p.node]) for p in world.placements[victim]}
+        kinds = {int(world.nodes.kind[p.node]) for p in world.placements.get(victim, ())}
         need = world.shape_of(heir).total_milli
         is_entitled = any(
             self._used(lender, k) + need <= world.floor[lender, k] for k in range(len(world.kinds))
         )
-        borrows = any(self._used(borrower, k) > world.floor[borrower, k] for k in kinds)
+        borrows = any(
+            self._used(borrower, k) - self.leaving_milli[borrower, k] > world.floor[borrower, k]
+            for k in kinds
+        )
         return is_entitled and borrows
 
     def _used(self, q: int, k: int) -> int:
@@ -190,11 +256,18 @@ class _Reader:
     ) -> None:
         world, n = self.world, action.node
         self.nodes[n] += 1
-        if not isinstance(action, ev.AskedDrain) and (world.aboard[n] or n in self.placed_on):
-            self.wrong.append(f"node `{world.node_rows[n].name}` still carries work")
+        name, state = world.node_rows[n].name, NodeState(world.nodes.state[n])
+        if not isinstance(action, ev.AskedDrain) and world.aboard[n]:
+            self.wrong.append(f"node `{name}` still carries work")
+        what, states = _FROM[type(action)]
+        if state not in states or world.nodes.asked[n]:
+            found = "asked for already" if world.nodes.asked[n] else state.name.lower()
+            self.wrong.append(f"node `{name}` is {found} and cannot be {what}")
 
     def _read_launch(self, action: ev.AskedLaunch) -> None:
         contract, contracts = self.world.contract_rows[action.contract], self.world.contracts
         nodes = int(contracts.nodes[action.contract]) + int(contracts.asked_nodes[action.contract])
+        if not contracts.is_running[action.contract]:
+            self.wrong.append(f"contract `{contract.name}` is not running")
         if (nodes + action.nodes) * contract.node.devices > contract.count:
             self.wrong.append(f"contract `{contract.name}` does not pay for so many nodes")

@@ -21,7 +21,9 @@ def claims_of(actions: Sequence[ev.Action]) -> Claims:
     """Read the claims of a plan, or of the part of it that exists so far."""
     if not actions:
         return NO_CLAIMS
-    used, asked, leaving = set(), set(), set()
+    used: set[int] = set()
+    asked: set[int] = set()
+    leaving: set[int] = set()
     for action in actions:
         match action:
             case ev.AskedPlace():

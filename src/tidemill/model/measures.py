@@ -50,7 +50,7 @@ def duration_text(ms: int) -> str:
         return "-" + duration_text(-ms)
     if ms < SECOND_MS:
         return f"{ms}ms" if ms else "0s"
-    words = []
+    words: list[tuple[int, str]] = []
     for unit in ("d", "h", "m", "s"):
         count, ms = divmod(ms, _UNIT_MS[unit])
         if count or words:
@@ -89,5 +89,5 @@ def share_out(total: int, weights: Sequence[int]) -> list[int]:
 
 def _part_ms(number: str, unit: str) -> int:
     whole, _, fraction = number.partition(".")
-    ms = int(whole) * _UNIT_MS[unit]
-    return ms + int(fraction or 0) * _UNIT_MS[unit] // 10 ** len(fraction)
+    parts: int = 10 ** len(fraction)
+    return int(whole) * _UNIT_MS[unit] + int(fraction or 0) * _UNIT_MS[unit] // parts

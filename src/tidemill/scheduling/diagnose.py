@@ -67,6 +67,9 @@ def ever_cause(world: World, shape: Shape) -> Cause:
             return Cause.IMPOSSIBLE_SIZE
         if max(_by_kind(hosts).values()) < role.count:
             return Cause.IMPOSSIBLE_GANG
+    devices = sum(nodes_in_use(row) * row.node.devices for row in contracts)
+    if shape.total_milli > devices * PER_DEVICE:
+        return Cause.IMPOSSIBLE_GANG
     return _limit_cause(world, shape)
 
 
@@ -129,12 +132,25 @@ def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
     if found.shortage is None:
         undo(room, q, shape, found.pieces)
         return Cause.NONE
+    if _is_limited_everywhere(world, shape.roles[found.shortage.role], found.shortage):
+        return Cause.OVER_LIMIT_ALWAYS
     states = _states(world, memo, s, found.shortage.role)
     if not (states > NodeState.ASKED).any():
         return Cause.NOTHING_LAUNCHED
     if not (states == NodeState.READY).any():
         return Cause.NOTHING_READY
     return Cause.NOT_ENOUGH_READY
+
+
+def _is_limited_everywhere(world: World, role: Role, shortage: Shortage) -> bool:
+    """Whether a limit alone keeps a role off every kind that is claimed, though nothing runs."""
+    limited = {option.kind for option, why, _ in shortage.obstacles if why is Obstacle.LIMIT}
+    claimed = {
+        world.kind_number[row.kind]
+        for row in world.contract_rows
+        if row.end_ms > world.now_ms and (not role.kinds or row.kind in role.kinds)
+    }
+    return limited >= claimed
 
 
 def _states(world: World, memo: Memo, s: int, r: int) -> U8:

@@ -102,7 +102,8 @@ def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
     world, found = hunt.world, []
     for t, why in _rights(hunt):
         jobs = world.active[t] if world.shape_rows[t].is_preemptible else {}
-        staying = [j for j in jobs if not (world.jobs.is_leaving[j] or j in stop.leaving)]
+        is_leaving = world.jobs.is_leaving.item
+        staying = [j for j in jobs if not (is_leaving(j) or j in stop.leaving)]
         found += [_victim(world, j, t, why, stop.lost_ms(j)) for j in staying]
     usable = [v for v in found if not _kinds_of(world, v.pieces).isdisjoint(hunt.kinds)]
     return sorted(usable, key=lambda v: (v.priority, v.lost_milli_ms, -v.job))

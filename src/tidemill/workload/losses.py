@@ -4,14 +4,16 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.workload import progress
 
+_RUNNING = int(JobState.RUNNING)  # a numpy scalar compares with an enum in a microsecond
+
 
 def lost_ms(world: World, j: int) -> int:
     """Time of the whole gang that stopping this active job would waste."""
     jobs = world.jobs
-    restart_ms = int(jobs.startup_ms[j]) + int(jobs.restart_ms[j])
-    if jobs.state[j] != JobState.RUNNING:
+    restart_ms = jobs.startup_ms.item(j) + jobs.restart_ms.item(j)
+    if jobs.state.item(j) != _RUNNING:
         return restart_ms
-    elapsed_ms = world.now_ms - int(jobs.origin_ms[j])
+    elapsed_ms = world.now_ms - jobs.origin_ms.item(j)
     return progress.lost_if_stopped_ms(
-        elapsed_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]), restart_ms
+        elapsed_ms, jobs.interval_ms.item(j), jobs.cost_ms.item(j), restart_ms
     )
