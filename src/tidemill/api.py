@@ -16,9 +16,6 @@ import msgspec
 
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
-from tidemill.ledger.reader import Ledger
-from tidemill.ledger.spans import Window
-from tidemill.ledger.statement import Statement
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
@@ -27,6 +24,7 @@ from tidemill.model.world import World
 
 if TYPE_CHECKING:
     from tidemill.engine.loop import Backend
+    from tidemill.ledger.statement import Statement
     from tidemill.twin.spec_tables import Spec
 
 Progress = Callable[[int, int], None]
@@ -43,7 +41,7 @@ class Run:
     where: str
     world: World
     policy: Policy
-    statement: Statement
+    statement: "Statement"
 
 
 def load_spec(path: str | Path) -> "Spec":
@@ -86,6 +84,9 @@ def run(
 ) -> Run:
     """Let any backend beat to the end of its story, with the ledger reading along."""
     from tidemill.engine.loop import Loop
+    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger.spans import Window
+    from tidemill.ledger.statement import Statement
 
     refuse_existing(journal)
     world = World()
@@ -122,8 +123,12 @@ def read_statement(
     end_ms: int = FOREVER_MS,
     bin_ms: int | None = None,
     on_progress: Progress | None = None,
-) -> Statement:
+) -> "Statement":
     """The ledger of a journal for any window."""
+    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger.spans import Window
+    from tidemill.ledger.statement import Statement
+
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)

@@ -1,4 +1,7 @@
-"""The compiled loops do exactly what their plain oracle does, ties and all."""
+"""The compiled loops, and those in numpy, do exactly what their plain oracle does, ties and all."""
+
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,13 +13,14 @@ from tests.scheduling import oracle
 from tests.scheduling.oracle import Yard
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
-from tidemill.scheduling import kernels
+from tidemill.scheduling import kernels, plain
 
 
 class Columns:
     """A yard as the columns that kernels read and write, with one group for open nodes."""
 
-    def __init__(self, yard: Yard, luck: int) -> None:
+    def __init__(self, yard: Yard, luck: int, loops: ModuleType = kernels) -> None:
+        self.loops = loops
         rows = len(yard.cpu)
         self.rows = rows
         shut = [_shut(luck + n) for n in range(rows)]
@@ -29,21 +33,21 @@ class Columns:
         sizes = [len(devices) for devices in yard.free]
         self.devices = np.array(sizes, np.int32)
         self.first_device = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        self.is_failed = np.array(sum(yard.is_failed, []), np.uint8)
-        self.device_free = np.array(sum(yard.free, []), np.int32)
+        self.is_failed = np.array(flat(yard.is_failed), np.uint8)
+        self.device_free = np.array(flat(yard.free), np.int32)
         self.cpu = np.array(yard.cpu, np.int64)
         self.memory = np.array(yard.memory, np.int64)
         self.node_free = np.array([yard.node_free(n) for n in range(rows)], np.int64)
         self.hosts = np.zeros(rows, np.int64)
 
     def count_hosts(self, role: Role) -> int:
-        return int(kernels.count_hosts(*self._both(), *_request(role), self.hosts))
+        return int(self.loops.count_hosts(*self._both(), *_request(role), self.hosts))
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""
         node, replicas = np.zeros(role.count, np.int32), np.zeros(role.count, np.int32)
         mask = np.zeros(role.count, np.uint64)
-        found = kernels.fill(
+        found = self.loops.fill(
             *self._both(), *_request(role), role.count, spreads, self.hosts, node, replicas, mask
         )
         if found < 0:
@@ -53,14 +57,14 @@ class Columns:
 
     def give(self, role: Role, piece: oracle.Placed, sign: int) -> None:
         n, replicas, mask = piece
-        kernels.give(
+        self.loops.give(
             n, replicas, np.uint64(mask), *_request(role), self.first_device, self.cpu,
             self.memory, self.node_free, self.device_free, sign,
         )  # fmt: skip
 
     def agrees_with(self, yard: Yard) -> bool:
         return (
-            self.device_free.tolist() == sum(yard.free, [])
+            self.device_free.tolist() == flat(yard.free)
             and self.cpu.tolist() == yard.cpu
             and self.memory.tolist() == yard.memory
             and self.node_free.tolist() == [yard.node_free(n) for n in range(self.rows)]
@@ -72,6 +76,10 @@ class Columns:
             self.is_failed, self.is_ok, self.cpu, self.memory, self.node_free, self.device_free,
             self.rows,
         )  # fmt: skip
+
+
+def flat(rows: list[list[Any]]) -> list[Any]:
+    return [value for row in rows for value in row]
 
 
 def _request(role: Role) -> tuple[int, int, int, int]:
@@ -112,35 +120,43 @@ def roles(draw: st.DrawFn) -> Role:
     return role(count, gpus=gpus, milli=milli, cpu_milli=cpu, memory_mib=memory)
 
 
+BOTH = pytest.mark.parametrize("loops", [kernels, plain], ids=["compiled", "numpy"])
+
+
+@BOTH
 @settings(max_examples=400)
 @given(yards(), roles(), st.integers(0, 2))
-def test_count_hosts_equals_the_oracle(yard: Yard, role: Role, luck: int):
-    """Each node is said to host as many replicas as the oracle counts, and their sum is returned."""
-    columns = Columns(yard, luck)
+def test_count_hosts_equals_the_oracle(loops: ModuleType, yard: Yard, role: Role, luck: int):
+    """Each node hosts as many replicas as the oracle counts, and their sum is returned."""
+    columns = Columns(yard, luck, loops)
     expected = oracle.hosts(yard, role)
     assert columns.count_hosts(role) == sum(expected)
     assert columns.hosts.tolist() == expected
     assert columns.agrees_with(yard)
 
 
+@BOTH
 @settings(max_examples=800)
 @given(yards(), st.lists(roles(), min_size=1, max_size=3), st.booleans(), st.integers(0, 2))
-def test_fill_equals_the_oracle(yard: Yard, asked: list[Role], spreads: bool, luck: int):
+def test_fill_equals_the_oracle(
+    loops: ModuleType, yard: Yard, asked: list[Role], spreads: bool, luck: int
+):
     """Roles placed one after the other take the same nodes and devices as the oracle's."""
-    columns = Columns(yard, luck)
-    for role in asked:
-        before = sum(oracle.hosts(yard, role))
-        expected = oracle.fill(yard, role, spreads)
-        found = columns.fill(role, spreads)
+    columns = Columns(yard, luck, loops)
+    for wanted in asked:
+        before = sum(oracle.hosts(yard, wanted))
+        expected = oracle.fill(yard, wanted, spreads)
+        found = columns.fill(wanted, spreads)
         assert found == (min(before, oracle.PLENTY) if expected is None else expected)
         assert columns.agrees_with(yard)
 
 
+@BOTH
 @settings(max_examples=300)
 @given(yards(), roles(), st.booleans())
-def test_give_undoes_fill(yard: Yard, role: Role, spreads: bool):
+def test_give_undoes_fill(loops: ModuleType, yard: Yard, role: Role, spreads: bool):
     """Pieces given back one by one leave the room as it was; taken again, as it became."""
-    columns, untouched = Columns(yard, 0), Columns(yard, 0)
+    columns, untouched = Columns(yard, 0, loops), Columns(yard, 0)
     placed = columns.fill(role, spreads)
     if isinstance(placed, int):
         assert columns.agrees_with(yard)

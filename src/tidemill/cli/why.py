@@ -43,10 +43,11 @@ def why(
 
     from tidemill import explain
     from tidemill.cli.moment import world_at
+    from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
     j = _job_number(world, job)
-    answer = explain.why(world, policy, j)
+    answer = explain.why(world, policy, j, explain.Glance(world, plain))
     forecast = explain.eta(world, policy, j) if eta else None
     verdicts = explain.verdicts(world, j) if nodes else None
     if as_json:
@@ -75,9 +76,10 @@ def pending(
 
     from tidemill import explain
     from tidemill.cli.moment import world_at
+    from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
-    board = explain.board(world, policy)
+    board = explain.board(world, policy, explain.Glance(world, plain))
     if as_json:
         screen.json_out(msgspec.json.encode(board))
     else:

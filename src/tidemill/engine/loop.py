@@ -70,6 +70,7 @@ class Loop:
         self._unwritten: list[Event] = []
         self._beats = 0
         self._beats_now = 0
+        self._at_ms = -1
 
     def run(
         self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None
@@ -113,12 +114,13 @@ class Loop:
             reader.before(at_ms)
         for event in events:
             touched = fold(self.world, event)
+            self._unwritten.append(event)
             for reader in self.readers:
                 reader.after(self.world, touched)
-            self._unwritten.append(event)
 
     def _count_beats(self, at_ms: int) -> None:
-        self._beats_now = self._beats_now + 1 if at_ms == self.world.now_ms else 0
+        self._beats_now = self._beats_now + 1 if at_ms == self._at_ms else 0
+        self._at_ms = at_ms
         if self._beats_now > BEATS_AT_ONE_MOMENT:
             raise BackendError(
                 f"the backend answered {BEATS_AT_ONE_MOMENT} times at {at_ms} ms",

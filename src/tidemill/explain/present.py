@@ -8,6 +8,7 @@ way are shown to it: those that may hold a queue, and those it has not looked at
 import copy
 from collections.abc import Iterable
 from functools import partial
+from types import ModuleType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -32,8 +33,8 @@ _MAY_HOLD = CURED_BY_WAITING | {Cause.NONE, Cause.BEHIND, Cause.PROMISED}
 class Glance(Memo):
     """A memo for one state of the World: equal constraints are looked at once, failures never."""
 
-    def __init__(self, world: World) -> None:
-        super().__init__()
+    def __init__(self, world: World, loops: ModuleType | None = None) -> None:
+        super().__init__(loops)
         self.seq = world.seq
         self._alike: dict[object, int] = {}
         self._quick: dict[int, Known] = {}

@@ -5,6 +5,7 @@ fit before something it needs was freed. (The cause that was said for it may be 
 where a policy bounds the search for victims, who remembers that one was in vain has one more.)
 """
 
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ class Known(NamedTuple):
 class Memo:
     """One per loop; may be dropped at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, loops: ModuleType | None = None) -> None:
+        self._loops = loops
         self._known: dict[int, Known] = {}
         self._groups = -1
         self._failed: dict[int, tuple[Stamp, Cause]] = {}
@@ -49,7 +51,7 @@ class Memo:
     def room(self, world: World) -> Room:
         """A scratch copy of what is free now."""
         if self._room is None:
-            self._room = Room(world)
+            self._room = Room(world, self._loops)
         else:
             self._room.refresh(world)
         return self._room
@@ -58,7 +60,7 @@ class Memo:
         """A scratch copy in which nothing runs; the same one until supply or shares change."""
         stamp = _supply_stamp(world)
         if self._empty is None or self._empty[0] != stamp:
-            room = Room(world)
+            room = Room(world, self._loops)
             room.empty()
             self._empty = (stamp, room)
         return self._empty[1]
@@ -67,7 +69,7 @@ class Memo:
         """A scratch copy in which only services run: what is left when all that ends has ended."""
         stamp = (*_supply_stamp(world), world.lasting_changes)
         if self._lasting is None or self._lasting[0] != stamp:
-            room = Room(world)
+            room = Room(world, self._loops)
             room.empty()
             for s, jobs in enumerate(world.active):
                 shape = world.shape_rows[s]

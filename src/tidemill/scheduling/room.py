@@ -1,25 +1,27 @@
 """Room: a scratch copy of what is free, in which a cycle tries things and takes them back.
 
 ``fit`` places a whole gang or leaves the room as it was; ``give`` and ``take`` move one job's
-pieces out and in. The World itself is never written.
+pieces out and in. The World itself is never written. The loops are the compiled ones unless told
+otherwise; they are loaded when the first room is made.
 """
 
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.tables import I64, U8
 from tidemill.model.world import World
-from tidemill.scheduling import kernels
 
 
 class Room:
     """What is free, per node and device, per kind, and what teams use; writable."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, loops: ModuleType | None = None) -> None:
         self.rows = self.devices = -1
+        self._loops = loops or compiled()
         self.refresh(world)
 
     def refresh(self, world: World) -> None:
@@ -41,8 +43,8 @@ class Room:
         np.copyto(self.cpu_free, nodes.cpu_milli[:rows])
         np.copyto(self.memory_free, nodes.memory_mib[:rows])
         working = nodes.devices[:rows] - nodes.failed[:rows]
-        np.multiply(working, kernels.WHOLE, out=self.node_free)
-        self.device_free[:] = kernels.WHOLE
+        np.multiply(working, WHOLE_MILLI, out=self.node_free)
+        self.device_free[:] = WHOLE_MILLI
         self.kind_free = [FOREVER_MS] * len(self.world.kinds)
         self.used[:] = 0
 
@@ -51,7 +53,7 @@ class Room:
         world, nodes = self.world, self.world.nodes
         if role.count > len(self.out_node):
             self._allocate_out(role.count)
-        found = kernels.fill(
+        found = self._loops.fill(
             nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
             world.devices.is_failed, is_ok, self.cpu_free, self.memory_free, self.node_free,
             self.device_free, self.rows, role.accelerators, role.milli, role.cpu_milli,
@@ -65,7 +67,7 @@ class Room:
     def count_hosts(self, role: Role, is_ok: U8) -> int:
         """How many replicas of a role would fit."""
         world, nodes = self.world, self.world.nodes
-        total: int = kernels.count_hosts(
+        total: int = self._loops.count_hosts(
             nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
             world.devices.is_failed, is_ok, self.cpu_free, self.memory_free, self.node_free,
             self.device_free, self.rows, role.accelerators, role.milli, role.cpu_milli,
@@ -107,7 +109,7 @@ class Room:
     def _move(self, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
         for piece in pieces:
             role = shape.roles[piece.role]
-            kernels.give(
+            self._loops.give(
                 piece.node, piece.replicas, np.uint64(piece.devices), role.accelerators,
                 role.milli, role.cpu_milli, role.memory_mib, self.world.nodes.first_device,
                 self.cpu_free, self.memory_free, self.node_free, self.device_free, sign,
@@ -139,3 +141,10 @@ class Filled(NamedTuple):
 
     hosted: int
     placed: tuple[tuple[int, int, int], ...]
+
+
+def compiled() -> ModuleType:
+    """The compiled loops (see ``plain`` for the same without a compiler)."""
+    from tidemill.scheduling import kernels  # noqa: PLC0415 - a cold process may do without it
+
+    return kernels
