@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidemill.engine.loop import Loop
+from tidemill.engine.loop import Backend, Loop
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
@@ -22,6 +22,7 @@ from tidemill.provisioning import life
 from tidemill.workload import progress
 
 LIVE = ACTIVE | {JobState.WAITING}
+ALL = ("all", 0)  # the subject of what touches everything, and so comes alone
 
 
 class Arrival(NamedTuple):
@@ -92,9 +93,8 @@ class Stage:
             entry = heapq.heappop(self._agenda)
             event = entry[3]
             subject = _subject(event)
-            if subject in subjects or ("all", 0) in subjects or _comes_too_early(world, event):
-                later.append(entry)
-            elif subject == ("all", 0) and subjects:
+            is_crowded = subject in subjects or ALL in subjects or (subject == ALL and subjects)
+            if is_crowded or _comes_too_early(world, event):
                 later.append(entry)
             elif _can_be(world, event):
                 subjects.add(subject)
@@ -137,7 +137,9 @@ class Stage:
         nodes = row.count // row.node.devices
         for _ in range(count):
             is_spare = nodes - row.spares <= self._made[c] < nodes
-            self._push(ev.NodeAdded(now_ms, Node(f"{row.name}-{self._made[c]}", row.name, (), is_spare)))
+            self._push(
+                ev.NodeAdded(now_ms, Node(f"{row.name}-{self._made[c]}", row.name, (), is_spare))
+            )
             self._push(ev.NodeMoved(now_ms, self._nodes, NodeState.BOOTING))
             self._made[c] += 1
             self._nodes += 1
@@ -173,12 +175,14 @@ class Kept(list[ev.Event]):
 
 
 class Player(Loop):
-    """A loop that remembers its beats."""
+    """A loop that remembers its beats; on the stage of a script unless another backend is given."""
 
-    def __init__(self, script: Script, beats_per_commit: int = 1) -> None:
+    def __init__(
+        self, script: Script, beats_per_commit: int = 1, backend: Backend | None = None
+    ) -> None:
         self.kept = Kept()
         self.beats: list[Beat] = []
-        stage = Stage(script)
+        stage = Stage(script) if backend is None else backend
         super().__init__(
             World(), script.policy, stage, self.kept, beats_per_commit=beats_per_commit
         )
@@ -230,7 +234,7 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
         case ev.ContractSigned():
             return ("new contract", event.contract.name)
         case ev.ContractStarted() | ev.ContractEnded() | ev.Woke():
-            return ("all", 0)
+            return ALL
         case _:
             return ("job", event.job)
 

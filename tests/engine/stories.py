@@ -1,9 +1,9 @@
 """Stories from seeds: small fleets with everything in them, so that faults meet decisions.
 
 A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
-limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail, drains,
-cordons, crashes, owners who cancel and shares that change. All of it ends, so that whoever can fit
-must finally run.
+limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail,
+drains, cordons, crashes, owners who cancel and shares that change. All of it ends, so that whoever
+can fit must finally run.
 """
 
 import os
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from random import Random
+from typing import Any
 
 from tests.builders import contract, job, role, teams_share
 from tests.engine.stage import Arrival, Player, Script, play
@@ -19,6 +20,8 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue, Role
 from tidemill.model.states import JobClass, NodeState, Terms
+from tidemill.twin.backend import Twin
+from tidemill.twin.faults import Faults, LogNormal
 
 BUSY_MS = 12 * HOUR_MS  # when jobs arrive and things break
 HORIZON_MS = 8 * DAY_MS  # long enough for all of them to end several times over
@@ -47,9 +50,35 @@ def replayable(seed: int) -> Iterator[None]:
 
 
 @cache
-def played(seed: int) -> Player:
-    """The story of this seed, played to its end."""
-    return play(story(seed))
+def played(seed: int, source: str = "stage") -> Player:
+    """The story of this seed, played to its end: on the scripted stage, or by the twin."""
+    return play(story(seed)) if source == "stage" else _twinned(story(seed), seed)
+
+
+def _twinned(script: Script, seed: int) -> Player:
+    """The same fleet, teams and jobs in the twin, whose faults come from its own chance."""
+    faults = Faults(
+        node_rate=1500,
+        device_share=0.4,
+        repair=LogNormal(40 * MINUTE_MS, 1.0),
+        maintenance_rate=500,
+        maintenance=LogNormal(20 * MINUTE_MS, 1.0),
+        reclaim_rate=1500,
+        boot=LogNormal(script.boot_ms, 0.5),
+        evict_ms=script.grace_ms,
+        startup_spread=0.2,
+    )
+    twin = Twin(
+        script.contracts,
+        script.teams,
+        [(at_ms, row, work_ms) for at_ms, row, work_ms in script.arrivals],
+        faults=faults,
+        horizon_ms=3 * BUSY_MS,
+        seed=seed,
+    )
+    player = Player(script, backend=twin)
+    player.run()
+    return player
 
 
 def story(seed: int) -> Script:
@@ -76,7 +105,7 @@ def story(seed: int) -> Script:
 
 def _contracts(luck: Random) -> list[Contract]:
     per_node = luck.choice([2, 4, 8])
-    host = {"cpu_milli": per_node * 8_000, "memory_mib": per_node * 64}
+    host: dict[str, Any] = {"cpu_milli": per_node * 8_000, "memory_mib": per_node * 64}
     nodes = luck.randint(2, 4)
     spares = luck.choice([0, 0, 1])
     rows = [

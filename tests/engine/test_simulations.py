@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tests.builders import decide, fleet, placed, submit
 from tests.engine import audit
-from tests.engine.stage import Beat, Player, Script, play
+from tests.engine.stage import Player, Script, play
 from tests.engine.stories import played, replayable, seeds, story
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
@@ -22,35 +22,39 @@ from tidemill.model.rows import Job, Queue, Share
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 
-MANY, FEW = 60, 25
+MANY, FEW = 150, 60
+BOTH = pytest.mark.parametrize("source", ["stage", "twin"])
 
 
-def test_nothing_is_ever_over_committed():
+@BOTH
+def test_nothing_is_ever_over_committed(source: str):
     """After every event of every story, devices, hosts, levels and teams add up."""
     for seed in seeds(FEW):
         with replayable(seed):
             world = World()
-            for event in played(seed).kept:
+            for event in played(seed, source).kept:
                 fold(world, event)
                 audit.audit_devices(world)
                 audit.audit_levels(world)
                 audit.audit_teams(world)
 
 
-def test_gangs_are_whole_or_absent():
+@BOTH
+def test_gangs_are_whole_or_absent(source: str):
     """At every beat, a job holds all of its replicas or none of its nodes."""
     for seed in seeds(MANY):
         with replayable(seed):
-            for world, _ in _beats(played(seed)):
+            for world, _ in _beats(played(seed, source)):
                 audit.audit_gangs(world)
                 audit.audit_jobs(world)
 
 
-def test_the_journal_rebuilds_the_world():
+@BOTH
+def test_the_journal_rebuilds_the_world(source: str):
     """Folding the kept events again gives the same World, byte for byte."""
     for seed in seeds(MANY):
         with replayable(seed):
-            player = played(seed)
+            player = played(seed, source)
             again = fold_all(World(), player.kept)
             assert snapshot.dump(again) == snapshot.dump(player.world)
 
@@ -79,46 +83,32 @@ def test_the_memo_may_be_dropped_at_any_time():
             for world, plan in _beats(play(dataclasses.replace(script, policy=policy))):
                 anew = cycle(world, policy, Memo())
                 if _moves(anew) != _moves(plan):
-                    continue  # supply was looked at again before its time, and evictions wait for it
+                    continue  # supply was looked at before its time, and evictions wait for it
                 fresh, kept = _decisions(anew), _decisions(plan)
                 places = [i for i, a in enumerate(fresh) if isinstance(a, ev.AskedPlace)]
                 last = places[0] + 1 if places else max(len(fresh), len(kept))
                 assert fresh[:last] == kept[:last], f"at {world.now_ms} ms"
 
 
-def test_no_plan_evicts_what_the_next_cycle_would_put_back():
+@BOTH
+def test_no_plan_evicts_what_the_next_cycle_would_put_back(source: str):
     """When all victims have left and nothing else happened, the next cycle places none of them."""
     evictions = 0
     for seed in seeds(MANY):
         with replayable(seed):
-            policy = story(seed).policy
-            for world, plan in _beats(played(seed)):
-                victims = [a for a in plan.actions if isinstance(a, ev.AskedEvict) and a.to_job >= 0]
-                if not victims:
-                    continue
+            for victims, following in _aftermaths(seed, source):
                 evictions += len(victims)
-                after = fold_all(snapshot.copy(world), plan.actions)
-                for victim in victims:
-                    fold(after, ev.JobEvicted(after.now_ms, victim.job, victim.attempt))
-                following = cycle(after, policy, Memo())
                 back = {a.job for a in following.actions if isinstance(a, ev.AskedPlace)}
                 assert back.isdisjoint(victim.job for victim in victims)
     assert evictions > 0, "no story evicts: this proves nothing"
 
 
-def test_room_that_was_made_is_used_by_whom_it_was_made_for():
-    """When all victims have left and nothing else happened, the next cycle places the heirs."""
+@BOTH
+def test_room_that_was_made_is_used_by_whom_it_was_made_for(source: str):
+    """When all victims have left and nothing else happened, the next cycle places every heir."""
     for seed in seeds(MANY):
         with replayable(seed):
-            policy = story(seed).policy
-            for world, plan in _beats(played(seed)):
-                victims = [a for a in plan.actions if isinstance(a, ev.AskedEvict) and a.to_job >= 0]
-                if not victims:
-                    continue
-                after = fold_all(snapshot.copy(world), plan.actions)
-                for victim in victims:
-                    fold(after, ev.JobEvicted(after.now_ms, victim.job, victim.attempt))
-                following = cycle(after, policy, Memo())
+            for victims, following in _aftermaths(seed, source):
                 came = {a.job for a in following.actions if isinstance(a, ev.AskedPlace)}
                 assert {victim.to_job for victim in victims} <= came
 
@@ -155,6 +145,19 @@ def _beats(player: Player) -> Iterator[tuple[World, ev.Plan]]:
         fold_all(world, plan.actions)
 
 
+def _aftermaths(seed: int, source: str) -> Iterator[tuple[list[ev.AskedEvict], ev.Plan]]:
+    """The evictions for heirs of each plan, and the plan that follows once all of them left."""
+    policy = story(seed).policy
+    for world, plan in _beats(played(seed, source)):
+        evicted = [action for action in plan.actions if isinstance(action, ev.AskedEvict)]
+        victims = [action for action in evicted if action.to_job >= 0]
+        if victims:
+            after = fold_all(snapshot.copy(world), plan.actions)
+            for victim in victims:
+                fold(after, ev.JobEvicted(after.now_ms, victim.job, victim.attempt))
+            yield victims, cycle(after, policy, Memo())
+
+
 def _decisions(plan: ev.Plan) -> list[ev.Action]:
     kinds = ev.AskedPlace | ev.AskedEvict | ev.AskedCancel | ev.AskedRelease
     return [action for action in plan.actions if isinstance(action, kinds)]
@@ -167,9 +170,7 @@ def _moves(plan: ev.Plan) -> list[ev.Action]:
 
 def _can_fit(script: Script, world: World, job: Job) -> bool:
     """Whether an empty fleet of the contracts that still run places this job alone."""
-    running = [
-        row for c, row in enumerate(world.contract_rows) if world.contracts.is_running[c]
-    ]
+    running = [row for c, row in enumerate(world.contract_rows) if world.contracts.is_running[c]]
     same_order = Queue("nobody", tuple(Share(kind) for kind in world.kinds))
     empty = fleet(*running, teams=[same_order, *world.queue_rows])
     submit(empty, job)
@@ -182,7 +183,9 @@ def _renamed(script: Script) -> Script:
 
     return dataclasses.replace(
         script,
-        contracts=[replace(row, name=name(row.name), pool=name(row.pool)) for row in script.contracts],
+        contracts=[
+            replace(row, name=name(row.name), pool=name(row.pool)) for row in script.contracts
+        ],
         teams=[replace(row, name=name(row.name)) for row in script.teams],
         arrivals=[
             arrival._replace(

@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from tests.builders import contract, job, role
+from tests.builders import contract, job, node, role
 from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
 from tidemill.model.errors import EventRefused, TidemillError
@@ -18,7 +18,7 @@ SAMPLES: list[ev.Event] = [
     ev.ContractStarted(1, 0),
     ev.ContractEnded(1, 0),
     ev.QueueSet(1, Queue("a")),
-    ev.NodeAdded(1, ev.Node("n", "c")),
+    ev.NodeAdded(1, node()),
     ev.NodeMoved(1, 0, NodeState.DRAINING, ev.Why.SPOT_RECLAIM, 5),
     ev.DeviceFailed(1, 0, 7),
     ev.JobSubmitted(1, job(roles=[role(2, milli=250, kinds=["H100"], labels={"a": "b"})])),
@@ -125,8 +125,13 @@ def test_a_node_that_hosts_is_launched():
 def test_claims_say_what_was_used_asked_and_stopped():
     """Claims are read off the actions of the layers below."""
     place = ev.AskedPlace(0, 5, 1, (Piece(0, 2, 1, 1), Piece(0, 3, 1, 1)))
-    actions = [place, ev.AskedEvict(0, 6, 1, ev.Why.DRAINED), ev.AskedCancel(0, 7, ev.Why.IDLE)]
-    actions += [ev.AskedDrain(0, 4, ev.Why.MAINTENANCE, 0), ev.SaidWhy(0, 0, Cause.BUSY)]
+    actions: list[ev.Action] = [
+        place,
+        ev.AskedEvict(0, 6, 1, ev.Why.DRAINED),
+        ev.AskedCancel(0, 7, ev.Why.IDLE),
+    ]
+    actions.append(ev.AskedDrain(0, 4, ev.Why.MAINTENANCE, 0))
+    actions.append(ev.SaidWhy(0, 0, Cause.BUSY))
     assert claims_of(actions) == Claims(frozenset({2, 3}), frozenset({4}), frozenset({6, 7}))
 
 

@@ -28,7 +28,7 @@ def test_no_matrix_of_the_world_can_be_written(name: str):
 
 
 def test_a_table_that_grew_is_sealed_again():
-    """After more rows than there was room for, the core still reads, and only reads, all of them."""
+    """After more rows than there was room for, the core still reads all of them, and only reads."""
     world = fleet()
     submit(world, *(job(f"j{i}", priority=i) for i in range(500)))
     assert world.jobs.submit_ms[:500].tolist() == [0] * 500

@@ -41,7 +41,9 @@ def test_whatever_is_launched_can_become_ready_again():
 def test_the_diagram_draws_the_table():
     """The arrows of the diagram are the moves of the table, with a beginning and an end."""
     arrows = re.findall(r"^    (\S+) --> (\S+)$", life.diagram(), flags=re.MULTILINE)
-    moves = {(origin.name.lower(), to.name.lower()) for origin, to in PAIRS if to in life.MOVES[origin]}
+    moves = {
+        (origin.name.lower(), to.name.lower()) for origin, to in PAIRS if to in life.MOVES[origin]
+    }
     assert set(arrows) == moves | {("[*]", "asked"), ("gone", "[*]")}
     assert len(arrows) == len(set(arrows))
 
@@ -55,7 +57,9 @@ def test_fold_takes_the_moves_of_the_table_and_no_other(origin: NodeState, to: N
         move_node(world, 0, to)
         assert world.nodes.state[0] == to
         return
-    with pytest.raises(EventRefused, match=f"from {origin.name.lower()} a node may become") as error:
+    with pytest.raises(
+        EventRefused, match=f"from {origin.name.lower()} a node may become"
+    ) as error:
         fold(world, ev.NodeMoved(world.now_ms, 0, to))
     assert to.name.lower() in error.value.message
     assert snapshot.dump(world) == before

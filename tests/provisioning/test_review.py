@@ -1,4 +1,6 @@
-"""What is asked of nodes: launch what is paid for, repair the sick, empty the draining, mind spares."""
+"""What is asked of nodes: launch, return, repair, drain, keep spare."""
+
+import msgspec
 
 from tests.builders import (
     asked,
@@ -17,6 +19,7 @@ from tests.builders import (
     node,
     pass_ms,
     placed,
+    role,
     submit,
     team,
 )
@@ -90,8 +93,6 @@ def test_what_never_fits_launches_nothing():
 
 def test_a_gang_of_two_kinds_launches_the_kind_it_lacks():
     """Each role counts for the kinds it may use."""
-    from tests.builders import role
-
     world = fleet(contract("h", gpus=8))
     fold(world, ev.ContractSigned(0, contract("a", gpus=16, kind="A100", terms=Terms.ON_DEMAND)))
     fold(world, ev.ContractStarted(0, 1))
@@ -109,8 +110,8 @@ def test_an_idle_node_on_demand_is_given_back():
     """After the policy's time without work, and not before; it takes no work on its way."""
     world = fleet(contract(gpus=16, terms=Terms.ON_DEMAND))
     submit(world, job("runs", gpus=8))
-    plan = beat(world, POLICY)
-    assert plan.wake_at_ms == HOUR_MS
+    beat(world, POLICY)
+    assert decide(world, POLICY) == ev.Plan((), HOUR_MS)
     pass_ms(world, HOUR_MS)
     assert asked(beat(world, POLICY), ev.AskedReturn) == [ev.AskedReturn(HOUR_MS, 1)]
     assert world.nodes.state[1] == NodeState.DRAINING
@@ -190,6 +191,15 @@ def test_an_empty_node_with_a_broken_device_is_repaired_without_delay():
     assert plan.wake_at_ms == world.now_ms
     pass_ms(world, 1)
     assert beat(world, POLICY, memo).actions == (ev.AskedRepair(1, 0),)
+
+
+def test_a_drain_without_end_can_be_written_and_read():
+    """A policy that lets work stay for ever gives a deadline that the journal takes."""
+    world = fleet(nodes=1)
+    pass_ms(world, HOUR_MS)
+    lose_device(world, 0, 7)
+    (drain,) = decide(world, Policy(drain_ms=FOREVER_MS)).actions
+    assert msgspec.json.decode(msgspec.json.encode(drain), type=ev.Event) == drain
 
 
 def test_nothing_is_placed_where_it_would_be_drained_at_once():

@@ -18,6 +18,7 @@ from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
 
 POLICY = Policy(release_ahead_ms=HOUR_MS)
 
@@ -48,6 +49,19 @@ def test_a_node_is_drained_for_one_reason():
     (drain,) = asked(decide(world, POLICY), ev.AskedDrain)
     assert isinstance(drain, ev.AskedDrain)
     assert drain.why is ev.Why.DEVICE_LOST
+
+
+def test_a_contract_shorter_than_the_release_is_still_used():
+    """A reserved day is launched and used for its first half, whatever the policy's release."""
+    brief = contract(gpus=8, end_ms=4 * HOUR_MS)
+    world = World()
+    fold(world, ev.ContractSigned(0, brief))
+    fold(world, ev.ContractStarted(0, 0))
+    assert decide(world) == ev.Plan((ev.AskedLaunch(0, 0, 1),), 2 * HOUR_MS)
+    world = fleet(brief)
+    assert decide(world) == ev.Plan((), 2 * HOUR_MS)
+    pass_ms(world, 2 * HOUR_MS)
+    assert asked(decide(world), ev.AskedDrain) != []
 
 
 def test_a_contract_without_end_is_left_alone():

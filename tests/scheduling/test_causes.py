@@ -1,6 +1,7 @@
 """Why something waits: every cause can be met, and each is said when it is the one."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ from tidemill.model.world import World
 
 WAITING = "waiting"
 SPREAD = Policy(placement="spread", patience_ms=HOUR_MS)
-FULL_HOST = {"cpu_milli": 8_000, "memory_mib": 64}
+FULL_HOST: dict[str, Any] = {"cpu_milli": 8_000, "memory_mib": 64}
 
 
 def nobody_looked() -> World:
@@ -192,7 +193,9 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
 ]
 
 
-@pytest.mark.parametrize(("story", "cause"), CASES, ids=lambda case: getattr(case, "__name__", None))
+@pytest.mark.parametrize(
+    ("story", "cause"), CASES, ids=lambda case: getattr(case, "__name__", None)
+)
 def test_the_cause_is_the_one(story: Callable[[], World], cause: Cause):
     """In this world, jobs of this shape wait for exactly this cause."""
     assert cause_of(story(), WAITING) is cause

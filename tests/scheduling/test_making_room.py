@@ -1,4 +1,6 @@
-"""Who may stop whom: higher priority within a team, floors across teams; the cheapest, and no more."""
+"""Who may stop whom: higher priority within a team, floors across teams; no more than needed."""
+
+from typing import Any
 
 from tests.builders import (
     asked,
@@ -99,7 +101,7 @@ def test_the_least_important_is_stopped_first():
 def test_among_equals_the_cheapest_is_stopped():
     """The one that loses least work goes, not the older or the younger."""
     world = fleet(nodes=3)
-    often = {"saves_every_ms": MINUTE_MS}
+    often: dict[str, Any] = {"saves_every_ms": MINUTE_MS}
     submit(world, job("rare", gpus=8), job("often", gpus=8, **often), job("late", gpus=8))
     beat(world)
     pass_ms(world, HOUR_MS + 1)
@@ -152,7 +154,7 @@ def test_only_so_many_look_for_victims_in_one_cycle():
     world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
     submit(world, job("h0", gpus=8, kinds=["H100"]), job("a0", gpus=8, kinds=["A100"]))
     beat(world)
-    high = {"gpus": 8, "priority": 1}
+    high: dict[str, Any] = {"gpus": 8, "priority": 1}
     submit(world, job("h1", kinds=["H100"], **high), job("a1", kinds=["A100"], **high))
     one = Policy(searches_per_cycle=1)
     assert list(evicted(world, decide(world, one))) == ["h0"]
@@ -276,7 +278,7 @@ def test_two_heirs_do_not_stop_one_victim_twice():
     both = [role(1, gpus=8, kinds=["H100"]), role(1, gpus=8, kinds=["A100"])]
     submit(world, job("wide", roles=both))
     beat(world)
-    high = {"gpus": 8, "priority": 1}
+    high: dict[str, Any] = {"gpus": 8, "priority": 1}
     submit(world, job("h1", kinds=["H100"], **high), job("a1", kinds=["A100"], **high))
     assert evicted(world, decide(world)) == {"wide": PREEMPTED}
     beat(world)

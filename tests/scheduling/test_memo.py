@@ -11,6 +11,7 @@ from tests.builders import (
     fleet,
     job,
     move_node,
+    node,
     pass_ms,
     placed,
     submit,
@@ -19,7 +20,6 @@ from tests.builders import (
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
@@ -43,10 +43,10 @@ def memo() -> Memo:
     return Memo()
 
 
-def tries(world: World, memo: Memo, policy: Policy = Policy()) -> int:
+def tries(world: World, memo: Memo) -> int:
     """How many placements one beat tries."""
     room = memo.scheduling._room = Counting(world)
-    beat(world, policy, memo)
+    beat(world, memo=memo)
     return room.tries
 
 
@@ -131,6 +131,6 @@ def test_work_before_any_node_waits(memo: Memo):
     beat(world, memo=memo)
     assert cause_of(world, "early") is Cause.NOTHING_LAUNCHED
     fold(world, ev.ContractStarted(0, 0))
-    fold(world, ev.NodeAdded(0, ev.Node("n", "c")))
+    fold(world, ev.NodeAdded(0, node("n")))
     move_node(world, 0, NodeState.BOOTING, NodeState.READY)
     assert placed(world, decide(world, memo=memo)) == {"early": {0: 8}}

@@ -1,5 +1,7 @@
 """Where gangs go: whole or nowhere, on the kinds and labels they ask for, packed or spread."""
 
+from typing import Any
+
 from tests.builders import (
     beat,
     cause_of,
@@ -78,7 +80,7 @@ def test_each_role_sits_on_one_kind():
 def test_kinds_are_tried_in_the_order_they_are_named():
     """The first kind with room is taken, then the second."""
     world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
-    wants = {"gpus": 8, "kinds": ["A100", "H100"]}
+    wants: dict[str, Any] = {"gpus": 8, "kinds": ["A100", "H100"]}
     submit(world, job("one", **wants), job("two", **wants), job("three", **wants))
     assert placed(world, decide(world)) == {"one": {1: 8}, "two": {0: 8}}
 
@@ -114,7 +116,9 @@ def test_packing_keeps_whole_nodes_whole():
     """Small jobs fill the node in use before they open another."""
     world = fleet(nodes=3)
     submit(world, *(job(f"s{i}", gpus=2) for i in range(4)), job("big", gpus=16))
-    assert placed(world, decide(world)) == {f"s{i}": {0: 2} for i in range(4)} | {"big": {1: 8, 2: 8}}
+    assert placed(world, decide(world)) == {f"s{i}": {0: 2} for i in range(4)} | {
+        "big": {1: 8, 2: 8}
+    }
 
 
 def test_packing_uses_the_fewest_nodes():

@@ -59,7 +59,7 @@ def test_what_is_safe_stays_safe(elapsed_ms: int, interval_ms: int, cost_ms: int
 def test_run_ms_is_the_first_moment_at_which_the_work_is_done(
     work_ms: int, interval_ms: int, cost_ms: int
 ):
-    """After run_ms all work is done, a moment before it is not; no checkpoint is written at the end."""
+    """After run_ms all work is done, a moment before not; no checkpoint is written at the end."""
     run_ms = progress.run_ms(work_ms, interval_ms, cost_ms)
 
     def done_ms(elapsed_ms: int) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
-from tidemill.model.rows import Natural
+from tidemill.model.rows import Contract, Natural
 
 Bound = Annotated[int, Meta(ge=0, le=100_000)]
 
@@ -30,10 +30,16 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS
-    """How long before the end of a contract its nodes begin to drain."""
+    """How long before the end of a contract its nodes begin to drain; never in its first half."""
     scale_up_after_ms: Natural = 5 * MINUTE_MS
     """How long demand must be unmet before on-demand nodes are launched."""
     return_idle_after_ms: Natural = 30 * MINUTE_MS
     """How long an on-demand node must be empty before it is given back."""
     cull_idle_after_ms: Natural = 0
     """Interactive jobs idle for this long are cancelled; 0 leaves them alone."""
+
+
+def release_ms(policy: Policy, contract: Contract) -> int:
+    """When the nodes of a contract begin to drain, and no more are launched."""
+    half_ms = (contract.start_ms + contract.end_ms) // 2
+    return max(contract.end_ms - policy.release_ahead_ms, half_ms)

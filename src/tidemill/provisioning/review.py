@@ -11,7 +11,7 @@ import numpy as np
 from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
-from tidemill.model.policy import Policy
+from tidemill.model.policy import Policy, release_ms
 from tidemill.model.states import NodeState, Terms
 from tidemill.model.world import World
 from tidemill.provisioning import demand
@@ -65,7 +65,7 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
 def _launch(world: World, policy: Policy, c: int) -> list[ev.Action]:
     """Reserved: everything that is paid for. Otherwise: what has been missing long enough."""
     row = world.contract_rows[c]
-    if row.end_ms - world.now_ms <= policy.release_ahead_ms:
+    if world.now_ms >= release_ms(policy, row):
         return []
     have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
     wanted = row.count // row.node.devices - have
@@ -131,7 +131,7 @@ def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.A
     actions: list[ev.Action] = [ev.AskedRepair(now_ms, n) for n in sick]
     broken = np.flatnonzero((states == NodeState.READY) & (world.nodes.failed[:rows] > 0))
     actions += [
-        ev.AskedDrain(now_ms, n, ev.Why.DEVICE_LOST, now_ms + policy.drain_ms)
+        ev.AskedDrain(now_ms, n, ev.Why.DEVICE_LOST, min(now_ms + policy.drain_ms, FOREVER_MS))
         for n in broken.tolist()
     ]
     wake_ms = FOREVER_MS

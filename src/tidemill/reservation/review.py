@@ -5,7 +5,7 @@ import numpy as np
 from tidemill.model.claims import Claims
 from tidemill.model.events import Action, AskedDrain, Why
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.policy import Policy
+from tidemill.model.policy import Policy, release_ms
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
@@ -25,13 +25,14 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> tuple[li
     actions: list[Action] = []
     wake_ms = FOREVER_MS
     for c in np.flatnonzero(world.contracts.is_running[: world.contract_count]).tolist():
-        end_ms = world.contract_rows[c].end_ms
-        if end_ms >= FOREVER_MS:
+        row = world.contract_rows[c]
+        if row.end_ms >= FOREVER_MS:
             continue
-        if end_ms - world.now_ms > policy.release_ahead_ms:
-            wake_ms = min(wake_ms, end_ms - policy.release_ahead_ms)
+        due_ms = release_ms(policy, row)
+        if world.now_ms < due_ms:
+            wake_ms = min(wake_ms, due_ms)
         else:
-            actions += _drain_all(world, c, end_ms, claims)
+            actions += _drain_all(world, c, row.end_ms, claims)
     memo.supply_changes, memo.wake_ms = world.supply_changes, wake_ms
     return actions, wake_ms
 

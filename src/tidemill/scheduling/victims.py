@@ -2,7 +2,8 @@
 
 Rights: within a team a higher priority may stop a lower one; across teams, a job that stays within
 its team's floor may take back what others borrow. Victims are tried cheapest first (priority, then
-accelerator-time lost), in a bounded search; whoever turns out not to be in the way is spared.
+time lost per accelerator that they free), in a bounded search; whoever turns out not to be in the
+way is spared.
 
 The promise that keeps this from going round in circles: a plan never evicts a job that would fit
 somewhere else once the evicting job sits. Such a job is passed over, and if there is no other way
@@ -39,7 +40,7 @@ class Victim(NamedTuple):
     """A job that may be stopped, what it holds, and what stopping it would lose."""
 
     priority: int
-    lost_milli_ms: int
+    lost_ms: int
     job: int
     queue: int
     shape: Shape
@@ -99,14 +100,34 @@ def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> tuple[int
 
 
 def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
-    world, found = hunt.world, []
-    for t, why in _rights(hunt):
-        jobs = world.active[t] if world.shape_rows[t].is_preemptible else {}
-        is_leaving = world.jobs.is_leaving.item
-        staying = [j for j in jobs if not (is_leaving(j) or j in stop.leaving)]
-        found += [_victim(world, j, t, why, stop.lost_ms(j)) for j in staying]
-    usable = [v for v in found if not _kinds_of(world, v.pieces).isdisjoint(hunt.kinds)]
-    return sorted(usable, key=lambda v: (v.priority, v.lost_milli_ms, -v.job))
+    world, found = hunt.world, list[Victim]()
+    rights = _rights(hunt)
+    if not _could_be_enough(hunt, rights):
+        return []
+    is_leaving = world.jobs.is_leaving.item
+    for t, why in rights:
+        is_sure = {*hunt.memo.known(world, t).kinds} <= {*hunt.kinds}
+        for j in world.active[t]:
+            if is_leaving(j) or j in stop.leaving:
+                continue
+            if is_sure or not _kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
+                found.append(_victim(world, j, t, why, stop.lost_ms(j)))
+    return sorted(found, key=lambda v: (v.priority, v.lost_ms, -v.job))
+
+
+def _could_be_enough(hunt: _Hunt, rights: list[tuple[int, Why]]) -> bool:
+    """Whether even the largest jobs that may be evicted could make enough room; a quick no."""
+    world, left = hunt.world, hunt.policy.victims_at_most
+    room_milli = sum(hunt.room.kind_free[k] for k in hunt.kinds)
+    need_milli = int(world.shapes.total_milli[hunt.shape])
+    sizes = sorted(((world.shapes.total_milli.item(t), t) for t, _ in rights), reverse=True)
+    for milli, t in sizes:
+        if room_milli >= need_milli:
+            break
+        taken = min(left, len(world.active[t]))
+        room_milli += taken * milli
+        left -= taken
+    return bool(rights) and room_milli >= need_milli
 
 
 def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
@@ -122,13 +143,14 @@ def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
         borrows = np.any(hunt.room.used > world.floor, axis=1)
         borrowed = np.flatnonzero((queues != q) & borrows[queues])
         rights += [(t, Why.RECLAIMED) for t in borrowed.tolist()]
-    return rights
+    rows, active = world.shape_rows, world.active
+    return [(t, why) for t, why in rights if active[t] and rows[t].is_preemptible]
 
 
 def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
     shape = world.shape_rows[t]
     return Victim(
-        shape.priority, lost_ms * shape.total_milli, j, int(world.shapes.queue[t]), shape,
+        shape.priority, lost_ms, j, world.shapes.queue.item(t), shape,
         world.placements[j], why,
     )  # fmt: skip
 
