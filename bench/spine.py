@@ -31,7 +31,7 @@ def run(jobs_at_most: int | None = None) -> dict[str, Any]:
 
 
 def overload(jobs_at_most: int | None = 20_000) -> dict[str, Any]:
-    """The same fleet asked for half as much again as it can do: thousands wait at any time."""
+    """The same fleet with twice the arrivals: it is full within a day, and teams reclaim."""
     spec = api.load_spec(SPEC)
     busier = tuple(replace(row, per_day=2 * row.per_day) for row in spec.workloads)
     return _timed(_cut(replace(spec, workloads=busier), jobs_at_most))
