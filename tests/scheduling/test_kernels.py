@@ -124,7 +124,7 @@ BOTH = pytest.mark.parametrize("loops", [kernels, plain], ids=["compiled", "nump
 
 
 @BOTH
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(yards(), roles(), st.integers(0, 2))
 def test_count_hosts_equals_the_oracle(loops: ModuleType, yard: Yard, role: Role, luck: int):
     """Each node hosts as many replicas as the oracle counts, and their sum is returned."""
@@ -136,7 +136,7 @@ def test_count_hosts_equals_the_oracle(loops: ModuleType, yard: Yard, role: Role
 
 
 @BOTH
-@settings(max_examples=800)
+@settings(max_examples=800, deadline=None)
 @given(yards(), st.lists(roles(), min_size=1, max_size=3), st.booleans(), st.integers(0, 2))
 def test_fill_equals_the_oracle(
     loops: ModuleType, yard: Yard, asked: list[Role], spreads: bool, luck: int
@@ -152,7 +152,7 @@ def test_fill_equals_the_oracle(
 
 
 @BOTH
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(yards(), roles(), st.booleans())
 def test_give_undoes_fill(loops: ModuleType, yard: Yard, role: Role, spreads: bool):
     """Pieces given back one by one leave the room as it was; taken again, as it became."""

@@ -95,8 +95,8 @@ def give(
 
 
 def _takes_work(state: U8, is_spare: U8, group: I32, is_ok: U8, rows: int) -> Flags:
-    is_open: Flags = (state[:rows] == READY) & (is_spare[:rows] == 0)
-    return is_open & (is_ok[group[:rows]] != 0)
+    takes: Flags = (state[:rows] == READY) & (is_spare[:rows] == 0) & (is_ok[group[:rows]] != 0)
+    return takes
 
 
 def _best_single(
