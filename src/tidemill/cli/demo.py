@@ -37,9 +37,7 @@ def demo(
     console = screen.out()
     for line in demo_story.scene(run):
         console.print(line)
-    console.print(ledger_tables.lines(run.statement.total(), {}))
-    for line in ledger_tables.summary(run.statement):
-        console.print(line)
+    ledger_tables.print_ledger(run.statement)
     console.print(ledger_tables.fixes(run.statement))
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
                  command=f"tidemill report {page} -j {journal}")  # fmt: skip

@@ -146,11 +146,7 @@ def _print_lines(statement: "Statement", as_tree: bool) -> None:
     console = screen.out()
     span = f"{screen.moment_text(statement.start_ms)} to {screen.moment_text(statement.end_ms)}"
     console.print(f"[bold]ledger[/] {span}")
-    account = statement.total()
-    shown = ledger_tables.tree(account) if as_tree else ledger_tables.lines(account, {})
-    console.print(shown)
-    for line in ledger_tables.summary(statement):
-        console.print(line)
+    ledger_tables.print_ledger(statement, as_tree)
     screen.note(ledger_tables.footnote())
 
 

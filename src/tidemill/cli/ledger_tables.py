@@ -8,25 +8,13 @@ from tidemill.cli import screen
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, NOT_PRODUCED, Bucket, Group
 from tidemill.ledger.difference import Change
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
 CENT_MICRO = 10_000
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was (report step times)"
-_GROUP_TITLES = {
-    Group.NOT_LAUNCHED: "claimed, not launched",
-    Group.NOT_READY: "launched, not schedulable",
-    Group.FREE: "free",
-    Group.NOT_WORKING: "allocated, not working",
-    Group.LOST: "lost",
-    Group.STALLED: "stalled",
-    Group.SHARING: "sharing",
-    Group.INEFFICIENT: "below the roofline",
-    Group.UNKNOWN: "worked, not yet known",
-    Group.USEFUL: "useful",
-}
 
 
 def hours(tenths: int) -> str:
@@ -46,8 +34,17 @@ def percent(points: int) -> str:
     return f"{sign}{abs(points) // 100}.{abs(points) % 100:02d} %"
 
 
-def lines(account: Account, confidences: dict[Bucket, str]) -> Table:
+def print_ledger(statement: Statement, as_tree: bool = False) -> None:
+    """The ledger and its summary, as every command shows them."""
+    console = screen.out()
+    console.print(tree(statement.total()) if as_tree else lines(statement))
+    for line in summary(statement):
+        console.print(line)
+
+
+def lines(statement: Statement) -> Table:
     """The additive ledger: every line, and the total they add up to."""
+    account = statement.total()
     made = screen.table("where it went", "hours", "dollars", "share", "owner", "known as")
     made.columns[4].justify = made.columns[5].justify = "left"
     shown = zip(
@@ -69,7 +66,7 @@ def lines(account: Account, confidences: dict[Bucket, str]) -> Table:
             continue
         made.add_row(
             f"  {about.title}", hours(tenths), cents(money), percent(points),
-            about.owner.name.lower(), confidences.get(bucket, about.confidence), style=style,
+            about.owner.name.lower(), statement.confidence(bucket), style=style,
         )  # fmt: skip
     return made
 
@@ -94,7 +91,7 @@ def tree(account: Account) -> Tree:
         if not inside:
             continue
         total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
-        branch = root.add(f"{_GROUP_TITLES[group]}  {cents(total)}  [dim]{percent(share)}[/]")
+        branch = root.add(f"{GROUP_TITLES[group]}  {cents(total)}  [dim]{percent(share)}[/]")
         if len(inside) > 1:
             for b in inside:
                 branch.add(f"{ABOUT[b].title}  {cents(money[b])}  [dim]{percent(points[b])}[/]")

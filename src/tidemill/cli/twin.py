@@ -165,10 +165,7 @@ def _print_run(done: "Run", as_json: bool) -> None:
     if as_json:
         print_json(done.statement, None)
         return
-    console = screen.out()
     for line in demo_story.scene(done):
-        console.print(line)
-    console.print(ledger_tables.lines(done.statement.total(), {}))
-    for line in ledger_tables.summary(done.statement):
-        console.print(line)
+        screen.out().print(line)
+    ledger_tables.print_ledger(done.statement)
     screen.note(f"journal: {done.where}")

@@ -56,6 +56,21 @@ class Group(IntEnum):
     USEFUL = 9
 
 
+GROUP_TITLES: dict[Group, str] = {
+    Group.NOT_LAUNCHED: "claimed, not launched",
+    Group.NOT_READY: "launched, not schedulable",
+    Group.FREE: "free",
+    Group.NOT_WORKING: "allocated, not working",
+    Group.LOST: "lost",
+    Group.STALLED: "stalled",
+    Group.SHARING: "sharing",
+    Group.INEFFICIENT: "below the roofline",
+    Group.UNKNOWN: "worked, not yet known",
+    Group.USEFUL: "useful",
+}
+"""What the stages are called."""
+
+
 class About(NamedTuple):
     """What a bucket is called, where it belongs, who owns it and how it is known."""
 

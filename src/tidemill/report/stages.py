@@ -7,19 +7,6 @@ place in the stack says the same. What nobody knows is hatched.
 
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
 
-TITLES: dict[Group, str] = {
-    Group.NOT_LAUNCHED: "claimed, not launched",
-    Group.NOT_READY: "launched, not schedulable",
-    Group.FREE: "free",
-    Group.NOT_WORKING: "allocated, not working",
-    Group.LOST: "lost",
-    Group.STALLED: "stalled",
-    Group.SHARING: "sharing",
-    Group.INEFFICIENT: "below the roofline",
-    Group.UNKNOWN: "worked, not yet known",
-    Group.USEFUL: "useful",
-}
-
 MILESTONES: dict[Group, str] = {Group.FREE: "Ready", Group.NOT_WORKING: "allocated"}
 """What is left when everything before this stage is taken away has a name of its own."""
 
