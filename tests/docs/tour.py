@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from tests.docs import pages
 from tidemill import api
 from tidemill.cli.main import app
+from tidemill.ledger.buckets import GROUP_TITLES
 from tidemill.ledger.document import LedgerDocument, document
-from tidemill.report.stages import TITLES
 
 BAR = 50  # characters for everything that was paid
 JOURNAL = "out/demo.sqlite"
@@ -95,7 +95,7 @@ def _waterfall(found: LedgerDocument) -> Iterator[str]:
     paid = found.totals.usd_micro / 1e6
     yield f"{'paid':<27}{f'${paid:,.2f}':>12}  100.00 %  {'█' * BAR}"
     left = 10_000
-    for title in TITLES.values():
+    for title in GROUP_TITLES.values():
         if title not in by_title:
             continue
         _, dollars, percent = by_title[title]

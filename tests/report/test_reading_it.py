@@ -9,7 +9,7 @@ from tests.report import stories
 from tests.report.reading import Element, read
 from tidemill import report
 from tidemill.explain import board
-from tidemill.ledger.buckets import Group
+from tidemill.ledger.buckets import GROUP_TITLES, Group
 from tidemill.report import stages
 
 Colours = dict[str, str]
@@ -69,7 +69,7 @@ def test_stages_have_names_and_looks():
     """Each stage has a title, and a class in the style sheet."""
     style = page().one("style").text
     for group in Group:
-        assert stages.TITLES[group]
+        assert GROUP_TITLES[group]
         assert f".{stages.style(group)} {{" in style
 
 

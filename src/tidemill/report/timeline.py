@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Bucket, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.report import stages, words
@@ -123,7 +123,7 @@ def _areas(bins: _Bins, top: float, shares: dict[Group, str]) -> tuple[Area, ...
         if not means.any():
             continue
         path = _band(x, _y(base, top), _y(base + means, top))
-        title, style = stages.TITLES[group], stages.style(group)
+        title, style = GROUP_TITLES[group], stages.style(group)
         found.append(Area(group.name.lower(), title, style, path, shares[group]))
         base = base + means
     return tuple(found)
@@ -152,7 +152,7 @@ def _slots(bins: _Bins, moments: list[str]) -> tuple[Slot, ...]:
         column = bins.means[:, i]
         paid = float(column.sum())
         parts = [
-            f"{stages.TITLES[group]} {column[group] / paid:.1%}"
+            f"{GROUP_TITLES[group]} {column[group] / paid:.1%}"
             for group in reversed(Group)
             if column[group] > 0
         ]
