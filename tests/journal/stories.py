@@ -31,7 +31,6 @@ from tidemill.model.states import (
     ACTIVE,
     CONFIDENCES,
     LAUNCHED,
-    TERMS,
     JobClass,
     JobState,
     NodeState,
@@ -88,7 +87,7 @@ def signed(world: World, rng: Random, at_ms: int) -> Event | None:
     if world.contract_count == MOST_CONTRACTS:
         return None
     devices = rng.choice((1, 4, 8, 64))
-    terms = Terms.RESERVED if not world.contract_count else rng.choice(TERMS)
+    terms = Terms.RESERVED if not world.contract_count else rng.choice(tuple(Terms))
     return ev.ContractSigned(
         at_ms,
         Contract(

@@ -64,5 +64,4 @@ class Confidence(StrEnum):
 
 
 CLASSES = tuple(JobClass)
-TERMS = tuple(Terms)
 CONFIDENCES = tuple(Confidence)
