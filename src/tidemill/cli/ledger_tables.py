@@ -43,32 +43,34 @@ def print_ledger(statement: Statement, as_tree: bool = False) -> None:
 
 
 def lines(statement: Statement) -> Table:
-    """The additive ledger: every line, and the total they add up to."""
+    """The additive ledger: every line, and the total they add up to, in four units."""
     account = statement.total()
-    made = screen.table("where it went", "hours", "dollars", "share", "owner", "known as")
-    made.columns[4].justify = made.columns[5].justify = "left"
-    shown = zip(
-        Bucket, account.tenths_of_hours(), account.cents(), account.basis_points(), strict=True
+    made = screen.table(
+        "where it went", "hours", "H100 hours", "dollars", "share", "owner", "known as"
     )
-    made.add_row(
-        "[bold]paid[/]",
-        f"[bold]{hours(sum(account.tenths_of_hours()))}[/]",
-        f"[bold]{cents(sum(account.cents()))}[/]",
-        "[bold]100.00 %[/]" if account.paid_milli_ms else "",
-    )
-    for bucket, tenths, money, points in shown:
-        if not account.milli_ms[bucket] and bucket is not Bucket.USEFUL:
-            continue
-        style = "bold green" if bucket is Bucket.USEFUL else ""
-        about = ABOUT[bucket]
+    made.columns[5].justify = made.columns[6].justify = "left"
+    capable = account.h100_tenths_of_hours()
+    columns = (account.tenths_of_hours(), capable or [], account.cents(), account.basis_points())
+    total, able, money, share = (sum(column) for column in columns)
+    made.add_row("paid", *_amounts(total, able if capable else None, money, share), style="bold")
+    for bucket in Bucket:
         if bucket is Bucket.USEFUL and is_useful_unknown(account):
-            made.add_row("  useful", "unknown", "", "", "workload", "unknown")
-            continue
-        made.add_row(
-            f"  {about.title}", hours(tenths), cents(money), percent(points),
-            about.owner.name.lower(), statement.confidence(bucket), style=style,
-        )  # fmt: skip
+            made.add_row("  useful", "unknown", "", "", "", "workload", "unknown")
+        elif account.milli_ms[bucket] or bucket is Bucket.USEFUL:
+            total, able, money, share = (column[bucket] if column else 0 for column in columns)
+            made.add_row(
+                f"  {ABOUT[bucket].title}",
+                *_amounts(total, able if capable else None, money, share),
+                ABOUT[bucket].owner.name.lower(),
+                statement.confidence(bucket),
+                style="bold green" if bucket is Bucket.USEFUL else "",
+            )
     return made
+
+
+def _amounts(tenths: int, capable: int | None, money: int, points: int) -> tuple[str, ...]:
+    known = "unknown" if capable is None else hours(capable)
+    return (hours(tenths), known, cents(money), percent(points))
 
 
 def is_useful_unknown(account: Account) -> bool:
