@@ -110,7 +110,7 @@ def import_(
     if not any(a.job.checkpointing.interval_ms for a in read.arrivals):
         screen.note("the trace says nothing of checkpoints: an evicted job loses all its work")
     if read.skipped:
-        screen.note(f"{read.skipped:,} broken rows were left out")
+        screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
     with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update:
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
