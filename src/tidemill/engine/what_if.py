@@ -1,7 +1,7 @@
 """What if: fold imagined events into a copy of the World and see what the cycle would decide.
 
-The same fold, the same cycle, the same second reader; the real World is not touched. ``explain``
-looks ahead with it, and later advice compares policies with it.
+The same fold, the same cycle, the same second reader; the real World is not touched. It is one step
+ahead, for Python; ``explain.forecast`` plays a copy forward for as long as it takes.
 """
 
 from collections.abc import Iterable

@@ -25,15 +25,6 @@ def nodes(job: str) -> Commands:
     )
 
 
-def sick_nodes() -> Commands:
-    """Which nodes take no work, and why."""
-    return (
-        _tidemill("ledger --by pool"),
-        Command("kubernetes", "kubectl get nodes --field-selector spec.unschedulable=true"),
-        Command("slurm", "sinfo -R"),
-    )
-
-
 def labels() -> Commands:
     """Which labels nodes carry."""
     return (

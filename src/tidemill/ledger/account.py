@@ -46,10 +46,6 @@ class Account(NamedTuple):
         """The accelerator-time of some buckets together."""
         return sum(self.milli_ms[bucket] for bucket in buckets)
 
-    def money_of(self, buckets: Iterable[Bucket]) -> int:
-        """The money of some buckets together, exactly."""
-        return sum(self.money[bucket] for bucket in buckets)
-
     def usd_micro(self) -> list[int]:
         """Micro-dollars per bucket; they add up to ``paid_usd_micro``."""
         return _shown(self.money, DENOMINATOR)

@@ -39,11 +39,6 @@ def safe_ms(elapsed_ms: int, interval_ms: int, cost_ms: int) -> int:
     return elapsed_ms - elapsed_ms % (interval_ms + cost_ms)
 
 
-def stall_ms(elapsed_ms: int, interval_ms: int, cost_ms: int) -> int:
-    """How much of the stretch went into writing checkpoints."""
-    return split(elapsed_ms, interval_ms, cost_ms).stall_ms
-
-
 def run_ms(work_ms: int, interval_ms: int, cost_ms: int) -> int:
     """How long an undisturbed attempt takes to do this much work, checkpoints included."""
     if interval_ms <= 0 or work_ms == 0:
