@@ -36,6 +36,7 @@ def take_out(world: World, n: int) -> None:
 def put_back(world: World, n: int) -> None:
     """Add the node's accelerators to the levels of its contract, after a change."""
     _shift(world, n, 1)
+    world.changes.add(n)
 
 
 def occupy(world: World, j: int, role: Role, piece: Piece) -> None:

@@ -133,6 +133,7 @@ def node_added(world: World, event: ev.NodeAdded) -> list[int]:
         )
     n = world.node_count
     _write_node(world, n, c, row, event.at_ms)
+    world.changes.add(n)
     world.node_rows.append(row)
     world.node_number[row.name] = n
     world.aboard.append({})

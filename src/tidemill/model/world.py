@@ -39,6 +39,36 @@ class Group(NamedTuple):
     labels: frozenset[tuple[str, str]]
 
 
+class Changes:
+    """Which nodes changed, in order: a copy that knows how far it read needs no full look.
+
+    Bounded: old entries are dropped, and whoever had not read them yet must look at everything.
+    """
+
+    __slots__ = ("first", "nodes")
+    KEPT = 1 << 16
+
+    def __init__(self) -> None:
+        self.first = 0
+        self.nodes: list[int] = []
+
+    @property
+    def end(self) -> int:
+        """The position after the last entry."""
+        return self.first + len(self.nodes)
+
+    def add(self, n: int) -> None:
+        """Note that a node changed."""
+        self.nodes.append(n)
+        if len(self.nodes) > 2 * self.KEPT:
+            del self.nodes[: self.KEPT]
+            self.first += self.KEPT
+
+    def since(self, position: int) -> list[int] | None:
+        """The nodes changed since a position; None: too long ago to know."""
+        return self.nodes[position - self.first :] if position >= self.first else None
+
+
 class Ink:
     """The writable side of the World's columns. ``engine.fold`` alone may use it."""
 
@@ -61,7 +91,7 @@ class Ink:
 class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - the World is made of this many things
         self.now_ms = 0
         self.seq = 0
         self.job_names: list[str] = []
@@ -109,6 +139,8 @@ class World:
         self.supply_changes = 0
         """How often contracts or nodes changed: supply decisions are looked at again after."""
         self.device_count = 0
+        self.changes = Changes()
+        """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
         self.ink = Ink()
         self.seal()
 

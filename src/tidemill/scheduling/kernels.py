@@ -8,9 +8,11 @@ Ties always go to the lower node number.
 import numpy as np
 from numba import njit
 
+HAS_TREES = True
 READY = 2  # NodeState.READY; kernels import nothing of the model
 WHOLE = 1000
 PLENTY = 1 << 30
+NOWHERE = -(1 << 62)  # the rank of a node that cannot host the request
 TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
 
 
@@ -244,3 +246,121 @@ def give(n, replicas, mask, accelerators, milli, cpu, memory, first_device, cpu_
     cpu_free[n] += sign * replicas * cpu
     memory_free[n] += sign * replicas * memory
     node_free[n] += sign * replicas * accelerators * milli
+
+
+@njit(cache=True)
+def copy_nodes(
+    which, count, first_device, devices, state, is_spare, cpu_from, memory_from,
+    node_from, device_from, is_open, cpu_free, memory_free, node_free, device_free,
+):  # fmt: skip
+    """Copy the first ``count`` nodes of ``which``; move those that differed to its front."""
+    differ = 0
+    for i in range(count):
+        n = which[i]
+        opens = state[n] == READY and is_spare[n] == 0
+        same = is_open[n] == opens and node_free[n] == node_from[n]
+        same = same and cpu_free[n] == cpu_from[n] and memory_free[n] == memory_from[n]
+        for d in range(first_device[n], first_device[n] + devices[n]):
+            same = same and device_free[d] == device_from[d]
+            device_free[d] = device_from[d]
+        is_open[n] = opens
+        cpu_free[n] = cpu_from[n]
+        memory_free[n] = memory_from[n]
+        node_free[n] = node_from[n]
+        if not same:
+            which[differ] = n
+            differ += 1
+    return differ
+
+
+@njit(cache=True)
+def rank_one(
+    n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free, memory_free,
+    node_free, device_free, accelerators, milli, cpu, memory, spreads,
+):  # fmt: skip
+    """How well a node suits one replica, the higher the better; ``NOWHERE``: it cannot host it."""
+    if state[n] != READY or is_spare[n] != 0 or is_ok[group[n]] == 0:
+        return NOWHERE
+    if node_free[n] < accelerators * milli or cpu_free[n] < cpu or memory_free[n] < memory:
+        return NOWHERE
+    if not hosts_one(n, first_device, devices, is_failed, device_free, accelerators, milli):
+        return NOWHERE
+    if spreads:
+        return node_free[n]
+    return -looseness(n, node_free, first_device, devices, is_failed, device_free, milli)
+
+
+@njit(cache=True)
+def rank_all(
+    rank, winner, rows, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
+    memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
+):  # fmt: skip
+    """Rank every node for a request and play the tournament; the winner is ``winner[1]``."""
+    size = len(rank)
+    for n in range(size):
+        rank[n] = NOWHERE
+        if n < rows:
+            rank[n] = rank_one(
+                n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
+                memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
+            )  # fmt: skip
+        winner[size + n] = n
+    for i in range(size - 1, 0, -1):
+        left, right = winner[2 * i], winner[2 * i + 1]
+        winner[i] = left if rank[left] >= rank[right] else right
+    return winner[1] if rank[winner[1]] > NOWHERE else -1
+
+
+@njit(cache=True)
+def rank_some(
+    rank, winner, which, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
+    memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
+):  # fmt: skip
+    """Rank some nodes again and play only their matches; the winner is ``winner[1]``."""
+    size = len(rank)
+    for n in which:
+        now = rank_one(
+            n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
+            memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
+        )  # fmt: skip
+        if now == rank[n]:
+            continue
+        rank[n] = now
+        i = (size + n) >> 1
+        while i > 0:
+            left, right = winner[2 * i], winner[2 * i + 1]
+            best = left if rank[left] >= rank[right] else right
+            if best == winner[i] and best != n:
+                break
+            winner[i] = best
+            i >>= 1
+    return winner[1] if rank[winner[1]] > NOWHERE else -1
+
+
+@njit(cache=True)
+def fill_one(
+    rank, winner, which, is_new, state, is_spare, group, first_device, devices, is_failed, is_ok,
+    cpu_free, memory_free, node_free, device_free, rows, accelerators, milli, cpu, memory, spreads,
+    out_mask,
+):  # fmt: skip
+    """Place one replica through its tournament: return the node, or -1; as ``fill`` for one."""
+    if is_new:
+        n = rank_all(
+            rank, winner, rows, state, is_spare, group, first_device, devices, is_failed, is_ok,
+            cpu_free, memory_free, node_free, device_free, accelerators, milli, cpu, memory,
+            spreads,
+        )  # fmt: skip
+    else:
+        n = rank_some(
+            rank, winner, which, state, is_spare, group, first_device, devices, is_failed, is_ok,
+            cpu_free, memory_free, node_free, device_free, accelerators, milli, cpu, memory,
+            spreads,
+        )  # fmt: skip
+    if n >= 0:
+        out_mask[0] = take_devices(
+            n, 1, accelerators, milli, first_device, devices, is_failed, device_free
+        )
+        cpu_free[n] -= cpu
+        memory_free[n] -= memory
+        node_free[n] -= accelerators * milli
+    return n

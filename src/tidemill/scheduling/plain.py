@@ -12,6 +12,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I32, I64, U8
 
+HAS_TREES = False  # a question asked once is answered by one sweep
 READY = int(NodeState.READY)
 PLENTY = 1 << 30
 TIGHTNESS = 1 << 22
@@ -92,6 +93,22 @@ def give(
     cpu_free[n] += sign * replicas * cpu
     memory_free[n] += sign * replicas * memory
     node_free[n] += sign * replicas * accelerators * milli
+
+
+def copy_nodes(
+    which: I64, count: int, first_device: I32, devices: I32, state: U8, is_spare: U8,
+    cpu_from: I64, memory_from: I64, node_from: I64, device_from: I32, is_open: Flags,
+    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32,
+) -> int:  # fmt: skip
+    """Copy the first ``count`` nodes of ``which``; all of them count as changed."""
+    some = which[:count]
+    is_open[some] = (state[some] == READY) & (is_spare[some] == 0)
+    cpu_free[some], memory_free[some] = cpu_from[some], memory_from[some]
+    node_free[some] = node_from[some]
+    for n in some.tolist():
+        mine = slice(first_device[n], first_device[n] + devices[n])
+        device_free[mine] = device_from[mine]
+    return count
 
 
 def _takes_work(state: U8, is_spare: U8, group: I32, is_ok: U8, rows: int) -> Flags:

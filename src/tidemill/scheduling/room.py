@@ -12,28 +12,33 @@ import numpy as np
 
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
+from tidemill.model.states import NodeState
 from tidemill.model.tables import I64, U8
 from tidemill.model.world import World
+from tidemill.scheduling.trees import Tree, Trees
+
+TOUCHED_AT_MOST = 1 << 17  # changes remembered for the trees; then everything is looked at anew
+_NONE = np.zeros(0, np.int64)
 
 
 class Room:
     """What is free, per node and device, per kind, and what teams use; writable."""
 
     def __init__(self, world: World, loops: ModuleType | None = None) -> None:
-        self.rows = self.devices = -1
+        self.world = world
         self._loops = loops or compiled()
-        self.refresh(world)
+        self._read = self._clean = -1
+        self._copy_all(world)
 
     def refresh(self, world: World) -> None:
-        """Start again from the World."""
-        rows, devices = world.node_count, world.device_count
-        if rows != self.rows or devices != self.devices:
-            self._allocate(rows, devices)
-        self.world = world
-        np.copyto(self.cpu_free, world.nodes.cpu_free_milli[:rows])
-        np.copyto(self.memory_free, world.nodes.memory_free_mib[:rows])
-        np.copyto(self.node_free, world.nodes.free_milli[:rows])
-        np.copyto(self.device_free, world.devices.free_milli[:devices])
+        """Start again from the World: copy what changed there, and what was tried here."""
+        changed = world.changes.since(self._read) if world is self.world else None
+        if changed is None or world.node_count != self.rows or len(self._touched) > TOUCHED_AT_MOST:
+            self._copy_all(world)
+            return
+        self._read = world.changes.end
+        self._copy([*self._touched[self._clean :], *changed])
+        self._clean = len(self._touched)
         self.kind_free = list(world.kind_free_milli)
         self.used = world.used.copy()
 
@@ -47,9 +52,33 @@ class Room:
         self.device_free[:] = WHOLE_MILLI
         self.kind_free = [FOREVER_MS] * len(self.world.kinds)
         self.used[:] = 0
+        self._trees = Trees(self.rows)
 
     def fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
         """Place all replicas of a role on nodes of the groups that are ok, or none."""
+        if role.count == 1 and self._loops.HAS_TREES:
+            tree = self._trees.of(role, is_ok, spreads)
+            if tree is not None:
+                return self._fill_one(tree, role, is_ok, spreads)
+        return self._fill(role, is_ok, spreads)
+
+    def _fill_one(self, tree: Tree, role: Role, is_ok: U8, spreads: bool) -> "Filled":
+        nodes, end = self.world.nodes, len(self._touched)
+        is_new = tree.read < 0 or end - tree.read > self.rows
+        which = _NONE if is_new or tree.read == end else np.array(self._touched[tree.read :])
+        tree.read = end
+        n = self._loops.fill_one(
+            tree.rank, tree.winner, which, is_new, nodes.state, nodes.is_spare, nodes.group,
+            nodes.first_device, nodes.devices, self.world.devices.is_failed, is_ok, self.cpu_free,
+            self.memory_free, self.node_free, self.device_free, self.rows, role.accelerators,
+            role.milli, role.cpu_milli, role.memory_mib, spreads, self.out_mask,
+        )  # fmt: skip
+        if n < 0:
+            return Filled(0, ())
+        self._touched.append(n)
+        return Filled(1, ((n, 1, int(self.out_mask[0])),))
+
+    def _fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
         world, nodes = self.world, self.world.nodes
         if role.count > len(self.out_node):
             self._allocate_out(role.count)
@@ -62,6 +91,7 @@ class Room:
         )  # fmt: skip
         if found < 0:
             return Filled(-found - 1, ())
+        self._touched += self.out_node[:found].tolist()
         return Filled(role.count, self._placed(found))
 
     def count_hosts(self, role: Role, is_ok: U8) -> int:
@@ -114,6 +144,7 @@ class Room:
                 role.milli, role.cpu_milli, role.memory_mib, self.world.nodes.first_device,
                 self.cpu_free, self.memory_free, self.node_free, self.device_free, sign,
             )  # fmt: skip
+            self._touched.append(piece.node)
 
     def _placed(self, count: int) -> tuple[tuple[int, int, int], ...]:
         if count == 1:
@@ -121,8 +152,38 @@ class Room:
         columns = (self.out_node[:count], self.out_replicas[:count], self.out_mask[:count])
         return tuple(zip(*(column.tolist() for column in columns), strict=True))
 
+    def _copy_all(self, world: World) -> None:
+        rows, devices = world.node_count, world.device_count
+        self._allocate(rows, devices)
+        self.world = world
+        np.copyto(self.cpu_free, world.nodes.cpu_free_milli[:rows])
+        np.copyto(self.memory_free, world.nodes.memory_free_mib[:rows])
+        np.copyto(self.node_free, world.nodes.free_milli[:rows])
+        np.copyto(self.device_free, world.devices.free_milli[:devices])
+        is_ready = world.nodes.state[:rows] == NodeState.READY
+        np.copyto(self.is_open, is_ready & (world.nodes.is_spare[:rows] == 0))
+        self.kind_free = list(world.kind_free_milli)
+        self.used = world.used.copy()
+        self._read, self._clean = world.changes.end, 0
+        self._touched: list[int] = []
+        self._trees = Trees(rows)
+
+    def _copy(self, which: list[int]) -> None:
+        """Copy these nodes; note those that were different."""
+        if not which:
+            return
+        nodes, devices = self.world.nodes, self.world.devices
+        found = np.array(which)
+        count = self._loops.copy_nodes(
+            found, len(which), nodes.first_device, nodes.devices, nodes.state, nodes.is_spare,
+            nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
+            self.is_open, self.cpu_free, self.memory_free, self.node_free, self.device_free,
+        )  # fmt: skip
+        self._touched += found[:count].tolist()
+
     def _allocate(self, rows: int, devices: int) -> None:
         self.rows, self.devices = rows, devices
+        self.is_open = np.zeros(rows, np.bool_)
         self.cpu_free: I64 = np.zeros(rows, np.int64)
         self.memory_free: I64 = np.zeros(rows, np.int64)
         self.node_free: I64 = np.zeros(rows, np.int64)
