@@ -1,4 +1,4 @@
-"""``tidemill fleet``: what is paid for, what exists, what can work, and the price of the gap."""
+"""``tidemill fleet``: what is paid for, what exists, what can work, and what would fit."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:
     from tidemill.model.world import World
+    from tidemill.scheduling.schedulability import Fits, Lot
 
 EXAMPLES = options.example("tidemill fleet -j out/demo.sqlite", "tidemill fleet --at 3d12h --json")
 
@@ -17,16 +18,23 @@ def fleet(
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
-    """Contracts and their nodes: paid, launched, able to work, in use; and the seam in $/h."""
+    """Contracts and their nodes, the seam in $/h, and how many jobs of each size would fit."""
     import msgspec
 
     from tidemill.cli.moment import world_at
+    from tidemill.scheduling import schedulability
 
     world, _ = world_at(journal, at)
-    rows = list(_rows(world))
+    rows, lots = list(_rows(world)), schedulability.survey(world)
     if as_json:
-        screen.json_out(msgspec.json.encode(rows))
+        found = [lot._asdict() | {"sizes": [fits._asdict() for fits in lot.sizes]} for lot in lots]
+        screen.json_out(msgspec.json.encode({"contracts": rows, "schedulability": found}))
         return
+    _print_contracts(rows)
+    _print_lots(lots)
+
+
+def _print_contracts(rows: "list[dict[str, str | int]]") -> None:
     made = screen.table("contract", "kind", "terms", "paid", "launched", "can work", "in use",
                         "seam $/h", right_from=3)  # fmt: skip
     for row in rows:
@@ -36,6 +44,33 @@ def fleet(
                      *(f"{int(count) / 1000:,g}" for count in counts),
                      dollars_text(int(row["seam_usd_micro_per_hour"])))  # fmt: skip
     screen.out().print(made)
+
+
+def _print_lots(lots: "tuple[Lot, ...]") -> None:
+    """What is free of each kind and pool, what the mix of arrivals could use of it, and by size."""
+    made = screen.table("kind", "pool", "free", "on nodes", "usable", "if together", "a job of",
+                        "arrived", "fit now", "if together", right_from=2)  # fmt: skip
+    made.columns[6].justify = "left"
+    for lot in lots:
+        head = (lot.kind, lot.pool or "all", f"{lot.free_milli / 1000:,g}", f"{lot.nodes:,}",
+                _share(lot.usable_milli, lot.free_milli),
+                _share(lot.consolidated_milli, lot.free_milli))  # fmt: skip
+        for i, fits in enumerate(lot.sizes):
+            made.add_row(*("" if i else part for part in head), _size(fits), f"{fits.arrivals:,}",
+                         f"{fits.now:,}", f"{fits.consolidated:,}")  # fmt: skip
+        made.add_section()
+    if lots:
+        screen.out().print(made)
+
+
+def _share(milli: int | None, free_milli: int) -> str:
+    """A part of what is free; a dash where nobody asked, or nothing is free."""
+    return "-" if milli is None or not free_milli else f"{milli / free_milli:.1%}"
+
+
+def _size(fits: "Fits") -> str:
+    replica = f"{fits.accelerators * fits.milli / 1000:g}"
+    return replica if fits.replicas == 1 else f"{fits.replicas:,}×{replica}"
 
 
 def _rows(world: "World") -> Iterator[dict[str, str | int]]:
