@@ -13,6 +13,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.builders import contract, job, role, teams_share
 from tests.engine.stage import Arrival, Player, Script, play
 from tidemill.model import events as ev
@@ -94,12 +96,22 @@ def story(seed: int) -> Script:
         teams=teams,
         arrivals=arrivals,
         incidents=_incidents(luck, nodes, len(arrivals)),
-        policy=_policy(luck),
+        policy=_with_making_room(_policy(luck), seed),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
         return_ms=luck.choice([0, 2 * MINUTE_MS]),
         grace_ms=luck.choice([0, 0, 30 * SECOND_MS]),
         horizon_ms=HORIZON_MS,
+    )
+
+
+def _with_making_room(policy: Policy, seed: int) -> Policy:
+    """How room is made, from a stream of its own: the other draws stay as they are."""
+    luck = Random(f"making room {seed}")
+    return replace(
+        policy,
+        victims=luck.choice(["time", "dollars", "dollars"]),
+        preempt_gain_ppm=luck.choice([0, 0, 200_000, 1_000_000]),
     )
 
 

@@ -118,7 +118,7 @@ def victims_for(world: World, policy: Policy, memo: Glance, s: int, cause: Cause
     """Whom the scheduler would evict for the first job of this shape."""
     if cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
         return []
-    return victims.choose(world, policy, memo, memo.room(world), s, stop(world))
+    return victims.choose(world, policy, memo, memo.room(world), s, stop(world)).victims
 
 
 def stop(world: World) -> Stop:

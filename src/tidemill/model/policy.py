@@ -8,6 +8,7 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.rows import Contract, Natural
 
 Bound = Annotated[int, Meta(ge=0, le=100_000)]
+Share = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,7 +27,11 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     victims_at_most: Bound = 64
     """How many jobs may be evicted for one; the bound of the search."""
     searches_per_cycle: Bound = 8
-    """How many waiting jobs may look for victims in one cycle."""
+    """How many waiting jobs may look for victims in one cycle; who goes without is next."""
+    victims: Literal["time", "dollars"] = "time"
+    """``time``: least lost time per accelerator first. ``dollars``: the cheapest set found."""
+    preempt_gain_ppm: Share = 0
+    """What a preemption must win, as a share of the work it loses; 0: priority is enough."""
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS

@@ -33,11 +33,15 @@ def options(world: World, role: Role) -> tuple[Option, ...]:
 
 def anywhere(world: World, role: Role) -> Option:
     """All groups of all kinds a role may run on, as one option (kind -1): for CPU-only roles."""
-    parts = options(world, role)
-    merged = np.zeros(max(1, len(world.groups)), np.uint8)
+    return Option(-1, merged(world, options(world, role)))
+
+
+def merged(world: World, parts: tuple[Option, ...]) -> U8:
+    """The groups of several options together."""
+    flags = np.zeros(max(1, len(world.groups)), np.uint8)
     for part in parts:
-        merged |= part.is_ok
-    return Option(-1, merged)
+        flags |= part.is_ok
+    return flags
 
 
 def _is_ok(world: World, role: Role, g: int, k: int) -> bool:

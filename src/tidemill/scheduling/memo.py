@@ -47,6 +47,8 @@ class Memo:
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
         self._watches = False
+        self._owed: dict[int, None] = {}
+        self._doubted: set[int] = set()
 
     def room(self, world: World) -> Room:
         """A scratch copy of what is free now."""
@@ -109,7 +111,7 @@ class Memo:
             sum(world.kind_taken) if self._watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
-        return same
+        return same and not self._owed and not self._doubted
 
     def patience_was_lost(self, world: World, patience_ms: int) -> bool:
         """Whether someone lost patience since the last cycle: others may now be held otherwise."""
@@ -121,6 +123,21 @@ class Memo:
         self._watches = any(self._heeds_taken(world, s) for s in world.queued)
         self._decided_ms = world.now_ms
 
+    def searches_due(self, world: World, at_most: int) -> set[int]:
+        """Who went without a search for victims before, longest ago first; a cycle begins."""
+        due = [s for s in self._owed if s in world.queued][:at_most]
+        self._owed = {s: None for s in self._owed if s in world.queued and s not in due}
+        self._doubted.clear()
+        return set(due)
+
+    def owe_search(self, s: int) -> None:
+        """A shape went without a search in this cycle."""
+        self._owed[s] = None
+
+    def doubt(self, s: int) -> None:
+        """What a search said about a shape may change with time alone: ask again."""
+        self._doubted.add(s)
+
     def failure(self, world: World, s: int) -> Cause | None:
         """Why the shape did not fit, if nothing that it needs was freed since."""
         found = self._failed.get(s)
@@ -128,6 +145,8 @@ class Memo:
 
     def remember_failure(self, world: World, s: int, cause: Cause) -> None:
         """Do not try this shape again before something that it needs was freed."""
+        if s in self._doubted:
+            return
         self._failed[s] = (self._stamp(world, s), cause)
 
     def may_evict(self, world: World, s: int) -> bool:

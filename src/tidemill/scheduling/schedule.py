@@ -60,7 +60,8 @@ class _Desk:
         self.placed = 0
         self.held: set[int] = set()
         self.held_in_team: set[tuple[int, int]] = set()
-        self.searches = policy.searches_per_cycle
+        self.due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
+        self.searches = policy.searches_per_cycle - len(self.due)
 
     def decide(self) -> list[Action]:
         heap = [self._next(s) for s in self.world.queued if self._matters(s)]
@@ -125,11 +126,10 @@ class _Desk:
             self._say(s, cause)
             return
         if cause in CURED_BY_EVICTION and self.memo.may_evict(world, s):
-            if not self.searches:
+            if not self._may_search(s):
                 self._say(s, cause)
                 self._hold_behind(s, j, cause)
                 return
-            self.searches -= 1
             evicted = self._make_room(s, j)
             if evicted:
                 self._say(s, Cause.PROMISED)
@@ -139,14 +139,30 @@ class _Desk:
         self._say(s, cause)
         self._hold_behind(s, j, cause)
 
+    def _may_search(self, s: int) -> bool:
+        """Whether a shape may look for victims in this cycle; if not, it has a place in the next.
+
+        Half of the searches are for those who went without before, so that nobody always does.
+        """
+        if s in self.due:
+            self.due.discard(s)
+            return True
+        if self.searches > 0:
+            self.searches -= 1
+            return True
+        self.memo.owe_search(s)
+        return False
+
     def _make_room(self, s: int, j: int) -> list[int]:
         world = self.world
-        chosen = victims.choose(world, self.policy, self.memo, self.room, s, self.stop)
+        found = victims.choose(world, self.policy, self.memo, self.room, s, self.stop)
         self.actions += [
             AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
-            for v in chosen
+            for v in found.victims
         ]
-        return [victim.job for victim in chosen]
+        if not found.is_final:
+            self.memo.doubt(s)
+        return [victim.job for victim in found.victims]
 
     def _is_behind(self, known: Known) -> bool:
         """Whether somebody who may not be passed wants the same accelerators."""

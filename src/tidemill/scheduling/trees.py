@@ -6,7 +6,6 @@ node costs the matches on one path. Trees are brought up to date when they are a
 that changed since they were asked before: the cost grows with what changed, not with the fleet.
 """
 
-
 import numpy as np
 
 from tidemill.model.rows import Role

@@ -1,9 +1,11 @@
 """Victims: the cheapest work to stop so that an entitled job fits, or nobody.
 
 Rights: within a team a higher priority may stop a lower one; across teams, a job that stays within
-its team's floor may take back what others borrow. Victims are tried cheapest first (priority, then
-time lost per accelerator that they free), in a bounded search; whoever turns out not to be in the
-way is spared.
+its team's floor may take back what others borrow. How victims are searched is the policy's word:
+``time`` tries them by lost time and takes the first set that makes room; ``dollars`` decides
+*whether* there is a set by orders in which time plays no part (so that a search in vain stays in
+vain until something changes), and *whom* by the cheapest of several orders (``offers``). Either
+way the search is bounded, and nobody is stopped whose sparing still leaves room.
 
 The promise that keeps this from going round in circles: a plan never evicts a job that would fit
 somewhere else once the evicting job sits. Such a job is passed over, and if there is no other way
@@ -11,19 +13,25 @@ nobody is evicted. The room that was made goes to the shape it was made for befo
 (``order``). So the next cycle cannot put a victim back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Piece
 from tidemill.model.world import World
-from tidemill.scheduling import shares
+from tidemill.scheduling import eligible, offers, shares, worth
 from tidemill.scheduling.fit import Options, fit, redo, undo
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.offers import Victim
 from tidemill.scheduling.room import Room
+
+__all__ = ["Choice", "Stop", "Victim", "choose"]
+
+ROUNDS = 3  # how often the search begins again without the jobs that would only be moved
+CONSIDERED = 4096  # candidates looked at for the cheapest set: the least important, then youngest
 
 
 class Stop(NamedTuple):
@@ -33,19 +41,14 @@ class Stop(NamedTuple):
     leaving: frozenset[int] = frozenset()
 
 
-ROUNDS = 3  # how often the search begins again without the jobs that would only be moved
+class Choice(NamedTuple):
+    """Whom to stop. ``is_final``: nothing but a change of the World could give another answer."""
+
+    victims: list[Victim]
+    is_final: bool = True
 
 
-class Victim(NamedTuple):
-    """A job that may be stopped, what it holds, and what stopping it would lose."""
-
-    priority: int
-    lost_ms: int
-    job: int
-    queue: int
-    shape: Shape
-    pieces: tuple[Piece, ...]
-    why: Why
+NOBODY = Choice([])
 
 
 class _Hunt(NamedTuple):
@@ -64,33 +67,88 @@ class _Hunt(NamedTuple):
         return self.policy.placement == "spread"
 
 
-def choose(
-    world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop
-) -> list[Victim]:
+def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop) -> Choice:
     """Whom to evict so that one job of this shape fits; the room is left as it was.
 
     Reclaiming looks only at kinds of which the team is still owed enough: a job that took back what
-    it then merely borrows could be reclaimed from in turn, and so on round the teams.
+    it then merely borrows could be reclaimed from in turn, and so on round the teams. A claim to a
+    floor is a right; preemption may have to be worth it (``preempt_gain_ppm``).
     """
     kinds = memo.known(world, s).kinds
     owed = _owed(world, room, s, kinds) if policy.may_reclaim else ()
     if owed:
         victims = _choose(_Hunt(world, policy, memo, room, s, owed, reclaims=True), stop)
         if victims:
-            return victims
-    return _choose(_Hunt(world, policy, memo, room, s, kinds, reclaims=False), stop)
+            return Choice(victims)
+    hunt = _Hunt(world, policy, memo, room, s, kinds, reclaims=False)
+    victims = _choose(hunt, stop)
+    if not victims or _is_worth(hunt, victims):
+        return Choice(victims)
+    return Choice([], is_final=False)
 
 
 def _choose(hunt: _Hunt, stop: Stop) -> list[Victim]:
     candidates = _candidates(hunt, stop)
+    if not candidates:
+        return []
+    if hunt.policy.victims == "time":
+        return _settle(hunt, candidates, offers.by_time)
+    candidates.sort(key=lambda v: (v.priority, -v.job))
+    candidates = candidates[:CONSIDERED]
+    timeless = [_settle(hunt, candidates, order) for order in _orders(hunt, offers.as_one)]
+    if not any(timeless):
+        return []
+    priced = [_settle(hunt, candidates, order) for order in _orders(hunt, offers.in_usd_micro)]
+    return min((found for found in (*timeless, *priced) if found), key=offers.total)
+
+
+_Order = Callable[[list[Victim]], Iterator[Victim]]
+
+
+def _orders(hunt: _Hunt, price: offers.Price) -> list[_Order]:
+    """The orders to try: flat, and by node for the role that takes most."""
+    flat = offers.by_size if price is offers.as_one else offers.by_density
+    roles = hunt.world.shape_rows[hunt.shape].roles
+    r = max(range(len(roles)), key=lambda r: (roles[r].replica_milli, roles[r].total_milli, -r))
+    if not roles[r].accelerators:
+        return [flat]
+    options = _only(hunt.memo.known(hunt.world, hunt.shape).options, hunt.kinds)[r]
+    is_ok = eligible.merged(hunt.world, options)
+
+    def by_node(candidates: list[Victim]) -> Iterator[Victim]:
+        return offers.by_node(hunt.room, roles[r], is_ok, candidates, price)
+
+    return [flat, by_node]
+
+
+def _settle(hunt: _Hunt, candidates: list[Victim], order: _Order) -> list[Victim]:
+    """Search in this order; begin again without those that would only be moved."""
     for _ in range(ROUNDS):
         if not candidates:
             return []
-        victims, movers = _search(hunt, candidates)
+        victims, movers = _search(hunt, list(order(candidates)))
         if not movers:
             return victims
         candidates = [victim for victim in candidates if victim.job not in movers]
     return []
+
+
+def _is_worth(hunt: _Hunt, victims: list[Victim]) -> bool:
+    """Whether what the heir wins covers the share of the loss that the policy asks for."""
+    share_ppm = hunt.policy.preempt_gain_ppm
+    if not share_ppm:
+        return True
+    world, room, s = hunt.world, hunt.room, hunt.shape
+    shape, q, heir = world.shape_rows[s], int(world.shapes.queue[s]), world.waiting[s][0]
+    for victim in victims:
+        undo(room, victim.queue, victim.shape, victim.pieces)
+    pieces = fit(room, q, shape, hunt.memo.known(world, s).options, hunt.spreads).pieces
+    undo(room, q, shape, pieces)
+    for victim in victims:
+        redo(room, victim.queue, victim.shape, victim.pieces)
+    spared_ms = worth.wait_spared_ms(world, heir, [victim.job for victim in victims])
+    gain = worth.usd_micro(world, shape, pieces, spared_ms)
+    return worth.is_worth(gain, sum(victim.usd_micro for victim in victims), share_ppm)
 
 
 def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> tuple[int, ...]:
@@ -112,7 +170,7 @@ def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
                 continue
             if is_sure or not _kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
                 found.append(_victim(world, j, t, why, stop.lost_ms(j)))
-    return sorted(found, key=lambda v: (v.priority, v.lost_ms, -v.job))
+    return found
 
 
 def _could_be_enough(hunt: _Hunt, rights: list[tuple[int, Why]]) -> bool:
@@ -148,11 +206,10 @@ def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
 
 
 def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
-    shape = world.shape_rows[t]
-    return Victim(
-        shape.priority, lost_ms, j, world.shapes.queue.item(t), shape,
-        world.placements[j], why,
-    )  # fmt: skip
+    shape, pieces = world.shape_rows[t], world.placements[j]
+    usd_micro = worth.usd_micro(world, shape, pieces, lost_ms)
+    q = world.shapes.queue.item(t)
+    return Victim(shape.priority, lost_ms, usd_micro, j, q, shape, pieces, why)
 
 
 def _search(hunt: _Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[int]]:
@@ -174,6 +231,8 @@ def _search(hunt: _Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[in
             break
     victims = _spare(room, freed) if pieces else freed
     undo(room, q, shape, pieces)
+    if pieces and len(victims) > 1:
+        victims = _minimal(hunt, options, victims)
     is_room, movers = _rehearse(hunt, victims) if pieces else (False, set())
     for victim in victims:
         redo(room, victim.queue, victim.shape, victim.pieces)
@@ -219,6 +278,27 @@ def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
         else:
             victims.append(victim)
     return victims[::-1]
+
+
+def _minimal(hunt: _Hunt, options: Options, victims: list[Victim]) -> list[Victim]:
+    """Put back, dearest first, whoever leaves room even so; until nobody can be spared."""
+    world, room, s = hunt.world, hunt.room, hunt.shape
+    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
+    key = (lambda v: v.lost_ms) if hunt.policy.victims == "time" else offers.in_usd_micro
+    kept = list(victims)
+    spared = True
+    while spared and len(kept) > 1:
+        spared = False
+        for victim in sorted(kept, key=lambda v: (-v.priority, -key(v), v.job)):
+            redo(room, victim.queue, victim.shape, victim.pieces)
+            pieces = fit(room, q, shape, options, hunt.spreads).pieces
+            if pieces:
+                undo(room, q, shape, pieces)
+                kept.remove(victim)
+                spared = True
+            else:
+                undo(room, victim.queue, victim.shape, victim.pieces)
+    return kept
 
 
 def _movers(hunt: _Hunt, victims: list[Victim]) -> set[int]:
