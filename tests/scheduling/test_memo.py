@@ -13,7 +13,9 @@ from tests.builders import (
     move_node,
     node,
     pass_ms,
+    place,
     placed,
+    start,
     submit,
     team,
 )
@@ -21,7 +23,7 @@ from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Role
+from tidemill.model.rows import Piece, Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
 from tidemill.model.world import World
@@ -134,3 +136,75 @@ def test_work_before_any_node_waits(memo: Memo):
     fold(world, ev.NodeAdded(0, node("n")))
     move_node(world, 0, NodeState.BOOTING, NodeState.READY)
     assert placed(world, decide(world, memo=memo)) == {"early": {0: 8}}
+
+
+def busy(memo: Memo) -> World:
+    """Two nodes, full but for one accelerator each: jobs of 4, 2 and 1 on both."""
+    world = fleet(nodes=2)
+    for n in range(2):
+        for size, mask in ((4, 0b1111), (2, 0b110000), (1, 0b1000000)):
+            submit(world, job(f"{size}-{n}", gpus=size))
+            place(world, f"{size}-{n}", Piece(0, n, 1, mask))
+            start(world, f"{size}-{n}")
+    beat(world, memo=memo)
+    return world
+
+
+def test_what_is_freed_in_pieces_too_small_is_no_reason(memo: Memo):
+    """A job of four is not tried while nodes that changed have less than four free."""
+    world = busy(memo)
+    submit(world, job("four", gpus=4))
+    beat(world, memo=memo)
+    assert cause_of(world, "four") is Cause.BUSY
+    finish(world, "1-0")
+    assert tries(world, memo) == 0
+    finish(world, "1-1")
+    assert tries(world, memo) == 1, "four are free by now: they are scattered, and that is said"
+    assert cause_of(world, "four") is Cause.SCATTERED
+    finish(world, "4-1")
+    assert tries(world, memo) == 1
+    assert world.job_number["four"] in world.placements
+
+
+def test_a_gang_is_no_reason_to_look_while_no_replica_fits(memo: Memo):
+    """Of a gang of two times six not even one replica fits: what is freed is too small for it."""
+    world = busy(memo)
+    submit(world, job("gang", gpus=12, per_node=6))
+    beat(world, memo=memo)
+    for name in ("1-0", "2-0", "1-1", "2-1"):
+        finish(world, name)
+        assert tries(world, memo) == 0
+    finish(world, "4-0")
+    assert tries(world, memo) == 1
+    assert cause_of(world, "gang") is Cause.SCATTERED
+    finish(world, "4-1")
+    assert tries(world, memo) == 1
+    assert world.job_number["gang"] in world.placements
+
+
+def test_cores_that_are_freed_are_a_reason(memo: Memo):
+    """A job that only CPU kept out is tried when a node gets cores back."""
+    world = fleet(nodes=1)
+    submit(world, job("eats", gpus=1, cpu_milli=900_000))
+    beat(world, memo=memo)
+    submit(world, job("wants", gpus=1, cpu_milli=500_000))
+    beat(world, memo=memo)
+    assert cause_of(world, "wants") is Cause.CPU_BINDS
+    finish(world, "eats")
+    assert tries(world, memo) == 1
+    assert world.job_number["wants"] in world.placements
+
+
+def test_what_a_limit_kept_out_is_tried_when_its_team_frees_anything(memo: Memo):
+    """A limit on one kind and no room on the other: the team's next end is a reason."""
+    world = fleet(
+        contract("h", gpus=8), contract("t", gpus=8, kind="A100"), teams=[team("a", limit=4)]
+    )
+    submit(world, job("small", gpus=4, kinds=["H100"]), job("large", gpus=7, kinds=["A100"]))
+    beat(world, memo=memo)
+    submit(world, job("either", gpus=4))
+    beat(world, memo=memo)
+    assert cause_of(world, "either") is Cause.BUSY
+    finish(world, "small")
+    assert tries(world, memo) == 1
+    assert world.job_number["either"] in world.placements

@@ -1,8 +1,9 @@
 """Memo: what the scheduler remembers between cycles, so that a cycle costs what changed.
 
 Forgetting it changes no placement and no eviction, only their cost: a shape that did not fit cannot
-fit before something it needs was freed. (The cause that was said for it may be older than now. And
-where a policy bounds the search for victims, who remembers that one was in vain has one more.)
+fit before something it needs was freed, and not before a node that changed could host one replica
+of it. (The cause that was said may be older than now. And where a policy bounds
+the search for victims, who remembers that one was in vain has one more.)
 """
 
 from types import ModuleType
@@ -11,13 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.reasons import Cause
-from tidemill.model.states import JobClass
+from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
 from tidemill.scheduling.fit import Options
 from tidemill.scheduling.room import Room
 
 Stamp = tuple[int, ...]
+
+CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
+_READY = int(NodeState.READY)
 
 
 class Known(NamedTuple):
@@ -29,6 +33,14 @@ class Known(NamedTuple):
     priority: int
 
 
+class Failure(NamedTuple):
+    """A shape that did not fit: what was true then, and up to which look it still holds."""
+
+    stamp: Stamp
+    cause: Cause
+    look: int
+
+
 class Memo:
     """One per loop; may be dropped at any time."""
 
@@ -36,7 +48,11 @@ class Memo:
         self._loops = loops
         self._known: dict[int, Known] = {}
         self._groups = -1
-        self._failed: dict[int, tuple[Stamp, Cause]] = {}
+        self._failed: dict[int, Failure] = {}
+        self._limited: set[int] = set()
+        self._look = 0
+        self._changed: dict[int, int] | None = None
+        self._read: tuple[World | None, int] = (None, 0)
         self._supply: dict[int, tuple[Stamp, Cause]] = {}
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
@@ -51,7 +67,8 @@ class Memo:
         self._doubted: set[int] = set()
 
     def room(self, world: World) -> Room:
-        """A scratch copy of what is free now."""
+        """A scratch copy of what is free now; the beginning of a new look."""
+        self._look_again(world)
         if self._room is None:
             self._room = Room(world, self._loops)
         else:
@@ -141,13 +158,27 @@ class Memo:
     def failure(self, world: World, s: int) -> Cause | None:
         """Why the shape did not fit, if nothing that it needs was freed since."""
         found = self._failed.get(s)
-        return found[1] if found and found[0] == self._stamp(world, s) else None
+        if found is None:
+            return None
+        stamp = self._stamp(world, s)
+        if found.stamp != stamp and not self._is_still_hopeless(world, s, found, stamp):
+            return None
+        if found.stamp != stamp or found.look != self._look:
+            self._failed[s] = Failure(stamp, found.cause, self._look)
+        return found.cause
 
     def remember_failure(self, world: World, s: int, cause: Cause) -> None:
         """Do not try this shape again before something that it needs was freed."""
         if s in self._doubted:
             return
-        self._failed[s] = (self._stamp(world, s), cause)
+        self._failed[s] = Failure(self._stamp(world, s), cause, self._look)
+
+    def remember_limit(self, s: int, is_limited: bool) -> None:
+        """Keep whether a limit kept the shape off any kind: then what its team frees may help."""
+        if is_limited:
+            self._limited.add(s)
+        else:
+            self._limited.discard(s)
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""
@@ -173,6 +204,31 @@ class Memo:
             total += sum(world.kind_taken)
         return (total, world.queue_freed[known.queue], world.supply_changes)
 
+    def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:
+        """Whether all that was freed since the last look is too small for even one replica.
+
+        Only for a shape that nodes alone kept out: no limit, no right to evict, one role. And only
+        while its cause is sure to be the same: enough is free in all, or it is not, as before.
+        """
+        if self._changed is None or found.look < self._look - 1 or found.stamp[2] != stamp[2]:
+            return False
+        if found.cause not in NODES_KEPT_OUT or s in self._limited or self._heeds_taken(world, s):
+            return False
+        role, kinds = world.shape_rows[s].roles[0], self.known(world, s).kinds
+        is_enough = any(world.kind_free_milli[k] >= role.total_milli for k in kinds)
+        if is_enough != (found.cause is Cause.SCATTERED):
+            return False
+        return all(self._changed.get(k, 0) < role.replica_milli for k in kinds)
+
+    def _look_again(self, world: World) -> None:
+        """Note what the nodes that changed since the last look have free."""
+        before, position = self._read
+        nodes = world.changes.since(position) if world is before else None
+        if nodes is None or nodes:
+            self._look += 1
+            self._changed = None if nodes is None else _most_free(world, nodes)
+        self._read = (world, world.changes.end)
+
     def _heeds_taken(self, world: World, s: int) -> bool:
         """Whether a shape may gain by what others take.
 
@@ -182,8 +238,25 @@ class Memo:
         return self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
 
 
+NODES_KEPT_OUT = frozenset({Cause.BUSY, Cause.SCATTERED})
+"""Causes of a shape of which no node hosts a replica, or too few nodes do."""
+
+
 def _supply_stamp(world: World) -> Stamp:
     return (world.supply_changes, world.share_changes)
+
+
+def _most_free(world: World, nodes: list[int]) -> dict[int, int] | None:
+    """By kind, the most that any of these nodes has free; None: too many to look at."""
+    if len(nodes) > CHANGED_AT_MOST:
+        return None
+    most: dict[int, int] = {}
+    table = world.nodes
+    for n in nodes:
+        if table.state.item(n) == _READY and not table.is_spare.item(n):
+            k, free = table.kind.item(n), table.free_milli.item(n)
+            most[k] = max(free, most.get(k, 0))
+    return most
 
 
 def _know(world: World, s: int) -> Known:
