@@ -93,6 +93,26 @@ def teams_share(name: str, **shares: tuple[int, int | None]) -> Queue:
     return Queue(name, tuple(rows))
 
 
+def queue(
+    name: str,
+    *,
+    parent: str = "",
+    floor: int = 0,
+    limit: int | None = None,
+    borrow: int | None = None,
+    lend: int | None = None,
+    weight: int = 1,
+    kind: str = "H100",
+) -> Queue:
+    """A queue in a tree, with a share of one kind in whole accelerators."""
+    share = Share(kind, floor * WHOLE_MILLI, *(_most(n) for n in (limit, borrow, lend)))
+    return Queue(name, (share,), parent, weight)
+
+
+def _most(whole: int | None) -> int:
+    return FOREVER_MS if whole is None else whole * WHOLE_MILLI
+
+
 def role(
     count: int = 1,
     *,

@@ -8,6 +8,7 @@ from collections import Counter
 
 from tidemill.model import tables
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Queue, Share
 from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, NodeState
 from tidemill.model.world import Level, World
 
@@ -85,11 +86,53 @@ def audit_teams(world: World) -> None:
         q = int(world.shapes.queue[world.jobs.shape[j]])
         for piece in pieces:
             k = int(world.nodes.kind[piece.node])
-            used[q, k] += piece.replicas * world.shape_of(j).roles[piece.role].replica_milli
+            milli = piece.replicas * world.shape_of(j).roles[piece.role].replica_milli
+            for row in _line(world, world.queue_rows[q]):
+                used[world.queue_number[row.name], k] += milli
     shape = (len(world.queue_rows), len(world.kinds))
     assert world.used.shape == world.floor.shape == world.limit.shape == shape
     for q in range(shape[0]):
         assert world.used[q].tolist() == [used[q, k] for k in range(shape[1])]
+        for k, kind in enumerate(world.kinds):
+            audit_share(world, q, k, kind)
+    for k, kind in enumerate(world.kinds):
+        tops = [row for row in world.queue_rows if not row.parent]
+        assert world.kind_kept[k] == sum(_kept(world, row, kind) for row in tops)
+
+
+def audit_share(world: World, q: int, k: int, kind: str) -> None:
+    """A queue's floor, limit and what is kept below it are those that the rows say."""
+    row = world.queue_rows[q]
+    share = _share(row, kind)
+    sure = _sure(world, row, kind)
+    assert world.floor[q, k] == sure
+    assert world.limit[q, k] == min(share.limit_milli, sure + share.borrow_milli)
+    assert world.below[q, k] == sum(_kept(world, child, kind) for child in _children(world, row))
+
+
+def _line(world: World, row: Queue) -> list[Queue]:
+    above = world.queue_rows[world.queue_number[row.parent]] if row.parent else None
+    return [row, *_line(world, above)] if above else [row]
+
+
+def _children(world: World, row: Queue) -> list[Queue]:
+    return [child for child in world.queue_rows if child.parent == row.name]
+
+
+def _share(row: Queue, kind: str) -> Share:
+    return next((share for share in row.shares if share.kind == kind), Share(kind))
+
+
+def _sure(world: World, row: Queue, kind: str) -> int:
+    below = sum(_sure(world, child, kind) for child in _children(world, row))
+    return max(_share(row, kind).floor_milli, below)
+
+
+def _kept(world: World, row: Queue, kind: str) -> int:
+    below = sum(_kept(world, child, kind) for child in _children(world, row))
+    used = int(world.used[world.queue_number[row.name], world.kind_number[kind]])
+    keeps = max(0, _sure(world, row, kind) - _share(row, kind).lend_milli)
+    return max(keeps - used, below)
 
 
 def audit_jobs(world: World) -> None:

@@ -1,7 +1,7 @@
 """Stories from seeds: small fleets with everything in them, so that faults meet decisions.
 
 A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
-limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail,
+limits, often in a tree with lending and borrowing limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail,
 drains, cordons, crashes, owners who cancel and shares that change. All of it ends, so that whoever
 can fit must finally run.
 """
@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.builders import contract, job, role, teams_share
+from tests.engine import families
 from tests.engine.stage import Arrival, Player, Script, play
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
@@ -91,7 +92,7 @@ def story(seed: int) -> Script:
     arrivals = [_arrival(luck, i) for i in range(luck.randint(15, 35))]
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     teams = [_team(luck, name) for name in ("a", "b", "c")]
-    return Script(
+    script = Script(
         contracts=contracts,
         teams=teams,
         arrivals=arrivals,
@@ -103,6 +104,7 @@ def story(seed: int) -> Script:
         grace_ms=luck.choice([0, 0, 30 * SECOND_MS]),
         horizon_ms=HORIZON_MS,
     )
+    return families.grown(script, seed, KINDS)
 
 
 def _with_making_room(policy: Policy, seed: int) -> Policy:

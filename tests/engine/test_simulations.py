@@ -5,7 +5,7 @@ property. A failure names the one command that plays its seed again.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from msgspec.structs import replace
@@ -186,7 +186,7 @@ def _renamed(script: Script) -> Script:
         contracts=[
             replace(row, name=name(row.name), pool=name(row.pool)) for row in script.contracts
         ],
-        teams=[replace(row, name=name(row.name)) for row in script.teams],
+        teams=[_renamed_queue(row, name) for row in script.teams],
         arrivals=[
             arrival._replace(
                 job=replace(
@@ -198,9 +198,13 @@ def _renamed(script: Script) -> Script:
             for arrival in script.arrivals
         ],
         incidents=[
-            replace(event, queue=replace(event.queue, name=name(event.queue.name)))
+            replace(event, queue=_renamed_queue(event.queue, name))
             if isinstance(event, ev.QueueSet)
             else event
             for event in script.incidents
         ],
     )
+
+
+def _renamed_queue(row: Queue, name: Callable[[str], str]) -> Queue:
+    return replace(row, name=name(row.name), parent=name(row.parent) if row.parent else "")

@@ -17,6 +17,7 @@ from tests.builders import (
     lose_node,
     move_node,
     pass_ms,
+    queue,
     role,
     submit,
     team,
@@ -151,6 +152,12 @@ def memory_is_taken_from_a_driver() -> World:
     return asking(world, job(WAITING, gpus=0, memory_mib=1))
 
 
+def free_but_kept_for_another_team() -> World:
+    teams = [queue("a"), queue("b", floor=8, lend=2)]
+    world = busy(fleet(nodes=2, teams=teams), job("runs", gpus=8))
+    return asking(world, job(WAITING, gpus=4))
+
+
 def busy(world: World, *jobs: object) -> World:
     """A World in which these jobs run, spread out."""
     submit(world, *jobs)  # type: ignore[arg-type]
@@ -190,6 +197,7 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (cpu_is_taken, Cause.CPU_BINDS),
     (memory_is_taken, Cause.MEMORY_BINDS),
     (memory_is_taken_from_a_driver, Cause.MEMORY_BINDS),
+    (free_but_kept_for_another_team, Cause.KEPT_BACK),
 ]
 
 

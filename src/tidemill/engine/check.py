@@ -10,6 +10,7 @@ from collections import Counter
 
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
@@ -163,8 +164,8 @@ class _Reader:
         self.cpu_milli[n] += piece.replicas * role.cpu_milli
         self.memory_mib[n] += piece.replicas * role.memory_mib
         self.placed_on.add(n)
-        q = int(world.shapes.queue[world.jobs.shape[j]])
-        self.team_milli[q, int(world.nodes.kind[n])] += len(devices) * role.milli
+        for q in self._line(int(world.shapes.queue[world.jobs.shape[j]])):
+            self.team_milli[q, int(world.nodes.kind[n])] += len(devices) * role.milli
 
     def _finish_nodes(self) -> None:
         world, nodes = self.world, self.world.nodes
@@ -187,6 +188,43 @@ class _Reader:
             if milli and world.used[q, k] + milli > world.limit[q, k]:
                 team, kind = world.queue_rows[q].name, world.kinds[k]
                 self.wrong.append(f"team `{team}` would exceed its limit of `{kind}`")
+        if any(share.lend_milli < FOREVER_MS for row in world.queue_rows for share in row.shares):
+            for k in range(len(world.kinds)):
+                self._finish_kept(k)
+
+    def _finish_kept(self, k: int) -> None:
+        """What queues do not lend of their floors must stay free for them, or not get less."""
+        world = self.world
+        taken = sum(
+            milli
+            for (q, kind), milli in self.team_milli.items()
+            if kind == k and not world.queue_rows[q].parent
+        )
+        kept, left = self._kept(k, before=True), self._kept(k, before=False)
+        if taken and left + taken > max(world.kind_free_milli[k], kept):
+            self.wrong.append(f"{taken} milli of `{world.kinds[k]}` are taken that others keep")
+
+    def _kept(self, k: int, *, before: bool) -> int:
+        """What is kept back of a kind, before the plan or after it; from the leaves up."""
+        world, below, total = self.world, Counter[int](), 0
+        lines = [self._line(q) for q in range(len(world.queue_rows))]
+        for line in sorted(lines, key=len, reverse=True):
+            q = line[0]
+            used = int(world.used[q, k]) + (0 if before else self.team_milli[q, k])
+            lends = [s.lend_milli for s in world.queue_rows[q].shares if s.kind == world.kinds[k]]
+            keeps = max(0, int(world.floor[q, k]) - lends[0]) - used if lends else 0
+            if len(line) > 1:
+                below[line[1]] += max(keeps, below[q])
+            else:
+                total += max(keeps, below[q])
+        return total
+
+    def _line(self, q: int) -> list[int]:
+        """A queue and all that is above it."""
+        line, rows = [q], self.world.queue_rows
+        while rows[line[-1]].parent:
+            line.append(self.world.queue_number[rows[line[-1]].parent])
+        return line
 
     # Evictions ---------------------------------------------------------------------------------
 
@@ -225,22 +263,29 @@ class _Reader:
             self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
         if mine.team != theirs.team and not self._may_reclaim(action.job, heir):
             self.wrong.append(f"job `{name}` yields to another team without a claim")
-        q = int(world.shapes.queue[world.jobs.shape[action.job]])
-        for piece in world.placements.get(action.job, ()):
-            milli = piece.replicas * mine.roles[piece.role].replica_milli
-            self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+        for q in self._line(int(world.shapes.queue[world.jobs.shape[action.job]])):
+            for piece in world.placements.get(action.job, ()):
+                milli = piece.replicas * mine.roles[piece.role].replica_milli
+                self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
 
     def _may_reclaim(self, victim: int, heir: int) -> bool:
+        """Whether one branch of the tree takes back what another borrows, below where they meet."""
         world = self.world
-        lender = int(world.shapes.queue[world.jobs.shape[heir]])
-        borrower = int(world.shapes.queue[world.jobs.shape[victim]])
+        lenders = self._line(int(world.shapes.queue[world.jobs.shape[heir]]))
+        borrowers = self._line(int(world.shapes.queue[world.jobs.shape[victim]]))
+        met = {*lenders} & {*borrowers}
+        lender = [a for a in lenders if a not in met][-1]
         kinds = {int(world.nodes.kind[p.node]) for p in world.placements.get(victim, ())}
         need = world.shape_of(heir).total_milli
         is_entitled = any(
             self._used(lender, k) + need <= world.floor[lender, k] for k in range(len(world.kinds))
         )
         borrows = any(
-            self._used(borrower, k) - self.leaving_milli[borrower, k] > world.floor[borrower, k]
+            all(
+                self._used(a, k) - self.leaving_milli[a, k] > world.floor[a, k]
+                for a in borrowers
+                if a not in met
+            )
             for k in kinds
         )
         return is_entitled and borrows

@@ -2,13 +2,13 @@
 
 An event that contradicts the World is refused before anything is changed. The fold returns the jobs
 whose life the event changed, so that a reader (the ledger) needs no second dispatch. Supply events
-are in ``fold_supply``, job events in ``fold_jobs``.
+are in ``fold_supply``, teams in ``fold_queues``, job events in ``fold_jobs``.
 """
 
 from collections.abc import Iterable
 from typing import assert_never
 
-from tidemill.engine import fold_jobs, fold_supply
+from tidemill.engine import fold_jobs, fold_queues, fold_supply
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.world import World
@@ -83,6 +83,6 @@ def _write(world: World, event: ev.Event) -> list[int]:
         case ev.ContractEnded():
             return fold_supply.contract_ended(world, event)
         case ev.QueueSet():
-            return fold_supply.queue_set(world, event)
+            return fold_queues.queue_set(world, event)
         case _ as never:
             assert_never(never)

@@ -4,7 +4,7 @@ from bisect import insort
 from collections import deque
 from typing import NoReturn
 
-from tidemill.engine import fold_room
+from tidemill.engine import fold_queues, fold_room
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
@@ -35,6 +35,11 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
         raise EventRefused(
             f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
             hint="declare the team before its jobs",
+        )
+    if not world.tree.is_leaf[q]:
+        raise EventRefused(
+            f"job `{job.name}` belongs to team `{job.shape.team}`, which has teams below it",
+            hint="give the job to one of those; jobs belong to the lowest queues",
         )
     for role in job.shape.roles:
         if role.milli < WHOLE_MILLI and role.accelerators != 1:
@@ -137,7 +142,7 @@ def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
     if world.jobs.state[j] != _WAITING:
         interrupt(world, j, event.at_ms)
     _dequeue(world, j)
-    world.queue_freed[int(world.shapes.queue[world.jobs.shape[j]])] += 1
+    fold_queues.gave_back(world, int(world.shapes.queue[world.jobs.shape[j]]))
     _end(world, j, JobState.CANCELLED, event.at_ms)
     return [j]
 
@@ -295,9 +300,9 @@ def _use(world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: in
         world.lasting_changes += 1
     for piece in pieces:
         milli = piece.replicas * shape.roles[piece.role].replica_milli
-        world.ink.used[q, world.nodes.kind[piece.node]] += sign * milli
+        fold_queues.use(world, q, int(world.nodes.kind[piece.node]), sign * milli)
     if sign < 0:
-        world.queue_freed[q] += 1
+        fold_queues.gave_back(world, q)
 
 
 def _keep_promise(world: World, s: int) -> None:

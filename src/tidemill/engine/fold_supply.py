@@ -1,17 +1,16 @@
-"""Folding what happens to supply: contracts, teams, nodes, devices."""
+"""Folding what happens to supply: contracts, nodes, devices."""
 
 from typing import NoReturn
 
 import numpy as np
 
-from tidemill.engine import fold_jobs, fold_room
+from tidemill.engine import fold_jobs, fold_queues, fold_room
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
-from tidemill.model.tables import I64
 from tidemill.model.world import Group, Level, World
 from tidemill.provisioning import life
 
@@ -69,41 +68,6 @@ def contract_ended(world: World, event: ev.ContractEnded) -> list[int]:
     world.ink.contracts.is_running[c] = 0
     world.supply_changes += 1
     return touched
-
-
-def queue_set(world: World, event: ev.QueueSet) -> list[int]:
-    """A team appeared or its shares changed."""
-    row = event.queue
-    if len({share.kind for share in row.shares}) < len(row.shares):
-        raise EventRefused(
-            f"team `{row.name}` has two shares of one kind", hint="give one share for each kind"
-        )
-    for share in row.shares:
-        if share.floor_milli > share.limit_milli:
-            raise EventRefused(
-                f"team `{row.name}` has a floor of {share.floor_milli} milli of `{share.kind}`,"
-                f" above its limit of {share.limit_milli}",
-                hint="raise the limit or lower the floor",
-            )
-    q = world.queue_number.get(row.name)
-    if q is None:
-        q = len(world.queue_rows)
-        world.queue_rows.append(row)
-        world.queue_number[row.name] = q
-        world.queue_freed.append(0)
-    world.queue_rows[q] = row
-    for share in row.shares:
-        _kind_number(world, share.kind)
-    _fit_matrices(world)
-    world.ink.floor[q] = 0
-    world.ink.limit[q] = FOREVER_MS
-    for share in row.shares:
-        k = world.kind_number[share.kind]
-        world.ink.floor[q, k] = share.floor_milli
-        world.ink.limit[q, k] = share.limit_milli
-    world.queue_freed = [count + 1 for count in world.queue_freed]
-    world.share_changes += 1
-    return []
 
 
 def node_added(world: World, event: ev.NodeAdded) -> list[int]:
@@ -265,8 +229,8 @@ def _count_launched(world: World, n: int, origin: NodeState, to: NodeState) -> N
 
 
 def _write_contract(world: World, c: int, row: Contract) -> None:
-    k = _kind_number(world, row.kind)
-    _fit_matrices(world)
+    k = fold_queues.kind_number(world, row.kind)
+    fold_queues.fit_matrices(world)
     if c >= len(world.ink.contracts.kind):
         world.ink.contracts = tables.grown(world.ink.contracts, c + 1)
         levels = np.zeros((len(world.ink.contracts.kind), len(Level)), np.int64)
@@ -309,37 +273,11 @@ def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
     world.device_count = first + template.devices
 
 
-def _kind_number(world: World, kind: str) -> int:
-    if kind not in world.kind_number:
-        world.kind_number[kind] = len(world.kinds)
-        world.kinds.append(kind)
-        world.kind_free_milli.append(0)
-        world.kind_freed.append(0)
-        world.kind_taken.append(0)
-    return world.kind_number[kind]
-
-
 def _group_number(world: World, group: Group) -> int:
     if group not in world.group_number:
         world.group_number[group] = len(world.groups)
         world.groups.append(group)
     return world.group_number[group]
-
-
-def _fit_matrices(world: World) -> None:
-    ink, shape = world.ink, (len(world.queue_rows), len(world.kinds))
-    if ink.used.shape == shape:
-        return
-    ink.used = _enlarged(ink.used, shape, 0)
-    ink.floor = _enlarged(ink.floor, shape, 0)
-    ink.limit = _enlarged(ink.limit, shape, FOREVER_MS)
-    world.seal()
-
-
-def _enlarged(old: I64, shape: tuple[int, int], filler: int) -> I64:
-    new = np.full(shape, filler, np.int64)
-    new[: old.shape[0], : old.shape[1]] = old
-    return new
 
 
 def _holds(world: World, j: int, n: int, device: int) -> bool:

@@ -3,7 +3,7 @@
 Asked of the contracts alone, as ``scheduling.diagnose.ever_cause`` asks: the fleet is not searched.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from tidemill.explain.answers import Certificate
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import diagnose, shares
 
 
 class Claim(NamedTuple):
@@ -147,13 +147,30 @@ def _over_limit(claim: Claim) -> Certificate:
     world, shape, role = claim.world, claim.shape, claim.role
     q = world.queue_number[shape.team]
     named = [kind for kind in role.kinds if kind in world.kind_number] or world.kinds
-    limits = {kind: int(world.limit[q, world.kind_number[kind]]) for kind in named}
-    kind = max(limits, key=lambda name: limits[name])
+    mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
+    kind = max(mosts, key=lambda name: mosts[name][0])
+    limit, team = mosts[kind][0], world.queue_rows[mosts[kind][1]].name
+    if limit >= role.total_milli and world.tree.keeps:
+        return _kept_back(claim, q, named)
     return Certificate(
-        "limit", role.total_milli, limits[kind], "accelerator_milli",
-        f"the limit of team `{shape.team}` is {words.amount(limits[kind])} `{kind}`, it asks for"
+        "limit", role.total_milli, limit, "accelerator_milli",
+        f"the limit of team `{team}` is {words.amount(limit)} `{kind}`, it asks for"
         f" {words.amount(role.total_milli)}",
-        f"ask for at most {words.amount(limits[kind])}, or raise the limit of `{shape.team}`",
+        f"ask for at most {words.amount(limit)}, or raise the limit of `{team}`",
+    )  # fmt: skip
+
+
+def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
+    """Others do not lend enough of their floors for it, even if nothing ran."""
+    world, need = claim.world, claim.role.total_milli
+    most, kind = max(
+        (diagnose.unkept_milli(world, q, world.kind_number[kind], need), kind) for kind in named
+    )
+    return Certificate(
+        "lending limit", need, most, "accelerator_milli",
+        f"of all `{kind}` that is claimed, other teams leave {words.amount(most)}; it asks for"
+        f" {words.amount(need)}",
+        f"ask for at most {words.amount(most)}, or let them lend more of their floors",
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Facts: the numbers behind a cause, each with its words and the command that shows it."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tidemill.explain import commands, words
 from tidemill.explain.answers import Fact, Withheld
@@ -8,6 +9,7 @@ from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, dollars_text
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.scheduling import shares
 
 Make = Callable[[Case], Fact | None]
 
@@ -98,30 +100,84 @@ def _idle(case: Case) -> Fact | None:
 
 
 def _use(case: Case) -> Fact | None:
-    """The team's use of the kind it comes nearest to being allowed more of."""
+    """The use of the kind it comes nearest to being allowed more of, where a limit binds."""
+    found = binds(case)
+    if found is None:
+        return None
+    text = (
+        f"team `{found.name}` uses {words.amount(found.used)} of {found.bound} `{found.kind}`"
+        + found.below
+    )
+    return Fact("team use", found.used, MILLI, text, commands.team(case.shape.team))
+
+
+class Binds(NamedTuple):
+    """A limit that keeps a job out: of which queue and kind, and what it is made of."""
+
+    name: str
+    kind: str
+    used: int
+    limit: int
+    bound: str
+    """The limit in words, or the floor and what may be borrowed above it."""
+    below: str
+    """Where the queue is above the job's own: that it counts all that is below it."""
+
+
+def binds(case: Case) -> Binds | None:
+    """The limit, its own or of a queue above it, under which the job has least room."""
     world, q = case.world, int(case.world.shapes.queue[case.s])
     kinds = [option.kind for option in case.options if option.kind >= 0]
-    limited = [k for k in kinds if world.limit[q, k] < FOREVER_MS]
-    if not limited:
+    levels = [
+        (max(int(world.used[a, k] - world.limit[a, k]) for a in world.tree.paths[q]), k)
+        for k in kinds
+        if shares.most_milli(world, q, k)[0] < FOREVER_MS
+    ]
+    if not levels:
         return None
-    k = min(limited, key=lambda k: (int(world.used[q, k] - world.limit[q, k]), k))
-    used, limit = int(world.used[q, k]), int(world.limit[q, k])
+    over, k = min(levels)
+    a = next(a for a in world.tree.paths[q] if world.used[a, k] - world.limit[a, k] == over)
+    row, kind = world.queue_rows[a], world.kinds[k]
+    limit, floor = int(world.limit[a, k]), int(world.floor[a, k])
+    bound = f"its limit of {words.amount(limit)}"
+    if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
+        bound = f"its floor of {words.amount(floor)} and the {words.amount(limit - floor)} it may"
+        bound += " borrow"
+    below = f", with all teams below it (`{case.shape.team}` is one)" if a != q else ""
+    return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
+
+
+def kept(case: Case) -> Fact | None:
+    """What is free but kept back by queues that do not lend all of their floors."""
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    kinds = [option.kind for option in case.options if option.kind >= 0 and world.tree.keeps]
+    if not kinds:
+        return None
+    need = case.role.total_milli
+    k = max(kinds, key=lambda k: (world.kind_free_milli[k], -k))
+    milli = shares.kept_after(world, world, q, k, need)
+    keepers = [
+        world.queue_rows[a].name
+        for a in range(len(world.queue_rows))
+        if a not in world.tree.paths[q] and world.guard[a, k] > world.used[a, k]
+    ]
     text = (
-        f"team `{case.shape.team}` uses {words.amount(used)} of its limit of"
-        f" {words.amount(limit)} `{world.kinds[k]}`"
+        f"{words.amount(world.kind_free_milli[k])} `{world.kinds[k]}` free, of which"
+        f" {words.amount(milli)} are kept for {words.ids(keepers)} by their lending limits"
     )
-    return Fact("team use", used, MILLI, text, commands.team(case.shape.team))
+    return Fact("kept back", milli, MILLI, text, commands.team(case.shape.team))
 
 
 def _limit(case: Case) -> Fact | None:
-    use = _use(case)
-    if use is None:
-        return None
     world, q = case.world, int(case.world.shapes.queue[case.s])
-    limits = [int(world.limit[q, option.kind]) for option in case.options if option.kind >= 0]
-    limit = max(limits)
-    text = f"limit of team `{case.shape.team}`: {words.amount(limit)}"
-    return Fact("team limit", limit, MILLI, text, use.shown_by)
+    mosts = [
+        shares.most_milli(world, q, option.kind) for option in case.options if option.kind >= 0
+    ]
+    limit, a = max(mosts, default=(FOREVER_MS, q))
+    if limit == FOREVER_MS:
+        return None
+    text = f"limit of team `{world.queue_rows[a].name}`: {words.amount(limit)}"
+    return Fact("team limit", limit, MILLI, text, commands.team(case.shape.team))
 
 
 def _cpu(case: Case) -> Fact:
@@ -200,6 +256,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.SCATTERED: _ROOM,
     Cause.CPU_BINDS: (free, _cpu, _hosted),
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
+    Cause.KEPT_BACK: (kept, free, _busy),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
 }
 _OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (claimed, ready))

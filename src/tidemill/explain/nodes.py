@@ -104,7 +104,11 @@ def _checks(
     table = world.nodes
     kind_ok = [not role.kinds or kind in role.kinds for kind in world.kinds]
     limit_ok = [
-        not role.total_milli or shares.within_limit(world, world.used, q, k, role.total_milli)
+        not role.total_milli
+        or (
+            shares.within_limit(world, world.used, q, k, role.total_milli)
+            and shares.leaves_kept(world, world, world.kind_free_milli[k], q, k, role.total_milli)
+        )
         for k in range(len(world.kinds))
     ]
     any_kind = eligible.anywhere(world, Role(labels=role.labels)).is_ok

@@ -11,7 +11,7 @@ from tidemill.explain import facts, prices, words
 from tidemill.explain.answers import Fix
 from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
 
@@ -150,21 +150,27 @@ def _fits_now(case: Case) -> Remedy:
 
 
 def _over_limit(case: Case) -> Remedy:
-    world, q = case.world, int(case.world.shapes.queue[case.s])
-    team, need = case.shape.team, case.role.total_milli
-    kinds = [o.kind for o in case.options if o.kind >= 0 and world.limit[q, o.kind] < FOREVER_MS]
-    k = min(kinds, key=lambda k: (int(world.used[q, k] - world.limit[q, k]), k))
-    limit, raised = int(world.limit[q, k]), int(world.used[q, k]) + need
+    found, need = facts.binds(case), case.role.total_milli
+    assert found is not None, "a limit binds"
+    team, raised = found.name, found.used + need
     free = words.units(case.blocks.free_milli, case.role)
-    wait = Fix(
-        f"wait until jobs of team `{team}` end: it uses {words.amount(int(world.used[q, k]))}"
-    )
+    wait = Fix(f"wait until jobs of team `{team}` end: it uses {words.amount(found.used)}")
     lift = Fix(
-        f"raise the limit of team `{team}` from {words.amount(limit)} to {words.amount(raised)}"
-        f" `{world.kinds[k]}`"
+        f"raise the limit of team `{team}` from {words.amount(found.limit)} to"
+        f" {words.amount(raised)} `{found.kind}`"
     )
     fixes = (lift, wait) if case.blocks.free_milli >= need else (wait, lift)
     return _make(f"do not buy: {free} are free, the limit of team `{team}` keeps it out", *fixes)
+
+
+def _kept_back(case: Case) -> Remedy:
+    free = words.units(case.blocks.free_milli, case.role)
+    kept = facts.kept(case)
+    assert kept is not None, "somebody keeps something back"
+    return _make(
+        f"do not buy: {free} are free, others do not lend all of their floors",
+        _stop_idle(case), _wait(case), Fix(f"raise a lending limit: {kept.words}"),
+    )  # fmt: skip
 
 
 def _behind(case: Case) -> Remedy:
@@ -276,5 +282,6 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.SCATTERED: _scattered,
     Cause.CPU_BINDS: _cpu,
     Cause.MEMORY_BINDS: _memory,
+    Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)

@@ -28,6 +28,7 @@ CAUSES = {
     Cause.SCATTERED: "free but scattered",
     Cause.CPU_BINDS: "accelerators are free, CPU is not",
     Cause.MEMORY_BINDS: "accelerators are free, memory is not",
+    Cause.KEPT_BACK: "what is free is kept for other teams",
 }
 
 

@@ -152,6 +152,7 @@ _CLAIMS: dict[Cause, Bucket] = {
     Cause.SCATTERED: Bucket.FRAGMENTED,
     Cause.CPU_BINDS: Bucket.FRAGMENTED,
     Cause.MEMORY_BINDS: Bucket.FRAGMENTED,
+    Cause.KEPT_BACK: Bucket.QUOTA,
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(

@@ -36,6 +36,7 @@ class Cause(IntEnum):
     SCATTERED = 14
     CPU_BINDS = 15
     MEMORY_BINDS = 16
+    KEPT_BACK = 17
 
 
 LAYER_OF = {
@@ -56,6 +57,7 @@ LAYER_OF = {
     Cause.SCATTERED: Layer.SCHEDULING,
     Cause.CPU_BINDS: Layer.SCHEDULING,
     Cause.MEMORY_BINDS: Layer.SCHEDULING,
+    Cause.KEPT_BACK: Layer.SCHEDULING,
 }
 
 NEVER = frozenset(

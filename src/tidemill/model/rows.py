@@ -54,18 +54,30 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a team may use of one accelerator kind: sure of ``floor``, never above ``limit``."""
+    """What a team may use of one accelerator kind: sure of ``floor``, never above ``limit``.
+
+    Above its floor it uses at most ``borrow``; of a floor that it does not use it lends at most
+    ``lend`` to others. Both apply to a queue with everything below it.
+    """
 
     kind: Name
     floor_milli: Natural = 0
     limit_milli: Natural = FOREVER_MS
+    borrow_milli: Natural = FOREVER_MS
+    lend_milli: Natural = FOREVER_MS
 
 
 class Queue(Struct, frozen=True, forbid_unknown_fields=True):
-    """A team and its shares; kinds that are not named have floor 0 and no limit."""
+    """A team and its shares; kinds that are not named have floor 0 and no limit.
+
+    ``parent`` is the queue above it ("": none). Jobs belong to queues with nothing below them.
+    ``weight`` says how much of what is left it may claim beside its siblings (``fairness``).
+    """
 
     name: Name
     shares: tuple[Share, ...] = ()
+    parent: Annotated[str, Meta(max_length=200)] = ""
+    weight: Count = 1
 
 
 class Role(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,12 +12,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.model import tables
+from tidemill.model import tables, tree
 from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.world import Group, World
 
-LAYOUT = 1
+LAYOUT = 2
 
 Packed = tuple[str, tuple[int, ...], bytes]
 """An array at rest: its type, its shape, its bytes."""
@@ -69,7 +69,8 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
     levels = _array_in(state["levels"])
     ink.levels = np.zeros((len(ink.contracts.kind), levels.shape[1]), np.int64)
     ink.levels[: len(levels)] = levels
-    ink.used, ink.floor, ink.limit = (_array_in(state[m]) for m in ("used", "floor", "limit"))
+    for matrix in ("used", "floor", "limit", "guard", "below", "kind_kept"):
+        setattr(ink, matrix, _array_in(state[matrix]))
 
 
 def _load_rows(world: World, state: dict[str, Any]) -> None:
@@ -104,6 +105,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}
     world.contract_number = {row.name: c for c, row in enumerate(world.contract_rows)}
     world.queue_number = {row.name: q for q, row in enumerate(world.queue_rows)}
+    world.tree = tree.grown(world.queue_rows, world.queue_number)
     world.kind_number = {name: k for k, name in enumerate(world.kinds)}
     world.group_number = {group: g for g, group in enumerate(world.groups)}
     world.shape_number = {shape: s for s, shape in enumerate(world.shape_rows)}

@@ -15,6 +15,7 @@ import numpy as np
 from tidemill.model import tables
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.tables import I64
+from tidemill.model.tree import Tree
 
 
 class Level(IntEnum):
@@ -73,7 +74,8 @@ class Ink:
     """The writable side of the World's columns. ``engine.fold`` alone may use it."""
 
     __slots__ = (
-        "contracts", "devices", "floor", "jobs", "levels", "limit", "nodes", "shapes", "used",
+        "below", "contracts", "devices", "floor", "guard", "jobs", "kind_kept", "levels", "limit",
+        "nodes", "shapes", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -86,6 +88,9 @@ class Ink:
         self.used: I64 = np.zeros((0, 0), np.int64)
         self.floor: I64 = np.zeros((0, 0), np.int64)
         self.limit: I64 = np.zeros((0, 0), np.int64)
+        self.guard: I64 = np.zeros((0, 0), np.int64)
+        self.below: I64 = np.zeros((0, 0), np.int64)
+        self.kind_kept: I64 = np.zeros(0, np.int64)
 
 
 class World:
@@ -102,6 +107,8 @@ class World:
         self.contract_number: dict[str, int] = {}
         self.queue_rows: list[Queue] = []
         self.queue_number: dict[str, int] = {}
+        self.tree = Tree()
+        """Who is above whom among the queues."""
         self.kinds: list[str] = []
         self.kind_number: dict[str, int] = {}
         self.groups: list[Group] = []
@@ -131,7 +138,7 @@ class World:
         self.kind_taken: list[int] = []
         """How often something of this kind was taken: there may be new victims since."""
         self.queue_freed: list[int] = []
-        """How often this team gave something back, left the queue, or its shares changed."""
+        """How often this team, or one below it, gave something back or left; or shares changed."""
         self.lasting_changes = 0
         """How often a service took or left its place: services do not end by themselves."""
         self.share_changes = 0
@@ -156,6 +163,11 @@ class World:
         self.used: I64 = tables.sealed_array(ink.used)
         self.floor: I64 = tables.sealed_array(ink.floor)
         self.limit: I64 = tables.sealed_array(ink.limit)
+        self.guard: I64 = tables.sealed_array(ink.guard)
+        self.below: I64 = tables.sealed_array(ink.below)
+        """What the queues below each one keep back of what is free."""
+        self.kind_kept: I64 = tables.sealed_array(ink.kind_kept)
+        """What all queues together keep back of what is free."""
 
     @property
     def job_count(self) -> int:
@@ -225,5 +237,8 @@ class World:
             "used": self.used,
             "floor": self.floor,
             "limit": self.limit,
+            "guard": self.guard,
+            "below": self.below,
+            "kind_kept": self.kind_kept,
         }
         return state

@@ -12,6 +12,7 @@ from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
 from tidemill.model.world import World
+from tidemill.scheduling import shares
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
@@ -121,10 +122,30 @@ def _limit_cause(world: World, shape: Shape) -> Cause:
     q = world.queue_number[shape.team]
     for role in shape.roles:
         kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
-        limits = [world.limit[q, k] for k in kinds or range(len(world.kinds))]
-        if role.total_milli and limits and max(limits) < role.total_milli:
+        kinds = kinds or list(range(len(world.kinds)))
+        if role.total_milli and kinds and not any(may_ever(world, q, k, role) for k in kinds):
             return Cause.OVER_LIMIT_ALWAYS
     return Cause.NONE
+
+
+def may_ever(world: World, q: int, k: int, role: Role) -> bool:
+    """Whether limits, and what others keep back of all that is claimed, ever leave it enough."""
+    need = role.total_milli
+    if need > shares.most_milli(world, q, k)[0]:
+        return False
+    return not world.tree.keeps or need <= unkept_milli(world, q, k, need)
+
+
+def unkept_milli(world: World, q: int, k: int, need: int) -> int:
+    """What contracts claim of a kind less what others keep back from a queue when nothing runs."""
+    claimed = sum(
+        nodes_in_use(row) * row.node.devices * PER_DEVICE
+        for row in world.contract_rows
+        if row.end_ms > world.now_ms and world.kind_number[row.kind] == k
+    )
+    idle = shares.when_idle(world)
+    kept = int(idle.kind_kept[k])
+    return max(claimed, kept) - shares.kept_after(world, idle, q, k, need)
 
 
 def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
@@ -172,6 +193,8 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     for option, obstacle, _ in shortage.obstacles:
         if obstacle is Obstacle.UNFIT:
             return _binding(room, role, option.is_ok)
+    if Obstacle.KEPT in kinds:
+        return Cause.KEPT_BACK
     for option, obstacle, _ in shortage.obstacles:
         if obstacle is Obstacle.SHORT and role.count > 1 and room.count_hosts(role, option.is_ok):
             return Cause.PARTIAL_GANG

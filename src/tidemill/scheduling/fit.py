@@ -22,6 +22,7 @@ class Obstacle(IntEnum):
     LIMIT = 0
     SHORT = 1
     UNFIT = 2
+    KEPT = 3
 
 
 class Shortage(NamedTuple):
@@ -83,6 +84,8 @@ def _fit_role(
             obstacles.append((option, Obstacle.LIMIT, 0))
         elif need > room.kind_free[k]:
             obstacles.append((option, Obstacle.SHORT, 0))
+        elif need and not shares.leaves_kept(room.world, room, room.kind_free[k], q, k, need):
+            obstacles.append((option, Obstacle.KEPT, 0))
         else:
             filled = room.fill(role, option.is_ok, spreads)
             if filled.placed:

@@ -15,7 +15,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
-from tidemill.scheduling.fit import Options
+from tidemill.scheduling.fit import Options, redo
 from tidemill.scheduling.room import Room
 
 Stamp = tuple[int, ...]
@@ -93,8 +93,9 @@ class Memo:
             for s, jobs in enumerate(world.active):
                 shape = world.shape_rows[s]
                 if shape.kind is JobClass.INFERENCE:
+                    q = int(world.shapes.queue[s])
                     for j in jobs:
-                        room.take(shape, world.placements[j])
+                        redo(room, q, shape, world.placements[j])
             self._lasting = (stamp, room)
             self._outlasted.clear()
         return self._lasting[1]
@@ -202,7 +203,8 @@ class Memo:
             total += world.kind_freed[k]
         if self._heeds_taken(world, s):
             total += sum(world.kind_taken)
-        return (total, world.queue_freed[known.queue], world.supply_changes)
+        given_back = sum(world.queue_freed[a] for a in world.tree.paths[known.queue])
+        return (total, given_back, world.supply_changes)
 
     def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:
         """Whether all that was freed since the last look is too small for even one replica.
@@ -273,13 +275,15 @@ def _know(world: World, s: int) -> Known:
 
 
 def _evictors(world: World) -> list[bool]:
-    """For each shape: whether its team has a floor, or others of its team a lower priority."""
+    """For each shape: whether it is under a floor, or others of its team have less priority."""
     count = len(world.shape_rows)
     queues, priorities = world.shapes.queue[:count].tolist(), world.shapes.priority[:count].tolist()
     lowest: dict[int, int] = {}
     for q, priority in zip(queues, priorities, strict=True):
         lowest[q] = min(priority, lowest.get(q, priority))
     has_floor: list[bool] = np.any(world.floor > 0, axis=1).tolist()
+    under_floor = [any(has_floor[a] for a in path) for path in world.tree.paths]
     return [
-        has_floor[q] or priority > lowest[q] for q, priority in zip(queues, priorities, strict=True)
+        under_floor[q] or priority > lowest[q]
+        for q, priority in zip(queues, priorities, strict=True)
     ]

@@ -7,18 +7,15 @@ the policy says so), then the oldest. Within a team the order never depends on a
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.scheduling import shares
 from tidemill.scheduling.memo import Known
 
-Key = tuple[int, int, int]
+Key = tuple[tuple[int, ...], int, int]
 
 
 def key(world: World, policy: Policy, used: I64, known: Known, s: int, j: int) -> Key:
     """The place in the queue of a waiting job, given what teams use."""
     if s in world.promised:
-        return (-1, 0, j)
-    q = known.queue
-    borrows = True
-    for k in known.kinds:
-        if used[q, k] < world.floor[q, k]:
-            borrows = False
-    return (borrows, -known.priority if policy.order == "priority" else 0, j)
+        return ((-1,), 0, j)
+    rank = shares.standing(world, used, known.queue, known.kinds)
+    return ((rank,), -known.priority if policy.order == "priority" else 0, j)

@@ -14,7 +14,9 @@ from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64, U8
+from tidemill.model.tree import kept
 from tidemill.model.world import World
+from tidemill.scheduling import shares
 from tidemill.scheduling.trees import Tree, Trees
 
 TOUCHED_AT_MOST = 1 << 17  # changes remembered for the trees; then everything is looked at anew
@@ -39,8 +41,7 @@ class Room:
         self._read = world.changes.end
         self._copy([*self._touched[self._clean :], *changed])
         self._clean = len(self._touched)
-        self.kind_free = list(world.kind_free_milli)
-        self.used = world.used.copy()
+        self._copy_books(world)
 
     def empty(self) -> None:
         """Pretend that nothing runs: every working device is free."""
@@ -50,8 +51,10 @@ class Room:
         working = nodes.devices[:rows] - nodes.failed[:rows]
         np.multiply(working, WHOLE_MILLI, out=self.node_free)
         self.device_free[:] = WHOLE_MILLI
-        self.kind_free = [FOREVER_MS] * len(self.world.kinds)
+        self.kind_free = self._kind_working()
         self.used[:] = 0
+        if self.world.tree.keeps:
+            self.below, self.kind_kept = kept(self.world.tree, self.world.guard, self.used)
         self._trees = Trees(self.rows)
 
     def fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
@@ -112,7 +115,7 @@ class Room:
             k = int(kinds[piece.node])
             milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
             self.kind_free[k] -= milli
-            self.used[q, k] += milli
+            shares.move(self.world, self, q, k, milli)
 
     def give(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
         """Free the devices of pieces."""
@@ -162,11 +165,28 @@ class Room:
         np.copyto(self.device_free, world.devices.free_milli[:devices])
         is_ready = world.nodes.state[:rows] == NodeState.READY
         np.copyto(self.is_open, is_ready & (world.nodes.is_spare[:rows] == 0))
-        self.kind_free = list(world.kind_free_milli)
-        self.used = world.used.copy()
+        self._copy_books(world)
         self._read, self._clean = world.changes.end, 0
         self._touched: list[int] = []
         self._trees = Trees(rows)
+
+    def _copy_books(self, world: World) -> None:
+        self.kind_free = list(world.kind_free_milli)
+        self.used = world.used.copy()
+        self.below, self.kind_kept = world.below, world.kind_kept
+        if world.tree.keeps:
+            self.below, self.kind_kept = world.below.copy(), world.kind_kept.copy()
+
+    def _kind_working(self) -> list[int]:
+        """What works of each kind on nodes that take work; no bound where nobody keeps any back."""
+        world = self.world
+        if not world.tree.keeps:
+            return [FOREVER_MS] * len(world.kinds)
+        nodes, sums = world.nodes, np.zeros(len(world.kinds), np.int64)
+        is_open = (nodes.state[: self.rows] == NodeState.READY) & (nodes.is_spare[: self.rows] == 0)
+        np.add.at(sums, nodes.kind[: self.rows][is_open], self.node_free[is_open])
+        found: list[int] = sums.tolist()
+        return found
 
     def _copy(self, which: list[int]) -> None:
         """Copy these nodes; note those that were different."""

@@ -17,14 +17,21 @@ from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, 
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
-from tidemill.scheduling import order, victims
+from tidemill.scheduling import order, shares, victims
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.fit import fit
 from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
-    {Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED, Cause.CPU_BINDS, Cause.MEMORY_BINDS}
+    {
+        Cause.BUSY,
+        Cause.PARTIAL_GANG,
+        Cause.SCATTERED,
+        Cause.CPU_BINDS,
+        Cause.MEMORY_BINDS,
+        Cause.KEPT_BACK,
+    }
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
@@ -169,21 +176,32 @@ class _Desk:
         if self.held and not self.held.isdisjoint(known.kinds):
             return True
         return bool(self.held_in_team) and any(
-            (known.queue, k) in self.held_in_team for k in known.kinds
+            (a, k) in self.held_in_team
+            for a in self.world.tree.paths[known.queue]
+            for k in known.kinds
         )
 
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
         """Let nobody pass a job that lost its patience, unless waiting is no cure for it.
 
-        A job that only its team's limit keeps out is in the way of its own team alone.
+        A job that only a limit keeps out is in the way of those alone who are under that limit.
         """
-        if not self._lost_patience(j):
+        may_hold = cause in CURED_BY_WAITING or cause is Cause.OVER_LIMIT
+        if not (may_hold and self._lost_patience(j)):
             return
-        if cause in CURED_BY_WAITING and fits_when_others_end(self.world, self.memo, s):
+        if not fits_when_others_end(self.world, self.memo, s):
+            return
+        if cause is Cause.OVER_LIMIT:
+            self._hold_under_limit(s)
+        else:
             self._hold(s)
-        elif cause is Cause.OVER_LIMIT:
-            known = self.memo.known(self.world, s)
-            self.held_in_team.update((known.queue, k) for k in known.kinds)
+
+    def _hold_under_limit(self, s: int) -> None:
+        world, known = self.world, self.memo.known(self.world, s)
+        need = max(role.total_milli for role in world.shape_rows[s].roles)
+        for k in known.kinds:
+            a = shares.binding(world, self.room.used, known.queue, k, need)
+            self.held_in_team.add((known.queue if a < 0 else a, k))
 
     def _lost_patience(self, j: int) -> bool:
         waited_ms = self.world.now_ms - self.world.jobs.since_ms.item(j)

@@ -1,23 +1,157 @@
-"""Shares: what a team is sure of, what it borrows, what it may never exceed. Per kind.
+"""Shares: what a queue is sure of, what it borrows, what it may never exceed. Per kind.
 
-A placement is *entitled* when it stays within the team's floor, and *borrowed* above it. Whoever is
-entitled goes before whoever borrows, and may take borrowed room back (reclaim).
+Queues form a tree, and every rule holds at every level of it: what a queue uses counts for all that
+is above it. A placement is *entitled* at a level when it stays within the floor there, and
+*borrowed* above it. Whoever is entitled goes before whoever borrows, and may take borrowed room
+back (reclaim): the contest between two jobs is that of the two branches where their paths part. A
+queue may keep a part of its floor from being lent; nothing is placed that would touch it.
+
+Every question costs the depth of the tree. Without parents each path is the queue itself.
 """
 
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
 from tidemill.model.tables import I64
+from tidemill.model.tree import kept
 from tidemill.model.world import World
 
 
+class Books(Protocol):
+    """What queues use, and what they keep back of what is free."""
+
+    @property
+    def used(self) -> I64:
+        """By queue and kind; with all that is below it."""
+
+    @property
+    def below(self) -> I64:
+        """What the queues below each one keep back."""
+
+    @property
+    def kind_kept(self) -> I64:
+        """What all queues together keep back, by kind."""
+
+
+def move(world: World, books: Books, q: int, k: int, milli: int) -> None:
+    """Book that a queue uses this much more of a kind, or less; for all that is above it too."""
+    used = books.used
+    if not world.tree.keeps:
+        for a in world.tree.paths[q]:
+            used[a, k] += milli
+        return
+    change, guard, below = 0, world.guard, books.below
+    for a in world.tree.paths[q]:
+        before = max(int(guard[a, k] - used[a, k]), int(below[a, k]))
+        below[a, k] += change
+        used[a, k] += milli
+        change = max(int(guard[a, k] - used[a, k]), int(below[a, k])) - before
+    books.kind_kept[k] += change
+
+
 def within_limit(world: World, used: I64, q: int, k: int, milli: int) -> bool:
-    """Whether the team may use this much more of the kind."""
-    return bool(used[q, k] + milli <= world.limit[q, k])
+    """Whether the queue, and all that is above it, may use this much more of the kind."""
+    limit = world.limit
+    return all(used[a, k] + milli <= limit[a, k] for a in world.tree.paths[q])
 
 
-def within_floor(world: World, used: I64, q: int, k: int, milli: int) -> bool:
-    """Whether the team is entitled to this much more of the kind."""
-    return bool(used[q, k] + milli <= world.floor[q, k])
+def binding(world: World, used: I64, q: int, k: int, milli: int) -> int:
+    """The highest queue whose limit keeps this much out; -1: none."""
+    limit = world.limit
+    over = [a for a in world.tree.paths[q] if used[a, k] + milli > limit[a, k]]
+    return over[-1] if over else -1
 
 
-def is_borrowing(world: World, used: I64, q: int, k: int) -> bool:
-    """Whether the team uses more of the kind than it is sure of."""
-    return bool(used[q, k] > world.floor[q, k])
+def most_milli(world: World, q: int, k: int) -> tuple[int, int]:
+    """The most that a queue may ever use of a kind by limits alone, and whose limit that is."""
+    return min((int(world.limit[a, k]), a) for a in world.tree.paths[q])
+
+
+def leaves_kept(world: World, books: Books, free: int, q: int, k: int, milli: int) -> bool:
+    """Whether placing this much leaves free what other queues keep back of their floors.
+
+    Where less is free than is kept (nodes broke), it must come out of what is kept for it.
+    """
+    if not world.tree.keeps:
+        return True
+    kept = int(books.kind_kept[k])
+    return kept_after(world, books, q, k, milli) + milli <= max(free, kept)
+
+
+def kept_after(world: World, books: Books, q: int, k: int, milli: int) -> int:
+    """What would be kept back of a kind if the queue used this much more of it."""
+    change, guard, used, below = 0, world.guard, books.used, books.below
+    for a in world.tree.paths[q]:
+        need, under = int(guard[a, k] - used[a, k]), int(below[a, k])
+        change = max(need - milli, under + change) - max(need, under)
+    return int(books.kind_kept[k]) + change
+
+
+class Idle(NamedTuple):
+    """The books of a World in which nothing runs."""
+
+    used: I64
+    below: I64
+    kind_kept: I64
+
+
+def when_idle(world: World) -> Idle:
+    """What would be kept back if nobody used anything."""
+    nothing = np.zeros_like(world.used)
+    return Idle(nothing, *kept(world.tree, world.guard, nothing))
+
+
+# Rights ---------------------------------------------------------------------------------------
+
+
+def standing(world: World, used: I64, q: int, kinds: tuple[int, ...]) -> int:
+    """The rank of a queue by its floors, from the top level down: smaller goes first.
+
+    At each level, whoever uses less than its floor of a kind that it may use goes before whoever
+    does not; the highest level weighs most, since there the paths of two queues part first.
+    """
+    floor, path, rank = world.floor, world.tree.paths[q], 0
+    for a in reversed(path):
+        rank *= 2
+        for k in kinds:
+            if used[a, k] < floor[a, k]:
+                break
+        else:
+            rank += 1
+    spare_levels = world.tree.depth - len(path)
+    return ((rank + 1) << spare_levels) - 1
+
+
+def is_entitled(world: World, used: I64, a: int, k: int, milli: int) -> bool:
+    """Whether this much more of the kind stays within the floor of this one queue."""
+    return bool(used[a, k] + milli <= world.floor[a, k])
+
+
+class Branches(NamedTuple):
+    """Where the paths of two queues part: both branches below their nearest common queue."""
+
+    mine: int
+    theirs: tuple[int, ...]
+    """From the other queue up to its branch."""
+    distance: int
+    """1: siblings; 2: cousins; and so on, counted from my queue."""
+
+
+def part(world: World, q: int, other: int) -> Branches:
+    """The branches of two unlike queues."""
+    path, others = world.tree.paths[q], world.tree.paths[other]
+    shared = 0
+    while shared < min(len(path), len(others)) - 1 and path[-1 - shared] == others[-1 - shared]:
+        shared += 1
+    return Branches(path[-1 - shared], others[: len(others) - shared], len(path) - shared)
+
+
+def is_borrowing(world: World, used: I64, branch: tuple[int, ...], k: int) -> bool:
+    """Whether all of these queues use more of the kind than they are sure of.
+
+    A queue that borrows is safe from others while one above it, up to where the paths part, does
+    not: what it uses then is its branch's own.
+    """
+    floor = world.floor
+    return all(used[a, k] > floor[a, k] for a in branch)

@@ -1,7 +1,8 @@
 """Victims: the cheapest work to stop so that an entitled job fits, or nobody.
 
 Rights: within a team a higher priority may stop a lower one; across teams, a job that stays within
-its team's floor may take back what others borrow. How victims are searched is the policy's word:
+its team's floor may take back what others borrow: from siblings first, then, within the floor of
+the queue above it, from cousins, and so on. How victims are searched is the policy's word:
 ``time`` tries them by lost time and takes the first set that makes room; ``dollars`` decides
 *whether* there is a set by orders in which time plays no part (so that a search in vain stays in
 vain until something changes), and *whom* by the cheapest of several orders (``offers``). Either
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
@@ -52,7 +54,7 @@ NOBODY = Choice([])
 
 
 class _Hunt(NamedTuple):
-    """One search: for a job of which shape, on which kinds, and whether by taking back."""
+    """One search: for a job of which shape, on which kinds, and from whom it takes back."""
 
     world: World
     policy: Policy
@@ -60,7 +62,8 @@ class _Hunt(NamedTuple):
     room: Room
     shape: int
     kinds: tuple[int, ...]
-    reclaims: bool
+    reach: int
+    """How far it may take back: 0 from nobody, 1 from siblings, 2 from cousins too, and so on."""
 
     @property
     def spreads(self) -> bool:
@@ -74,13 +77,13 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     it then merely borrows could be reclaimed from in turn, and so on round the teams. A claim to a
     floor is a right; preemption may have to be worth it (``preempt_gain_ppm``).
     """
-    kinds = memo.known(world, s).kinds
-    owed = _owed(world, room, s, kinds) if policy.may_reclaim else ()
-    if owed:
-        victims = _choose(_Hunt(world, policy, memo, room, s, owed, reclaims=True), stop)
+    kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
+    for reach, a in enumerate(path if policy.may_reclaim else (), 1):
+        owed = _owed(world, room, s, kinds, a)
+        victims = _choose(_Hunt(world, policy, memo, room, s, owed, reach), stop) if owed else []
         if victims:
             return Choice(victims)
-    hunt = _Hunt(world, policy, memo, room, s, kinds, reclaims=False)
+    hunt = _Hunt(world, policy, memo, room, s, kinds, reach=0)
     victims = _choose(hunt, stop)
     if not victims or _is_worth(hunt, victims):
         return Choice(victims)
@@ -151,10 +154,10 @@ def _is_worth(hunt: _Hunt, victims: list[Victim]) -> bool:
     return worth.is_worth(gain, sum(victim.usd_micro for victim in victims), share_ppm)
 
 
-def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...]) -> tuple[int, ...]:
-    """The kinds of which one more job of this shape would stay within the team's floor."""
-    q, need = int(world.shapes.queue[s]), int(world.shapes.total_milli[s])
-    return tuple(k for k in kinds if need and shares.within_floor(world, room.used, q, k, need))
+def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...], a: int) -> tuple[int, ...]:
+    """The kinds of which one more job of this shape would stay within the floor of a queue."""
+    need = int(world.shapes.total_milli[s])
+    return tuple(k for k in kinds if need and shares.is_entitled(world, room.used, a, k, need))
 
 
 def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
@@ -197,12 +200,29 @@ def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
     if hunt.policy.may_preempt:
         lower = np.flatnonzero((queues == q) & (priorities < world.shapes.priority[s]))
         rights += [(t, Why.PREEMPTED) for t in lower.tolist()]
-    if hunt.reclaims:
-        borrows = np.any(hunt.room.used > world.floor, axis=1)
+    if hunt.reach:
+        borrows = _borrowers(hunt, int(q))
         borrowed = np.flatnonzero((queues != q) & borrows[queues])
         rights += [(t, Why.RECLAIMED) for t in borrowed.tolist()]
     rows, active = world.shape_rows, world.active
     return [(t, why) for t, why in rights if active[t] and rows[t].is_preemptible]
+
+
+def _borrowers(hunt: _Hunt, q: int) -> NDArray[np.bool_]:
+    """For each queue, whether it borrows what this one may take back from it."""
+    world, used = hunt.world, hunt.room.used
+    borrows: NDArray[np.bool_] = np.any(used > world.floor, axis=1)
+    if world.tree.depth > 1:
+        need = int(world.shapes.total_milli[hunt.shape])
+        for other in np.flatnonzero(borrows).tolist():
+            mine, theirs, distance = shares.part(world, q, other)
+            borrows[other] = (
+                world.tree.is_leaf[other]
+                and distance <= hunt.reach
+                and any(shares.is_entitled(world, used, mine, k, need) for k in hunt.kinds)
+                and bool(np.any(np.all(used[[*theirs]] > world.floor[[*theirs]], axis=0)))
+            )
+    return borrows
 
 
 def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
@@ -222,7 +242,7 @@ def _search(hunt: _Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[in
     for victim in candidates:
         if len(freed) >= hunt.policy.victims_at_most:
             break
-        if victim.why is Why.RECLAIMED and not _is_borrowed(world, room, victim):
+        if victim.why is Why.RECLAIMED and not _is_borrowed(world, room, q, victim):
             continue
         undo(room, victim.queue, victim.shape, victim.pieces)
         freed.append(victim)
@@ -249,7 +269,7 @@ def _rehearse(hunt: _Hunt, victims: list[Victim]) -> tuple[bool, set[int]]:
     shape, q = world.shape_rows[s], int(world.shapes.queue[s])
     pieces = fit(room, q, shape, hunt.memo.known(world, s).options, hunt.spreads).pieces
     used = _kinds_of(world, tuple(piece for piece in pieces if piece.devices))
-    is_room = bool(pieces) and (not hunt.reclaims or used <= {*hunt.kinds})
+    is_room = bool(pieces) and (not hunt.reach or used <= {*hunt.kinds})
     movers = _movers(hunt, victims) if is_room else set()
     undo(room, q, shape, pieces)
     return is_room, movers
@@ -264,16 +284,17 @@ def _kinds_of(world: World, pieces: tuple[Piece, ...]) -> set[int]:
     return {int(world.nodes.kind[piece.node]) for piece in pieces}
 
 
-def _is_borrowed(world: World, room: Room, victim: Victim) -> bool:
+def _is_borrowed(world: World, room: Room, q: int, victim: Victim) -> bool:
+    theirs = shares.part(world, q, victim.queue).theirs
     kinds = _kinds_of(world, victim.pieces)
-    return any(shares.is_borrowing(world, room.used, victim.queue, k) for k in kinds)
+    return any(shares.is_borrowing(world, room.used, theirs, k) for k in kinds)
 
 
 def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
     """Put back, dearest first, whoever can stay where it was; return the others."""
     victims = []
     for victim in reversed(freed):
-        if room.could_take(victim.shape, victim.pieces):
+        if room.could_take(victim.shape, victim.pieces) and _may_return(room, victim):
             redo(room, victim.queue, victim.shape, victim.pieces)
         else:
             victims.append(victim)
@@ -299,6 +320,21 @@ def _minimal(hunt: _Hunt, options: Options, victims: list[Victim]) -> list[Victi
             else:
                 undo(room, victim.queue, victim.shape, victim.pieces)
     return kept
+
+
+def _may_return(room: Room, victim: Victim) -> bool:
+    """Whether limits, and what others keep back, would let a victim stay where it was."""
+    sums: dict[int, int] = {}
+    for piece in victim.pieces:
+        k = int(room.world.nodes.kind[piece.node])
+        milli = piece.replicas * victim.shape.roles[piece.role].replica_milli
+        sums[k] = sums.get(k, 0) + milli
+    return all(
+        shares.within_limit(room.world, room.used, victim.queue, k, milli)
+        and shares.leaves_kept(room.world, room, room.kind_free[k], victim.queue, k, milli)
+        for k, milli in sums.items()
+        if milli
+    )
 
 
 def _movers(hunt: _Hunt, victims: list[Victim]) -> set[int]:

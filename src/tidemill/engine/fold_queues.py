@@ -1,0 +1,142 @@
+"""Folding what happens to teams: a queue appears, its shares change, it moves in the tree.
+
+What a queue uses counts for everything above it too. ``use`` keeps that along the path, so the cost
+is the depth of the tree; when the tree itself changes, all of it is added up again.
+"""
+
+from typing import NoReturn
+
+import numpy as np
+
+from tidemill.model import events as ev
+from tidemill.model import tree as trees
+from tidemill.model.errors import EventRefused
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import Queue
+from tidemill.model.tables import I64
+from tidemill.model.tree import Amounts, Tree
+from tidemill.model.world import World
+from tidemill.scheduling import shares
+
+
+def queue_set(world: World, event: ev.QueueSet) -> list[int]:
+    """A team appeared or its shares changed."""
+    row = event.queue
+    _refuse_bad_shares(row)
+    _refuse_bad_parent(world, row)
+    q = world.queue_number.get(row.name, len(world.queue_rows))
+    rows = [*world.queue_rows[:q], row, *world.queue_rows[q + 1 :]]
+    number = world.queue_number | {row.name: q}
+    kinds = dict(world.kind_number)
+    for share in row.shares:
+        kinds.setdefault(share.kind, len(kinds))
+    tree = trees.grown(rows, number)
+    amounts = trees.amounts(rows, tree, kinds)
+    _refuse_broken_promises(rows, amounts, kinds)
+    if q == len(world.queue_freed):
+        world.queue_freed.append(0)
+    world.queue_rows, world.queue_number = rows, number
+    for kind in kinds:
+        kind_number(world, kind)
+    _write(world, tree, amounts)
+    world.queue_freed = [count + 1 for count in world.queue_freed]
+    world.share_changes += 1
+    return []
+
+
+def use(world: World, q: int, k: int, milli: int) -> None:
+    """A queue uses this much more of a kind, or less."""
+    shares.move(world, world.ink, q, k, milli)
+
+
+def gave_back(world: World, q: int) -> None:
+    """A queue gave something back, or one of its jobs left: who waits for its limit may look."""
+    for a in world.tree.paths[q]:
+        world.queue_freed[a] += 1
+
+
+def kind_number(world: World, kind: str) -> int:
+    """The number of a kind; a new one is the next."""
+    if kind not in world.kind_number:
+        world.kind_number[kind] = len(world.kinds)
+        world.kinds.append(kind)
+        world.kind_free_milli.append(0)
+        world.kind_freed.append(0)
+        world.kind_taken.append(0)
+    return world.kind_number[kind]
+
+
+def fit_matrices(world: World) -> None:
+    """Make the matrices of teams by kinds as large as there are teams and kinds."""
+    ink, shape = world.ink, (len(world.queue_rows), len(world.kinds))
+    if ink.used.shape == shape:
+        return
+    ink.used = _enlarged(ink.used, shape, 0)
+    ink.floor = _enlarged(ink.floor, shape, 0)
+    ink.limit = _enlarged(ink.limit, shape, FOREVER_MS)
+    ink.guard = _enlarged(ink.guard, shape, 0)
+    ink.below = _enlarged(ink.below, shape, 0)
+    ink.kind_kept = _enlarged(ink.kind_kept[None, :], (1, shape[1]), 0)[0]
+    world.seal()
+
+
+def _write(world: World, tree: Tree, amounts: Amounts) -> None:
+    fit_matrices(world)
+    world.tree, ink = tree, world.ink
+    ink.floor[:], ink.limit[:], ink.guard[:] = amounts
+    ink.used[:] = trees.summed(tree, ink.used)
+    below, kind_kept = trees.kept(tree, ink.guard, ink.used)
+    ink.below[:], ink.kind_kept[:] = below, kind_kept
+
+
+def _refuse_bad_shares(row: Queue) -> None:
+    if len({share.kind for share in row.shares}) < len(row.shares):
+        raise EventRefused(
+            f"team `{row.name}` has two shares of one kind", hint="give one share for each kind"
+        )
+    for share in row.shares:
+        if share.floor_milli > share.limit_milli:
+            raise EventRefused(
+                f"team `{row.name}` has a floor of {share.floor_milli} milli of `{share.kind}`,"
+                f" above its limit of {share.limit_milli}",
+                hint="raise the limit or lower the floor",
+            )
+
+
+def _refuse_bad_parent(world: World, row: Queue) -> None:
+    if not row.parent:
+        return
+    p = world.queue_number.get(row.parent)
+    if row.parent == row.name:
+        _refuse(row, "that is itself", "leave the parent out to put it at the top")
+    if p is None:
+        known = ", ".join(f"`{name}`" for name in sorted(world.queue_number)) or "none"
+        _refuse(row, f"known teams: {known}", "declare the parent before what is below it")
+    above = [world.queue_rows[a].name for a in world.tree.paths[p]]
+    if row.name in above:
+        ring = " under ".join(f"`{name}`" for name in above[: above.index(row.name) + 1])
+        _refuse(row, f"that is a ring: {ring} already", "a tree has no rings")
+    if np.any(world.shapes.queue[: len(world.shape_rows)] == p):
+        _refuse(row, f"`{row.parent}` has jobs of its own", "jobs belong to the lowest queues")
+
+
+def _refuse_broken_promises(rows: list[Queue], amounts: Amounts, kinds: dict[str, int]) -> None:
+    for q, row in enumerate(rows):
+        for share in row.shares:
+            sure = int(amounts.floor[q, kinds[share.kind]])
+            if sure > share.limit_milli:
+                raise EventRefused(
+                    f"the floors below team `{row.name}` add up to {sure} milli of `{share.kind}`,"
+                    f" above its limit of {share.limit_milli}",
+                    hint=f"raise the limit of `{row.name}` or lower the floors below it",
+                )
+
+
+def _enlarged(old: I64, shape: tuple[int, int], filler: int) -> I64:
+    new = np.full(shape, filler, np.int64)
+    new[: old.shape[0], : old.shape[1]] = old
+    return new
+
+
+def _refuse(row: Queue, found: str, hint: str) -> NoReturn:
+    raise EventRefused(f"team `{row.name}` is put under `{row.parent}`; {found}", hint=hint)
