@@ -16,11 +16,11 @@ from tidemill.model.rows import Queue, Share
 LARGEST_FLOOR = 4 * WHOLE_MILLI  # of one team; three of them stay below the limits above them
 LIMITS_ABOVE = (FOREVER_MS, 12 * WHOLE_MILLI, 16 * WHOLE_MILLI)
 SHAPES = (
-    {"a": "p", "b": "p", "c": ""},
-    {"a": "p", "b": "p", "c": "r", "p": "r"},
-    {"a": "p", "b": "s", "c": "s", "p": "r", "s": "r"},
+    {"a": "p", "b": "p", "c": "", "p": ""},
+    {"a": "p", "b": "p", "c": "r", "p": "r", "r": ""},
+    {"a": "p", "b": "s", "c": "s", "p": "r", "s": "r", "r": ""},
     {"a": "", "b": "", "c": ""},
-    {"a": "s", "b": "p", "c": "", "s": "p"},
+    {"a": "s", "b": "p", "c": "", "s": "p", "p": ""},
 )
 """Who is under whom; the last named are above."""
 
@@ -57,7 +57,7 @@ def _inner(luck: Random, name: str, parent: str, kinds: tuple[str, ...]) -> Queu
     rows = tuple(
         Share(
             kind,
-            floor_milli=luck.choice((0, 0, 6)) * WHOLE_MILLI,
+            floor_milli=luck.choice((0, 0, 4)) * WHOLE_MILLI,
             limit_milli=luck.choice(LIMITS_ABOVE),
             borrow_milli=luck.choice(_SOME[:2] + _SOME[-1:]),
             lend_milli=luck.choice(_SOME),

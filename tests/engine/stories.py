@@ -1,9 +1,9 @@
 """Stories from seeds: small fleets with everything in them, so that faults meet decisions.
 
 A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
-limits, often in a tree with lending and borrowing limits; whole gangs, roles, fractions, CPU-only work and labels; nodes and devices that fail,
-drains, cordons, crashes, owners who cancel and shares that change. All of it ends, so that whoever
-can fit must finally run.
+limits, often in a tree, with borrowing and lending limits; whole gangs, roles, fractions, CPU-only
+work and labels; nodes and devices that fail, drains, cordons, crashes, owners who cancel and shares
+that change. All of it ends, so that whoever can fit must finally run.
 """
 
 import os

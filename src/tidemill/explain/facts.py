@@ -170,9 +170,8 @@ def kept(case: Case) -> Fact | None:
 
 def _limit(case: Case) -> Fact | None:
     world, q = case.world, int(case.world.shapes.queue[case.s])
-    mosts = [
-        shares.most_milli(world, q, option.kind) for option in case.options if option.kind >= 0
-    ]
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    mosts = [shares.most_milli(world, q, k) for k in kinds]
     limit, a = max(mosts, default=(FOREVER_MS, q))
     if limit == FOREVER_MS:
         return None

@@ -16,6 +16,7 @@ CURED_BY_NODES = frozenset(
         Cause.PARTIAL_GANG,
         Cause.SCATTERED,
         Cause.BEHIND,
+        Cause.KEPT_BACK,
     }
 )
 """Causes that one more node would help against."""
@@ -35,7 +36,8 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
         if _is_unmet(world, policy, s)
     )
     coming_milli = _coming_nodes(world, c) * node_milli
-    free_milli = world.kind_free_milli[int(world.contracts.kind[c])]
+    k = int(world.contracts.kind[c])
+    free_milli = world.kind_free_milli[k] - int(world.kind_kept[k])
     short_milli = unmet_milli - coming_milli - free_milli
     return -(-short_milli // node_milli)
 
