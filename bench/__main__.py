@@ -6,14 +6,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import spine, waiting
+from bench import infeasible, spine, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
     "overload": spine.overload,
     "why": waiting.run,
+    "infeasible": infeasible.run,
 }
-QUICK = {"spine": (5_000,), "overload": (5_000,), "why": (1_000, 500)}
+QUICK = {"spine": (5_000,), "overload": (5_000,), "why": (1_000, 500), "infeasible": (1_000,)}
 
 
 def main() -> None:

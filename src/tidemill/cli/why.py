@@ -10,7 +10,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import duration_text
 
 if TYPE_CHECKING:
-    from tidemill.explain.answers import Answer, Board, Forecast
+    from tidemill.explain.answers import Answer, Board, Certificate, Forecast
     from tidemill.model.rows import Job
     from tidemill.model.world import World
 
@@ -154,6 +154,7 @@ def _print_answer(answer: "Answer", asked: str) -> None:
     for question in answer.questions:
         console.print(f"  {question.answer:>3}  {question.question}", markup=False)
         console.print(f"       {question.words}", markup=False, style="dim", soft_wrap=True)
+    _print_nearest(answer.certificate, "       ")
     commands = [command for fact in answer.evidence for command in fact.shown_by]
     seen = dict.fromkeys(
         f"  {command.line}{asked}" for command in commands if command.on == "tidemill"
@@ -162,6 +163,13 @@ def _print_answer(answer: "Answer", asked: str) -> None:
         console.print("see for yourself:", style="dim")
         for line in seen:
             console.print(line, markup=False, style="dim")
+
+
+def _print_nearest(proof: "Certificate | None", indent: str = "") -> None:
+    """What would run now instead."""
+    if proof is not None and proof.fits_now:
+        near = "; ".join(made.words for made in proof.fits_now)
+        screen.out().print(f"{indent}would run now: {near}", markup=False, soft_wrap=True)
 
 
 def _print_board(board: "Board") -> None:
@@ -185,6 +193,7 @@ def _print_board(board: "Board") -> None:
 def _print_forecast(forecast: "Forecast") -> None:
     console = screen.out()
     console.print(forecast.words, markup=False, soft_wrap=True)
+    _print_nearest(forecast.certificate)
     console.print(f"method: {forecast.method}", markup=False, style="dim", soft_wrap=True)
     for text in forecast.assumptions:
         console.print(f"assumed: {text}", markup=False, style="dim", soft_wrap=True)

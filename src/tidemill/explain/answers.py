@@ -81,6 +81,34 @@ class VerdictGroup(Struct, frozen=True):
     words: str
 
 
+class Alternative(Struct, frozen=True):
+    """Something near what was asked that would run now; ``change`` names what is different."""
+
+    change: str
+    replicas: int
+    accelerators: int
+    milli: int
+    kinds: tuple[str, ...]
+    cpu_milli: int
+    memory_mib: int
+    words: str
+
+
+class Certificate(Struct, frozen=True):
+    """Why something does not fit, now or ever: the one constraint, what it asks, the most there is.
+
+    ``nearest`` is what to ask for instead. ``fits_now`` is what would run at this moment.
+    """
+
+    constraint: str
+    asked: int
+    most: int
+    unit: str
+    words: str
+    nearest: str
+    fits_now: tuple[Alternative, ...] = ()
+
+
 class Answer(Struct, frozen=True):
     """Why one job waits; or, when it does not wait, where it is.
 
@@ -109,6 +137,8 @@ class Answer(Struct, frozen=True):
     other_fixes: tuple[Fix, ...]
     do_not: str
     words: str
+    certificate: Certificate | None = None
+    """What does not fit, in numbers; None where something else keeps it waiting."""
 
 
 class TeamWaits(Struct, frozen=True):
@@ -158,19 +188,6 @@ class Board(Struct, frozen=True):
     layers: tuple[LayerRow, ...]
     rows: tuple[BoardRow, ...]
     words: str
-
-
-class Certificate(Struct, frozen=True):
-    """Why something never fits: the one constraint, what it asks, the most there is, and what to
-    ask for instead.
-    """
-
-    constraint: str
-    asked: int
-    most: int
-    unit: str
-    words: str
-    nearest: str
 
 
 class Band(Struct, frozen=True):

@@ -26,7 +26,8 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Shape
 from tidemill.model.states import Confidence, JobState, NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import diagnose, plain
+from tidemill.scheduling.room import Room
 
 HORIZON_MS = 30 * DAY_MS
 EVENTS_AT_MOST = 200_000
@@ -104,8 +105,8 @@ def _forecast(world: World, policy: Policy, name: str, j: int, opening: ev.Seen)
         name, verdict, answer.cause, (), band, HORIZON_MS, ask.lengths.samples,
         tuple(ask.lengths.ratio_ppm(share) for share in SHARES_PPM),
         Confidence.UNKNOWN if verdict == "unknown" else Confidence.MODELLED,
-        _method(ask.lengths), _assumptions(world, ask.lengths, middling), None, answer,
-        _words(name, verdict, band, answer, middling.endless),
+        _method(ask.lengths), _assumptions(world, ask.lengths, middling),
+        answer.certificate, answer, _words(name, verdict, band, answer, middling.endless),
     )  # fmt: skip
 
 
@@ -131,6 +132,8 @@ def _never(world: World, name: str, shape: Shape) -> Forecast | None:
     proof = certificates.certificate(world, shape)
     if proof is None:
         return None
+    guilty = certificates.guilty_role(world, shape)
+    proof = certificates.with_nearest(proof, Room(world, plain), shape, guilty)
     text = f"job `{name}` never fits: {proof.words}\nhint: {proof.nearest}"
     cause = diagnose.ever_cause(world, shape)
     return _known(name, "never", cause, text, certificate=proof)

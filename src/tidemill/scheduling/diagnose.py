@@ -22,7 +22,9 @@ PER_DEVICE = 1000
 
 def diagnose(world: World, memo: Memo, room: Room, s: int, shortage: Shortage) -> Cause:
     """Why the jobs of this shape wait."""
-    memo.remember_limit(s, any(why is Obstacle.LIMIT for _, why, _ in shortage.obstacles))
+    memo.remember_limit(
+        s, any(why in (Obstacle.LIMIT, Obstacle.KEPT) for _, why, _ in shortage.obstacles)
+    )
     supply = supply_cause(world, memo, s)
     return supply if supply is not Cause.NONE else _shortage_cause(world, room, s, shortage)
 

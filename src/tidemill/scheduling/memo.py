@@ -175,7 +175,7 @@ class Memo:
         self._failed[s] = Failure(self._stamp(world, s), cause, self._look)
 
     def remember_limit(self, s: int, is_limited: bool) -> None:
-        """Keep whether a limit kept the shape off any kind: then what its team frees may help."""
+        """Keep whether limits or floors kept the shape off a kind: what teams free may help it."""
         if is_limited:
             self._limited.add(s)
         else:

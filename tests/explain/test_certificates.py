@@ -1,0 +1,255 @@
+"""A "no" comes with its numbers, and with something near that the scheduler would place now."""
+
+import time
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.builders import (
+    DEFAULTS,
+    beat,
+    contract,
+    decide,
+    fleet,
+    job,
+    pass_ms,
+    place,
+    placed,
+    role,
+    submit,
+    team,
+)
+from tidemill import explain
+from tidemill.engine import cycle as one
+from tidemill.engine.check import check
+from tidemill.engine.fold import fold, fold_all
+from tidemill.explain.answers import Alternative, Answer, Certificate
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.rows import Job, Piece, Role
+from tidemill.model.world import World
+
+LIMIT_S = 0.01
+
+
+def why(world: World, name: str) -> Answer:
+    """The answer for one job."""
+    return explain.why(world, DEFAULTS, world.job_number[name])
+
+
+def proof(world: World, name: str) -> Certificate:
+    """The certificate of one waiting job."""
+    found = why(world, name).certificate
+    assert found is not None
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Certificate) == found
+    return found
+
+
+def near(found: Certificate) -> dict[str, str]:
+    """What would run now instead, by what is different."""
+    return {made.change: made.words for made in found.fits_now}
+
+
+def halves(nodes: int) -> World:
+    """Nodes of eight, each with four accelerators taken."""
+    world = fleet(nodes=nodes)
+    for n in range(nodes):
+        submit(world, job(f"half{n}", gpus=4))
+        place(world, f"half{n}", Piece(0, n, 1, 0b1111))
+    return world
+
+
+# What it says ---------------------------------------------------------------------------------
+
+
+def test_scattered_names_the_largest_block_and_smaller_replicas():
+    """16 free as four times four: a job of 8 hears of 4 on one node, and of 2×4."""
+    world = halves(4)
+    submit(world, job("whole", gpus=8))
+    beat(world)
+    found = proof(world, "whole")
+    assert (found.constraint, found.asked, found.most) == ("accelerators on one node", 8, 4)
+    assert near(found) == {"split": "2×4", "fewer accelerators": "4"}
+
+
+def test_a_gang_hears_how_many_replicas_fit():
+    """Of six replicas of four four fit: ask for four, or for smaller ones if there is room."""
+    world = halves(4)
+    submit(world, job("gang", gpus=24, per_node=4))
+    beat(world)
+    found = proof(world, "gang")
+    assert (found.constraint, found.asked, found.most) == ("gang", 6, 4)
+    assert near(found) == {"fewer replicas": "4×4"}
+
+
+def test_another_kind_or_no_label_would_do():
+    """What is full of one kind runs on another; what asks for a label runs without it."""
+    world = fleet(contract("h", gpus=8), contract("t", gpus=8, kind="A100", labels={"rack": "x"}))
+    submit(world, job("full", gpus=8, kinds=["H100"]))
+    beat(world)
+    submit(world, job("next", gpus=8, kinds=["H100"]))
+    submit(world, job("named", gpus=4, labels={"rack": "y"}))
+    beat(world)
+    assert near(proof(world, "next")) == {"another kind": "8 `A100`"}
+    found = proof(world, "named")
+    assert found.constraint == "label"
+    assert near(found) == {"no labels": "4 without `rack=y`"}
+
+
+def test_cores_that_bind_are_halved_until_it_fits():
+    """Accelerators are free and cores are not: with fewer cores it would run."""
+    world = fleet(contract(gpus=8, cpu_milli=64_000))
+    submit(world, job("eats", gpus=1, cpu_milli=50_000))
+    beat(world)
+    submit(world, job("wants", gpus=2, cpu_milli=40_000))
+    beat(world)
+    found = proof(world, "wants")
+    assert (found.constraint, found.asked, found.most) == ("CPU on one node", 40_000, 14_000)
+    assert near(found)["fewer cores"] == "2 with 10 cores a replica"
+
+
+def test_a_limit_leaves_what_is_left_of_it():
+    """A team with 12 that uses 8 hears of 4, and what fits within them."""
+    world = fleet(nodes=4, teams=[team("a"), team("b", limit=12)])
+    submit(world, job("first", gpus=8, team="b"))
+    beat(world)
+    submit(world, job("second", gpus=8, team="b"), job("gang", gpus=8, per_node=2, team="b"))
+    beat(world)
+    found = proof(world, "second")
+    assert (found.constraint, found.asked, found.most) == ("limit", 8_000, 4_000)
+    assert near(found) == {"fewer accelerators": "4"}
+    assert near(proof(world, "gang")) == {"fewer replicas": "2×2"}
+
+
+def test_what_never_fits_hears_what_would_run_now():
+    """Sixteen on one node never fit; 2×8 would run now. `fit` says so before it is submitted."""
+    world = fleet(nodes=4)
+    answer = explain.fit(world, DEFAULTS, job("x", gpus=16, per_node=16))
+    assert (answer.verdict, answer.certificate is not None) == ("never", True)
+    assert answer.certificate is not None
+    assert near(answer.certificate)["split"] == "2×8"
+    submit(world, job("y", gpus=16, per_node=16))
+    beat(world)
+    assert proof(world, "y") == answer.certificate
+
+
+def test_who_only_waits_for_its_turn_has_no_certificate():
+    """Behind a held queue it is not the room that is lacking."""
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=12, per_node=4))
+    beat(world)
+    submit(world, job("old", gpus=16))
+    beat(world)
+    pass_ms(world, DEFAULTS.patience_ms)
+    submit(world, job("young", gpus=1))
+    beat(world)
+    assert (why(world, "young").cause, why(world, "young").certificate) == ("behind", None)
+
+
+# What it promises -----------------------------------------------------------------------------
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> tuple[World, Job]:
+    """A small fleet with random work, and a job that may or may not fit."""
+    world = fleet(
+        contract("a", gpus=4 * draw(st.integers(1, 3)), per_node=4, cpu_milli=16_000),
+        contract("b", gpus=8, kind="A100", labels={"rack": "r"}),
+        teams=[team("a"), team("b", limit=6)],
+    )
+    for i in range(draw(st.integers(0, 6))):
+        wants = role(draw(st.integers(1, 2)), gpus=draw(st.integers(1, 3)),
+                     cpu_milli=draw(st.sampled_from([0, 3_000])))  # fmt: skip
+        submit(world, job(f"j{i}", roles=[wants]))
+    beat(world)
+    for name in [n for n in world.job_names if world.jobs.state[world.job_number[n]] == 0]:
+        fold(world, ev.JobCancelled(world.now_ms, world.job_number[name]))
+    wants = role(
+        draw(st.integers(1, 5)), gpus=draw(st.integers(1, 8)),
+        cpu_milli=draw(st.sampled_from([0, 5_000, 40_000])),
+        kinds=draw(st.sampled_from([(), ("H100",), ("A100",)])),
+        labels=draw(st.sampled_from([None, None, {"rack": "r"}])),
+    )  # fmt: skip
+    return world, job("asked", roles=[wants], team=draw(st.sampled_from("ab")))
+
+
+@given(case=crowded())
+@settings(max_examples=150, deadline=None)
+def test_every_alternative_would_be_placed_now(case: tuple[World, Job]):
+    """What is said to run now is placed by the next cycle, if that is submitted instead."""
+    world, asked = case
+    submit(world, asked)
+    plan = decide(world)
+    if "asked" in placed(world, plan):
+        return
+    fold_all(world, plan.actions)
+    found = why(world, "asked").certificate
+    for made in () if found is None else found.fits_now:
+        instead = snapshot.copy(world)
+        fold(instead, ev.JobCancelled(instead.now_ms, instead.job_number["asked"]))
+        submit(instead, job("instead", roles=[_role(made, asked)], team=asked.shape.team))
+        assert "instead" in placed(instead, decide(instead)), made
+
+
+def _role(made: Alternative, asked: Job) -> Role:
+    labels = () if made.change == "no labels" else asked.shape.roles[0].labels
+    return Role("worker", made.replicas, made.accelerators, made.milli, made.cpu_milli,
+                made.memory_mib, made.kinds, labels)  # fmt: skip
+
+
+# How quickly ----------------------------------------------------------------------------------
+
+IMPOSSIBLE = {
+    "kind": job("kind", gpus=8, kinds=["TPU"]),
+    "label": job("label", gpus=8, labels={"rack": "z"}),
+    "size": job("size", gpus=16, per_node=16),
+    "cores": job("cores", gpus=8, cpu_milli=10**9),
+    "gang": job("gang", gpus=8 * 20_000),
+    "limit": job("limit", gpus=128, team="b"),
+}
+
+
+@pytest.fixture(scope="module")
+def large() -> tuple[World, one.Memo]:
+    """12,500 nodes with five of eight taken, looked at once."""
+    world = fleet(contract(gpus=100_000), teams=[team("a"), team("b", limit=64)])
+    for n in range(12_500):
+        submit(world, job(f"r{n}", gpus=5))
+        place(world, f"r{n}", Piece(0, n, 1, 0b11111))
+    memo = one.Memo()
+    submit(world, job("warm", gpus=32, per_node=32), job("up", gpus=1))
+    fold_all(world, one.cycle(world, DEFAULTS, memo).actions)
+    explain.why(world, DEFAULTS, world.job_number["warm"])
+    return world, memo
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], name: str):
+    """From the event to the checked plan that says why: under 10 ms on 12,500 nodes."""
+    world, memo = large
+    best = float("inf")
+    for attempt in range(3):
+        wants = msgspec.structs.replace(IMPOSSIBLE[name], name=f"{name}{attempt}")
+        shape = msgspec.structs.replace(wants.shape, priority=-attempt)
+        start = time.process_time()
+        fold(world, ev.JobSubmitted(world.now_ms, msgspec.structs.replace(wants, shape=shape)))
+        plan = one.cycle(world, DEFAULTS, memo)
+        check(world, plan)
+        best = min(best, time.process_time() - start)
+        said = [action for action in plan.actions if isinstance(action, ev.SaidWhy)]
+        assert said, "the cause is said in the same cycle"
+        fold_all(world, plan.actions)
+    assert best < LIMIT_S
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_its_certificate_takes_no_longer(large: tuple[World, one.Memo], name: str):
+    """The proof and what would run now instead, asked of the columns: a few milliseconds."""
+    world, _ = large
+    explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
+    start = time.process_time()
+    answer = explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
+    assert time.process_time() - start < 10 * LIMIT_S
+    assert answer.verdict == "never"
