@@ -123,10 +123,11 @@ def role(
     memory_mib: int = 0,
     kinds: Sequence[str] = (),
     labels: Labels | None = None,
+    least: int = 0,
 ) -> Role:
     """``count`` replicas of ``gpus`` each, or of ``milli`` thousandths of one."""
     wanted = tuple((labels or {}).items())
-    return Role(name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted)
+    return Role(name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted, least=least)
 
 
 def job(
@@ -150,6 +151,8 @@ def job(
     saves_every_ms: int = 0,
     save_ms: int = 0,
     efficiency: Efficiency = UNKNOWN,
+    resize_ms: int = 0,
+    speedup: Sequence[tuple[int, int]] = (),
 ) -> Job:
     """A job of ``gpus`` accelerators, ``per_node`` a replica (all, but at most 8); or of roles.
 
@@ -163,9 +166,12 @@ def job(
         count, gpus=per_node, milli=milli, cpu_milli=cpu_milli, memory_mib=memory_mib,
         kinds=kinds, labels=labels,
     )  # fmt: skip
-    shape = Shape(team, tuple(roles) or (only,), kind, priority, is_preemptible)
+    every = tuple(roles) or (only,)
+    shape = Shape(team, every, kind, priority, is_preemptible, speedup=tuple(speedup))
     saving = Checkpointing(saves_every_ms, save_ms)
-    return Job(name, shape, estimate_ms, startup_ms, restart_ms, saving, efficiency)
+    return Job(
+        name, shape, estimate_ms, startup_ms, restart_ms, saving, efficiency, resize_ms=resize_ms
+    )
 
 
 # Worlds ---------------------------------------------------------------------------------------
@@ -250,10 +256,11 @@ def cancel(world: World, name: str) -> None:
 
 
 def leave(world: World, *names: str) -> None:
-    """Jobs that were asked to leave have left; without names: all of them."""
+    """Jobs that were asked to leave have left, or moved; without names: all of them."""
     leaving = _numbers(world, names) if names else sorted(world.leaving_for)
     for j in leaving:
-        fold(world, ev.JobEvicted(world.now_ms, j, attempt(world, j)))
+        kind = ev.JobMoved if j in world.moving else ev.JobEvicted
+        fold(world, kind(world.now_ms, j, attempt(world, j)))
 
 
 def fall_idle(world: World, name: str, busy_ppm: int = 0) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 
 from tidemill.model import tables
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Queue, Share
+from tidemill.model.rows import Piece, Queue, Share
 from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, NodeState
 from tidemill.model.world import Level, World
 
@@ -84,7 +84,7 @@ def audit_teams(world: World) -> None:
     used: Counter[tuple[int, int]] = Counter()
     for j, pieces in world.placements.items():
         q = int(world.shapes.queue[world.jobs.shape[j]])
-        for piece in pieces:
+        for piece in (*pieces, *_gained(world, j)):
             k = int(world.nodes.kind[piece.node])
             milli = piece.replicas * world.shape_of(j).roles[piece.role].replica_milli
             for row in _line(world, world.queue_rows[q]):
@@ -153,11 +153,16 @@ def audit_jobs(world: World) -> None:
         if jobs:
             assert world.shapes.head[s] == jobs[0]
     for n, jobs_aboard in enumerate(world.aboard):
-        on_node = {j for j, ps in world.placements.items() if any(p.node == n for p in ps)}
+        on_node = {
+            j for j, ps in world.placements.items()
+            if any(p.node == n for p in (*ps, *_gained(world, j)))
+        }  # fmt: skip
         assert set(jobs_aboard) == on_node
         assert not on_node or world.nodes.state[n] in HOSTING
     assert all(world.jobs.state[j] == JobState.RUNNING for j in world.idle)
     assert all(s in world.queued for s in world.promised)
+    assert all(world.jobs.state[j] == JobState.RUNNING for j in world.moving)
+    assert set(world.moving) <= set(world.leaving_for)
     leaving = {j for j in range(world.job_count) if world.jobs.is_leaving[j]}
     assert leaving == set(world.leaving_for) <= set(active)
     for s, count in world.promised.items():
@@ -165,14 +170,15 @@ def audit_jobs(world: World) -> None:
 
 
 def audit_gangs(world: World) -> None:
-    """Every gang is whole: each role has exactly its count of replicas."""
+    """Every gang is whole: a role has its count of replicas, an elastic one at least its least."""
     for j, pieces in world.placements.items():
         roles = world.shape_of(j).roles
         replicas: Counter[int] = Counter()
         for piece in pieces:
             replicas[piece.role] += piece.replicas
             assert piece.devices.bit_count() == piece.replicas * roles[piece.role].accelerators
-        assert [replicas[r] for r in range(len(roles))] == [role.count for role in roles]
+        for r, role in enumerate(roles):
+            assert (role.least or role.count) <= replicas[r] <= role.count
 
 
 def _taken(world: World) -> tuple[Counter[tuple[int, int]], Counter[int], Counter[int]]:
@@ -180,7 +186,7 @@ def _taken(world: World) -> tuple[Counter[tuple[int, int]], Counter[int], Counte
     cpu: Counter[int] = Counter()
     memory: Counter[int] = Counter()
     for j, pieces in world.placements.items():
-        for piece in pieces:
+        for piece in (*pieces, *_gained(world, j)):
             role = world.shape_of(j).roles[piece.role]
             for d in range(64):
                 if piece.devices >> d & 1:
@@ -188,6 +194,11 @@ def _taken(world: World) -> tuple[Counter[tuple[int, int]], Counter[int], Counte
             cpu[piece.node] += piece.replicas * role.cpu_milli
             memory[piece.node] += piece.replicas * role.memory_mib
     return milli, cpu, memory
+
+
+def _gained(world: World, j: int) -> tuple[Piece, ...]:
+    """What a job holds beside its placement: the place it moves to."""
+    return world.moving[j].gained if j in world.moving else ()
 
 
 def _level(world: World, n: int) -> Level:

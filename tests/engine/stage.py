@@ -121,6 +121,8 @@ class Stage:
                 self._push(ev.JobStarted(start_ms, j, attempt))
             case ev.AskedEvict(job=j, attempt=attempt):
                 self._push(ev.JobEvicted(now_ms + script.grace_ms, j, attempt))
+            case ev.AskedMove(job=j, attempt=attempt):
+                self._push(ev.JobMoved(now_ms + script.grace_ms, j, attempt))
             case ev.AskedCancel(job=j):
                 self._push(ev.JobCancelled(now_ms + script.grace_ms, j))
             case ev.AskedLaunch(contract=c, nodes=count):
@@ -149,9 +151,15 @@ class Stage:
         match event:
             case ev.JobStarted(at_ms=at_ms, job=j, attempt=attempt):
                 jobs = world.jobs
-                left_ms = max(1, self._work_ms[world.job_names[j]] - int(jobs.saved_ms[j]))
+                work_ms = max(1, self._work_ms[world.job_names[j]] - int(jobs.saved_ms[j]))
+                left_ms = -(-work_ms * 1_000_000 // int(jobs.speed_ppm[j]))
                 run_ms = progress.run_ms(left_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
                 self._push(ev.JobFinished(at_ms + run_ms, j, attempt))
+            case ev.JobMoved(at_ms=at_ms, job=j, attempt=attempt):
+                pause_ms = int(world.jobs.resize_ms[j])
+                if not world.moving[j].keeps_work:
+                    pause_ms = int(world.jobs.startup_ms[j]) + int(world.jobs.restart_ms[j])
+                self._push(ev.JobStarted(at_ms + pause_ms, j, attempt + 1))
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.BOOTING):
                 self._push(ev.NodeMoved(at_ms + self.script.boot_ms, n, NodeState.READY))
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.REPAIRING):
@@ -211,6 +219,8 @@ def _rank(event: ev.Seen) -> int:
             return 0
         case ev.JobFinished() | ev.JobFailed() | ev.JobEvicted() | ev.JobCancelled():
             return 1
+        case ev.JobMoved():
+            return 1
         case ev.JobStarted() | ev.ActivitySeen():
             return 2
         case ev.NodeAdded() | ev.NodeMoved() | ev.DeviceFailed():
@@ -249,7 +259,7 @@ def _comes_too_early(world: World, event: ev.Seen) -> bool:
     return False
 
 
-def _can_be(world: World, event: ev.Seen) -> bool:
+def _can_be(world: World, event: ev.Seen) -> bool:  # noqa: C901 - one case a kind of event
     match event:
         case ev.NodeMoved(node=n, to=to):
             is_known = n < world.node_count
@@ -262,7 +272,10 @@ def _can_be(world: World, event: ev.Seen) -> bool:
         case ev.JobCancelled(job=j):
             return j < world.job_count and world.jobs.state[j] in LIVE
         case ev.JobEvicted(job=j, attempt=attempt):
-            return _is_in(world, j, attempt, ACTIVE) and bool(world.jobs.is_leaving[j])
+            is_asked = bool(world.jobs.is_leaving[j]) and j not in world.moving
+            return _is_in(world, j, attempt, ACTIVE) and is_asked
+        case ev.JobMoved(job=j, attempt=attempt):
+            return _is_in(world, j, attempt, {JobState.RUNNING}) and j in world.moving
         case ev.JobStarted(job=j, attempt=attempt):
             return _is_in(world, j, attempt, {JobState.STARTING})
         case ev.JobFinished(job=j, attempt=attempt) | ev.ActivitySeen(job=j, attempt=attempt):

@@ -98,6 +98,13 @@ def moved(n: int, to: NodeState) -> ev.NodeMoved:
     return ev.NodeMoved(NOW_MS, n, to)
 
 
+def shifted(
+    j: int, gained: Piece = WHERE, lost: Piece | None = None, to_job: int = -1
+) -> ev.AskedMove:
+    lost = lost or Piece(0, READY, 1, 1 << j)
+    return ev.AskedMove(NOW_MS, j, 1, ev.Why.MOVED, (gained,), (lost,), to_job)
+
+
 LIMITED = Queue("a", (Share("H100", floor_milli=9000, limit_milli=8000),))
 TWICE = Queue("a", (Share("H100"), Share("H100", floor_milli=1)))
 GREEDY = Efficiency(mfu_ppm=600_000, host_ppm=300_000, links_ppm=200_000)
@@ -202,6 +209,29 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "one device for two roles": (
         placed(Piece(0, BROKEN, 2, 6), Piece(1, BROKEN, 1, 12), job=GANG),
         "device 2; it is not free",
+    ),
+    "moved but not running": (shifted(STARTS), "it is starting, not running"),
+    "moved but leaving": (shifted(LEAVES), "it was asked to leave already"),
+    "moved to what is taken": (shifted(RUNS, gained=Piece(0, READY, 1, 2)), "it is not free"),
+    "moved off what it does not hold": (
+        shifted(RUNS, lost=Piece(0, READY, 1, 4)),
+        "does not hold what it is asked to leave",
+    ),
+    "shrunk though it is not elastic": (
+        ev.AskedMove(NOW_MS, RUNS, 1, ev.Why.SHRUNK, (), (Piece(0, READY, 1, 1),)),
+        "[0] replicas",
+    ),
+    "moved for one that does not wait": (shifted(RUNS, to_job=DONE), "is not waiting"),
+    "has moved though nobody asked": (ev.JobMoved(NOW_MS, RUNS, 1), "nobody asked it to move"),
+    "least above the count": (submitted(roles=[role(2, least=3)]), "works with 3 replicas"),
+    "two elastic roles": (
+        submitted(roles=[role(2, least=1), role(2, least=1)]),
+        "has 2 elastic roles",
+    ),
+    "a speed-up of nothing elastic": (submitted(speedup=[(1, 500_000)]), "has 0 elastic roles"),
+    "a speed-up that falls": (
+        submitted(roles=[role(3, least=1)], speedup=[(1, 500_000), (2, 400_000)]),
+        "does not rise",
     ),
     "partial gang": (placed(Piece(0, BROKEN, 2, 6), job=GANG), "[2, 0] replicas"),
     "gang short of a replica": (

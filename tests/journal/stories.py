@@ -8,6 +8,7 @@ from collections.abc import Callable
 from random import Random
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -163,6 +164,7 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
             restart_ms=rng.randint(0, 1_000),
             checkpointing=Checkpointing(rng.choice((0, 60_000)), rng.randint(0, 500)),
             efficiency=Efficiency(mfu, host, links, rng.choice(CONFIDENCES)),
+            resize_ms=rng.randint(0, 1_000),
         ),
     )
 
@@ -211,6 +213,30 @@ def asked_evict(world: World, rng: Random, at_ms: int) -> Event | None:
 def evicted(world: World, rng: Random, at_ms: int) -> Event | None:
     j = _one(rng, sorted(world.leaving_for))
     return ev.JobEvicted(at_ms, j, _attempt(world, j)) if j >= 0 else None
+
+
+def asked_move(world: World, rng: Random, at_ms: int) -> Event | None:
+    """A running job goes elsewhere, or an elastic one loses or gains a replica."""
+    j, heir = _job(world, rng, {JobState.RUNNING}), _job(world, rng, {JobState.WAITING})
+    if j < 0:
+        return None
+    shape, held, attempt = world.shape_of(j), world.placements[j], _attempt(world, j)
+    heir = rng.choice((-1, heir))
+    if shape.elastic_role is None:
+        pieces = _pieces(world, shape)
+        return ev.AskedMove(at_ms, j, attempt, Why.MOVED, pieces, held, heir) if pieces else None
+    if rng.random() < 0.5:
+        lost = (_one_replica([p for p in held if p.role == shape.elastic_role][-1]),)
+        return ev.AskedMove(at_ms, j, attempt, Why.SHRUNK, (), lost, heir)
+    one = replace(shape.roles[shape.elastic_role], count=1, least=0)
+    found = _pieces(world, Shape(shape.team, (one,))) or ()
+    gained = tuple(replace(piece, role=shape.elastic_role) for piece in found)
+    return ev.AskedMove(at_ms, j, attempt, Why.GROWN, gained) if gained else None
+
+
+def has_moved(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _one(rng, sorted(world.moving))
+    return ev.JobMoved(at_ms, j, _attempt(world, j)) if j >= 0 else None
 
 
 def asked_cancel(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -270,6 +296,8 @@ TELLERS: tuple[Teller, ...] = (
     activity,
     asked_evict,
     evicted,
+    asked_move,
+    has_moved,
     asked_cancel,
     asked_launch,
     asked_of_node,
@@ -294,6 +322,13 @@ def _job(world: World, rng: Random, states: set[JobState] | frozenset[JobState])
     return _one(rng, [j for j in range(world.job_count) if world.jobs.state[j] in states])
 
 
+def _one_replica(piece: Piece) -> Piece:
+    """The first replica of a piece."""
+    held = [d for d in range(64) if piece.devices >> d & 1]
+    mask = sum(1 << d for d in held[: len(held) // piece.replicas])
+    return Piece(piece.role, piece.node, 1, mask)
+
+
 def _attempt(world: World, j: int) -> int:
     return int(world.jobs.attempt[j])
 
@@ -304,6 +339,8 @@ def _shape(rng: Random, team_name: str) -> Shape:
         Role("slice", 1, 1, rng.choice((250, 500)), kinds=KINDS),
         Role("driver", 1, 0, cpu_milli=500, labels=(("rack", "a"),)),
     ]
+    if rng.random() < 0.3:
+        roles[0] = replace(roles[0], count=3, least=rng.randint(1, 2))
     chosen = tuple(rng.sample(roles, rng.randint(1, 3)))
     kind, priority = rng.choice(tuple(JobClass)), rng.randint(-2, 2)
     return Shape(team_name, chosen, kind, priority, rng.random() < 0.8)

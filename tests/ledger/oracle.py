@@ -16,7 +16,7 @@ from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model import events as ev
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Contract, Role
+from tidemill.model.rows import Contract, Piece, Role
 from tidemill.model.states import LAUNCHED, Confidence, JobClass, JobState, NodeState, Terms
 from tidemill.model.world import World
 
@@ -79,6 +79,7 @@ class Oracle:
         self.changes: Counter[tuple[int, int]] = Counter()
         self.saved_ms: dict[tuple[int, int], int] = {}
         self.finished: set[tuple[int, int]] = set()
+        self.resizing: set[int] = set()
         self.held: list[Held] = []
         now_ms = 0
         for event in events:
@@ -101,6 +102,13 @@ class Oracle:
                 run = (event.job, event.attempt)
                 self.changes[run] += event.busy_ppm != self.busy_ppm[run]
                 self.busy_ppm[run] = event.busy_ppm
+            case ev.AskedMove():
+                self.resizing.discard(event.job)
+                if event.why is not ev.Why.MOVED:
+                    self.resizing.add(event.job)
+            case ev.JobMoved():
+                if event.job in self.resizing:
+                    self.finished.add((event.job, event.attempt))
             case ev.JobFinished():
                 self.finished.add((event.job, event.attempt))
 
@@ -221,7 +229,7 @@ class Oracle:
     def _used(self, team: str, kind: str) -> int:
         return sum(
             piece.replicas * self.world.shape_of(j).roles[piece.role].replica_milli
-            for j, pieces in self.world.placements.items()
+            for j, pieces in self._everything().items()
             for piece in pieces
             if self.world.shape_of(j).team == team and self._row_of(piece.node).kind == kind
         )
@@ -245,10 +253,17 @@ class Oracle:
     def _taken_milli(self, n: int, d: int) -> int:
         return sum(
             self.world.shape_of(j).roles[piece.role].milli
-            for j, pieces in self.world.placements.items()
+            for j, pieces in self._everything().items()
             for piece in pieces
             if piece.node == n and piece.devices >> d & 1
         )
+
+    def _everything(self) -> dict[int, tuple[Piece, ...]]:
+        """What each job holds, the place it moves to included."""
+        return {
+            j: pieces + (self.world.moving[j].gained if j in self.world.moving else ())
+            for j, pieces in self.world.placements.items()
+        }
 
     # Jobs ------------------------------------------------------------------------------------
 
@@ -258,14 +273,20 @@ class Oracle:
         if self.world.jobs.state[j] == JobState.RUNNING:
             phases = self._phases(j, attempt, start_ms, end_ms)
         busy_ppm, stretch = self.busy_ppm.get((j, attempt), MILLION), self.changes[j, attempt]
-        by_contract = Counter[int]()
-        for piece in self.world.placements[j]:
+        for a, b, phase in phases:
+            for c, milli in self._by_contract(j, self.world.placements[j]).items():
+                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm, stretch))
+        if j in self.world.moving:
+            for c, milli in self._by_contract(j, self.world.moving[j].gained).items():
+                self.held.append(Held(start_ms, end_ms, j, attempt, c, milli, "moving", 0, 0))
+
+    def _by_contract(self, j: int, pieces: tuple[Piece, ...]) -> Counter[int]:
+        found = Counter[int]()
+        for piece in pieces:
             c = self.world.contract_number[self.world.node_rows[piece.node].contract]
             role = self.world.shape_of(j).roles[piece.role]
-            by_contract[c] += piece.devices.bit_count() * role.milli
-        for a, b, phase in phases:
-            for c, milli in by_contract.items():
-                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm, stretch))
+            found[c] += piece.devices.bit_count() * role.milli
+        return found
 
     def _phases(
         self, j: int, attempt: int, start_ms: int, end_ms: int
@@ -293,8 +314,9 @@ class Oracle:
         """Now that all is known: where did each held millisecond go?"""
         worked: Counter[tuple[int, int, int, int]] = Counter()
         for fact in self.held:
-            if fact.phase == "starting":
-                bucket = Bucket.STARTING if fact.attempt == 1 else Bucket.RESTART
+            if fact.phase in ("starting", "moving"):
+                is_first = fact.phase == "starting" and fact.attempt == 1
+                bucket = Bucket.STARTING if is_first else Bucket.RESTART
                 self._book(fact, lambda ms, fact=fact, b=bucket: {b: fact.milli * ms})
             elif fact.phase == "saving":
                 self._book(fact, lambda ms, fact=fact: {Bucket.CHECKPOINT: fact.milli * ms})

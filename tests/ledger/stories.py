@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.builders import contract, job, role, teams_share
 from tidemill.engine.fold import fold
@@ -62,6 +63,7 @@ class Author:
             (6, self._activity), (8, self._say_why), (1, self._release), (4, self._add_node),
             (8, self._move_node), (2, self._fail_device), (2, self._spare), (1, self._set_team),
             (1, self._sign), (3, self._begin_contract), (1, self._end_contract), (2, self._wake),
+            (16, self._move), (8, self._has_moved),
         ]  # fmt: skip
         weights, choices = zip(*verbs, strict=True)
         for _ in range(length):
@@ -176,6 +178,8 @@ class Author:
     def _job(self) -> Job:
         luck = self.luck
         roles = [self._role() for _ in range(luck.choice((1, 1, 1, 2)))]
+        if luck.random() < 0.4:
+            roles[0] = replace(roles[0], count=luck.randint(2, 4), least=luck.randint(1, 2))
         self._jobs += 1
         return job(
             f"j{self._jobs}",
@@ -201,7 +205,7 @@ class Author:
     def _place(self) -> Iterator[ev.Event]:
         j = self._some_job(JobState.WAITING)
         if j is not None:
-            pieces = self._fit(self.world.shape_of(j).roles)
+            pieces = self._fit(self._sized(self.world.shape_of(j).roles))
             if pieces is not None:
                 yield ev.AskedPlace(self.now_ms, j, int(self.world.jobs.attempt[j]) + 1, pieces)
 
@@ -243,6 +247,38 @@ class Author:
     def _leave(self) -> Iterator[ev.Event]:
         for j in sorted(self.world.leaving_for)[:1]:
             yield ev.JobEvicted(self.now_ms, j, int(self.world.jobs.attempt[j]))
+
+    def _move(self) -> Iterator[ev.Event]:
+        """A job goes elsewhere; an elastic one may also grow or shrink."""
+        j, heir = self._some_job(JobState.RUNNING), self._some_job(JobState.WAITING)
+        if j is None:
+            return
+        shape, held = self.world.shape_of(j), self.world.placements[j]
+        attempt, to_job = int(self.world.jobs.attempt[j]), -1 if heir is None else heir
+        r = shape.elastic_role
+        if r is None or self.luck.random() < 0.2:
+            gained = self._fit(self._sized(shape.roles)) or ()
+            yield ev.AskedMove(self.now_ms, j, attempt, ev.Why.MOVED, gained, held, to_job)
+        elif self.luck.random() < 0.5:
+            lost = [piece for piece in held if piece.role == r][-1:]
+            yield ev.AskedMove(self.now_ms, j, attempt, ev.Why.SHRUNK, (), tuple(lost), to_job)
+        else:
+            one = self._fit((replace(shape.roles[r], count=1, least=0),)) or ()
+            gained = tuple(replace(piece, role=r) for piece in one)
+            yield ev.AskedMove(self.now_ms, j, attempt, ev.Why.GROWN, gained)
+
+    def _has_moved(self) -> Iterator[ev.Event]:
+        for j in sorted(self.world.moving)[:1]:
+            yield ev.JobMoved(self.now_ms, j, int(self.world.jobs.attempt[j]))
+
+    def _sized(self, roles: tuple[Role, ...]) -> tuple[Role, ...]:
+        """The roles as they might be placed: an elastic one with any number that it allows."""
+        return tuple(
+            replace(row, count=self.luck.randint(row.least, row.count), least=0)
+            if row.least
+            else row
+            for row in roles
+        )
 
     def _activity(self) -> Iterator[ev.Event]:
         j = self._some_job(JobState.RUNNING)

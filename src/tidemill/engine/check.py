@@ -15,6 +15,7 @@ from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
+Pieces = tuple[Piece, ...]
 _WAITING = int(JobState.WAITING)
 _ACTIVE = (int(JobState.STARTING), int(JobState.RUNNING))
 _READY = int(NodeState.READY)
@@ -60,7 +61,7 @@ class _Reader:
         self.nodes: Counter[int] = Counter()
         self.placed_on: set[int] = set()
 
-    def read(self, action: ev.Action) -> None:
+    def read(self, action: ev.Action) -> None:  # noqa: C901 - one case a kind of action
         if action.at_ms != self.world.now_ms:
             self.wrong.append(f"an action is dated {action.at_ms}, not now")
         unknown = self._unknown(action)
@@ -72,6 +73,8 @@ class _Reader:
                 self._read_place(action)
             case ev.AskedEvict() | ev.AskedCancel():
                 self._read_stop(action)
+            case ev.AskedMove():
+                self._read_move(action)
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
                 self._read_node(action)
             case ev.AskedLaunch():
@@ -92,6 +95,11 @@ class _Reader:
             case ev.AskedEvict():
                 jobs = (action.job, max(0, action.to_job))
                 numbers = [("job", j, world.job_count) for j in jobs]
+            case ev.AskedMove():
+                pieces = (*action.gained, *action.lost)
+                numbers = [("node", piece.node, world.node_count) for piece in pieces]
+                jobs = (action.job, max(0, action.to_job))
+                numbers += [("job", j, world.job_count) for j in jobs]
             case ev.AskedCancel():
                 numbers = [("job", action.job, world.job_count)]
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
@@ -130,23 +138,35 @@ class _Reader:
             self.wrong.append(f"job `{world.job_names[j]}` is placed but not waiting")
         if action.attempt != world.jobs.attempt[j] + 1:
             self.wrong.append(f"job `{world.job_names[j]}` is placed as attempt {action.attempt}")
-        shape = world.shape_of(j)
-        replicas: Counter[int] = Counter()
-        kinds: dict[int, set[int]] = {}
-        for piece in action.pieces:
+        self._read_gang(j, action.pieces, (), ())
+
+    def _read_gang(self, j: int, pieces: Pieces, kept: Pieces, lost: Pieces) -> None:
+        """A gang with new pieces, beside those it keeps less those it loses, must be whole."""
+        world, shape = self.world, self.world.shape_of(j)
+        for piece in pieces:
             if not 0 <= piece.role < len(shape.roles):
                 self.wrong.append(f"job `{world.job_names[j]}` has no role number {piece.role}")
-                continue
-            replicas[piece.role] += piece.replicas
-            kinds.setdefault(piece.role, set()).add(int(world.nodes.kind[piece.node]))
-            self._read_piece(j, shape.roles[piece.role], piece)
-        for r, role in enumerate(shape.roles):
-            if replicas[r] != role.count:
-                self.wrong.append(
-                    f"job `{world.job_names[j]}` gets {replicas[r]} of {role.count} `{role.name}`"
-                )
+            else:
+                self._read_piece(j, shape.roles[piece.role], piece)
+        sits: Counter[tuple[int, int]] = Counter()
+        for sign, some in ((1, pieces), (1, kept), (-1, lost)):
+            for piece in some:
+                sits[piece.role, piece.node] += sign * piece.replicas
+        replicas: Counter[int] = Counter()
+        kinds: dict[int, set[int]] = {}
+        for (r, n), count in sits.items():
+            replicas[r] += count
+            if count:
+                kinds.setdefault(r, set()).add(int(world.nodes.kind[n]))
+        self._read_roles(j, replicas, kinds)
+
+    def _read_roles(self, j: int, replicas: Counter[int], kinds: dict[int, set[int]]) -> None:
+        name = self.world.job_names[j]
+        for r, role in enumerate(self.world.shape_of(j).roles):
+            if not (role.least or role.count) <= replicas[r] <= role.count:
+                self.wrong.append(f"job `{name}` gets {replicas[r]} of {role.count} `{role.name}`")
             if role.accelerators and len(kinds.get(r, ())) > 1:
-                self.wrong.append(f"job `{world.job_names[j]}` role `{role.name}` mixes kinds")
+                self.wrong.append(f"job `{name}` role `{role.name}` mixes kinds")
 
     def _read_piece(self, j: int, role: Role, piece: Piece) -> None:
         world, n = self.world, piece.node
@@ -225,6 +245,73 @@ class _Reader:
         while rows[line[-1]].parent:
             line.append(self.world.queue_number[rows[line[-1]].parent])
         return line
+
+    # Moves -------------------------------------------------------------------------------------
+
+    def _read_move(self, action: ev.AskedMove) -> None:
+        """A running job holds what it leaves, its gang stays whole, and it moves by a right."""
+        world, j = self.world, action.job
+        self.jobs[j] += 1
+        name, shape = world.job_names[j], world.shape_of(j)
+        if world.jobs.state.item(j) != _ACTIVE[1] or action.attempt != world.jobs.attempt[j]:
+            self.wrong.append(f"job `{name}` is moved but not running")
+            return
+        if world.jobs.is_leaving[j]:
+            self.wrong.append(f"job `{name}` is moved but leaving already")
+        held = world.placements.get(j, ())
+        self._read_gang(j, action.gained, held, action.lost)
+        if not self._holds(held, action.lost):
+            self.wrong.append(f"job `{name}` is to leave what it does not hold")
+        if action.to_job >= 0 and world.jobs.state.item(action.to_job) != _WAITING:
+            self.wrong.append(f"job `{name}` makes room for one that does not wait")
+        match action.why:
+            case ev.Why.MOVED:
+                is_all = Counter(held) == Counter(action.lost) and bool(action.gained)
+                if not (is_all and shape.is_preemptible and action.to_job >= 0):
+                    self.wrong.append(f"job `{name}` is moved without a reason or not whole")
+            case ev.Why.SHRUNK:
+                self._read_shrink(action)
+            case ev.Why.GROWN:
+                if action.lost or action.to_job >= 0 or shape.elastic_role is None:
+                    self.wrong.append(f"job `{name}` does not grow, whatever is said")
+            case _:
+                self.wrong.append(f"job `{name}` is moved for no reason that moves")
+
+    def _read_shrink(self, action: ev.AskedMove) -> None:
+        """What is above the least is lent: to its own team by rank, to others when it borrows."""
+        world, name = self.world, self.world.job_names[action.job]
+        mine = world.shape_of(action.job)
+        if action.gained or action.to_job < 0 or mine.elastic_role is None:
+            self.wrong.append(f"job `{name}` does not shrink for anybody, whatever is said")
+            return
+        theirs = world.shape_of(action.to_job)
+        q = int(world.shapes.queue[world.jobs.shape[action.job]])
+        if mine.team == theirs.team:
+            if mine.priority > theirs.priority:
+                self.wrong.append(f"job `{name}` shrinks for one of its team that is lower")
+        elif not self._borrows(q, action.lost):
+            self.wrong.append(f"job `{name}` shrinks for another team, and borrows nothing")
+        for piece in action.lost:
+            milli = piece.replicas * mine.roles[piece.role].replica_milli
+            self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+
+    def _borrows(self, q: int, pieces: Pieces) -> bool:
+        world = self.world
+        kinds = {int(world.nodes.kind[piece.node]) for piece in pieces}
+        return any(self._used(q, k) - self.leaving_milli[q, k] > world.floor[q, k] for k in kinds)
+
+    def _holds(self, held: Pieces, lost: Pieces) -> bool:
+        """Whether every device and replica that is left was held."""
+        devices = {(p.role, p.node, d) for p in held for d in range(64) if p.devices >> d & 1}
+        replicas: Counter[tuple[int, int]] = Counter()
+        for piece in held:
+            replicas[piece.role, piece.node] += piece.replicas
+        for piece in lost:
+            replicas[piece.role, piece.node] -= piece.replicas
+            for d in range(64):
+                if piece.devices >> d & 1 and (piece.role, piece.node, d) not in devices:
+                    return False
+        return min(replicas.values(), default=0) >= 0
 
     # Evictions ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from tidemill.model.events import (
     Action,
     AskedDrain,
     AskedEvict,
+    AskedMove,
     AskedPlace,
     AskedReturn,
     AskedSpare,
@@ -63,13 +64,13 @@ def _moved(supply: list[Action]) -> frozenset[int]:
 def _stands(action: Action, moved: frozenset[int]) -> bool:
     """Whether a decision outlives what the layers above it decided about nodes.
 
-    Nothing is placed where it would be drained at once. Evictions wait a beat: the room they make
-    was counted with nodes that have just come or gone.
+    Nothing is placed where it would be drained at once. Evictions and moves wait a beat: the room
+    they make was counted with nodes that have just come or gone.
     """
     match action:
         case AskedPlace():
             return moved.isdisjoint(piece.node for piece in action.pieces)
-        case AskedEvict() | SaidWhy(cause=Cause.PROMISED):
+        case AskedEvict() | AskedMove() | SaidWhy(cause=Cause.PROMISED):
             return not moved
         case _:
             return True

@@ -54,6 +54,10 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_jobs.leaving(world, event)
         case ev.JobEvicted():
             return fold_jobs.evicted(world, event)
+        case ev.AskedMove():
+            return fold_jobs.asked_move(world, event)
+        case ev.JobMoved():
+            return fold_jobs.moved(world, event)
         case ev.JobFailed():
             return fold_jobs.failed(world, event)
         case ev.JobCancelled():

@@ -12,10 +12,12 @@ from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState
-from tidemill.model.world import World
+from tidemill.model.world import Move, World
+from tidemill.units import speedup
 from tidemill.workload import progress
 
 # Plain integers: comparing a numpy scalar with an enum costs a microsecond.
+Pieces = tuple[Piece, ...]
 _WAITING, _STARTING, _RUNNING = (
     int(state) for state in (JobState.WAITING, JobState.STARTING, JobState.RUNNING)
 )
@@ -48,6 +50,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
                 f" {role.accelerators} devices; a fraction is of one device",
                 hint="ask for one accelerator with `milli`, or for several whole ones",
             )
+    _refuse_unless_elastic(job)
     efficiency = job.efficiency
     if efficiency.mfu_ppm + efficiency.host_ppm + efficiency.links_ppm > ONE_PPM:
         raise EventRefused(
@@ -71,12 +74,7 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     fold_room.refuse_if_taken(world, j, shape.roles, event.pieces)
     for piece in event.pieces:
         counts[piece.role] += piece.replicas
-    if counts != [role.count for role in shape.roles]:
-        raise EventRefused(
-            f"job `{world.job_names[j]}` is placed with {counts} replicas;"
-            f" its roles have {[role.count for role in shape.roles]}",
-            hint="gangs are placed whole or not at all",
-        )
+    _refuse_unless_whole(world, j, counts)
     if world.promised.get(int(world.jobs.shape[j])) == 0:
         del world.promised[int(world.jobs.shape[j])]
     for piece in event.pieces:
@@ -90,6 +88,7 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     jobs.attempt[j] = event.attempt
     jobs.since_ms[j] = event.at_ms
     jobs.busy_ppm[j] = ONE_PPM
+    jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
     return [j]
 
 
@@ -151,15 +150,8 @@ def leaving(world: World, event: ev.AskedEvict) -> list[int]:
     """An attempt was asked to leave; it holds its devices until it is seen to be gone."""
     j, heir = event.job, event.to_job
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
-    if world.jobs.is_leaving[j]:
-        _refuse(world, j, "it was asked to leave already")
-    if heir != -1 and not (0 <= heir < world.job_count and world.jobs.state[heir] == _WAITING):
-        _refuse(world, j, f"job number {heir}, for whom it should leave, is not waiting")
-    world.ink.jobs.is_leaving[j] = 1
-    s = int(world.jobs.shape[heir]) if heir >= 0 else -1
-    world.leaving_for[j] = s
-    if s >= 0:
-        world.promised[s] = world.promised.get(s, 0) + 1
+    _refuse_if_leaving(world, j, heir)
+    _leave_for(world, j, heir)
     return []
 
 
@@ -167,10 +159,60 @@ def evicted(world: World, event: ev.JobEvicted) -> list[int]:
     """An attempt that was asked to leave has left."""
     j = event.job
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
-    if not world.jobs.is_leaving[j]:
+    if not world.jobs.is_leaving[j] or j in world.moving:
         _refuse(world, j, "nobody asked it to leave")
     interrupt(world, j, event.at_ms)
     return [j]
+
+
+def asked_move(world: World, event: ev.AskedMove) -> list[int]:
+    """A running job was asked to change its place; it holds both until it is seen to have moved."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    _refuse_if_leaving(world, j, event.to_job)
+    shape, rest = world.shape_of(j), _without(world.placements[j], event.lost)
+    if rest is None or not (event.gained or event.lost):
+        _refuse(world, j, "it does not hold what it is asked to leave")
+    fold_room.refuse_if_taken(world, j, shape.roles, event.gained)
+    counts = [0] * len(shape.roles)
+    for piece in (*rest, *event.gained):
+        counts[piece.role] += piece.replicas
+    _refuse_unless_whole(world, j, counts)
+    for piece in event.gained:
+        fold_room.occupy(world, j, shape.roles[piece.role], piece)
+    _use(world, j, shape, event.gained, 1)
+    world.moving[j] = Move(event.gained, event.lost, event.why is not ev.Why.MOVED)
+    _leave_for(world, j, event.to_job)
+    return [j]
+
+
+def moved(world: World, event: ev.JobMoved) -> list[int]:
+    """A job left what it was to leave and comes up again, as its next attempt."""
+    j, jobs = event.job, world.ink.jobs
+    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    move = world.moving.pop(j, None)
+    if move is None:
+        _refuse(world, j, "nobody asked it to move")
+    shape, rest = world.shape_of(j), _without(world.placements[j], move.lost)
+    assert rest is not None, "what is to be left was held when it was asked"
+    _save(world, j, event.at_ms, move.keeps_work)
+    world.placements[j] = (*rest, *move.gained)
+    _give_up(world, j, shape, move.lost, event.at_ms)
+    _stay(world, j)
+    world.idle.pop(j, None)
+    jobs.state[j] = _STARTING
+    jobs.attempt[j] = event.attempt + 1
+    jobs.since_ms[j] = event.at_ms
+    jobs.busy_ppm[j] = ONE_PPM
+    jobs.speed_ppm[j] = speedup.speed_of(shape, world.placements[j])
+    return [j]
+
+
+def call_off(world: World, j: int, at_ms: int) -> None:
+    """The place that a job was to move to is lost: it stays where it is."""
+    move = world.moving.pop(j)
+    _give_up(world, j, world.shape_of(j), move.gained, at_ms)
+    _stay(world, j)
 
 
 def released(world: World, event: ev.AskedRelease) -> list[int]:
@@ -204,14 +246,59 @@ def interrupt(world: World, j: int, at_ms: int) -> None:
     """Stop an active attempt: keep what was saved, free its devices, wait again."""
     jobs = world.ink.jobs
     if jobs.state[j] == _RUNNING:
-        elapsed = at_ms - int(jobs.origin_ms[j])
-        jobs.saved_ms[j] += progress.split(
-            elapsed, int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
-        ).saved_ms
+        _save(world, j, at_ms, keeps_all=False)
     _vacate(world, j, at_ms)
     jobs.state[j] = _WAITING
     jobs.since_ms[j] = at_ms
     _enqueue(world, j)
+
+
+def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
+    """Count the work of this attempt, at full speed, that lasts: what was saved, or all of it."""
+    jobs = world.ink.jobs
+    elapsed_ms = at_ms - int(jobs.origin_ms[j])
+    parts = progress.split(elapsed_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
+    lasting_ms = parts.saved_ms + (parts.unsaved_ms if keeps_all else 0)
+    jobs.saved_ms[j] += speedup.work_ms(lasting_ms, int(jobs.speed_ppm[j]))
+
+
+def _leave_for(world: World, j: int, heir: int) -> None:
+    world.ink.jobs.is_leaving[j] = 1
+    s = int(world.jobs.shape[heir]) if heir >= 0 else -1
+    world.leaving_for[j] = s
+    if s >= 0:
+        world.promised[s] = world.promised.get(s, 0) + 1
+
+
+def _stay(world: World, j: int) -> None:
+    """A job is asked for nothing any more, and sits where its placement says."""
+    world.ink.jobs.is_leaving[j] = 0
+    _keep_promise(world, world.leaving_for.pop(j, -1))
+    for piece in world.placements[j]:
+        world.aboard[piece.node][j] = None
+
+
+def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
+    """Pieces less some parts of them; None when they do not hold all of those."""
+    rest = list(pieces)
+    for part in lost:
+        i = next((i for i, piece in enumerate(rest) if _is_part(part, piece)), -1)
+        if i < 0:
+            return None
+        whole = rest[i]
+        replicas, devices = whole.replicas - part.replicas, whole.devices ^ part.devices
+        rest[i : i + 1] = [Piece(part.role, part.node, replicas, devices)] if replicas else []
+    return tuple(rest)
+
+
+def _is_part(part: Piece, whole: Piece) -> bool:
+    """Whether a piece holds at least as much as another, as many devices for each replica."""
+    return (
+        (part.role, part.node) == (whole.role, whole.node)
+        and 1 <= part.replicas <= whole.replicas
+        and part.devices & ~whole.devices == 0
+        and part.devices.bit_count() * whole.replicas == whole.devices.bit_count() * part.replicas
+    )
 
 
 def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
@@ -233,6 +320,8 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.mfu_ppm[j] = efficiency.mfu_ppm
     jobs.host_ppm[j] = efficiency.host_ppm
     jobs.links_ppm[j] = efficiency.links_ppm
+    jobs.resize_ms[j] = job.resize_ms
+    jobs.speed_ppm[j] = ONE_PPM
     jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
 
 
@@ -285,13 +374,19 @@ def _dequeue(world: World, j: int) -> None:
 
 def _vacate(world: World, j: int, at_ms: int) -> None:
     shape, pieces = world.shape_of(j), world.placements.pop(j)
-    for piece in pieces:
-        fold_room.vacate(world, j, shape.roles[piece.role], piece, at_ms)
+    if j in world.moving:
+        pieces += world.moving.pop(j).gained
+    _give_up(world, j, shape, pieces, at_ms)
     del world.active[world.jobs.shape[j]][j]
     world.idle.pop(j, None)
     _keep_promise(world, world.leaving_for.pop(j, -1))
-    _use(world, j, shape, pieces, -1)
     world.ink.jobs.is_leaving[j] = 0
+
+
+def _give_up(world: World, j: int, shape: Shape, pieces: Pieces, at_ms: int) -> None:
+    for piece in pieces:
+        fold_room.vacate(world, j, shape.roles[piece.role], piece, at_ms)
+    _use(world, j, shape, pieces, -1)
 
 
 def _use(world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
@@ -313,6 +408,47 @@ def _keep_promise(world: World, s: int) -> None:
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
     world.ink.jobs.state[j] = int(state)
     world.ink.jobs.since_ms[j] = at_ms
+
+
+def _refuse_unless_elastic(job: Job) -> None:
+    """Refuse sizes and speeds that contradict each other."""
+    elastic = [role for role in job.shape.roles if role.least]
+    for role in elastic:
+        if role.least > role.count:
+            raise EventRefused(
+                f"job `{job.name}` role `{role.name}` works with {role.least} replicas at least"
+                f" and {role.count} at most",
+                hint="`least` is the smaller number, `count` the larger",
+            )
+    if len(elastic) > 1 or (job.shape.speedup and not elastic):
+        raise EventRefused(
+            f"job `{job.name}` has {len(elastic)} elastic roles",
+            hint="a speed-up is of one role: give `least` to exactly one",
+        )
+    if elastic and not speedup.is_curve(job.shape.speedup, elastic[0].count):
+        raise EventRefused(
+            f"job `{job.name}` has a speed-up that does not rise from point to point",
+            hint="points are (replicas, ppm), both rising, below the count and 1,000,000",
+        )
+
+
+def _refuse_unless_whole(world: World, j: int, counts: list[int]) -> None:
+    roles = world.shape_of(j).roles
+    if not all(
+        role.fewest <= count <= role.count for count, role in zip(counts, roles, strict=True)
+    ):
+        raise EventRefused(
+            f"job `{world.job_names[j]}` is placed with {counts} replicas;"
+            f" its roles have {[role.count for role in roles]}",
+            hint="gangs are placed whole or not at all; an elastic role may have fewer",
+        )
+
+
+def _refuse_if_leaving(world: World, j: int, heir: int) -> None:
+    if world.jobs.is_leaving[j]:
+        _refuse(world, j, "it was asked to leave already")
+    if heir != -1 and not (0 <= heir < world.job_count and world.jobs.state[heir] == _WAITING):
+        _refuse(world, j, f"job number {heir}, for whom it should leave, is not waiting")
 
 
 def _refuse_unless(

@@ -9,7 +9,7 @@ from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
-from tidemill.model.rows import Contract, Node
+from tidemill.model.rows import Contract, Node, Piece
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
 from tidemill.model.world import Group, Level, World
 from tidemill.provisioning import life
@@ -132,9 +132,14 @@ def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
     d = int(world.nodes.first_device[n]) + device
     if world.devices.is_failed[d]:
         _refuse(f"device {device} of node `{row.name}`", "it failed already")
-    victims = [j for j in sorted(world.aboard[n]) if _holds(world, j, n, device)]
-    for j in victims:
-        fold_jobs.interrupt(world, j, event.at_ms)
+    victims = []
+    for j in sorted(world.aboard[n]):
+        if _holds(world.placements[j], n, device):
+            fold_jobs.interrupt(world, j, event.at_ms)
+            victims.append(j)
+        elif j in world.moving and _holds(world.moving[j].gained, n, device):
+            fold_jobs.call_off(world, j, event.at_ms)
+            victims.append(j)
     fold_room.fail_device(world, n, device)
     world.supply_changes += 1
     return victims
@@ -198,9 +203,7 @@ def launch(world: World, event: ev.AskedLaunch) -> list[int]:
 def _move(
     world: World, n: int, to: NodeState, at_ms: int, why: ev.Why, deadline_ms: int = FOREVER_MS
 ) -> list[int]:
-    touched = [] if to in HOSTING else sorted(world.aboard[n])
-    for j in touched:
-        fold_jobs.interrupt(world, j, at_ms)
+    touched = [] if to is NodeState.READY else _disturb(world, n, to in HOSTING, at_ms)
     nodes, origin = world.ink.nodes, NodeState(world.nodes.state[n])
     fold_room.take_out(world, n)
     if to is NodeState.BOOTING:
@@ -280,8 +283,22 @@ def _group_number(world: World, group: Group) -> int:
     return world.group_number[group]
 
 
-def _holds(world: World, j: int, n: int, device: int) -> bool:
-    return any(p.node == n and p.devices >> device & 1 for p in world.placements[j])
+def _holds(pieces: tuple[Piece, ...], n: int, device: int) -> bool:
+    return any(p.node == n and p.devices >> device & 1 for p in pieces)
+
+
+def _disturb(world: World, n: int, may_stay: bool, at_ms: int) -> list[int]:
+    """A node takes no new work: nobody moves there, and whoever sits there may stay, or not."""
+    touched = []
+    for j in sorted(world.aboard[n]):
+        sits = any(piece.node == n for piece in world.placements[j])
+        if sits and not may_stay:
+            fold_jobs.interrupt(world, j, at_ms)
+            touched.append(j)
+        elif j in world.moving and any(piece.node == n for piece in world.moving[j].gained):
+            fold_jobs.call_off(world, j, at_ms)
+            touched.append(j)
+    return touched
 
 
 def _known_contract(world: World, c: int) -> Contract:

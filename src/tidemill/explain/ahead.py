@@ -18,6 +18,7 @@ from tidemill.model.rows import Node
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.world import World
 from tidemill.provisioning import life
+from tidemill.units import speedup
 
 GRID_MS = (
     MINUTE_MS  # jobs end on the minute: a forecast has no seconds, and one beat serves several
@@ -108,13 +109,16 @@ class Ahead:
     def _go_on_with_job(self, world: World, j: int) -> None:
         now_ms, jobs = world.now_ms, world.jobs
         attempt = int(jobs.attempt[j])
-        if jobs.is_leaving[j]:
+        if j in world.moving:
+            self._push(_ENDS, ev.JobMoved(now_ms + LEAVE_MS, j, attempt))
+        elif jobs.is_leaving[j]:
             self._push(_ENDS, ev.JobEvicted(now_ms + LEAVE_MS, j, attempt))
         if jobs.state[j] == JobState.STARTING:
             at_ms = int(jobs.since_ms[j]) + _startup_ms(world, j, attempt)
             self._push(_STARTS, ev.JobStarted(max(now_ms + 1, at_ms), j, attempt))
         else:
-            worked_ms = now_ms - int(jobs.origin_ms[j]) + int(jobs.saved_ms[j])
+            ran_ms = now_ms - int(jobs.origin_ms[j])
+            worked_ms = speedup.work_ms(ran_ms, int(jobs.speed_ppm[j])) + int(jobs.saved_ms[j])
             self._finish(world, j, attempt, now_ms, worked_ms)
 
     def _go_on_with_node(self, world: World, n: int) -> None:
@@ -139,6 +143,12 @@ class Ahead:
         match event:
             case ev.JobStarted(at_ms=at_ms, job=j, attempt=attempt):
                 self._finish(world, j, attempt, at_ms, int(world.jobs.saved_ms[j]))
+            case ev.JobMoved(at_ms=at_ms, job=j, attempt=attempt):
+                pause_ms = int(world.jobs.resize_ms[j])
+                if not world.moving[j].keeps_work:
+                    pause_ms = _startup_ms(world, j, attempt + 1)
+                start_ms = at_ms + max(1, pause_ms)  # seen in a later beat than the move itself
+                self._push(_STARTS, ev.JobStarted(start_ms, j, attempt + 1))
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.BOOTING):
                 self._move(n, NodeState.READY, at_ms + BOOT_MS)
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.REPAIRING):
@@ -157,6 +167,8 @@ class Ahead:
                 self._push(_STARTS, ev.JobStarted(start_ms, j, attempt))
             case ev.AskedEvict(job=j, attempt=attempt):
                 self._push(_ENDS, ev.JobEvicted(now_ms + LEAVE_MS, j, attempt))
+            case ev.AskedMove(job=j, attempt=attempt):
+                self._push(_ENDS, ev.JobMoved(now_ms + LEAVE_MS, j, attempt))
             case ev.AskedCancel(job=j):
                 self._push(_ENDS, ev.JobCancelled(now_ms + LEAVE_MS, j))
             case ev.AskedLaunch(contract=c, nodes=count):
@@ -182,6 +194,7 @@ class Ahead:
         if left_ms is None:
             self.endless.add(j)
         else:
+            left_ms = speedup.time_ms(left_ms, int(world.jobs.speed_ppm[j]))
             end_ms = -(-(now_ms + left_ms) // GRID_MS) * GRID_MS
             self._push(_ENDS, ev.JobFinished(end_ms, j, attempt))
 
@@ -200,7 +213,9 @@ def _startup_ms(world: World, j: int, attempt: int) -> int:
 
 def _subject(event: ev.Seen) -> tuple[str, int] | None:
     match event:
-        case ev.JobStarted() | ev.JobFinished() | ev.JobEvicted() | ev.JobCancelled():
+        case ev.JobStarted() | ev.JobFinished() | ev.JobCancelled():
+            return ("job", event.job)
+        case ev.JobEvicted() | ev.JobMoved():
             return ("job", event.job)
         case ev.NodeMoved():
             return ("node", event.node)
@@ -216,7 +231,10 @@ def _can_be(world: World, event: ev.Seen) -> bool:
         case ev.JobFinished(job=j, attempt=attempt):
             return bool(jobs.attempt[j] == attempt and jobs.state[j] == JobState.RUNNING)
         case ev.JobEvicted(job=j, attempt=attempt):
-            return bool(jobs.attempt[j] == attempt and jobs.is_leaving[j])
+            is_asked = bool(jobs.is_leaving[j]) and j not in world.moving
+            return bool(jobs.attempt[j] == attempt) and is_asked
+        case ev.JobMoved(job=j, attempt=attempt):
+            return bool(jobs.attempt[j] == attempt) and j in world.moving
         case ev.JobCancelled(job=j):
             return jobs.state[j] in ACTIVE
         case ev.NodeMoved(node=n, to=to):

@@ -7,7 +7,7 @@ fate is known (a checkpoint or the finish saves it, a stop makes it rework).
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 from tidemill.engine.fold import fold
 from tidemill.ledger.buckets import Bucket
@@ -17,6 +17,7 @@ from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.supply import Supply
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 from tidemill.workload import progress
@@ -44,6 +45,14 @@ class _Open:
         """Stretches of this run with another busy share: (start, end, busy_ppm)."""
 
 
+class _Moving(NamedTuple):
+    """A place that a job holds beside its own until it has moved there."""
+
+    held: tuple[tuple[int, int], ...]
+    since_ms: int
+    keeps_work: bool
+
+
 class Ledger:
     """Reads along with a loop (``before``/``after``), or through a journal (``read``)."""
 
@@ -56,6 +65,7 @@ class Ledger:
         """How many attempts of training jobs were stopped at work, inside the window."""
         self._spans = Spans(self.window)
         self._open: dict[int, _Open] = {}
+        self._moving: dict[int, _Moving] = {}
 
     def read(self, events: Iterable[Event]) -> Self:
         """Fold a journal into a World of its own, reading along."""
@@ -85,10 +95,14 @@ class Ledger:
             self.world = world
         for j in touched:
             state, was = world.jobs.state.item(j), self._open.get(j)
+            lasts = self._mind_move(j) if self._moving or world.moving else False
             if was is None:
                 if state in _ACTIVE:
                     attempt = world.jobs.attempt.item(j)
                     self._open[j] = _Open(attempt, self._held(j), self.now_ms)
+            elif state in _ACTIVE and was.attempt != world.jobs.attempt.item(j):
+                self._ends(j, was, lasts)
+                self._open[j] = _Open(was.attempt + 1, self._held(j), self.now_ms)
             elif state == _RUNNING:
                 self._goes_on(j, was)
             elif state not in _ACTIVE:
@@ -103,7 +117,28 @@ class Ledger:
                 self._run(j, o, self._safe_ms(j, o), Bucket.UNSAVED, still_open.extend)
             else:
                 self._start(j, o, still_open.extend)
+        for j, moving in self._moving.items():
+            self._reserve(j, moving, still_open.extend)
         return self._spans.cells(self.world, still_open)
+
+    def _mind_move(self, j: int) -> bool:
+        """A job holds a second place, or not any more; whether the move that ends keeps work."""
+        move, was = self.world.moving.get(j), self._moving.get(j)
+        if move is not None and was is None:
+            held = self._held_in(j, move.gained)
+            self._moving[j] = _Moving(held, self.now_ms, move.keeps_work)
+        elif move is None and was is not None:
+            del self._moving[j]
+            self._reserve(j, was, self._keep)
+            return was.keeps_work
+        return False
+
+    def _reserve(self, j: int, moving: _Moving, write: _Write) -> None:
+        """What a job holds before it is there: it is on its way to a restart."""
+        since_ms, bucket = moving.since_ms, int(Bucket.RESTART)
+        if since_ms < self.now_ms:
+            for c, milli in moving.held:
+                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0))
 
     def _goes_on(self, j: int, o: _Open) -> None:
         """A gang has come up, or its busy share has changed."""
@@ -156,9 +191,13 @@ class Ledger:
             self._spans.add(self.world, span)
 
     def _held(self, j: int) -> tuple[tuple[int, int], ...]:
+        return self._held_in(j, self.world.placements[j])
+
+    def _held_in(self, j: int, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int], ...]:
+        """Contracts and milli of some pieces of a job."""
         world, sums = self.world, dict[int, int]()
         roles = world.shape_of(j).roles
-        for piece in world.placements[j]:
+        for piece in pieces:
             c = world.nodes.contract.item(piece.node)
             sums[c] = sums.get(c, 0) + piece.replicas * roles[piece.role].replica_milli
         return tuple((c, milli) for c, milli in sums.items() if milli)

@@ -30,6 +30,9 @@ def claims_of(actions: Sequence[ev.Action]) -> Claims:
                 used.update(piece.node for piece in action.pieces)
             case ev.AskedEvict() | ev.AskedCancel():
                 leaving.add(action.job)
+            case ev.AskedMove():
+                used.update(piece.node for piece in action.gained)
+                leaving.add(action.job)
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
                 asked.add(action.node)
             case ev.AskedLaunch() | ev.AskedRelease() | ev.SaidWhy():

@@ -35,6 +35,9 @@ class Why(StrEnum):
     SURPLUS = "not needed"
     IDLE = "idle too long"
     REPAIRED = "repaired"
+    MOVED = "moved to make room"
+    SHRUNK = "shrunk to make room"
+    GROWN = "grown into idle room"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
@@ -132,6 +135,13 @@ class JobEvicted(_Event, frozen=True, tag="job_evicted"):
     attempt: Number
 
 
+class JobMoved(_Event, frozen=True, tag="job_moved"):
+    """A move that was asked for has happened; the next attempt comes up in the new place."""
+
+    job: Number
+    attempt: Number
+
+
 class JobCancelled(_Event, frozen=True, tag="job_cancelled"):
     """Its owner does not want it any more."""
 
@@ -167,6 +177,21 @@ class AskedEvict(_Event, frozen=True, tag="asked_evict"):
     job: Number
     attempt: Number
     why: Why
+    to_job: int = -1
+
+
+class AskedMove(_Event, frozen=True, tag="asked_move"):
+    """Go on elsewhere: ``gained`` is held from now on, ``lost`` until the job has moved.
+
+    An elastic job grows when nothing is lost and shrinks when nothing is gained; that costs it no
+    work. ``to_job``: for whom it makes room (-1: for nobody).
+    """
+
+    job: Number
+    attempt: Number
+    why: Why
+    gained: tuple[Piece, ...] = ()
+    lost: tuple[Piece, ...] = ()
     to_job: int = -1
 
 
@@ -237,6 +262,7 @@ Seen = (
     | JobFinished
     | JobFailed
     | JobEvicted
+    | JobMoved
     | JobCancelled
     | ActivitySeen
     | Woke
@@ -244,6 +270,7 @@ Seen = (
 Action = (
     AskedPlace
     | AskedEvict
+    | AskedMove
     | AskedRelease
     | AskedCancel
     | AskedLaunch

@@ -84,7 +84,8 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     """``count`` equal replicas of a gang and what each of them asks for.
 
     ``accelerators`` whole devices, or one device of which ``milli`` thousandths; none at all is
-    allowed (a CPU-only role). Empty ``kinds`` means any kind.
+    allowed (a CPU-only role). Empty ``kinds`` means any kind. With ``least`` the role is elastic:
+    it works with any number of replicas from ``least`` to ``count``.
     """
 
     name: Name = "worker"
@@ -95,6 +96,12 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     memory_mib: Natural = 0
     kinds: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
+    least: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 0
+
+    @property
+    def fewest(self) -> int:
+        """The fewest replicas with which it works."""
+        return self.least or self.count
 
     @property
     def replica_milli(self) -> int:
@@ -108,13 +115,26 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shape(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the scheduler looks at in a job; jobs of one shape are interchangeable to it."""
+    """Everything the scheduler looks at in a job; jobs of one shape are interchangeable to it.
+
+    At most one role is elastic. ``speedup``: points (replicas of that role, parts per million of
+    the full speed), rising; none is a straight line.
+    """
 
     team: Name
     roles: Annotated[tuple[Role, ...], Meta(min_length=1, max_length=64)]
     kind: JobClass = JobClass.TRAINING
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     is_preemptible: bool = True
+    speedup: tuple[tuple[Count, Ppm], ...] = ()
+
+    @property
+    def elastic_role(self) -> int | None:
+        """The number of the role whose replicas may be more or fewer; None: all are fixed."""
+        for r, role in enumerate(self.roles):
+            if role.least:
+                return r
+        return None
 
     @property
     def total_milli(self) -> int:
@@ -142,7 +162,10 @@ class Efficiency(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Job(Struct, frozen=True, forbid_unknown_fields=True):
-    """A job as submitted. ``estimate_ms`` is the owner's guess of its run time; 0 is no guess."""
+    """A job as submitted. ``estimate_ms`` is the owner's guess of its run time; 0 is no guess.
+
+    ``resize_ms``: how long an elastic job pauses when it grows or shrinks; it loses no work.
+    """
 
     name: Name
     shape: Shape
@@ -151,6 +174,7 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
     restart_ms: Natural = 0
     checkpointing: Checkpointing = Checkpointing()
     efficiency: Efficiency = Efficiency()
+    resize_ms: Natural = 0
 
 
 class Piece(Struct, frozen=True, array_like=True):

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from tidemill.model import tables, tree
 from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.world import Group, World
+from tidemill.model.world import Group, Move, World
 
 LAYOUT = 2
 
+Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
 """An array at rest: its type, its shape, its bytes."""
 
@@ -94,6 +95,10 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.idle = dict(state["idle"])
     world.promised = dict(state["promised"])
     world.leaving_for = dict(state["leaving_for"])
+    world.moving = {
+        j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)
+        for j, (gained, lost, keeps_work) in state["moving"]
+    }
     world.kind_free_milli = state["kind_free_milli"]
     world.kind_freed = state["kind_freed"]
     world.kind_taken = state["kind_taken"]

@@ -36,6 +36,8 @@ class Jobs(NamedTuple):
     links_ppm: I32
     confidence: U8
     is_leaving: U8
+    resize_ms: I64
+    speed_ppm: I32
 
 
 class Nodes(NamedTuple):

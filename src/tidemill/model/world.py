@@ -70,6 +70,15 @@ class Changes:
         return self.nodes[position - self.first :] if position >= self.first else None
 
 
+class Move(NamedTuple):
+    """A running job that changes its place: pieces it holds already, and those it will leave."""
+
+    gained: tuple[Piece, ...]
+    lost: tuple[Piece, ...]
+    keeps_work: bool
+    """A resize loses nothing; a move to another place loses what was not saved."""
+
+
 class Ink:
     """The writable side of the World's columns. ``engine.fold`` alone may use it."""
 
@@ -131,6 +140,8 @@ class World:
         """Shapes that room is being made for, and how many evictions are still to be seen."""
         self.leaving_for: dict[int, int] = {}
         """Jobs asked to leave, and for which shape (-1: for nobody)."""
+        self.moving: dict[int, Move] = {}
+        """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
         self.kind_free_milli: list[int] = []
         """Free accelerators of each kind on nodes that take new work."""
         self.kind_freed: list[int] = []
@@ -226,6 +237,7 @@ class World:
             "idle": sorted(self.idle.items()),
             "promised": sorted(self.promised.items()),
             "leaving_for": sorted(self.leaving_for.items()),
+            "moving": sorted(self.moving.items()),
             "kind_free_milli": self.kind_free_milli,
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,

@@ -16,6 +16,7 @@ from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.faults import Faults
 from tidemill.twin.streams import Streams
+from tidemill.units import speedup
 from tidemill.workload import progress
 
 _WAITING, _STARTING, _RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
@@ -41,6 +42,7 @@ class Attempts:
         self._special: dict[int, Truth] = {}
         self._crashes: dict[int, int] = {}
         self._ended: set[int] = set()
+        self._moved: list[tuple[int, int, bool]] = []
         spread = faults.startup_spread
         self._startup = streams.of("startup").uniform(1 - spread, 1 + spread, _LUCKS).tolist()
 
@@ -74,6 +76,23 @@ class Attempts:
         event = ev.JobEvicted(now_ms + self._faults.evict_ms, j, attempt)
         self._agenda.push(agenda.JOB_END, j, attempt, event)
 
+    def move(self, j: int, attempt: int, now_ms: int) -> None:
+        """The attempt changes its place after its grace."""
+        event = ev.JobMoved(now_ms + self._faults.evict_ms, j, attempt)
+        self._agenda.push(agenda.JOB_END, j, attempt, event)
+
+    def start_moved(self, world: World) -> None:
+        """Whoever moved comes up in its new place, if that was not lost at the same moment."""
+        for j, attempt, keeps_work in self._moved:
+            if world.jobs.state[j] == _STARTING and world.jobs.attempt[j] == attempt:
+                pause_ms = int(world.jobs.resize_ms[j])
+                if keeps_work:
+                    event = ev.JobStarted(world.now_ms + pause_ms, j, attempt)
+                    self._agenda.push(agenda.JOB_START, j, attempt, event)
+                else:
+                    self.place(world, j, attempt)
+        self._moved.clear()
+
     def cancel(self, j: int, now_ms: int) -> None:
         """The job ends, whichever attempt it is in."""
         self._agenda.push(agenda.JOB_END, j, -1, ev.JobCancelled(now_ms, j))
@@ -85,6 +104,8 @@ class Attempts:
         if j in self._ended or not _may_end(world, j, attempt, event):
             return None
         self._ended.add(j)
+        if isinstance(event, ev.JobMoved):
+            self._moved.append((j, attempt + 1, world.moving[j].keeps_work))
         if isinstance(event, ev.JobFailed):
             self._crashes[j] = self._crashes.get(j, 0) + 1
         return event
@@ -95,9 +116,8 @@ class Attempts:
         if jobs.state[j] != _STARTING or jobs.attempt[j] != attempt or j in self._ended:
             return []
         saved_ms = int(jobs.saved_ms[j])
-        rest_ms = progress.run_ms(
-            max(1, self._work_ms[j] - saved_ms), int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
-        )
+        left_ms = speedup.time_ms(max(1, self._work_ms[j] - saved_ms), int(jobs.speed_ppm[j]))
+        rest_ms = progress.run_ms(left_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
         now_ms = event.at_ms
         special = self._special.get(j)
         if special is None:
@@ -171,5 +191,8 @@ def _may_end(world: World, j: int, attempt: int, event: ev.Seen) -> bool:
     if world.jobs.attempt[j] != attempt:
         return False
     if isinstance(event, ev.JobEvicted):
-        return bool(world.jobs.is_leaving[j]) and state in (_STARTING, _RUNNING)
+        is_asked = bool(world.jobs.is_leaving[j]) and j not in world.moving
+        return is_asked and state in (_STARTING, _RUNNING)
+    if isinstance(event, ev.JobMoved):
+        return j in world.moving and state == _RUNNING
     return state == _RUNNING

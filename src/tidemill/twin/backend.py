@@ -113,6 +113,7 @@ class Twin:
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:
         """Schedule the answers to a plan whose actions were folded into this World."""
+        self._attempts.start_moved(world)
         for action in plan.actions:
             self._answer(world, action)
         wake_ms = max(plan.wake_at_ms, world.now_ms)
@@ -154,13 +155,15 @@ class Twin:
         if found is not None:
             seen.append(found)
 
-    def _answer(self, world: World, action: ev.Action) -> None:
+    def _answer(self, world: World, action: ev.Action) -> None:  # noqa: C901 - one case a kind
         now_ms = world.now_ms
         match action:
             case ev.AskedPlace(job=j, attempt=attempt):
                 self._attempts.place(world, j, attempt)
             case ev.AskedEvict(job=j, attempt=attempt):
                 self._attempts.evict(j, attempt, now_ms)
+            case ev.AskedMove(job=j, attempt=attempt):
+                self._attempts.move(j, attempt, now_ms)
             case ev.AskedCancel(job=j):
                 self._attempts.cancel(j, now_ms)
             case ev.AskedLaunch(contract=c, nodes=count):
