@@ -285,20 +285,29 @@ class _Reader:
             self.wrong.append(f"job `{name}` does not shrink for anybody, whatever is said")
             return
         theirs = world.shape_of(action.to_job)
-        q = int(world.shapes.queue[world.jobs.shape[action.job]])
+        line = self._line(int(world.shapes.queue[world.jobs.shape[action.job]]))
         if mine.team == theirs.team:
             if mine.priority > theirs.priority:
                 self.wrong.append(f"job `{name}` shrinks for one of its team that is lower")
-        elif not self._borrows(q, action.lost):
+        elif not self._borrows(action, line):
             self.wrong.append(f"job `{name}` shrinks for another team, and borrows nothing")
-        for piece in action.lost:
-            milli = piece.replicas * mine.roles[piece.role].replica_milli
-            self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+        for q in line:
+            for piece in action.lost:
+                milli = piece.replicas * mine.roles[piece.role].replica_milli
+                self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
 
-    def _borrows(self, q: int, pieces: Pieces) -> bool:
+    def _borrows(self, action: ev.AskedMove, line: list[int]) -> bool:
+        """Whether a team and all above it, below where it meets the heir's, borrow what goes."""
         world = self.world
-        kinds = {int(world.nodes.kind[piece.node]) for piece in pieces}
-        return any(self._used(q, k) - self.leaving_milli[q, k] > world.floor[q, k] for k in kinds)
+        heirs = self._line(int(world.shapes.queue[world.jobs.shape[action.to_job]]))
+        return any(
+            all(
+                self._used(a, k) - self.leaving_milli[a, k] > world.floor[a, k]
+                for a in line
+                if a not in heirs
+            )
+            for k in {int(world.nodes.kind[piece.node]) for piece in action.lost}
+        )
 
     def _holds(self, held: Pieces, lost: Pieces) -> bool:
         """Whether every device and replica that is left was held."""
@@ -363,7 +372,9 @@ class _Reader:
         met = {*lenders} & {*borrowers}
         lender = [a for a in lenders if a not in met][-1]
         kinds = {int(world.nodes.kind[p.node]) for p in world.placements.get(victim, ())}
-        need = world.shape_of(heir).total_milli
+        need = sum(
+            (role.least or role.count) * role.replica_milli for role in world.shape_of(heir).roles
+        )
         is_entitled = any(
             self._used(lender, k) + need <= world.floor[lender, k] for k in range(len(world.kinds))
         )

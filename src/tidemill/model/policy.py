@@ -32,6 +32,14 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """``time``: least lost time per accelerator first. ``dollars``: the cheapest set found."""
     preempt_gain_ppm: Share = 0
     """What a preemption must win, as a share of the work it loses; 0: priority is enough."""
+    may_move: bool = False
+    """Whether running work moves elsewhere so that a job fits for which room is scattered."""
+    moves_at_most: Bound = 4
+    """How many jobs may move for one; the bound of the search."""
+    moves_apart_ms: Natural = HOUR_MS
+    """How long a job must have worked before it is moved, or moved again."""
+    move_gain_ppm: Share = 1_000_000
+    """What moves must win, as a share of the work they lose."""
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS

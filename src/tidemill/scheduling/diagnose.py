@@ -13,6 +13,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
 from tidemill.model.world import World
 from tidemill.scheduling import shares
+from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
@@ -33,7 +34,7 @@ def supply_cause(world: World, memo: Memo, s: int) -> Cause:
     """What contracts and nodes lack for this shape even if nothing else ran; NONE: nothing."""
     known = memo.supply_cause(world, s)
     if known is None:
-        known = ever_cause(world, world.shape_rows[s])
+        known = ever_cause(world, smallest(world.shape_rows[s]))
         if known is Cause.NONE:
             known = _ready_cause(world, memo, s)
         memo.remember_supply(world, s, known)
@@ -44,7 +45,8 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
     """Whether a shape would fit if everything but services had ended: only then waiting helps."""
     known = memo.outlasts(world, s)
     if known is None:
-        room, q, shape = memo.lasting_room(world), int(world.shapes.queue[s]), world.shape_rows[s]
+        room, q = memo.lasting_room(world), int(world.shapes.queue[s])
+        shape = smallest(world.shape_rows[s])
         found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
         known = found.shortage is None
         if known:
@@ -151,7 +153,8 @@ def unkept_milli(world: World, q: int, k: int, need: int) -> int:
 
 
 def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
-    shape, room, q = world.shape_rows[s], memo.empty_room(world), int(world.shapes.queue[s])
+    room, q = memo.empty_room(world), int(world.shapes.queue[s])
+    shape = smallest(world.shape_rows[s])
     found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
     if found.shortage is None:
         undo(room, q, shape, found.pieces)
@@ -188,7 +191,7 @@ def _states(world: World, memo: Memo, s: int, r: int) -> U8:
 
 
 def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cause:
-    role = world.shape_rows[s].roles[shortage.role]
+    role = smallest(world.shape_rows[s]).roles[shortage.role]
     kinds = [obstacle for _, obstacle, _ in shortage.obstacles]
     if kinds and all(obstacle is Obstacle.LIMIT for obstacle in kinds):
         return Cause.OVER_LIMIT

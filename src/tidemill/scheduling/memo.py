@@ -65,6 +65,7 @@ class Memo:
         self._watches = False
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
+        self._heeding: set[int] = set()
 
     def room(self, world: World) -> Room:
         """A scratch copy of what is free now; the beginning of a new look."""
@@ -156,6 +157,10 @@ class Memo:
         """What a search said about a shape may change with time alone: ask again."""
         self._doubted.add(s)
 
+    def heed_taken(self, s: int) -> None:
+        """A shape may gain by what others take: others may move, or be smaller, since."""
+        self._heeding.add(s)
+
     def failure(self, world: World, s: int) -> Cause | None:
         """Why the shape did not fit, if nothing that it needs was freed since."""
         found = self._failed.get(s)
@@ -237,7 +242,8 @@ class Memo:
         There are new victims, old ones cannot move any more, or its roles settle elsewhere than
         they did in vain.
         """
-        return self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
+        is_moved_for = s in self._heeding
+        return is_moved_for or self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
 
 
 NODES_KEPT_OUT = frozenset({Cause.BUSY, Cause.SCATTERED})

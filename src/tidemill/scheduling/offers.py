@@ -14,6 +14,9 @@ from tidemill.model.events import Why
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
+from tidemill.model.world import World
+from tidemill.scheduling import eligible
+from tidemill.scheduling.fit import Options
 from tidemill.scheduling.room import Room
 
 _READY = int(NodeState.READY)
@@ -96,6 +99,13 @@ def by_node(
             if again:
                 heapq.heappush(heap, again)
     yield from (victim for victim in by_size(candidates) if victim.job not in gone)
+
+
+def widest(world: World, shape: Shape, options: Options) -> tuple[Role, U8]:
+    """The role that asks most of one node, and the groups of nodes on which it may sit."""
+    roles = shape.roles
+    r = max(range(len(roles)), key=lambda r: (roles[r].replica_milli, roles[r].total_milli, -r))
+    return roles[r], eligible.merged(world, options[r])
 
 
 def total(victims: Iterable[Victim]) -> tuple[int, int, int, tuple[int, ...]]:

@@ -13,13 +13,22 @@ import heapq
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, SaidWhy
+from tidemill.model.events import (
+    Action,
+    AskedEvict,
+    AskedMove,
+    AskedPlace,
+    AskedRelease,
+    SaidWhy,
+    Why,
+)
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
-from tidemill.scheduling import order, shares, victims
+from tidemill.scheduling import moves, order, shares, victims
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
-from tidemill.scheduling.fit import fit
+from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.fit import redo
 from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.victims import Stop
 
@@ -34,6 +43,7 @@ CURED_BY_WAITING = frozenset(
     }
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
+CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
 
@@ -66,6 +76,7 @@ class _Desk:
         self.taken: dict[int, int] = {}
         self.placed = 0
         self.held: set[int] = set()
+        self.leaving: set[int] = set()
         self.held_in_team: set[tuple[int, int]] = set()
         self.due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
         self.searches = policy.searches_per_cycle - len(self.due)
@@ -111,7 +122,7 @@ class _Desk:
             self._hold_behind(s, j, failure)
             return False
         q = int(world.shapes.queue[s])
-        found = fit(self.room, q, world.shape_rows[s], known.options, self.spreads)
+        found = fit_largest(self.room, q, world.shape_rows[s], known.options, self.spreads)
         if found.shortage is None:
             attempt = int(world.jobs.attempt[j]) + 1
             self.actions.append(AskedPlace(world.now_ms, j, attempt, found.pieces))
@@ -132,19 +143,48 @@ class _Desk:
             self.actions.append(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
-        if cause in CURED_BY_EVICTION and self.memo.may_evict(world, s):
+        if self._may_make_room(s, cause):
             if not self._may_search(s):
                 self._say(s, cause)
                 self._hold_behind(s, j, cause)
                 return
-            evicted = self._make_room(s, j)
-            if evicted:
+            leaving = self._move(s, j, cause) or self._make_room(s, j)
+            if leaving:
                 self._say(s, Cause.PROMISED)
-                self._hold(s, evicted)
+                self._hold(s, leaving)
                 return
         self.memo.remember_failure(world, s, cause)
         self._say(s, cause)
         self._hold_behind(s, j, cause)
+
+    def _may_make_room(self, s: int, cause: Cause) -> bool:
+        """Whether room could be made for a shape at all, by moving others or by stopping them."""
+        if cause not in CURED_BY_EVICTION:
+            return False
+        is_moving = self.policy.may_move and cause in CURED_BY_MOVING
+        return is_moving or self.memo.may_evict(self.world, s)
+
+    def _move(self, s: int, j: int, cause: Cause) -> list[int]:
+        """Move others elsewhere; their new places are taken at once, in this cycle too."""
+        world, now_ms = self.world, self.world.now_ms
+        if not self.policy.may_move or cause not in CURED_BY_MOVING:
+            return []
+        self.memo.heed_taken(s)
+        found = moves.plan(world, self.policy, self.memo, self.room, s, self._stop())
+        if not found.is_final:
+            self.memo.doubt(s)
+        for victim, gained in found.movers:
+            attempt = int(world.jobs.attempt[victim.job])
+            self.actions.append(
+                AskedMove(now_ms, victim.job, attempt, Why.MOVED, gained, victim.pieces, j)
+            )
+            redo(self.room, victim.queue, victim.shape, gained)
+            self.leaving.add(victim.job)
+        return [mover.victim.job for mover in found.movers]
+
+    def _stop(self) -> Stop:
+        """The price of stopping jobs; whoever this plan asks to go already is not asked again."""
+        return self.stop._replace(leaving=self.stop.leaving | self.leaving)
 
     def _may_search(self, s: int) -> bool:
         """Whether a shape may look for victims in this cycle; if not, it has a place in the next.
@@ -162,14 +202,18 @@ class _Desk:
 
     def _make_room(self, s: int, j: int) -> list[int]:
         world = self.world
-        found = victims.choose(world, self.policy, self.memo, self.room, s, self.stop)
+        if not self.memo.may_evict(world, s):
+            return []
+        found = victims.choose(world, self.policy, self.memo, self.room, s, self._stop())
         self.actions += [
             AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
             for v in found.victims
         ]
         if not found.is_final:
             self.memo.doubt(s)
-        return [victim.job for victim in found.victims]
+        jobs = [victim.job for victim in found.victims]
+        self.leaving.update(jobs)
+        return jobs
 
     def _is_behind(self, known: Known) -> bool:
         """Whether somebody who may not be passed wants the same accelerators."""

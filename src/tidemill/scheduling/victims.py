@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece
 from tidemill.model.world import World
-from tidemill.scheduling import eligible, offers, shares, worth
-from tidemill.scheduling.fit import Options, fit, redo, undo
+from tidemill.scheduling import elastic, offers, shares, worth
+from tidemill.scheduling.clearing import Hunt, clear, kinds_of, only
+from tidemill.scheduling.fit import fit, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.offers import Victim
 from tidemill.scheduling.room import Room
@@ -53,23 +53,6 @@ class Choice(NamedTuple):
 NOBODY = Choice([])
 
 
-class _Hunt(NamedTuple):
-    """One search: for a job of which shape, on which kinds, and from whom it takes back."""
-
-    world: World
-    policy: Policy
-    memo: Memo
-    room: Room
-    shape: int
-    kinds: tuple[int, ...]
-    reach: int
-    """How far it may take back: 0 from nobody, 1 from siblings, 2 from cousins too, and so on."""
-
-    @property
-    def spreads(self) -> bool:
-        return self.policy.placement == "spread"
-
-
 def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop) -> Choice:
     """Whom to evict so that one job of this shape fits; the room is left as it was.
 
@@ -80,17 +63,17 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
     for reach, a in enumerate(path if policy.may_reclaim else (), 1):
         owed = _owed(world, room, s, kinds, a)
-        victims = _choose(_Hunt(world, policy, memo, room, s, owed, reach), stop) if owed else []
+        victims = _choose(Hunt(world, policy, memo, room, s, owed, reach), stop) if owed else []
         if victims:
             return Choice(victims)
-    hunt = _Hunt(world, policy, memo, room, s, kinds, reach=0)
+    hunt = Hunt(world, policy, memo, room, s, kinds)
     victims = _choose(hunt, stop)
     if not victims or _is_worth(hunt, victims):
         return Choice(victims)
     return Choice([], is_final=False)
 
 
-def _choose(hunt: _Hunt, stop: Stop) -> list[Victim]:
+def _choose(hunt: Hunt, stop: Stop) -> list[Victim]:
     candidates = _candidates(hunt, stop)
     if not candidates:
         return []
@@ -108,23 +91,20 @@ def _choose(hunt: _Hunt, stop: Stop) -> list[Victim]:
 _Order = Callable[[list[Victim]], Iterator[Victim]]
 
 
-def _orders(hunt: _Hunt, price: offers.Price) -> list[_Order]:
+def _orders(hunt: Hunt, price: offers.Price) -> list[_Order]:
     """The orders to try: flat, and by node for the role that takes most."""
     flat = offers.by_size if price is offers.as_one else offers.by_density
-    roles = hunt.world.shape_rows[hunt.shape].roles
-    r = max(range(len(roles)), key=lambda r: (roles[r].replica_milli, roles[r].total_milli, -r))
-    if not roles[r].accelerators:
+    role, is_ok = offers.widest(hunt.world, hunt.heir, only(hunt.options, hunt.kinds))
+    if not role.accelerators:
         return [flat]
-    options = _only(hunt.memo.known(hunt.world, hunt.shape).options, hunt.kinds)[r]
-    is_ok = eligible.merged(hunt.world, options)
 
     def by_node(candidates: list[Victim]) -> Iterator[Victim]:
-        return offers.by_node(hunt.room, roles[r], is_ok, candidates, price)
+        return offers.by_node(hunt.room, role, is_ok, candidates, price)
 
     return [flat, by_node]
 
 
-def _settle(hunt: _Hunt, candidates: list[Victim], order: _Order) -> list[Victim]:
+def _settle(hunt: Hunt, candidates: list[Victim], order: _Order) -> list[Victim]:
     """Search in this order; begin again without those that would only be moved."""
     for _ in range(ROUNDS):
         if not candidates:
@@ -136,31 +116,30 @@ def _settle(hunt: _Hunt, candidates: list[Victim], order: _Order) -> list[Victim
     return []
 
 
-def _is_worth(hunt: _Hunt, victims: list[Victim]) -> bool:
+def _is_worth(hunt: Hunt, victims: list[Victim]) -> bool:
     """Whether what the heir wins covers the share of the loss that the policy asks for."""
     share_ppm = hunt.policy.preempt_gain_ppm
     if not share_ppm:
         return True
-    world, room, s = hunt.world, hunt.room, hunt.shape
-    shape, q, heir = world.shape_rows[s], int(world.shapes.queue[s]), world.waiting[s][0]
+    world, heir = hunt.world, hunt.world.waiting[hunt.shape][0]
     for victim in victims:
-        undo(room, victim.queue, victim.shape, victim.pieces)
-    pieces = fit(room, q, shape, hunt.memo.known(world, s).options, hunt.spreads).pieces
-    undo(room, q, shape, pieces)
+        hunt.free(victim)
+    pieces = hunt.seat(hunt.options)
+    hunt.unseat(pieces)
     for victim in victims:
-        redo(room, victim.queue, victim.shape, victim.pieces)
+        hunt.put_back(victim)
     spared_ms = worth.wait_spared_ms(world, heir, [victim.job for victim in victims])
-    gain = worth.usd_micro(world, shape, pieces, spared_ms)
+    gain = worth.usd_micro(world, hunt.heir, pieces, spared_ms)
     return worth.is_worth(gain, sum(victim.usd_micro for victim in victims), share_ppm)
 
 
 def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...], a: int) -> tuple[int, ...]:
     """The kinds of which one more job of this shape would stay within the floor of a queue."""
-    need = int(world.shapes.total_milli[s])
+    need = elastic.smallest(world.shape_rows[s]).total_milli
     return tuple(k for k in kinds if need and shares.is_entitled(world, room.used, a, k, need))
 
 
-def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
+def _candidates(hunt: Hunt, stop: Stop) -> list[Victim]:
     world, found = hunt.world, list[Victim]()
     rights = _rights(hunt)
     if not _could_be_enough(hunt, rights):
@@ -171,16 +150,16 @@ def _candidates(hunt: _Hunt, stop: Stop) -> list[Victim]:
         for j in world.active[t]:
             if is_leaving(j) or j in stop.leaving:
                 continue
-            if is_sure or not _kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
+            if is_sure or not kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
                 found.append(_victim(world, j, t, why, stop.lost_ms(j)))
     return found
 
 
-def _could_be_enough(hunt: _Hunt, rights: list[tuple[int, Why]]) -> bool:
+def _could_be_enough(hunt: Hunt, rights: list[tuple[int, Why]]) -> bool:
     """Whether even the largest jobs that may be evicted could make enough room; a quick no."""
     world, left = hunt.world, hunt.policy.victims_at_most
     room_milli = sum(hunt.room.kind_free[k] for k in hunt.kinds)
-    need_milli = int(world.shapes.total_milli[hunt.shape])
+    need_milli = hunt.heir.total_milli
     sizes = sorted(((world.shapes.total_milli.item(t), t) for t, _ in rights), reverse=True)
     for milli, t in sizes:
         if room_milli >= need_milli:
@@ -191,7 +170,7 @@ def _could_be_enough(hunt: _Hunt, rights: list[tuple[int, Why]]) -> bool:
     return bool(rights) and room_milli >= need_milli
 
 
-def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
+def _rights(hunt: Hunt) -> list[tuple[int, Why]]:
     """The shapes whose jobs this one may evict, and by what right."""
     world, s = hunt.world, hunt.shape
     count, q = len(world.shape_rows), world.shapes.queue[s]
@@ -208,12 +187,12 @@ def _rights(hunt: _Hunt) -> list[tuple[int, Why]]:
     return [(t, why) for t, why in rights if active[t] and rows[t].is_preemptible]
 
 
-def _borrowers(hunt: _Hunt, q: int) -> NDArray[np.bool_]:
+def _borrowers(hunt: Hunt, q: int) -> NDArray[np.bool_]:
     """For each queue, whether it borrows what this one may take back from it."""
     world, used = hunt.world, hunt.room.used
     borrows: NDArray[np.bool_] = np.any(used > world.floor, axis=1)
     if world.tree.depth > 1:
-        need = int(world.shapes.total_milli[hunt.shape])
+        need = hunt.heir.total_milli
         for other in np.flatnonzero(borrows).tolist():
             mine, theirs, distance = shares.part(world, q, other)
             borrows[other] = (
@@ -232,118 +211,39 @@ def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
     return Victim(shape.priority, lost_ms, usd_micro, j, q, shape, pieces, why)
 
 
-def _search(hunt: _Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[int]]:
+def _search(hunt: Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[int]]:
     """Free candidates until the job fits; return the victims, or those that would only move."""
-    world, room, s = hunt.world, hunt.room, hunt.shape
-    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
-    options = _only(hunt.memo.known(world, s).options, hunt.kinds)
-    freed: list[Victim] = []
-    pieces: tuple[Piece, ...] = ()
-    for victim in candidates:
-        if len(freed) >= hunt.policy.victims_at_most:
-            break
-        if victim.why is Why.RECLAIMED and not _is_borrowed(world, room, q, victim):
-            continue
-        undo(room, victim.queue, victim.shape, victim.pieces)
-        freed.append(victim)
-        pieces = fit(room, q, shape, options, hunt.spreads).pieces
-        if pieces:
-            break
-    victims = _spare(room, freed) if pieces else freed
-    undo(room, q, shape, pieces)
-    if pieces and len(victims) > 1:
-        victims = _minimal(hunt, options, victims)
-    is_room, movers = _rehearse(hunt, victims) if pieces else (False, set())
+    victims, pieces = clear(hunt, candidates, hunt.policy.victims_at_most)
+    if not pieces:
+        return [], set()
+    is_room, movers = _rehearse(hunt, victims)
     for victim in victims:
-        redo(room, victim.queue, victim.shape, victim.pieces)
+        hunt.put_back(victim)
     return (victims if is_room else []), movers
 
 
-def _rehearse(hunt: _Hunt, victims: list[Victim]) -> tuple[bool, set[int]]:
+def _rehearse(hunt: Hunt, victims: list[Victim]) -> tuple[bool, set[int]]:
     """What the next cycle would do in this room, now that the victims are gone.
 
     Whether the job would sit where it may, and which victims would then fit elsewhere at once:
     evicting those would only move them.
     """
-    world, room, s = hunt.world, hunt.room, hunt.shape
-    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
-    pieces = fit(room, q, shape, hunt.memo.known(world, s).options, hunt.spreads).pieces
-    used = _kinds_of(world, tuple(piece for piece in pieces if piece.devices))
+    pieces = hunt.seat(hunt.options)
+    used = kinds_of(hunt.world, (piece for piece in pieces if piece.devices))
     is_room = bool(pieces) and (not hunt.reach or used <= {*hunt.kinds})
     movers = _movers(hunt, victims) if is_room else set()
-    undo(room, q, shape, pieces)
+    hunt.unseat(pieces)
     return is_room, movers
 
 
-def _only(options: Options, kinds: tuple[int, ...]) -> Options:
-    """The options on these kinds, and those of roles that need no accelerator."""
-    return tuple(tuple(o for o in role if o.kind in kinds or o.kind < 0) for role in options)
-
-
-def _kinds_of(world: World, pieces: tuple[Piece, ...]) -> set[int]:
-    return {int(world.nodes.kind[piece.node]) for piece in pieces}
-
-
-def _is_borrowed(world: World, room: Room, q: int, victim: Victim) -> bool:
-    theirs = shares.part(world, q, victim.queue).theirs
-    kinds = _kinds_of(world, victim.pieces)
-    return any(shares.is_borrowing(world, room.used, theirs, k) for k in kinds)
-
-
-def _spare(room: Room, freed: list[Victim]) -> list[Victim]:
-    """Put back, dearest first, whoever can stay where it was; return the others."""
-    victims = []
-    for victim in reversed(freed):
-        if room.could_take(victim.shape, victim.pieces) and _may_return(room, victim):
-            redo(room, victim.queue, victim.shape, victim.pieces)
-        else:
-            victims.append(victim)
-    return victims[::-1]
-
-
-def _minimal(hunt: _Hunt, options: Options, victims: list[Victim]) -> list[Victim]:
-    """Put back, dearest first, whoever leaves room even so; until nobody can be spared."""
-    world, room, s = hunt.world, hunt.room, hunt.shape
-    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
-    key = (lambda v: v.lost_ms) if hunt.policy.victims == "time" else offers.in_usd_micro
-    kept = list(victims)
-    spared = True
-    while spared and len(kept) > 1:
-        spared = False
-        for victim in sorted(kept, key=lambda v: (-v.priority, -key(v), v.job)):
-            redo(room, victim.queue, victim.shape, victim.pieces)
-            pieces = fit(room, q, shape, options, hunt.spreads).pieces
-            if pieces:
-                undo(room, q, shape, pieces)
-                kept.remove(victim)
-                spared = True
-            else:
-                undo(room, victim.queue, victim.shape, victim.pieces)
-    return kept
-
-
-def _may_return(room: Room, victim: Victim) -> bool:
-    """Whether limits, and what others keep back, would let a victim stay where it was."""
-    sums: dict[int, int] = {}
-    for piece in victim.pieces:
-        k = int(room.world.nodes.kind[piece.node])
-        milli = piece.replicas * victim.shape.roles[piece.role].replica_milli
-        sums[k] = sums.get(k, 0) + milli
-    return all(
-        shares.within_limit(room.world, room.used, victim.queue, k, milli)
-        and shares.leaves_kept(room.world, room, room.kind_free[k], victim.queue, k, milli)
-        for k, milli in sums.items()
-        if milli
-    )
-
-
-def _movers(hunt: _Hunt, victims: list[Victim]) -> set[int]:
+def _movers(hunt: Hunt, victims: list[Victim]) -> set[int]:
     """Victims that would fit elsewhere, beside the job that they make room for."""
     world, room, movers = hunt.world, hunt.room, set()
     for victim in victims:
         options = hunt.memo.known(world, int(world.jobs.shape[victim.job])).options
-        found = fit(room, victim.queue, victim.shape, options, hunt.spreads)
+        shape = elastic.smallest(victim.shape)
+        found = fit(room, victim.queue, shape, options, hunt.spreads)
         if found.pieces:
-            undo(room, victim.queue, victim.shape, found.pieces)
+            undo(room, victim.queue, shape, found.pieces)
             movers.add(victim.job)
     return movers
