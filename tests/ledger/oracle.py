@@ -212,7 +212,7 @@ class Oracle:
         cause = self.causes.get(s, Cause.NONE)
         if cause in HOPELESS:
             return None
-        if cause is Cause.OVER_LIMIT:
+        if cause in (Cause.OVER_LIMIT, Cause.KEPT_BACK):
             return Bucket.QUOTA
         return Bucket.HELD if cause in HOLDING else Bucket.FRAGMENTED
 
