@@ -1,16 +1,18 @@
-"""Trees of teams for stories: the three teams of a story put under others, by a luck of its own.
+"""Trees of teams for stories: the three teams of a story put under others, and fair shares.
 
 Draws nothing from the story's own chance, so that the rest of it is as it was.
 """
 
 import dataclasses
 from random import Random
+from typing import Literal
 
 from msgspec.structs import replace
 
 from tests.engine.stage import Script
 from tidemill.model import events as ev
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, WHOLE_MILLI
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
 
 LARGEST_FLOOR = 4 * WHOLE_MILLI  # of one team; three of them stay below the limits above them
@@ -28,6 +30,7 @@ SHAPES = (
 def grown(script: Script, seed: int, kinds: tuple[str, ...]) -> Script:
     """The script with its teams in a tree, in two stories of three."""
     luck = Random(f"tree of {seed}")
+    script = dataclasses.replace(script, policy=_fair(luck, script.policy))
     if luck.random() < 1 / 3:
         return script
     parents = luck.choice(SHAPES)
@@ -48,6 +51,12 @@ def grown(script: Script, seed: int, kinds: tuple[str, ...]) -> Script:
             for event in script.incidents
         ],
     )
+
+
+def _fair(luck: Random, policy: Policy) -> Policy:
+    fairness: Literal["none", "drf", "bill"] = luck.choice(("none", "drf", "bill"))
+    half_life_ms = luck.choice((0, HOUR_MS))
+    return replace(policy, fairness=fairness, usage_half_life_ms=half_life_ms)
 
 
 _SOME = (FOREVER_MS, FOREVER_MS, 0, 2 * WHOLE_MILLI, 8 * WHOLE_MILLI)

@@ -131,7 +131,9 @@ class Stage:
                 self._push(ev.NodeMoved(now_ms, n, NodeState.REPAIRING))
             case ev.AskedReturn(node=n):
                 self._push(ev.NodeMoved(now_ms + script.return_ms, n, NodeState.GONE))
-            case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease() | ev.SaidWhy():
+            case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease():
+                pass
+            case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
 
     def _launch(self, c: int, count: int, now_ms: int) -> None:

@@ -111,6 +111,7 @@ RIGHT: list[ev.Action] = [
     ev.AskedSpare(NOW, SPARE, False),
     draining(BROKEN),
     ev.SaidWhy(NOW, 0, Cause.BUSY),
+    ev.SaidHalfLife(NOW, 3_600_000),
 ]
 
 WRONG: dict[str, tuple[list[ev.Action], str]] = {

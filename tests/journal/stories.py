@@ -273,6 +273,11 @@ def asked_release(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.AskedRelease(at_ms, s) if s >= 0 else None
 
 
+def said_half_life(world: World, rng: Random, at_ms: int) -> Event | None:
+    is_news = rng.random() < 0.1
+    return ev.SaidHalfLife(at_ms, rng.choice((0, 60_000, 3_600_000))) if is_news else None
+
+
 TELLERS: tuple[Teller, ...] = (
     signed,
     started_contract,
@@ -303,6 +308,7 @@ TELLERS: tuple[Teller, ...] = (
     asked_of_node,
     said_why,
     asked_release,
+    said_half_life,
 )
 
 

@@ -82,7 +82,7 @@ class _Reader:
             case ev.AskedRelease():
                 if action.shape not in self.world.promised:
                     self.wrong.append(f"nothing is promised to shape number {action.shape}")
-            case ev.SaidWhy():
+            case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
 
     def _unknown(self, action: ev.Action) -> list[str]:
@@ -106,6 +106,8 @@ class _Reader:
                 numbers = [("node", action.node, world.node_count)]
             case ev.AskedLaunch():
                 numbers = [("contract", action.contract, world.contract_count)]
+            case ev.SaidHalfLife():
+                numbers = []
             case ev.AskedRelease() | ev.SaidWhy():
                 numbers = [("shape", action.shape, len(world.shape_rows))]
         return [

@@ -16,6 +16,7 @@ from tidemill.model.events import (
     AskedReturn,
     AskedSpare,
     Plan,
+    SaidHalfLife,
     SaidWhy,
 )
 from tidemill.model.policy import Policy
@@ -52,7 +53,15 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     moved = _moved([*supplied.actions, *released])
     stands = [action for action in decided if _stands(action, moved)]
     wake_ms = world.now_ms if moved else min(wake_ms, supplied.wake_ms, due_ms)
-    return Plan((*stands, *supplied.actions, *released), wake_ms)
+    said = _said(world, policy)
+    return Plan((*said, *stands, *supplied.actions, *released), wake_ms)
+
+
+def _said(world: World, policy: Policy) -> list[Action]:
+    """What the World must know of the policy to count past use: only when it is news."""
+    if policy.usage_half_life_ms == world.half_life_ms:
+        return []
+    return [SaidHalfLife(world.now_ms, policy.usage_half_life_ms)]
 
 
 def _moved(supply: list[Action]) -> frozenset[int]:

@@ -86,6 +86,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_supply.contract_started(world, event)
         case ev.ContractEnded():
             return fold_supply.contract_ended(world, event)
+        case ev.SaidHalfLife():
+            return fold_queues.said_half_life(world, event)
         case ev.QueueSet():
             return fold_queues.queue_set(world, event)
         case _ as never:

@@ -79,7 +79,7 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
         del world.promised[int(world.jobs.shape[j])]
     for piece in event.pieces:
         fold_room.occupy(world, j, shape.roles[piece.role], piece)
-    _use(world, j, shape, event.pieces, 1)
+    _use(world, j, shape, event.pieces, 1, event.at_ms)
     world.placements[j] = event.pieces
     world.active[world.jobs.shape[j]][j] = None
     _dequeue(world, j)
@@ -180,7 +180,7 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     _refuse_unless_whole(world, j, counts)
     for piece in event.gained:
         fold_room.occupy(world, j, shape.roles[piece.role], piece)
-    _use(world, j, shape, event.gained, 1)
+    _use(world, j, shape, event.gained, 1, event.at_ms)
     world.moving[j] = Move(event.gained, event.lost, event.why is not ev.Why.MOVED)
     _leave_for(world, j, event.to_job)
     return [j]
@@ -386,11 +386,14 @@ def _vacate(world: World, j: int, at_ms: int) -> None:
 def _give_up(world: World, j: int, shape: Shape, pieces: Pieces, at_ms: int) -> None:
     for piece in pieces:
         fold_room.vacate(world, j, shape.roles[piece.role], piece, at_ms)
-    _use(world, j, shape, pieces, -1)
+    _use(world, j, shape, pieces, -1, at_ms)
 
 
-def _use(world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
+def _use(
+    world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int, at_ms: int
+) -> None:
     q = int(world.shapes.queue[world.jobs.shape[j]])
+    fold_queues.settle(world, q, at_ms)
     if shape.kind is JobClass.INFERENCE:
         world.lasting_changes += 1
     for piece in pieces:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from tidemill.model import decay
 from tidemill.model import events as ev
 from tidemill.model import tree as trees
 from tidemill.model.errors import EventRefused
@@ -15,7 +16,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
 from tidemill.model.tree import Amounts, Tree
-from tidemill.model.world import World
+from tidemill.model.world import PAST_BITS, World
 from tidemill.scheduling import shares
 
 
@@ -33,6 +34,8 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     tree = trees.grown(rows, number)
     amounts = trees.amounts(rows, tree, kinds)
     _refuse_broken_promises(rows, amounts, kinds)
+    for other in range(len(world.queue_rows)):
+        _settle(world, other, event.at_ms)
     if q == len(world.queue_freed):
         world.queue_freed.append(0)
     world.queue_rows, world.queue_number = rows, number
@@ -42,6 +45,22 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     world.queue_freed = [count + 1 for count in world.queue_freed]
     world.share_changes += 1
     return []
+
+
+def said_half_life(world: World, event: ev.SaidHalfLife) -> list[int]:
+    """Past use is counted with another half-life; what was counted so far stays."""
+    for q in range(len(world.queue_rows)):
+        _settle(world, q, event.at_ms)
+        world.ink.past_ms[q] = event.at_ms
+    world.half_life_ms = event.half_life_ms
+    return []
+
+
+def settle(world: World, q: int, at_ms: int) -> None:
+    """Bring the decayed use of a queue, and of all above it, up to a moment: it will change."""
+    if world.half_life_ms:
+        for a in world.tree.paths[q]:
+            _settle(world, a, at_ms)
 
 
 def use(world: World, q: int, k: int, milli: int) -> None:
@@ -76,8 +95,21 @@ def fit_matrices(world: World) -> None:
     ink.limit = _enlarged(ink.limit, shape, FOREVER_MS)
     ink.guard = _enlarged(ink.guard, shape, 0)
     ink.below = _enlarged(ink.below, shape, 0)
+    ink.past = _enlarged(ink.past, shape, 0)
+    ink.past_ms = _enlarged(ink.past_ms[None, :], (1, shape[0]), 0)[0]
     ink.kind_kept = _enlarged(ink.kind_kept[None, :], (1, shape[1]), 0)[0]
     world.seal()
+
+
+def _settle(world: World, a: int, at_ms: int) -> None:
+    elapsed_ms, half_life_ms = at_ms - int(world.past_ms[a]), world.half_life_ms
+    if not half_life_ms or not elapsed_ms:
+        return
+    past = world.ink.past
+    above = np.maximum(world.used[a] - world.floor[a], 0) << PAST_BITS
+    for k in range(len(world.kinds)):
+        past[a, k] = decay.toward(int(past[a, k]), int(above[k]), elapsed_ms, half_life_ms)
+    world.ink.past_ms[a] = at_ms
 
 
 def _write(world: World, tree: Tree, amounts: Amounts) -> None:

@@ -177,7 +177,9 @@ class Ahead:
                 self._move(n, NodeState.REPAIRING, now_ms + 1)
             case ev.AskedReturn(node=n):
                 self._move(n, NodeState.GONE, now_ms + 1)
-            case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease() | ev.SaidWhy():
+            case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease():
+                pass
+            case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
             case _ as never:
                 assert_never(never)

@@ -249,6 +249,12 @@ class SaidWhy(_Event, frozen=True, tag="said_why"):
     cause: Cause
 
 
+class SaidHalfLife(_Event, frozen=True, tag="said_half_life"):
+    """Past use of teams is counted with this half-life from now on; 0: not at all."""
+
+    half_life_ms: Moment
+
+
 Seen = (
     ContractSigned
     | ContractStarted
@@ -279,6 +285,7 @@ Action = (
     | AskedReturn
     | AskedSpare
     | SaidWhy
+    | SaidHalfLife
 )
 Event = Seen | Action
 

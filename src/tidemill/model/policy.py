@@ -16,6 +16,14 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 
     order: Literal["fifo", "priority"] = "priority"
     """``priority``: higher first, then oldest. ``fifo``: oldest first. Floors go before both."""
+    fairness: Literal["none", "drf", "bill"] = "none"
+    """Among teams that borrow: ``drf`` smallest dominant share first, ``bill`` smallest cost.
+
+    Both by weight, from the top of the tree of queues down, and before priority, which then orders
+    within a team only.
+    """
+    usage_half_life_ms: Natural = 0
+    """Fair shares count past use too, half as much after this long; 0: only what is used now."""
     placement: Literal["pack", "spread"] = "pack"
     """``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite."""
     patience_ms: Natural = 6 * HOUR_MS

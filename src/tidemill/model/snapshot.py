@@ -70,7 +70,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
     levels = _array_in(state["levels"])
     ink.levels = np.zeros((len(ink.contracts.kind), levels.shape[1]), np.int64)
     ink.levels[: len(levels)] = levels
-    for matrix in ("used", "floor", "limit", "guard", "below", "kind_kept"):
+    for matrix in ("used", "floor", "limit", "guard", "below", "kind_kept", "past", "past_ms"):
         setattr(ink, matrix, _array_in(state[matrix]))
 
 
@@ -106,6 +106,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.lasting_changes = state["lasting_changes"]
     world.share_changes = state["share_changes"]
     world.supply_changes = state["supply_changes"]
+    world.half_life_ms = state["half_life_ms"]
     world.job_number = {name: j for j, name in enumerate(world.job_names)}
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}
     world.contract_number = {row.name: c for c, row in enumerate(world.contract_rows)}

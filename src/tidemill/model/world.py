@@ -17,6 +17,9 @@ from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.tables import I64
 from tidemill.model.tree import Tree
 
+PAST_BITS = 20
+"""Binary places of a decayed mean of milli: 100,000 accelerators still fit in 64 bits."""
+
 
 class Level(IntEnum):
     """Where a launched accelerator of a contract is; each is in exactly one of these."""
@@ -84,7 +87,7 @@ class Ink:
 
     __slots__ = (
         "below", "contracts", "devices", "floor", "guard", "jobs", "kind_kept", "levels", "limit",
-        "nodes", "shapes", "used",
+        "nodes", "past", "past_ms", "shapes", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -100,6 +103,8 @@ class Ink:
         self.guard: I64 = np.zeros((0, 0), np.int64)
         self.below: I64 = np.zeros((0, 0), np.int64)
         self.kind_kept: I64 = np.zeros(0, np.int64)
+        self.past: I64 = np.zeros((0, 0), np.int64)
+        self.past_ms: I64 = np.zeros(0, np.int64)
 
 
 class World:
@@ -154,6 +159,8 @@ class World:
         """How often a service took or left its place: services do not end by themselves."""
         self.share_changes = 0
         """How often the shares of teams changed."""
+        self.half_life_ms = 0
+        """How fast past use is forgotten; 0: it is not counted."""
         self.supply_changes = 0
         """How often contracts or nodes changed: supply decisions are looked at again after."""
         self.device_count = 0
@@ -179,6 +186,9 @@ class World:
         """What the queues below each one keep back of what is free."""
         self.kind_kept: I64 = tables.sealed_array(ink.kind_kept)
         """What all queues together keep back of what is free."""
+        self.past: I64 = tables.sealed_array(ink.past)
+        """The decayed mean of what queues used above their floors, as of ``past_ms``."""
+        self.past_ms: I64 = tables.sealed_array(ink.past_ms)
 
     @property
     def job_count(self) -> int:
@@ -252,5 +262,8 @@ class World:
             "guard": self.guard,
             "below": self.below,
             "kind_kept": self.kind_kept,
+            "past": self.past,
+            "past_ms": self.past_ms,
+            "half_life_ms": self.half_life_ms,
         }
         return state

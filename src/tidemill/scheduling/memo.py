@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
@@ -62,7 +63,7 @@ class Memo:
         self._decided_ms = 0
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
-        self._watches = False
+        self._watches = self._drifts = False
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
         self._heeding: set[int] = set()
@@ -130,16 +131,22 @@ class Memo:
             sum(world.kind_taken) if self._watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
-        return same and not self._owed and not self._doubted
+        return same and not self._owed and not self._doubted and not self._drifts
 
     def patience_was_lost(self, world: World, patience_ms: int) -> bool:
         """Whether someone lost patience since the last cycle: others may now be held otherwise."""
         oldest = (world.jobs.since_ms.item(world.waiting[s][0]) for s in world.queued)
         return any(self._decided_ms < since + patience_ms <= world.now_ms for since in oldest)
 
-    def watch(self, world: World) -> None:
-        """At the end of a cycle: whether someone waits who may gain by what others take."""
-        self._watches = any(self._heeds_taken(world, s) for s in world.queued)
+    def watch(self, world: World, policy: Policy, is_holding: bool) -> None:
+        """At the end of a cycle: whether someone waits who may gain by what others take.
+
+        Fair shares change with what anybody takes; and where past use is counted, with time alone:
+        whoever is held now may be first a moment later.
+        """
+        is_fair = policy.fairness != "none"
+        self._watches = is_fair or any(self._heeds_taken(world, s) for s in world.queued)
+        self._drifts = is_fair and is_holding and policy.usage_half_life_ms > 0
         self._decided_ms = world.now_ms
 
     def searches_due(self, world: World, at_most: int) -> set[int]:

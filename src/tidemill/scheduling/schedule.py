@@ -28,6 +28,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import moves, order, shares, victims
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import redo
 from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.victims import Stop
@@ -71,6 +72,7 @@ class _Desk:
     def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop) -> None:
         self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
         self.room = memo.room(world)
+        self.fair = Fair(world, policy)
         self.spreads = policy.placement == "spread"
         self.actions: list[Action] = []
         self.taken: dict[int, int] = {}
@@ -90,7 +92,7 @@ class _Desk:
             is_out_of_date = item.placed != self.placed and self._key(s) != item.key
             if is_out_of_date or (self._try(s) and self.taken[s] < len(self.world.waiting[s])):
                 heapq.heappush(heap, self._next(s))
-        self.memo.watch(self.world)
+        self.memo.watch(self.world, self.policy, bool(self.held or self.held_in_team))
         return self.actions
 
     def _matters(self, s: int) -> bool:
@@ -106,7 +108,7 @@ class _Desk:
     def _key(self, s: int) -> order.Key:
         j = self.world.waiting[s][self.taken.get(s, 0)]
         known = self.memo.known(self.world, s)
-        return order.key(self.world, self.policy, self.room.used, known, s, j)
+        return order.key(self.world, self.policy, self.room.used, known, s, j, self.fair)
 
     def _try(self, s: int) -> bool:
         """Place the next job of a shape; if it cannot be, deal with that and return False."""

@@ -1,0 +1,85 @@
+"""Fairness: which team goes first among those that only borrow.
+
+The *share* of a queue is what it uses above its floor, divided by its weight. Over unlike
+accelerators that takes a common measure, and there are two:
+
+- ``drf``: the largest of its shares of the kinds (dominant-resource fairness, Ghodsi et al.,
+  NSDI'11). No exchange rate is needed; a scarce kind is as dear as a common one.
+- ``bill``: its share of what the fleet costs by the hour, all kinds together at what they are paid.
+  Prices rather than FLOP/s: every contract has one, and work that cannot use the FLOP/s of a newer
+  kind still takes away what was paid for it.
+
+Shares are compared from the top of the tree down, so that a large faculty does not win by having
+many groups. Past use counts by its decayed mean (see ``model.decay``) beside what is used now: who
+used much lately yields to who used little, and after a few half-lives it is forgotten.
+"""
+
+import numpy as np
+
+from tidemill.model import decay
+from tidemill.model.policy import Policy
+from tidemill.model.tables import I64
+from tidemill.model.world import PAST_BITS, World
+
+ONE = 1_000_000_000_000
+"""A whole fleet as a share: fine enough to tell a thousandth of a device in a million apart."""
+
+
+class Fair:
+    """The measure of one moment: what the kinds are worth, and what queues used lately."""
+
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.world, self.mode = world, policy.fairness
+        self._past: dict[int, list[int]] = {}
+        self._worth: list[tuple[int, int]] = []
+        if self.mode != "none":
+            self._worth = _worth(world, self.mode)
+
+    def rank(self, used: I64, q: int) -> tuple[int, ...]:
+        """The shares of a queue and of all above it, from the top down; smaller goes first."""
+        if self.mode == "none":
+            return ()
+        return tuple(self.share(used, a) for a in reversed(self.world.tree.paths[q]))
+
+    def share(self, used: I64, a: int) -> int:
+        """What a queue uses above its floor, now and lately, by the common measure and weight."""
+        above = np.maximum(used[a] - self.world.floor[a], 0).tolist()
+        past = self._past.get(a)
+        if past is None:
+            past = self._past[a] = past_milli(self.world, a)
+        parts = [
+            (now + then) * worth // whole
+            for now, then, (worth, whole) in zip(above, past, self._worth, strict=True)
+        ]
+        total = max(parts, default=0) if self.mode == "drf" else sum(parts)
+        return total // self.world.tree.weights[a]
+
+
+def past_milli(world: World, a: int) -> list[int]:
+    """The decayed mean of what a queue used above its floor, by kind, as of now."""
+    half_life_ms = world.half_life_ms
+    if not half_life_ms:
+        return [0] * len(world.kinds)
+    elapsed_ms = world.now_ms - int(world.past_ms[a])
+    above = np.maximum(world.used[a] - world.floor[a], 0).tolist()
+    return [
+        decay.toward(mean, level << PAST_BITS, elapsed_ms, half_life_ms) >> PAST_BITS
+        for mean, level in zip(world.past[a].tolist(), above, strict=True)
+    ]
+
+
+def _worth(world: World, mode: str) -> list[tuple[int, int]]:
+    """For each kind: what a milli of it counts, over what the whole counts."""
+    count = world.contract_count
+    kinds, launched = world.contracts.kind[:count].tolist(), world.contracts.launched_milli[:count]
+    milli, cost = [0] * len(world.kinds), [0] * len(world.kinds)
+    rates = world.contracts.rate_usd_micro[:count].tolist()
+    for k, there, rate in zip(kinds, launched.tolist(), rates, strict=True):
+        milli[k] += there
+        cost[k] += there * rate
+    if mode == "drf":
+        return [(ONE, max(1, there)) for there in milli]
+    bill = sum(cost)
+    if not bill:  # nothing is paid for: a device is a device
+        return [(ONE, max(1, sum(milli)))] * len(milli)
+    return [(ONE * c // max(1, m), bill) for c, m in zip(cost, milli, strict=True)]

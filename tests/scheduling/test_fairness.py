@@ -1,0 +1,162 @@
+"""Fair shares: who goes first among teams that borrow, by weight, level and past use."""
+
+from tests.builders import (
+    beat,
+    contract,
+    decide,
+    finish,
+    fleet,
+    job,
+    pass_ms,
+    placed,
+    queue,
+    submit,
+    team,
+)
+from tidemill.model import events as ev
+from tidemill.model.measures import DAY_MS, HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Queue
+from tidemill.model.world import World
+from tidemill.scheduling.fairness import Fair, past_milli
+
+DRF = Policy(fairness="drf")
+BILL = Policy(fairness="bill")
+LATELY = Policy(fairness="drf", usage_half_life_ms=HOUR_MS)
+
+
+def crowd(world: World, **counts: int) -> None:
+    """So many jobs of one accelerator for each team, team after team."""
+    for name, count in counts.items():
+        submit(world, *(job(f"{name}{i}", team=name) for i in range(count)))
+
+
+def got(world: World, plan: ev.Plan) -> dict[str, int]:
+    """How many jobs of each team a plan places."""
+    found: dict[str, int] = {}
+    for name in placed(world, plan):
+        team_name = world.shape_of(world.job_number[name]).team
+        found[team_name] = found.get(team_name, 0) + 1
+    return found
+
+
+def test_without_fairness_the_oldest_goes_first():
+    """The first team in line takes everything."""
+    world = fleet(nodes=1, teams=[team("a"), team("b")])
+    crowd(world, a=8, b=8)
+    assert got(world, decide(world)) == {"a": 8}
+
+
+def test_equal_teams_get_equal_parts():
+    """The order is made again after each placement, so two teams take turns."""
+    world = fleet(nodes=1, teams=[team("a"), team("b")])
+    crowd(world, a=8, b=8)
+    assert got(world, decide(world, DRF)) == {"a": 4, "b": 4}
+
+
+def test_parts_are_as_weights():
+    """A team with weight 3 gets three times as much."""
+    world = fleet(nodes=1, teams=[queue("a"), queue("b", weight=3)])
+    crowd(world, a=8, b=8)
+    assert got(world, decide(world, DRF)) == {"a": 2, "b": 6}
+
+
+def test_floors_come_first_and_do_not_count():
+    """A team gets its floor whatever it has; only what is above it is compared."""
+    world = fleet(nodes=1, teams=[team("a"), team("b", floor=4)])
+    crowd(world, a=8, b=8)
+    assert got(world, decide(world, DRF)) == {"a": 2, "b": 6}
+
+
+def test_levels_are_compared_from_the_top():
+    """Three groups of one faculty together get as much as the one group of another."""
+    teams = [queue("x"), queue("y")]
+    teams += [queue(name, parent="x") for name in "abc"]
+    world = fleet(nodes=1, gpus=6, teams=[*teams, queue("d", parent="y")])
+    crowd(world, a=6, b=6, c=6, d=6)
+    assert got(world, decide(world, DRF)) == {"a": 1, "b": 1, "c": 1, "d": 3}
+
+
+def test_priority_orders_within_a_team_only():
+    """A team cannot win by raising the priority of its jobs."""
+    world = fleet(nodes=1, teams=[team("a"), team("b")])
+    crowd(world, a=8)
+    submit(world, *(job(f"b{i}", team="b", priority=9) for i in range(8)))
+    assert got(world, decide(world, DRF)) == {"a": 4, "b": 4}
+
+
+def _two_kinds() -> World:
+    """16 H100 at $4 and 4 T4 at $1; team a uses 2 H100, team b 2 T4."""
+    rows = [
+        contract("new", gpus=16, per_node=8, usd_micro_per_hour=4_000_000),
+        contract("old", gpus=4, per_node=4, kind="T4", usd_micro_per_hour=1_000_000),
+    ]
+    world = fleet(*rows, teams=[Queue("a"), Queue("b")])
+    submit(world, job("a", gpus=2, kinds=["H100"]), job("b", gpus=2, kinds=["T4"], team="b"))
+    beat(world)
+    return world
+
+
+def test_the_dominant_share_is_of_the_scarcest_kind():
+    """Half of the four T4 weighs more than an eighth of the H100."""
+    world = _two_kinds()
+    fair = Fair(world, DRF)
+    assert fair.rank(world.used, 0) == (10**12 // 8,)
+    assert fair.rank(world.used, 1) == (10**12 // 2,)
+
+
+def test_a_share_of_the_bill_weighs_kinds_by_price():
+    """Two H100 cost eight of the 68 dollars an hour, two T4 cost two."""
+    world = _two_kinds()
+    fair = Fair(world, BILL)
+    assert fair.rank(world.used, 0) == (10**12 * 8 // 68,)
+    assert fair.rank(world.used, 1) == (10**12 * 2 // 68,)
+
+
+def test_the_half_life_is_said_once():
+    """The journal learns of the half-life when it is news, so that it alone rebuilds the World."""
+    world = fleet()
+    assert decide(world, LATELY).actions[:1] == (ev.SaidHalfLife(0, HOUR_MS),)
+    beat(world, LATELY)
+    assert decide(world, LATELY).actions == ()
+    assert decide(world, Policy()).actions[:1] == (ev.SaidHalfLife(0, 0),)
+
+
+def used_alone(hours: int) -> World:
+    """Team a had the whole node for a day; then nobody, for so many hours."""
+    world = fleet(nodes=1, teams=[team("a"), team("b")])
+    beat(world, LATELY)
+    crowd(world, a=8)
+    beat(world, LATELY)
+    pass_ms(world, DAY_MS)
+    finish(world, *(f"a{i}" for i in range(8)))
+    pass_ms(world, hours * HOUR_MS)
+    return world
+
+
+def test_a_team_that_used_much_yields():
+    """Right after a day alone on the node, the other team gets nearly all of it."""
+    world = used_alone(hours=0)
+    assert past_milli(world, 0) == [7_999]
+    submit(world, *(job(f"more{i}") for i in range(8)))
+    crowd(world, b=8)
+    assert got(world, decide(world, LATELY)) == {"b": 8}
+
+
+def test_and_finally_recovers():
+    """Two half-lives later it gets some, after many as much as the other."""
+    for hours, parts in ((2, {"a": 3, "b": 5}), (20, {"a": 4, "b": 4})):
+        world = used_alone(hours)
+        submit(world, *(job(f"more{i}") for i in range(8)))
+        crowd(world, b=8)
+        assert got(world, decide(world, LATELY)) == parts
+
+
+def test_use_within_the_floor_is_not_held_against_anybody():
+    """Past use counts above the floor of its time only."""
+    world = fleet(nodes=1, teams=[team("a", floor=8), team("b")])
+    beat(world, LATELY)
+    crowd(world, a=8)
+    beat(world, LATELY)
+    pass_ms(world, DAY_MS)
+    assert past_milli(world, 0) == [0]
