@@ -17,6 +17,7 @@ from tidemill.model.rows import Shape
 from tidemill.model.world import Level, World
 from tidemill.scheduling import order
 from tidemill.scheduling.diagnose import could_match
+from tidemill.scheduling.fairness import Fair
 
 FIRST = 3  # jobs shown of each cause
 
@@ -125,8 +126,10 @@ def _claims(
 
 
 def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
+    fair = Fair(world, policy)
+
     def key(s: int) -> order.Key:
-        return order.key(world, policy, world.used, memo.known(world, s), s, world.waiting[s][0])
+        return order.key(world, fair, world.used, memo.known(world, s), s, world.waiting[s][0])
 
     return sorted(world.queued, key=key)
 

@@ -20,6 +20,7 @@ from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling import order, victims
 from tidemill.scheduling.diagnose import supply_cause
+from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.memo import Known, Memo
 from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, schedule
 from tidemill.scheduling.victims import Stop, Victim
@@ -129,14 +130,15 @@ def stop(world: World) -> Stop:
 def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:
     """Count the jobs ahead of a waiting one; of shapes not in ``causes``, what was said counts."""
     s = int(world.jobs.shape[j])
-    mine, kinds = _key(world, policy, memo, s, j), set(memo.known(world, s).kinds)
+    fair = Fair(world, policy)
+    mine, kinds = _key(world, fair, memo, s, j), set(memo.known(world, s).kinds)
     jobs = milli = 0
     holders = []
     for t in world.queued:
         if kinds.isdisjoint(memo.known(world, t).kinds):
             continue
         head = world.waiting[t][0]
-        key = _key(world, policy, memo, t, head)
+        key = _key(world, fair, memo, t, head)
         if key >= mine:
             continue
         is_level = key[:2] == mine[:2]
@@ -156,5 +158,5 @@ def _holds(world: World, policy: Policy, t: int, head: int, cause: Cause) -> boo
     return cause in CURED_BY_WAITING and waited_ms >= policy.patience_ms
 
 
-def _key(world: World, policy: Policy, memo: Glance, s: int, j: int) -> order.Key:
-    return order.key(world, policy, world.used, memo.known(world, s), s, j)
+def _key(world: World, fair: Fair, memo: Glance, s: int, j: int) -> order.Key:
+    return order.key(world, fair, world.used, memo.known(world, s), s, j)

@@ -29,7 +29,7 @@ class Fair:
     """The measure of one moment: what the kinds are worth, and what queues used lately."""
 
     def __init__(self, world: World, policy: Policy) -> None:
-        self.world, self.mode = world, policy.fairness
+        self.world, self.policy, self.mode = world, policy, policy.fairness
         self._past: dict[int, list[int]] = {}
         self._worth: list[tuple[int, int]] = []
         if self.mode != "none":

@@ -108,7 +108,7 @@ class _Desk:
     def _key(self, s: int) -> order.Key:
         j = self.world.waiting[s][self.taken.get(s, 0)]
         known = self.memo.known(self.world, s)
-        return order.key(self.world, self.policy, self.room.used, known, s, j, self.fair)
+        return order.key(self.world, self.fair, self.room.used, known, s, j)
 
     def _try(self, s: int) -> bool:
         """Place the next job of a shape; if it cannot be, deal with that and return False."""
