@@ -186,6 +186,7 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "cancelling one that leaves": (ev.AskedCancel(NOW_MS, LEAVES, ev.Why.IDLE), "leave already"),
     "cancelling one that is done": (ev.AskedCancel(NOW_MS, DONE, ev.Why.IDLE), "it is done"),
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
+    "a half-life that is no news": (ev.SaidHalfLife(NOW_MS, 0), "is 0 ms already"),
     "cause of an unknown shape": (ev.SaidWhy(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
     "cause of a negative shape": (ev.SaidWhy(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
     # placements

@@ -49,6 +49,11 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
 
 def said_half_life(world: World, event: ev.SaidHalfLife) -> list[int]:
     """Past use is counted with another half-life; what was counted so far stays."""
+    if event.half_life_ms == world.half_life_ms:
+        raise EventRefused(
+            f"the half-life of past use is {event.half_life_ms} ms already",
+            hint="it is said when it is news; the journal and the plan disagree",
+        )
     for q in range(len(world.queue_rows)):
         _settle(world, q, event.at_ms)
         world.ink.past_ms[q] = event.at_ms
