@@ -58,7 +58,13 @@ def demo_spec() -> "Spec":
     return spec.demo()
 
 
-def simulate(spec: "Spec", journal: str = ":memory:", on_progress: Progress | None = None) -> Run:
+def simulate(
+    spec: "Spec",
+    journal: str = ":memory:",
+    on_progress: Progress | None = None,
+    *,
+    weighs_mix: bool = False,
+) -> Run:
     """Run a spec in the twin, write its journal, and return what came of it."""
     from tidemill.twin.backend import Twin
 
@@ -70,10 +76,11 @@ def simulate(spec: "Spec", journal: str = ":memory:", on_progress: Progress | No
         name=spec.twin.name,
         end_ms=horizon_ms,
         on_progress=on_progress,
+        weighs_mix=weighs_mix,
     )
 
 
-def run(
+def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     backend: "Backend",
     policy: Policy,
     *,
@@ -81,8 +88,12 @@ def run(
     name: str = "run",
     end_ms: int = FOREVER_MS,
     on_progress: Progress | None = None,
+    weighs_mix: bool = False,
 ) -> Run:
-    """Let any backend beat to the end of its story, with the ledger reading along."""
+    """Let any backend beat to the end of its story, with the ledger reading along.
+
+    ``weighs_mix``: the ledger also says what arrivals could have used of what was free.
+    """
     from tidemill.engine.loop import Loop
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
@@ -91,7 +102,7 @@ def run(
     refuse_existing(journal)
     world = World()
     window = Window(0, end_ms, nice_bin_ms(end_ms))
-    ledger = Ledger(policy, window)
+    ledger = Ledger(policy, window, weighs_mix)
     with open_journal(journal, create=True) as keeper:
         keeper.set_meta("name", name)
         keeper.set_meta("policy", msgspec.json.encode(policy).decode())
@@ -132,7 +143,7 @@ def read_statement(
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
-        ledger = Ledger(policy, Window(start_ms, end_ms, width))
+        ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
         return Statement(ledger.read(_watched(keeper, on_progress)))
 
 

@@ -50,6 +50,8 @@ DOCUMENT = (
     document.Cell,
     document.LeakPart,
     document.FixPart,
+    document.FreePart,
+    document.FreeRow,
 )
 WORDS = (
     states.NodeState,

@@ -104,7 +104,8 @@ def run(text: str, bin_ms: int = HOUR_MS) -> Story:
 
 
 def _run(told: Spec, bin_ms: int) -> Story:
-    world, ledger = World(), Ledger(told.policy, Window(0, int(told.twin.horizon), bin_ms))
+    window = Window(0, int(told.twin.horizon), bin_ms)
+    world, ledger = World(), Ledger(told.policy, window, weighs_mix=True)
     Loop(world, told.policy, Twin.from_spec(told), _NoJournal(), [ledger], 1000).run()
     return Story(Statement(ledger), world, told.policy)
 

@@ -33,7 +33,7 @@ def demo(
         old.unlink()
     spec = demo_story.seeded(api.demo_spec(), seed)
     with screen.progress("two weeks of a fleet") as update:
-        run = api.simulate(spec, str(journal), update)
+        run = api.simulate(spec, str(journal), update, weighs_mix=True)
     console = screen.out()
     for line in demo_story.scene(run):
         console.print(line)

@@ -7,9 +7,10 @@ from rich.tree import Tree
 from tidemill.cli import screen
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
-from tidemill.ledger.account import Account
+from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, NOT_PRODUCED, Bucket, Group
 from tidemill.ledger.difference import Change
+from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
@@ -76,6 +77,22 @@ def _amounts(tenths: int, capable: int | None, money: int, points: int) -> tuple
 def is_useful_unknown(account: Account) -> bool:
     """Whether work was done but no job says how well: then useful is unknown, not zero."""
     return not account.milli_ms[Bucket.USEFUL] and account.milli_ms[Bucket.UNKNOWN] > 0
+
+
+def unusable(statement: Statement) -> str | None:
+    """What arrivals could not have used of what was free; None where nothing is to be said."""
+    rows = free(statement)
+    whole = None if rows is None else total(rows)
+    if whole is None or not whole.unusable_milli_ms:
+        return None
+    free_hours = whole.free_milli_ms / MILLI_MS_PER_UNIT_HOUR
+    share = whole.unusable_milli_ms / whole.free_milli_ms
+    usd_micro = rounded(whole.unusable_money, DENOMINATOR)
+    return (
+        f"of {free_hours:,.1f} free accelerator-hours {share:.2%}"
+        f" ({dollars_text(usd_micro)}) could not have been used by jobs like those that arrived"
+        " (inferred; see `tidemill fleet`)"
+    )
 
 
 def footnote() -> str:

@@ -49,8 +49,11 @@ def write_report(
     """Render and write; the page is replaced in one step."""
     from tidemill.explain import board
     from tidemill.report import render
+    from tidemill.scheduling.schedulability import survey
 
-    html = render(statement, title=title, board=board(world, policy), command=command)
+    html = render(
+        statement, title=title, board=board(world, policy), lots=survey(world), command=command
+    )
     if page.is_dir():
         raise SpecError(f"`{page}` is a folder", hint="give the path of an HTML file to write")
     fresh = page.with_suffix(page.suffix + ".new")

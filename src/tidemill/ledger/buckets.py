@@ -160,6 +160,13 @@ CLAIMED_AS: tuple[int, ...] = tuple(
 )
 """For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
 
+FREE_OF_JOBS = frozenset(
+    bucket
+    for bucket in Bucket
+    if ABOUT[bucket].group is Group.FREE and bucket is not Bucket.BY_DESIGN
+)
+"""Buckets of what takes work and has none: together they are what was free."""
+
 ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING)
 """Buckets in which a job holds the accelerator."""
 

@@ -11,12 +11,15 @@ from fractions import Fraction
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
+from tidemill.ledger.free import free, total
 from tidemill.ledger.leaks import Leak, leaks
 from tidemill.ledger.schema import (
     VERSION,
     Breakdown,
     Cell,
     FixPart,
+    FreePart,
+    FreeRow,
     GoodputPart,
     LeakPart,
     LedgerDocument,
@@ -30,6 +33,7 @@ from tidemill.ledger.schema import (
 )
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
+from tidemill.model.states import Confidence
 
 PLACES = 6  # decimals of a ratio: as fine as the parts per million of a line
 
@@ -49,6 +53,7 @@ def document(statement: Statement, by: Dimension | None = None) -> LedgerDocumen
         utilisation=_utilisation(account),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
         leaks=tuple(_leak(leak) for leak in leaks(statement)),
+        free=_free(statement),
     )
 
 
@@ -142,6 +147,28 @@ def _cells(account: Account, usd_micro: int) -> tuple[Cell, ...]:
         for bucket in Bucket
         if account.milli_ms[bucket]
     )
+
+
+def _free(statement: Statement) -> FreePart | None:
+    rows = free(statement)
+    if rows is None:
+        return None
+    money = [row.unusable_money for row in rows]
+    usd_micro = (
+        share_out(rounded(sum(money), DENOMINATOR), money) if sum(money) else [0] * len(rows)
+    )
+    whole = total(rows)
+    return FreePart(
+        Confidence.INFERRED, whole.free_milli_ms, whole.usable_milli_ms, whole.unusable_milli_ms,
+        whole.unasked_milli_ms, sum(usd_micro),
+        tuple(
+            FreeRow(
+                row.kind, row.pool, row.free_milli_ms, row.usable_milli_ms, row.unusable_milli_ms,
+                row.unasked_milli_ms, usd,
+            )
+            for row, usd in zip(rows, usd_micro, strict=True)
+        ),
+    )  # fmt: skip
 
 
 def _leak(leak: Leak) -> LeakPart:

@@ -71,3 +71,78 @@ def integrate(
             break
     for c in range(contracts):
         unheld[c, no_demand, 0] += free[c] * dt_ms
+
+
+@njit(cache=True)
+def rehost(
+    which, first_ask, asks, ask, may_use, state, is_spare, group, contract, first_device, devices,
+    cpu_free, memory_free, device_free, is_failed, ready, whole, hosts, totals,
+):  # fmt: skip
+    """Count anew how many replicas of each ask from ``first_ask`` on these nodes host.
+
+    ``ask`` has a row each: accelerators, milli, CPU, memory. ``hosts[n, i]`` and the sums by
+    contract ``totals[i, c]`` are kept up to date; ``tests/ledger`` says the same in plain Python.
+    """
+    for n in which:
+        takes_work = state[n] == ready and is_spare[n] == 0
+        whole_free = 0
+        if takes_work:
+            for d in range(first_device[n], first_device[n] + devices[n]):
+                if is_failed[d] == 0 and device_free[d] == whole:
+                    whole_free += 1
+        for i in range(first_ask, asks):
+            most = 0
+            if takes_work and may_use[i, group[n]]:
+                most = whole_free // ask[i, 0]
+                if ask[i, 1] < whole:
+                    most = 0
+                    for d in range(first_device[n], first_device[n] + devices[n]):
+                        if is_failed[d] == 0:
+                            most += device_free[d] // ask[i, 1]
+                if ask[i, 2] > 0:
+                    most = min(most, cpu_free[n] // ask[i, 2])
+                if ask[i, 3] > 0:
+                    most = min(most, memory_free[n] // ask[i, 3])
+            totals[i, contract[n]] += most - hosts[n, i]
+            hosts[n, i] = most
+
+
+@njit(cache=True)
+def weigh(
+    dt_ms, is_changed, ready, size, arrivals, sizes, ask, may_ask, contracts, kind, levels, totals,
+    came, usable, sums,
+):  # fmt: skip
+    """Add ``dt_ms`` of what is free, usable and unasked, by contract, to the rows of ``sums``.
+
+    ``usable`` is what arrivals could use, on the mean; found anew where something changed. ``size``
+    has a row each: ask, replicas. A size counts where a whole gang of it fits on the kind. ``came``
+    becomes the arrivals that may use each kind; where it is 0 what is free is unasked.
+    """
+    if is_changed:
+        for k in range(len(came)):
+            came[k] = 0
+        for c in range(contracts):
+            usable[c] = 0
+        for z in range(sizes):
+            i = size[z, 0]
+            for k in range(len(came)):
+                if arrivals[z] == 0 or may_ask[i, k] == 0:
+                    continue
+                came[k] += arrivals[z]
+                hosted = 0
+                for c in range(contracts):
+                    if kind[c] == k:
+                        hosted += totals[i, c]
+                if hosted >= size[z, 1]:
+                    for c in range(contracts):
+                        if kind[c] == k:
+                            usable[c] += arrivals[z] * totals[i, c] * ask[i, 0] * ask[i, 1]
+        for c in range(contracts):
+            if came[kind[c]] > 0:
+                usable[c] //= came[kind[c]]
+    for c in range(contracts):
+        free = levels[c, ready] * dt_ms
+        sums[0, c] += free
+        sums[1, c] += usable[c] * dt_ms
+        if came[kind[c]] == 0:
+            sums[2, c] += free

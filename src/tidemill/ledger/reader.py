@@ -15,6 +15,7 @@ from tidemill.ledger.cells import Cells
 from tidemill.ledger.cut import LASTED, NOT_RUNNING
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.supply import Supply
+from tidemill.ledger.usable import Usable
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
@@ -56,11 +57,18 @@ class _Moving(NamedTuple):
 class Ledger:
     """Reads along with a loop (``before``/``after``), or through a journal (``read``)."""
 
-    def __init__(self, policy: Policy | None = None, window: Window | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy | None = None,
+        window: Window | None = None,
+        weighs_mix: bool = False,
+    ) -> None:
         self.window = window or Window()
         self.now_ms = 0
         self.world = World()
         self.supply = Supply((policy or Policy()).order == "priority")
+        self.usable = Usable() if weighs_mix else None
+        """What arrivals could have used of what was free; costs a third more, so only if asked."""
         self.cut_short = 0
         """How many attempts of training jobs were stopped at work, inside the window."""
         self._spans = Spans(self.window)
@@ -86,6 +94,8 @@ class Ledger:
             number = (start - window.start_ms) // window.bin_ms
             edge = min(end, window.start_ms + (number + 1) * window.bin_ms)
             self.supply.integrate(self.world, number, edge - start)
+            if self.usable is not None:
+                self.usable.integrate(self.world, number, edge - start)
             start = edge
 
     def after(self, world: World, touched: Sequence[int]) -> None:

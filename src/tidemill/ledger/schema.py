@@ -132,6 +132,32 @@ class LeakPart(Struct, frozen=True):
     fix: FixPart
 
 
+class FreeRow(Struct, frozen=True):
+    """What was free of one kind in one pool; the three parts add up to it."""
+
+    kind: str
+    pool: str
+    free_milli_ms: int
+    usable_milli_ms: int
+    """What jobs like those that had arrived could have used, on the mean."""
+    unusable_milli_ms: int
+    unasked_milli_ms: int
+    """Free before anybody had asked for this kind."""
+    unusable_usd_micro: int
+
+
+class FreePart(Struct, frozen=True):
+    """What the arrivals could have used of what was free. Explains the free lines; no line."""
+
+    confidence: str
+    free_milli_ms: int
+    usable_milli_ms: int
+    unusable_milli_ms: int
+    unasked_milli_ms: int
+    unusable_usd_micro: int
+    rows: tuple[FreeRow, ...]
+
+
 class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
@@ -145,3 +171,5 @@ class LedgerDocument(Struct, frozen=True):
     utilisation: UtilisationPart
     breakdown: Breakdown | None
     leaks: tuple[LeakPart, ...]
+    free: FreePart | None = None
+    """Null where the ledger was read without it."""

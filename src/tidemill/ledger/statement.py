@@ -11,11 +11,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from tidemill.ledger import usable
 from tidemill.ledger.account import Account, zero
-from tidemill.ledger.buckets import ABOUT, DIVIDED, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import Rows, accounts, rows_of
 from tidemill.ledger.spans import Window
+from tidemill.ledger.usable import FreeUse
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -42,6 +44,8 @@ class Statement:
         self.rows: Rows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
+        self.free_use = _free_use(ledger, self.bins)
+        """What arrivals could have used of what was free; None where the ledger did not ask."""
         self.check()
 
     @property
@@ -60,6 +64,9 @@ class Statement:
             f"bin {self.bins[i]} contract {c}: paid {self.paid[i, c]}, found {found[i, c]}"
             for i, c in wrong[:5].tolist()
         )
+        if self.free_use is not None:
+            free = self.by_bin_and_contract(np.isin(rows.bucket, [*FREE_OF_JOBS]))
+            assert (free == self.free_use.free).all(), "what is free is not the sum of its buckets"
 
     def by_bin_and_contract(self, mask: np.ndarray) -> I64:
         """Milli·ms of some rows as a matrix like ``paid``."""
@@ -160,6 +167,12 @@ def _paid(ledger: Ledger) -> tuple[I64, I64]:
     return np.array(list(by_bin), np.int64), paid
 
 
+def _free_use(ledger: Ledger, bins: I64) -> FreeUse | None:
+    if ledger.usable is None:
+        return None
+    return usable.by_bin(ledger.usable.sums, bins, ledger.world.contract_count)
+
+
 def statement(ledger: Ledger) -> Statement:
     """The statement of everything a ledger has read."""
     return Statement(ledger)
@@ -171,6 +184,9 @@ def read(
     end_ms: int = FOREVER_MS,
     bin_ms: int = FOREVER_MS,
     policy: Policy | None = None,
+    *,
+    weighs_mix: bool = False,
 ) -> Statement:
     """The statement of a journal's events for a window."""
-    return Statement(Ledger(policy, Window(start_ms, end_ms, bin_ms)).read(events))
+    ledger = Ledger(policy, Window(start_ms, end_ms, bin_ms), weighs_mix)
+    return Statement(ledger.read(events))

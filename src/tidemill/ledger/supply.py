@@ -61,8 +61,8 @@ class Supply:
         """Find the columns again; ``World.seal`` makes new views of all of them at once."""
         number, count, shapes, _, teams = stamp
         self._stamp, self._levels = stamp, world.levels
-        paid = _row(self.paid, number, (count,))
-        unheld = _row(self.unheld, number, (count, len(Bucket), teams + 1))
+        paid = row_of(self.paid, number, (count,))
+        unheld = row_of(self.unheld, number, (count, len(Bucket), teams + 1))
         waits, contracts, roles = world.shapes, world.contracts, self._claimants
         roles.update(world)
         room = len(waits.queue)
@@ -81,7 +81,7 @@ class Supply:
         )  # fmt: skip
 
 
-def _row(bins: dict[int, I64], number: int, shape: tuple[int, ...]) -> I64:
+def row_of(bins: dict[int, I64], number: int, shape: tuple[int, ...]) -> I64:
     """The array of a bin, enlarged when contracts or teams were added."""
     array = bins.get(number)
     if array is None:
