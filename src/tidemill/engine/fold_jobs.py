@@ -58,7 +58,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
             hint="mfu, host and links are parts of the same time; make them add up to less",
         )
     j = world.job_count
-    _write_row(world, j, job, _shape_number(world, job.shape, q), event.at_ms)
+    _write_row(world, j, job, shape_number(world, job.shape, q), event.at_ms)
     world.job_names.append(job.name)
     world.job_number[job.name] = j
     _enqueue(world, j)
@@ -325,7 +325,8 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
 
 
-def _shape_number(world: World, shape: Shape, q: int) -> int:
+def shape_number(world: World, shape: Shape, q: int) -> int:
+    """The number of a shape; a new one for a shape never seen."""
     s = world.shape_number.get(shape)
     if s is not None:
         return s

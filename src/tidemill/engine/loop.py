@@ -8,17 +8,24 @@ batch size.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tidemill.engine import cycle as one
+from tidemill.engine import story
 from tidemill.engine.check import check
 from tidemill.engine.fold import fold
+from tidemill.engine.fold_stretch import Before
+from tidemill.engine.second_reader import check_story
+from tidemill.engine.story import Story
 from tidemill.model.errors import BackendError
 from tidemill.model.events import Event, Plan, Seen
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
+from tidemill.scheduling.memo import Memo
 
 BEATS_AT_ONE_MOMENT = 10_000  # a backend that answers at the same moment for ever is broken
+PAUSE_AT_MOST = 512  # beats one by one before a stretch is tried again
 
 
 class Backend(Protocol):
@@ -51,6 +58,24 @@ class Reader(Protocol):
         """An event was folded; these jobs were touched by it."""
 
 
+@runtime_checkable
+class Stretcher(Protocol):
+    """A backend that can let many plain beats pass at once."""
+
+    def stretch(
+        self, world: World, policy: Policy, memo: Memo, until_ms: int
+    ) -> tuple[Before, Story] | None:
+        """Beat before a moment, as far as only the plain life of jobs goes; None: not now."""
+
+
+@runtime_checkable
+class Follower(Protocol):
+    """A reader that can follow many events at once."""
+
+    def follow(self, world: World, before: Before, story: Story) -> None:
+        """A story was folded; ``before`` is what the World was."""
+
+
 class Loop:
     """A World, a policy and a backend, beating."""
 
@@ -71,6 +96,11 @@ class Loop:
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
+        self._followers = [reader for reader in readers if isinstance(reader, Follower)]
+        is_able = len(self._followers) == len(readers) and isinstance(backend, Stretcher)
+        self._stretcher = backend if is_able and isinstance(backend, Stretcher) else None
+        self._pause = 1
+        self._beats_to_pass = 0
 
     def run(
         self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None
@@ -80,9 +110,10 @@ class Loop:
             while (at_ms := self.backend.next_ms()) is not None:
                 if until_ms is not None and at_ms > until_ms:
                     break
-                self.beat(at_ms)
+                if not self._stretch(FOREVER_MS if until_ms is None else until_ms + 1):
+                    self.beat(at_ms)
                 if on_beat is not None:
-                    on_beat(at_ms)
+                    on_beat(self.world.now_ms)
         finally:
             self.commit()
 
@@ -102,6 +133,29 @@ class Loop:
             self.commit()
         self.backend.carry_out(self.world, plan)
         return plan
+
+    def _stretch(self, until_ms: int) -> bool:
+        """Many beats at once, if the backend and all readers can; then checked and written."""
+        if self._stretcher is None or self._beats_to_pass > 0:
+            self._beats_to_pass -= 1
+            return False
+        found = None
+        if not self.memo.provisioning.is_elastic:
+            found = self._stretcher.stretch(
+                self.world, self.policy, self.memo.scheduling, until_ms
+            )
+        if found is None:
+            self._pause = min(2 * self._pause, PAUSE_AT_MOST)
+            self._beats_to_pass = self._pause
+            return False
+        self._pause = 1
+        before, told = found
+        check_story(self.world, before, told)
+        for follower in self._followers:
+            follower.follow(self.world, before, told)
+        self._unwritten += story.events(told)
+        self.commit()
+        return True
 
     def commit(self) -> None:
         """Make everything that was folded safe."""

@@ -146,3 +146,123 @@ def weigh(
         sums[1, c] += usable[c] * dt_ms
         if came[kind[c]] == 0:
             sums[2, c] += free
+
+
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)  # as in engine.story
+ALLOCATED = 0  # Level.ALLOCATED; ``ready`` is given
+LASTED, NOT_RUNNING = -1, -1  # as in ledger.cut
+BUSY_PPM = 1_000_000
+
+
+@njit(cache=True)
+def follow(
+    i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, lines, pieces, jobs_shape,
+    node_contract, node_kind, replica_milli, first, count, after, last, since_ms, origin_ms,
+    attempt, spans, written,
+    contracts, shapes, by_priority, ready, not_launched, no_demand,
+    levels, is_running, is_reserved, count_milli, launched_milli, kind,
+    waiting, priority, queue, head, cause, is_promised,
+    first_role, role_milli, role_rule, may_use, used, floor,
+    bucket_of_level, claimed_as, free, keys, who, paid, unheld,
+):  # fmt: skip
+    """Follow a story from event ``i`` up to a bin's edge; return where and when it stopped.
+
+    ``counts``: whether the time belongs to the window. Spans of jobs are written into ``spans``;
+    ``written[0]`` says how many there are.
+    """
+    while i < len(lines.kind):
+        at_ms = lines.at_ms[i]
+        if at_ms > now_ms:
+            until_ms = min(at_ms, edge_ms)
+            if counts and until_ms > now_ms:
+                integrate(
+                    until_ms - now_ms, contracts, shapes, by_priority, ready, not_launched,
+                    no_demand, levels, is_running, is_reserved, count_milli, launched_milli, kind,
+                    waiting, priority, queue, head, cause, is_promised, first_role, role_milli,
+                    role_rule, may_use, used, floor, bucket_of_level, claimed_as, free, keys, who,
+                    paid, unheld,
+                )  # fmt: skip
+            now_ms = until_ms
+            if at_ms > edge_ms:
+                return i, now_ms
+        j = lines.subject[i]
+        what = lines.kind[i]
+        if what == SAID_WHY:
+            cause[j] = lines.number[i]
+        elif what == SUBMITTED:
+            s = jobs_shape[j]
+            if waiting[s] == 0:
+                head[s] = j
+            else:
+                after[last[s]] = j
+            last[s] = j
+            waiting[s] += 1
+        elif what == PLACED:
+            s = jobs_shape[j]
+            waiting[s] -= 1
+            if waiting[s] > 0:
+                head[s] = after[j]
+            first[j] = lines.first[i]
+            count[j] = lines.pieces[i]
+            attempt[j] = lines.number[i]
+            since_ms[j] = now_ms
+            origin_ms[j] = NOT_RUNNING
+            hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels,
+                 used, queue, ready, 1)  # fmt: skip
+        else:
+            s = jobs_shape[j]
+            bucket = LASTED
+            if what == STARTED:
+                bucket = starting if attempt[j] == 1 else restart
+            if since_ms[j] < now_ms and now_ms > start_ms and since_ms[j] < end_ms:
+                write_spans(j, s, bucket, now_ms, pieces, first, count, node_contract,
+                            replica_milli, since_ms, origin_ms, spans, written)  # fmt: skip
+            if what == STARTED:
+                since_ms[j] = now_ms
+                origin_ms[j] = now_ms
+            else:
+                hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels,
+                     used, queue, ready, -1)  # fmt: skip
+                count[j] = 0
+        i += 1
+    return i, now_ms
+
+
+@njit(cache=True)
+def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels, used, queue,
+         ready, sign):  # fmt: skip
+    """Count what a job takes (sign 1) or gives back (-1)."""
+    for p in range(first[j], first[j] + count[j]):
+        n = pieces.node[p]
+        milli = sign * pieces.replicas[p] * replica_milli[s]
+        levels[node_contract[n], ready] -= milli
+        levels[node_contract[n], ALLOCATED] += milli
+        used[queue[s], node_kind[n]] += milli
+
+
+@njit(cache=True)
+def write_spans(j, s, bucket, now_ms, pieces, first, count, node_contract, replica_milli, since_ms,
+                origin_ms, spans, written):  # fmt: skip
+    """One span for each contract that the job held accelerators of, in the order it did."""
+    begin = written[0]
+    for p in range(first[j], first[j] + count[j]):
+        c = node_contract[pieces.node[p]]
+        milli = pieces.replicas[p] * replica_milli[s]
+        row = begin
+        while row < written[0] and spans[row, 4] != c:
+            row += 1
+        if milli == 0:
+            continue
+        if row < written[0]:
+            spans[row, 5] += milli
+            continue
+        spans[row, 0] = since_ms[j]
+        spans[row, 1] = now_ms
+        spans[row, 2] = bucket
+        spans[row, 3] = j
+        spans[row, 4] = c
+        spans[row, 5] = milli
+        spans[row, 6] = origin_ms[j]
+        spans[row, 7] = since_ms[j]
+        spans[row, 8] = BUSY_PPM if origin_ms[j] >= 0 else 0
+        written[0] += 1

@@ -9,12 +9,16 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Self
 
+import numpy as np
+
 from tidemill.engine.fold import fold
+from tidemill.engine.fold_stretch import Before
+from tidemill.engine.story import PLACED, Story
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.cut import LASTED, NOT_RUNNING
 from tidemill.ledger.spans import Spans, Window
-from tidemill.ledger.supply import Supply
+from tidemill.ledger.supply import OpenJobs, Supply
 from tidemill.ledger.usable import Usable
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
@@ -118,6 +122,32 @@ class Ledger:
             elif state not in _ACTIVE:
                 del self._open[j]
                 self._ends(j, was, state == _DONE)
+
+    def follow(self, world: World, before: Before, story: Story) -> None:
+        """A stretch was folded at once; ``before`` is what the World was."""
+        assert world is self.world, "a ledger reads from the first event of a World, or not at all"
+        jobs = OpenJobs.before(world, before)
+        for j, o in self._open.items():
+            jobs.since_ms[j], jobs.origin_ms[j] = o.since_ms, o.origin_ms
+        spans = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
+        self.now_ms = world.now_ms
+        self._spans.add_all(world, spans)
+        self._reopen(story, jobs)
+
+    def _reopen(self, story: Story, jobs: OpenJobs) -> None:
+        """Attempts that came, went on or ended during a story."""
+        touched = np.unique(story.lines.subject[story.lines.kind == PLACED]).tolist()
+        state = self.world.jobs.state
+        for j in [j for j in self._open if state[j] not in _ACTIVE]:
+            del self._open[j]
+        for j in touched:
+            if state[j] in _ACTIVE:
+                attempt = self.world.jobs.attempt.item(j)
+                self._open[j] = _Open(attempt, self._held(j), jobs.since_ms.item(j))
+        for j, o in self._open.items():
+            if state[j] == _RUNNING and not o.is_running:
+                o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
+                o.since_ms, o.busy_ppm = jobs.since_ms.item(j), self.world.jobs.busy_ppm.item(j)
 
     def cells(self) -> Cells:
         """What jobs did with their accelerators up to now, what still runs included."""

@@ -7,8 +7,11 @@ before, so that a million jobs cost a few merges and not one a sweep.
 
 from array import array
 
+import numpy as np
+
 from tidemill.ledger.cells import EMPTY, Cells, added
 from tidemill.ledger.cut import WIDTH, Window, cut
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 __all__ = ["Spans", "Window"]
@@ -32,6 +35,13 @@ class Spans:
             self._sweep(world)
             if sum(len(part.job) for part in self._swept) >= len(self._merged.job):
                 self._merge()
+
+    def add_all(self, world: World, spans: I64) -> None:
+        """Take many spans at once, one a row."""
+        self._fresh.frombytes(np.ascontiguousarray(spans).tobytes())
+        if len(self._fresh) >= SWEEP_AT * WIDTH:
+            self._sweep(world)
+            self._merge()
 
     def cells(self, world: World, still_open: "array[int]") -> Cells:
         """Everything so far, with the spans that are still open counted as they are given."""

@@ -5,15 +5,19 @@ are a bucket as they are go straight there; READY ones are divided among what wa
 compiled call a beat; what it reads is looked up again only when the World grew.
 """
 
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from tidemill.engine.fold_stretch import Before
+from tidemill.engine.story import STARTED, Story
 from tidemill.ledger import kernels
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket
 from tidemill.ledger.claimants import Claimants
+from tidemill.ledger.cut import NOT_RUNNING, WIDTH, Window
 from tidemill.model.errors import SpecError
-from tidemill.model.tables import I64
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import I32, I64, U8
 from tidemill.model.world import Level, World
 
 BINS_AT_MOST = 100_000  # eleven years by the hour; each holds contracts × buckets × teams numbers
@@ -22,6 +26,43 @@ _CLAIMED_AS = np.array(CLAIMED_AS, np.int64)
 _BUCKET_OF_LEVEL = np.array([OF_LEVEL.get(level, -1) for level in Level], np.int64)
 
 _Stamp = tuple[int, int, int, int, int]
+
+
+class Moving(NamedTuple):
+    """What changes from event to event."""
+
+    levels: I64
+    used: I64
+    waiting: I32
+    head: I32
+    cause: U8
+
+
+def _moving(world: World) -> Moving:
+    shapes = world.shapes
+    return Moving(world.levels, world.used, shapes.waiting, shapes.head, shapes.cause)
+
+
+class OpenJobs(NamedTuple):
+    """Per job: its pieces, the chain of its queue, and since when it is in its phase."""
+
+    first: I32
+    pieces: I32
+    after: I32
+    last: I32
+    since_ms: I64
+    origin_ms: I64
+    attempt: I32
+
+    @classmethod
+    def before(cls, world: World, before: Before) -> Self:
+        """As they were before a stretch."""
+        rows = len(world.jobs.state)
+        return cls(
+            before.aboard.first.copy(), before.aboard.pieces.copy(), before.after.copy(),
+            before.last.copy(), np.zeros(rows, np.int64), np.full(rows, NOT_RUNNING, np.int64),
+            before.attempt.copy(),
+        )  # fmt: skip
 
 
 class Supply:
@@ -50,14 +91,42 @@ class Supply:
             len(world.queue_rows),
         )
         if stamp != self._stamp or world.levels is not self._levels:
-            self._look_again(world, stamp)
+            self._look_again(world, stamp, _moving(world))
         if world.promised or self._has_promised:
             self._is_promised[:] = False
             self._is_promised[list(world.promised)] = True
             self._has_promised = bool(world.promised)
         kernels.integrate(dt_ms, *self._columns)
 
-    def _look_again(self, world: World, stamp: _Stamp) -> None:
+    def follow(self, window: Window, world: World, before: Before, story: Story,
+               jobs: OpenJobs, now_ms: int) -> I64:  # fmt: skip
+        """Count a whole story from its beginning; return the spans of its jobs."""
+        moving = Moving(
+            before.levels.copy(), before.used.copy(), before.waiting.copy(), before.head.copy(),
+            before.cause.copy(),
+        )  # fmt: skip
+        most_pieces = max(1, int(story.lines.pieces.max()), int(before.aboard.pieces.max()))
+        ends = int((story.lines.kind >= STARTED).sum())
+        most = ends * min(world.contract_count, most_pieces)
+        spans, written = np.zeros((most, WIDTH), np.int64), np.zeros(1, np.int64)
+        milli = np.array([shape.roles[0].replica_milli for shape in world.shape_rows], np.int64)
+        i = 0
+        while i < len(story):
+            number, edge_ms, counts = _bin(window, now_ms)
+            stamp = (number, world.contract_count, len(world.shape_rows), len(world.groups),
+                     len(world.queue_rows))  # fmt: skip
+            self._look_again(world, stamp, moving)
+            i, now_ms = kernels.follow(
+                i, now_ms, edge_ms, counts, window.start_ms, window.end_ms, int(Bucket.STARTING),
+                int(Bucket.RESTART), story.lines, story.pieces, world.jobs.shape,
+                world.nodes.contract, world.nodes.kind, milli, jobs.first, jobs.pieces, jobs.after,
+                jobs.last, jobs.since_ms, jobs.origin_ms, jobs.attempt, spans, written,
+                *self._columns,
+            )  # fmt: skip
+        self._stamp = None
+        return spans[: int(written[0])]
+
+    def _look_again(self, world: World, stamp: _Stamp, moving: Moving) -> None:
         """Find the columns again; ``World.seal`` makes new views of all of them at once."""
         number, count, shapes, _, teams = stamp
         self._stamp, self._levels = stamp, world.levels
@@ -71,14 +140,25 @@ class Supply:
         self._columns = (
             count, shapes, self._by_priority,
             int(Level.READY), int(Bucket.NOT_LAUNCHED), int(Bucket.NO_DEMAND),
-            world.levels, contracts.is_running, contracts.is_reserved, contracts.count_milli,
+            moving.levels, contracts.is_running, contracts.is_reserved, contracts.count_milli,
             contracts.launched_milli, contracts.kind,
-            waits.waiting, waits.priority, waits.queue, waits.head, waits.cause, self._is_promised,
+            moving.waiting, waits.priority, waits.queue, moving.head, moving.cause,
+            self._is_promised,
             roles.first_role, roles.role_milli, roles.role_rule, roles.may_use,
-            world.used, world.floor, _BUCKET_OF_LEVEL, _CLAIMED_AS,
+            moving.used, world.floor, _BUCKET_OF_LEVEL, _CLAIMED_AS,
             np.zeros(count, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int64),
             paid, unheld,
         )  # fmt: skip
+
+
+def _bin(window: Window, now_ms: int) -> tuple[int, int, bool]:
+    """The bin that a moment begins or lies in, where it ends, and whether it counts."""
+    if now_ms < window.start_ms:
+        return 0, window.start_ms, False
+    if now_ms >= window.end_ms:
+        return (window.end_ms - 1 - window.start_ms) // window.bin_ms, FOREVER_MS, False
+    number = (now_ms - window.start_ms) // window.bin_ms
+    return number, min(window.end_ms, window.start_ms + (number + 1) * window.bin_ms), True
 
 
 def row_of(bins: dict[int, I64], number: int, shape: tuple[int, ...]) -> I64:

@@ -68,6 +68,10 @@ class Changes:
             del self.nodes[: self.KEPT]
             self.first += self.KEPT
 
+    def forget(self) -> None:
+        """Much has changed: everybody must look at everything."""
+        self.first, self.nodes = self.end + 1, []
+
     def since(self, position: int) -> list[int] | None:
         """The nodes changed since a position; None: too long ago to know."""
         return self.nodes[position - self.first :] if position >= self.first else None

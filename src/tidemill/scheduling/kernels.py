@@ -295,8 +295,9 @@ def rank_all(
     rank, winner, rows, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
 ):  # fmt: skip
-    """Rank every node for a request and play the tournament; the winner is ``winner[1]``."""
+    """Rank every node and play the tournament: ``winner[1]`` wins, ``winner[0]`` nodes could."""
     size = len(rank)
+    winner[0] = 0
     for n in range(size):
         rank[n] = NOWHERE
         if n < rows:
@@ -304,6 +305,7 @@ def rank_all(
                 n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
                 memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
             )  # fmt: skip
+        winner[0] += rank[n] > NOWHERE
         winner[size + n] = n
     for i in range(size - 1, 0, -1):
         left, right = winner[2 * i], winner[2 * i + 1]
@@ -316,7 +318,7 @@ def rank_some(
     rank, winner, which, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
 ):  # fmt: skip
-    """Rank some nodes again and play only their matches; the winner is ``winner[1]``."""
+    """Rank some nodes again and play only their matches; as ``rank_all``."""
     size = len(rank)
     for n in which:
         now = rank_one(
@@ -325,6 +327,7 @@ def rank_some(
         )  # fmt: skip
         if now == rank[n]:
             continue
+        winner[0] += (now > NOWHERE) - (rank[n] > NOWHERE)
         rank[n] = now
         i = (size + n) >> 1
         while i > 0:

@@ -6,6 +6,7 @@ of it. (The cause that was said may be older than now. And where a policy bounds
 the search for victims, who remembers that one was in vain has one more.)
 """
 
+from collections.abc import Iterable
 from types import ModuleType
 from typing import NamedTuple
 
@@ -63,7 +64,7 @@ class Memo:
         self._decided_ms = 0
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
-        self._watches = self._drifts = False
+        self.watches = self._drifts = False
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
         self._heeding: set[int] = set()
@@ -128,7 +129,7 @@ class Memo:
             world.supply_changes,
             sum(world.kind_freed),
             sum(world.queue_freed),
-            sum(world.kind_taken) if self._watches else 0,
+            sum(world.kind_taken) if self.watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
         return same and not self._owed and not self._doubted and not self._drifts
@@ -145,7 +146,7 @@ class Memo:
         whoever is held now may be first a moment later.
         """
         is_fair = policy.fairness != "none"
-        self._watches = is_fair or any(self._heeds_taken(world, s) for s in world.queued)
+        self.watches = is_fair or any(self._heeds_taken(world, s) for s in world.queued)
         self._drifts = is_fair and is_holding and policy.usage_half_life_ms > 0
         self._decided_ms = world.now_ms
 
@@ -192,6 +193,23 @@ class Memo:
             self._limited.add(s)
         else:
             self._limited.discard(s)
+
+    def last_look(self) -> tuple[Stamp, int]:
+        """What was seen by the last call of ``nothing_changed``, and when it was decided last."""
+        return self._seen, self._decided_ms
+
+    def failures(self) -> Iterable[tuple[int, Failure]]:
+        """The shapes that did not fit, with their stamps and causes."""
+        return self._failed.items()
+
+    def look_back(
+        self, seen: Stamp | None, decided_ms: int, failed: Iterable[tuple[int, Stamp, Cause]]
+    ) -> None:
+        """Remember what compiled beats have seen, decided and failed to fit."""
+        if seen is not None:
+            self._seen = seen
+        self._decided_ms, self.watches = decided_ms, False
+        self._failed |= {s: Failure(stamp, cause, self._look) for s, stamp, cause in failed}
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""

@@ -4,7 +4,8 @@ An entry names its subject (a job or a node) and the stamp (attempt or epoch) fo
 meant; whoever takes it out compares the stamp, so nothing is ever searched for and removed.
 """
 
-from heapq import heappop, heappush
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 
 from tidemill.model.events import Seen
 from tidemill.model.measures import FOREVER_MS
@@ -46,3 +47,20 @@ class Agenda:
         """Take out the first entry, if it is due at this moment."""
         heap = self._heap
         return heappop(heap) if heap and heap[0][0] == at_ms else None
+
+    def first_ms(self, is_meant: Callable[[Entry], bool]) -> int:
+        """When the first entry of some sort is due; ``FOREVER_MS`` when there is none."""
+        return min((entry[0] for entry in self._heap if is_meant(entry)), default=FOREVER_MS)
+
+    def split(self, is_meant: Callable[[Entry], bool]) -> tuple[list[Entry], int]:
+        """Take out the entries of some sort; return them, and the last serial number given."""
+        taken = [entry for entry in self._heap if is_meant(entry)]
+        self._heap = [entry for entry in self._heap if not is_meant(entry)]
+        heapify(self._heap)
+        return taken, self._serial
+
+    def join(self, entries: list[Entry], serial: int) -> None:
+        """Put entries back that were taken out, or made meanwhile."""
+        self._heap += entries
+        heapify(self._heap)
+        self._serial = serial

@@ -7,6 +7,9 @@ work, its errors, its load) is kept here and never told.
 from array import array
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidemill.model import events as ev
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import JobState
@@ -58,6 +61,22 @@ class Attempts:
             self._special[len(self._work_ms)] = Truth(ending, crashes_ms, activity)
         self._work_ms.append(work_ms)
         return ev.JobSubmitted(at_ms, job)
+
+    def is_plain(self, j: int) -> bool:
+        """Whether a job simply runs and finishes."""
+        return j not in self._special
+
+    def works(self) -> NDArray[np.int64]:
+        """The work of every job so far, by its number."""
+        return np.array(self._work_ms, np.int64)
+
+    def startup(self) -> NDArray[np.float64]:
+        """The luck of start-up times, looked up by job and attempt."""
+        return np.array(self._startup)
+
+    def add_plain(self, works_ms: NDArray[np.int64]) -> None:
+        """Jobs came that simply run and finish."""
+        self._work_ms.frombytes(works_ms.tobytes())
 
     # what is asked of them -------------------------------------------------------------------
 

@@ -8,12 +8,16 @@ everything that follows from something, and the wake that the last plan asked fo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, assert_never
 
+from tidemill.engine.fold_stretch import Before
+from tidemill.engine.story import Story
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue
 from tidemill.model.world import World
-from tidemill.twin import agenda, fleet, generate
+from tidemill.scheduling.memo import Memo
+from tidemill.twin import agenda, fleet, generate, stretch
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
@@ -21,9 +25,10 @@ from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
 from tidemill.twin.spec_tables import Spec
 from tidemill.twin.streams import Streams
+from tidemill.twin.stretch import Coming
 from tidemill.twin.traces.trace import Trace
 
-Coming = Arrival | tuple[int, Job, int]
+Comes = Arrival | tuple[int, Job, int]
 
 
 class Twin:
@@ -33,7 +38,7 @@ class Twin:
         self,
         contracts: Sequence[Contract],
         queues: Sequence[Queue],
-        arrivals: Iterable[Coming],
+        arrivals: Iterable[Comes],
         *,
         faults: Faults = QUIET,
         nodes_per_rack: Mapping[str, int] | None = None,
@@ -50,8 +55,7 @@ class Twin:
         self._agenda = Agenda()
         self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per_rack or {})
         self._attempts = Attempts(faults, streams, self._agenda)
-        self._arrivals = _in_order(arrivals)
-        self._coming = next(self._arrivals, None)
+        self._coming = Coming(_in_order(arrivals))
         self._wake_ms = FOREVER_MS
         self._open(contracts, queues)
 
@@ -88,8 +92,9 @@ class Twin:
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""
         at_ms = min(self._agenda.next_ms, self._wake_ms)
-        if self._coming is not None and self._coming.at_ms < at_ms:
-            at_ms = self._coming.at_ms
+        coming = self._coming.first()
+        if coming is not None and coming.at_ms < at_ms:
+            at_ms = coming.at_ms
         return at_ms if at_ms <= self._horizon_ms and at_ms < FOREVER_MS else None
 
     def take(self, world: World) -> list[ev.Seen]:
@@ -104,12 +109,20 @@ class Twin:
                 is_clock = True
             else:
                 self._happen(world, entry, seen)
-        while self._coming is not None and self._coming.at_ms == at_ms:
-            seen.append(self._attempts.submit(self._coming))
-            self._coming = next(self._arrivals, None)
+        while (coming := self._coming.first()) is not None and coming.at_ms == at_ms:
+            seen.append(self._attempts.submit(self._coming.take()))
         if self._wake_ms <= at_ms:
             self._wake_ms = FOREVER_MS
         return seen if seen or not is_clock else [ev.Woke(at_ms)]
+
+    def stretch(
+        self, world: World, policy: Policy, memo: Memo, until_ms: int
+    ) -> tuple[Before, Story] | None:
+        """Many beats at once, up to a moment at most; None: there is more than plain jobs now."""
+        until_ms = min(until_ms, self._wake_ms)
+        return stretch.run(
+            world, policy, memo, self._coming, self._attempts, self._agenda, until_ms
+        )
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:
         """Schedule the answers to a plan whose actions were folded into this World."""
@@ -182,7 +195,7 @@ class Twin:
                 assert_never(never)
 
 
-def _in_order(arrivals: Iterable[Coming]) -> Iterator[Arrival]:
+def _in_order(arrivals: Iterable[Comes]) -> Iterator[Arrival]:
     """Arrivals by time: a list is sorted, a stream must come sorted."""
     if isinstance(arrivals, Sequence):
         arrivals = sorted(arrivals, key=lambda coming: coming[0])

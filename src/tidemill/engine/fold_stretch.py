@@ -1,0 +1,477 @@
+"""A stretch: the World laid out for compiled beats, and written back as if folded event by event.
+
+Most of a long history is the plain life of jobs: submitted, placed, started, finished. For as long
+as nothing else can happen (``may_begin``, ``is_plain``) the beats run compiled over columns
+(``engine.kernels``), and their events come out as a ``Story``. The World that comes of it is, byte
+for byte, the one that the fold of these events makes; tests hold it to that.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidemill.engine import fold_jobs, kernels
+from tidemill.engine.story import Lines, Pieces, Story
+from tidemill.model import tables
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Job, Piece, Shape
+from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
+from tidemill.model.tables import I32, I64, U8
+from tidemill.model.world import World
+from tidemill.scheduling import diagnose
+from tidemill.scheduling.memo import Memo
+from tidemill.workload import progress
+
+KINDS_AT_MOST = 63  # the kinds that a shape may use are bits of one number
+ORDERS = ("fifo", "priority")
+TREE_BYTES_AT_MOST = 256 << 20
+LOG_ENTRIES = 1 << 16
+
+_ACTIVE = (int(JobState.STARTING), int(JobState.RUNNING))
+
+
+class Rules(NamedTuple):
+    """What a policy says, as numbers."""
+
+    by_priority: bool
+    spreads: bool
+    patience_ms: int
+
+
+class Asks(NamedTuple):
+    """One row a shape: what each of its jobs asks for, and what supply says about it."""
+
+    accelerators: I64
+    milli: I64
+    cpu: I64
+    memory: I64
+    count: I64
+    need: I64
+    kinds: Any
+    first_option: I32
+    supply: U8
+    outlasts: U8
+
+
+class Options(NamedTuple):
+    """One row a kind that a shape may use; those of a shape are neighbours."""
+
+    kind: I32
+    tree: I32
+    is_ok: Any
+
+
+class Trees(NamedTuple):
+    """One row a tournament; see ``scheduling.trees``."""
+
+    rank: I64
+    winner: I32
+    read: I64
+
+
+class Queues(NamedTuple):
+    """Waiting jobs as chains: who comes after whom, who is last, and which shapes have any."""
+
+    after: I32
+    last: I32
+    queued: I32
+    place: I32
+
+
+class Aboard(NamedTuple):
+    """The pieces of active jobs, and how many jobs each node carries."""
+
+    first: I32
+    pieces: I32
+    count: I32
+
+
+class Counts(NamedTuple):
+    """What is free of each kind, and how often it was freed or taken."""
+
+    free: I64
+    freed: I64
+    taken: I64
+    queue_freed: I64
+
+
+class Failures(NamedTuple):
+    """Which shapes did not fit, at which counts, and why."""
+
+    failed: U8
+    freed: I64
+    queue_freed: I64
+    cause: U8
+
+
+class Scratch(NamedTuple):
+    """Room for the work of one cycle."""
+
+    candidates: I32
+    held: Any
+    obstacle: U8
+    hosts: I64
+    node: I32
+    replicas: I32
+    devices: Any
+    placed: I32
+    most_pieces: I64
+
+
+class Before(NamedTuple):
+    """What the World was before a stretch: what a second reader and the ledger begin with."""
+
+    levels: I64
+    used: I64
+    waiting: I32
+    head: I32
+    last: I32
+    cause: U8
+    after: I32
+    state: U8
+    attempt: I32
+    cpu_free: I64
+    memory_free: I64
+    device_free: I32
+    aboard: Aboard
+    pieces: Pieces
+
+
+def may_begin(world: World, policy: Policy) -> bool:
+    """Whether nothing is going on that compiled beats do not know."""
+    if world.promised or world.leaving_for or policy.cull_idle_after_ms:
+        return False
+    if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
+        return False
+    if world.tree.depth > 1 or world.tree.keeps:
+        return False
+    nodes, rows = world.nodes, world.node_count
+    carrying = np.fromiter(map(bool, world.aboard), bool, rows)
+    return not (carrying & (nodes.state[:rows] != NodeState.READY)).any()
+
+
+def is_plain(shape: Shape) -> bool:
+    """Whether jobs of a shape live the plain life: one role, and an end."""
+    return len(shape.roles) == 1 and shape.kind is not JobClass.INFERENCE
+
+
+class Stretch:
+    """One stretch: laid out from a World for these coming jobs, run by a backend, written back."""
+
+    def __init__(
+        self, world: World, policy: Policy, memo: Memo, coming: Sequence[Job], events: int
+    ) -> None:
+        self.world, self.memo, self.coming = world, memo, coming
+        self.first_job, self.first_shape = world.job_count, len(world.shape_rows)
+        self._write_rows()
+        shapes = {*world.queued, *world.jobs.shape[self.first_job :][: len(coming)].tolist()}
+        self.may_run = not any(memo.may_evict(world, s) for s in sorted(shapes))
+        """Whether nobody here has a right to another's place."""
+        if not self.may_run:
+            return
+        self.rules = Rules(policy.order == "priority", policy.placement == "spread",
+                           policy.patience_ms)  # fmt: skip
+        self.asks, self.options, self.trees = _asks(world, memo)
+        self.queues, waiting = self._queues()
+        self.counts = Counts(*(
+            np.array(column, np.int64)
+            for column in (world.kind_free_milli, world.kind_freed, world.kind_taken,
+                           world.queue_freed)
+        ))  # fmt: skip
+        self.failures = self._failures()
+        self.at: I64 = np.zeros(kernels.NUMBERS, np.int64)
+        self._lay_out_pieces(events)
+        self.lines = Lines(*(np.zeros(events, dtype) for dtype in tables.dtypes(Lines).values()))
+        self.log: I32 = np.zeros(LOG_ENTRIES, np.int32)
+        self.scratch = self._scratch()
+        seen, decided_ms = memo.last_look()
+        self.at[kernels.NOW], self.at[kernels.JOBS] = world.now_ms, self.first_job
+        self.at[kernels.QUEUED], self.at[kernels.WAITING_ALL] = len(world.queued), waiting
+        self.at[kernels.DECIDED] = decided_ms
+        if seen:
+            jobs, _, freed, queue_freed, _ = seen
+            self.at[kernels.IS_SEEN] = world.supply_changes == seen[1]
+            self.at[kernels.SEEN_JOBS], self.at[kernels.SEEN_FREED] = jobs, freed
+            self.at[kernels.SEEN_QUEUES] = queue_freed
+        self.before = self._before()
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """What the compiled beats read and write, in their order."""
+        ink = self.world.ink
+        return (
+            self.at, self.rules, ink.jobs, ink.nodes, ink.devices, ink.shapes, ink.levels, ink.used,
+            ink.limit, ink.floor, self.counts, self.asks, self.options, self.trees, self.queues,
+            self.aboard, self.failures, self.scratch, self.log,
+        )  # fmt: skip
+
+    def give_up(self) -> None:
+        """Leave the World as if nothing had been laid out."""
+        self._forget_unseen_shapes()
+
+    def finish(self) -> Story:
+        """Write back what the columns say, and return what happened."""
+        world, at = self.world, self.at
+        submitted = int(at[kernels.JOBS]) - self.first_job
+        names = [job.name for job in islice(self.coming, submitted)]
+        world.job_names += names
+        world.job_number.update(zip(names, range(self.first_job, world.job_count), strict=True))
+        self._forget_unseen_shapes()
+        events = int(at[kernels.EVENTS])
+        story = Story(
+            Lines(*(column[:events] for column in self.lines)),
+            Pieces(*(column[: int(at[kernels.PIECES])] for column in self.pieces)),
+            self.first_job,
+            list(islice(self.coming, submitted)),
+        )
+        self._write_queues()
+        self._write_places(story)
+        free, freed, taken, queue_freed = (column.tolist() for column in self.counts)
+        world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
+        world.queue_freed = queue_freed
+        world.changes.forget()
+        world.now_ms, world.seq = int(at[kernels.NOW]), world.seq + events
+        self._write_memo()
+        return story
+
+    # Laying out --------------------------------------------------------------------------------
+
+    def _write_rows(self) -> None:
+        """The rows of coming jobs, beyond those in use; shapes that are new with them."""
+        world, coming = self.world, self.coming
+        rows = self.first_job + len(coming)
+        if rows > len(world.ink.jobs.state):
+            world.ink.jobs = tables.grown(world.ink.jobs, rows)
+            world.seal()
+        numbers: dict[int, int] = {}
+        shapes = np.empty(len(coming), np.int32)
+        for i, job in enumerate(coming):
+            s = numbers.get(id(job.shape))
+            if s is None:
+                q = world.queue_number[job.shape.team]
+                s = numbers[id(job.shape)] = fold_jobs.shape_number(world, job.shape, q)
+            shapes[i] = s
+        some, jobs = slice(self.first_job, rows), world.ink.jobs
+        is_training = np.array(
+            [shape.kind is JobClass.TRAINING for shape in world.shape_rows], bool
+        )[shapes]
+        saving = [job.checkpointing for job in coming]
+        effects = [job.efficiency for job in coming]
+        jobs.shape[some] = shapes
+        jobs.estimate_ms[some] = [job.estimate_ms for job in coming]
+        jobs.startup_ms[some] = [job.startup_ms for job in coming]
+        jobs.restart_ms[some] = [job.restart_ms for job in coming]
+        interval, cost = [row.interval_ms for row in saving], [row.cost_ms for row in saving]
+        jobs.interval_ms[some] = np.where(is_training, interval, progress.CONTINUOUS)
+        jobs.cost_ms[some] = np.where(is_training, cost, 0)
+        jobs.busy_ppm[some] = ONE_PPM
+        jobs.mfu_ppm[some] = [row.mfu_ppm for row in effects]
+        jobs.host_ppm[some] = [row.host_ppm for row in effects]
+        jobs.links_ppm[some] = [row.links_ppm for row in effects]
+        jobs.confidence[some] = [CONFIDENCES.index(row.confidence) for row in effects]
+
+    def _queues(self) -> tuple[Queues, int]:
+        world = self.world
+        room = len(world.ink.shapes.queue)
+        after = np.full(len(world.ink.jobs.state), -1, np.int32)
+        last, place = np.full(room, -1, np.int32), np.zeros(room, np.int32)
+        queued, waiting = np.zeros(room, np.int32), 0
+        for i, s in enumerate(world.queued):
+            jobs = np.array(world.waiting[s], np.int32)
+            after[jobs[:-1]] = jobs[1:]
+            last[s], queued[i], place[s] = jobs[-1], s, i
+            waiting += len(jobs)
+        return Queues(after, last, queued, place), waiting
+
+    def _failures(self) -> Failures:
+        room = len(self.world.ink.shapes.queue)
+        rows = Failures(
+            np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64),
+            np.zeros(room, np.uint8),
+        )  # fmt: skip
+        for s, failure in self.memo.failures():
+            freed, queue_freed, supply = failure.stamp
+            if s >= room:
+                continue
+            if supply == self.world.supply_changes:
+                rows.failed[s], rows.cause[s] = 1, failure.cause
+                rows.freed[s], rows.queue_freed[s] = freed, queue_freed
+        return rows
+
+    def _lay_out_pieces(self, events: int) -> None:
+        world = self.world
+        rows = len(world.ink.jobs.state)
+        first, pieces = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        held = [(j, piece) for j, placed in world.placements.items() for piece in placed]
+        most = int((world.nodes.devices[: world.node_count]).sum()) * _replicas_per_device(world)
+        size = len(held) + most + 2 * events
+        self.pieces = Pieces(
+            np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.uint64)
+        )
+        for i, (j, piece) in enumerate(held):
+            if not pieces[j]:
+                first[j] = i
+            pieces[j] += 1
+            self.pieces.node[i] = piece.node
+            self.pieces.replicas[i] = piece.replicas
+            self.pieces.devices[i] = piece.devices
+        self.at[kernels.PIECES] = len(held)
+        self._most_pieces = most
+        count = np.fromiter(map(len, world.aboard), np.int32, world.node_count)
+        self.aboard = Aboard(first, pieces, count)
+        self._held = list(world.placements)
+
+    def _scratch(self) -> Scratch:
+        world = self.world
+        room = max(1, self._most_pieces, *(self.asks.count.tolist() or [0]))
+        return Scratch(
+            np.zeros(len(world.ink.shapes.queue), np.int32),
+            np.zeros(len(world.queue_rows), np.uint64),
+            np.zeros(len(self.options.kind) + 1, np.uint8),
+            np.zeros(world.node_count, np.int64),
+            np.zeros(room, np.int32),
+            np.zeros(room, np.int32),
+            np.zeros(room, np.uint64),
+            np.zeros(room, np.int32),
+            np.array([self._most_pieces]),
+        )
+
+    def _before(self) -> Before:
+        world, shapes = self.world, self.world.shapes
+        count = int(self.at[kernels.PIECES])
+        return Before(
+            world.levels.copy(), world.used.copy(), shapes.waiting.copy(), shapes.head.copy(),
+            self.queues.last.copy(), shapes.cause.copy(), self.queues.after.copy(),
+            world.jobs.state.copy(), world.jobs.attempt.copy(), world.nodes.cpu_free_milli.copy(),
+            world.nodes.memory_free_mib.copy(), world.devices.free_milli.copy(),
+            Aboard(*(column.copy() for column in self.aboard)),
+            Pieces(*(column[:count].copy() for column in self.pieces)),
+        )  # fmt: skip
+
+    # Writing back ------------------------------------------------------------------------------
+
+    def _forget_unseen_shapes(self) -> None:
+        """Shapes of jobs that were laid out and did not come: nobody has seen them."""
+        world = self.world
+        seen = self.first_shape
+        if world.job_count > self.first_job:
+            mine = world.jobs.shape[self.first_job : world.job_count]
+            seen = max(seen, int(mine.max()) + 1)
+        for shape in world.shape_rows[seen:]:
+            del world.shape_number[shape]
+        for column in world.ink.shapes:
+            column[seen : len(world.shape_rows)] = 0
+        for rows in (world.shape_rows, world.waiting, world.active):
+            del rows[seen:]
+
+    def _write_queues(self) -> None:
+        world, after = self.world, self.queues.after.tolist()
+        counts = world.shapes.waiting[: len(world.shape_rows)].tolist()
+        heads = world.shapes.head[: len(world.shape_rows)].tolist()
+        world.queued = {}
+        for s, count in enumerate(counts):
+            if count:
+                j, jobs = heads[s], deque[int]()
+                for _ in range(count):
+                    jobs.append(j)
+                    j = after[j]
+                world.waiting[s] = jobs
+                world.queued[s] = None
+            elif world.waiting[s]:
+                world.waiting[s] = deque()
+
+    def _write_places(self, story: Story) -> None:
+        """Who has left, and who has come to stay."""
+        world, shape, state = self.world, self.world.jobs.shape, self.world.jobs.state
+        for j in self._held:
+            if state[j] not in _ACTIVE:
+                for piece in world.placements.pop(j):
+                    world.aboard[piece.node].pop(j, None)
+                del world.active[shape[j]][j]
+        placed = story.lines.subject[story.lines.kind == kernels.PLACED]
+        columns = (column.tolist() for column in (self.aboard.first, self.aboard.pieces))
+        first, pieces = columns
+        nodes, replicas, devices = (column.tolist() for column in story.pieces)
+        for j in placed[np.isin(state[placed], _ACTIVE)].tolist():
+            mine = range(first[j], first[j] + pieces[j])
+            world.placements[j] = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)
+            world.active[shape[j]][j] = None
+            for i in mine:
+                world.aboard[nodes[i]][j] = None
+
+    def _write_memo(self) -> None:
+        world, at = self.world, self.at
+        supply = world.supply_changes
+        seen = (
+            int(at[kernels.SEEN_JOBS]), supply, int(at[kernels.SEEN_FREED]),
+            int(at[kernels.SEEN_QUEUES]), 0,
+        )  # fmt: skip
+        rows = zip(*(column.tolist() for column in self.failures), strict=True)
+        failed = [
+            (s, (freed, queue_freed, supply), Cause(cause))
+            for s, (is_one, freed, queue_freed, cause) in enumerate(rows)
+            if is_one and s < len(world.shape_rows)
+        ]
+        self.memo.look_back(
+            seen if at[kernels.IS_SEEN] else None, int(at[kernels.DECIDED]), failed
+        )
+
+
+def _replicas_per_device(world: World) -> int:
+    """How many replicas the smallest fraction among all shapes lets onto one device."""
+    fractions = [row.roles[0].milli for row in world.shape_rows if row.roles[0].accelerators]
+    return WHOLE_MILLI // min(fractions, default=WHOLE_MILLI)
+
+
+def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
+    """Every shape as numbers; equal requests share a tree."""
+    room, groups = len(world.ink.shapes.queue) + 1, max(1, len(world.groups))
+    asks = Asks(
+        *(np.zeros(room, np.int64) for _ in range(6)), np.zeros(room, np.uint64),
+        np.zeros(room, np.int32), np.zeros(room, np.uint8), np.zeros(room, np.uint8),
+    )  # fmt: skip
+    kinds, trees, allowed = list[int](), list[int](), list[U8]()
+    numbers: dict[tuple[Any, ...], int] = {}
+    leaves = 1 << max(1, (world.node_count - 1).bit_length())
+    at_most = TREE_BYTES_AT_MOST // (16 * leaves)
+    widest = int(world.nodes.devices[: world.node_count].max(initial=1))
+    for s, shape in enumerate(world.shape_rows):
+        asks.first_option[s + 1] = asks.first_option[s]
+        if not is_plain(shape):
+            continue
+        role, known = shape.roles[0], memo.known(world, s)
+        asks.accelerators[s], asks.milli[s] = role.accelerators, role.milli
+        asks.cpu[s], asks.memory[s] = role.cpu_milli, role.memory_mib
+        asks.count[s], asks.need[s] = role.count, role.total_milli
+        asks.kinds[s] = sum(1 << k for k in known.kinds)
+        asks.supply[s] = diagnose.supply_cause(world, memo, s)
+        asks.outlasts[s] = diagnose.fits_when_others_end(world, memo, s)
+        one_a_node = role.milli == WHOLE_MILLI and 2 * role.accelerators > widest
+        for option in known.options[0]:
+            is_ok = np.zeros(groups, np.uint8)
+            is_ok[: len(option.is_ok)] = option.is_ok
+            key = (is_ok.tobytes(), role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
+            t = -1
+            if role.count == 1 or one_a_node:
+                if key not in numbers and len(numbers) < at_most:
+                    numbers[key] = len(numbers)
+                t = numbers.get(key, -1)
+            kinds.append(option.kind)
+            trees.append(t)
+            allowed.append(is_ok)
+        asks.first_option[s + 1] = len(kinds)
+    options = Options(
+        np.array(kinds, np.int32), np.array(trees, np.int32),
+        np.array(allowed, np.uint8).reshape(-1, groups),
+    )  # fmt: skip
+    count = len(numbers)
+    forest = Trees(
+        np.zeros((count, leaves), np.int64), np.zeros((count, 2 * leaves), np.int32),
+        np.full(count, -1, np.int64),
+    )  # fmt: skip
+    return asks, options, forest

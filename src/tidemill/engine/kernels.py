@@ -1,0 +1,467 @@
+"""Compiled beats: the fold and the scheduler's cycle for the plain life of a job.
+
+The same as ``fold_jobs`` and ``scheduling.schedule`` for jobs of one role that are submitted,
+placed, started and finished while nobody may be evicted; those are the oracle, and tests hold the
+two to the same events and the same World. Everything is written into columns in place. ``at`` holds
+the few numbers that change: see the names below.
+"""
+
+import numpy as np
+from numba import njit
+
+from tidemill.scheduling.kernels import (
+    NOWHERE,
+    WHOLE,
+    count_hosts,
+    fill,
+    rank_all,
+    rank_some,
+    take_devices,
+)
+
+# Where the numbers that change are in ``at``.
+NOW, JOBS, EVENTS, PIECES, LOGGED, QUEUED, PLACED_NOW = range(7)
+SEEN_JOBS, SEEN_FREED, SEEN_QUEUES, DECIDED, IS_SEEN = range(7, 12)
+HEAP, SERIAL, ARRIVED, WAITING_ALL = range(12, 16)
+NUMBERS = 16
+
+# Kinds of event, as in ``story``.
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
+
+# States and causes, as in the model; kernels import nothing of it.
+WAITING, STARTING, RUNNING, DONE = range(4)
+OVER_LIMIT, BEHIND, BUSY, PARTIAL_GANG, SCATTERED, CPU_BINDS, MEMORY_BINDS = 9, 10, 12, 13, 14, 15, 16
+LEVEL_ALLOCATED, LEVEL_READY = 0, 1
+BUSY_PPM = 1_000_000
+LIMIT, SHORT, UNFIT = range(3)
+
+
+@njit(cache=True)
+def tell(at, lines, kind, subject, number, first, pieces):
+    """Write one event."""
+    i = at[EVENTS]
+    lines.kind[i] = kind
+    lines.at_ms[i] = at[NOW]
+    lines.subject[i] = subject
+    lines.number[i] = number
+    lines.first[i] = first
+    lines.pieces[i] = pieces
+    at[EVENTS] = i + 1
+
+
+@njit(cache=True)
+def submit(at, jobs, shapes, queues, lines, j):
+    """A job whose row is written waits from now on."""
+    s = jobs.shape[j]
+    jobs.state[j] = WAITING
+    jobs.submit_ms[j] = at[NOW]
+    jobs.since_ms[j] = at[NOW]
+    queues.after[j] = -1
+    if shapes.waiting[s] == 0:
+        shapes.head[s] = j
+        queues.place[s] = at[QUEUED]
+        queues.queued[at[QUEUED]] = s
+        at[QUEUED] += 1
+    else:
+        queues.after[queues.last[s]] = j
+    queues.last[s] = j
+    shapes.waiting[s] += 1
+    at[WAITING_ALL] += 1
+    at[JOBS] = j + 1
+    tell(at, lines, SUBMITTED, j, 0, 0, 0)
+
+
+@njit(cache=True)
+def start(at, jobs, lines, j):
+    """A gang that was placed has come up."""
+    jobs.state[j] = RUNNING
+    jobs.since_ms[j] = at[NOW]
+    jobs.origin_ms[j] = at[NOW]
+    tell(at, lines, STARTED, j, jobs.attempt[j], 0, 0)
+
+
+@njit(cache=True)
+def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, lines,
+           j):  # fmt: skip
+    """A running job is done and gives everything back."""
+    s = jobs.shape[j]
+    q = shapes.queue[s]
+    first = aboard.first[j]
+    milli = asks.accelerators[s] * asks.milli[s]
+    for i in range(first, first + aboard.pieces[j]):
+        n = pieces.node[i]
+        replicas = pieces.replicas[i]
+        move(nodes, devices, n, pieces.devices[i], asks.milli[s], replicas * milli,
+             replicas * asks.cpu[s], replicas * asks.memory[s], 1)  # fmt: skip
+        k = nodes.kind[n]
+        c = nodes.contract[n]
+        levels[c, LEVEL_READY] += replicas * milli
+        levels[c, LEVEL_ALLOCATED] -= replicas * milli
+        counts.free[k] += replicas * milli
+        counts.freed[k] += 1
+        used[q, k] -= replicas * milli
+        if is_first_on_node(pieces, first, i):
+            aboard.count[n] -= 1
+        if aboard.count[n] == 0:
+            nodes.emptied_ms[n] = at[NOW]
+        note(at, log, n)
+    counts.queue_freed[q] += 1
+    aboard.pieces[j] = 0
+    jobs.state[j] = DONE
+    jobs.since_ms[j] = at[NOW]
+    tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
+
+
+@njit(cache=True)
+def is_first_on_node(pieces, first, i):
+    """Whether no earlier piece of the same job sits on the same node."""
+    for e in range(first, i):
+        if pieces.node[e] == pieces.node[i]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def move(nodes, devices, n, mask, device_milli, milli, cpu, memory, sign):
+    """Give devices, CPU and memory back to a node (sign 1), or take them (-1)."""
+    d = nodes.first_device[n]
+    while mask != 0:
+        if mask & np.uint64(1):
+            devices.free_milli[d] += sign * device_milli
+        mask >>= np.uint64(1)
+        d += 1
+    nodes.free_milli[n] += sign * milli
+    nodes.cpu_free_milli[n] += sign * cpu
+    nodes.memory_free_mib[n] += sign * memory
+
+
+@njit(cache=True)
+def note(at, log, n):
+    """Remember that a node changed, for the trees; when there is no room, they begin again."""
+    if at[LOGGED] < len(log):
+        log[at[LOGGED]] = n
+    at[LOGGED] += 1
+
+
+@njit(cache=True)
+def cycle(
+    at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks, options,
+    trees, queues, aboard, memory, scratch, log, pieces, lines,
+):  # fmt: skip
+    """Order the waiting, fit each gang, hold behind those who lost patience, say why."""
+    if at[QUEUED] == 0:
+        return
+    freed = counts.freed.sum()
+    queue_freed = counts.queue_freed.sum()
+    is_same = (
+        at[IS_SEEN] == 1 and at[SEEN_JOBS] == at[JOBS] and at[SEEN_FREED] == freed
+        and at[SEEN_QUEUES] == queue_freed
+    )  # fmt: skip
+    at[IS_SEEN], at[SEEN_JOBS], at[SEEN_FREED], at[SEEN_QUEUES] = 1, at[JOBS], freed, queue_freed
+    if is_same and not patience_was_lost(at, rules, jobs, shapes, queues):
+        return
+    found = 0
+    for i in range(at[QUEUED]):
+        s = queues.queued[i]
+        if not has_failed(counts, shapes, asks, memory, s) or lost_patience(
+            at, rules, jobs, shapes.head[s]
+        ):
+            scratch.candidates[found] = s
+            found += 1
+    held = np.uint64(0)
+    scratch.held[:] = 0
+    while found > 0:
+        best = 0
+        for i in range(1, found):
+            if goes_before(rules, shapes, used, floor, asks, scratch.candidates[i],
+                           scratch.candidates[best]):  # fmt: skip
+                best = i
+        s = scratch.candidates[best]
+        q = shapes.queue[s]
+        is_placed = False
+        if ((held | scratch.held[q]) & asks.kinds[s]) != 0:
+            say(at, shapes, lines, s, asks.supply[s] if asks.supply[s] != 0 else BEHIND)
+        else:
+            j = shapes.head[s]
+            if has_failed(counts, shapes, asks, memory, s):
+                cause = memory.cause[s]
+            else:
+                cause = fit(
+                    at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks,
+                    options, trees, queues, aboard, scratch, log, pieces, lines, s, j,
+                )  # fmt: skip
+                is_placed = cause == 0
+                if not is_placed:
+                    memory.failed[s] = 1
+                    memory.freed[s] = freed_for(counts, asks, s)
+                    memory.queue_freed[s] = counts.queue_freed[q]
+                    memory.cause[s] = cause
+            if not is_placed:
+                say(at, shapes, lines, s, cause)
+                if lost_patience(at, rules, jobs, j):
+                    if is_cured_by_waiting(cause):
+                        if asks.outlasts[s]:
+                            held |= asks.kinds[s]
+                    elif cause == OVER_LIMIT:
+                        scratch.held[q] |= asks.kinds[s]
+        if not is_placed or shapes.waiting[s] == 0:
+            found -= 1
+            scratch.candidates[best] = scratch.candidates[found]
+    at[DECIDED] = at[NOW]
+
+
+@njit(cache=True)
+def say(at, shapes, lines, s, cause):
+    """Tell why a shape waits, if that changed."""
+    if shapes.cause[s] != cause:
+        shapes.cause[s] = cause
+        tell(at, lines, SAID_WHY, s, cause, 0, 0)
+
+
+@njit(cache=True)
+def is_cured_by_waiting(cause):
+    """Causes that go away when running jobs end."""
+    return cause >= BUSY and cause <= MEMORY_BINDS
+
+
+@njit(cache=True)
+def patience_was_lost(at, rules, jobs, shapes, queues):
+    """Whether someone lost patience since the last cycle."""
+    for i in range(at[QUEUED]):
+        due = jobs.since_ms[shapes.head[queues.queued[i]]] + rules.patience_ms
+        if at[DECIDED] < due and due <= at[NOW]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def lost_patience(at, rules, jobs, j):
+    """Whether a job waited too long to be passed."""
+    return at[NOW] - jobs.since_ms[j] >= rules.patience_ms
+
+
+@njit(cache=True)
+def freed_for(counts, asks, s):
+    """How often something that a shape may use became free."""
+    total = 0
+    for k in range(len(counts.freed)):
+        if asks.kinds[s] >> np.uint64(k) & np.uint64(1):
+            total += counts.freed[k]
+    return total
+
+
+@njit(cache=True)
+def has_failed(counts, shapes, asks, memory, s):
+    """Whether a shape did not fit and nothing that it needs was freed since."""
+    return (
+        memory.failed[s] == 1
+        and memory.freed[s] == freed_for(counts, asks, s)
+        and memory.queue_freed[s] == counts.queue_freed[shapes.queue[s]]
+    )
+
+
+@njit(cache=True)
+def goes_before(rules, shapes, used, floor, asks, a, b):
+    """Whether the next job of shape ``a`` is looked at before that of ``b``."""
+    borrows_a = borrows(shapes, used, floor, asks, a)
+    borrows_b = borrows(shapes, used, floor, asks, b)
+    if borrows_a != borrows_b:
+        return borrows_b
+    if rules.by_priority and shapes.priority[a] != shapes.priority[b]:
+        return shapes.priority[a] > shapes.priority[b]
+    return shapes.head[a] < shapes.head[b]
+
+
+@njit(cache=True)
+def borrows(shapes, used, floor, asks, s):
+    """Whether the team has its floor of everything the shape may use."""
+    q = shapes.queue[s]
+    for k in range(used.shape[1]):
+        if asks.kinds[s] >> np.uint64(k) & np.uint64(1) and used[q, k] < floor[q, k]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def fit(
+    at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks, options, trees,
+    queues, aboard, scratch, log, pieces, lines, s, j,
+):  # fmt: skip
+    """Place the next job of a shape and return 0, or the cause for which it cannot be placed."""
+    q = shapes.queue[s]
+    need = asks.need[s]
+    first, last = asks.first_option[s], asks.first_option[s + 1]
+    for o in range(first, last):
+        k = options.kind[o]
+        if need > 0 and used[q, k] + need > limit[q, k]:
+            scratch.obstacle[o] = LIMIT
+        elif k >= 0 and need > counts.free[k]:
+            scratch.obstacle[o] = SHORT
+        else:
+            found = take(
+                at, rules, nodes, devices, asks, options, trees, scratch, log, s, o,
+            )  # fmt: skip
+            if found > 0:
+                place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
+                      scratch, pieces, lines, s, j, found)  # fmt: skip
+                return 0
+            scratch.obstacle[o] = UNFIT
+    if asks.supply[s] != 0:
+        return np.int64(asks.supply[s])
+    return shortage(nodes, devices, asks, options, trees, scratch, s)
+
+
+@njit(cache=True)
+def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
+    """Take the devices of a whole gang and write its pieces into the scratch, or return 0."""
+    t = options.tree[o]
+    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.count[s]
+    cpu, memory = asks.cpu[s], asks.memory[s]
+    rows = aboard_rows(scratch)
+    if t < 0:
+        found = fill(
+            nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
+            devices.is_failed, options.is_ok[o], nodes.cpu_free_milli, nodes.memory_free_mib,
+            nodes.free_milli, devices.free_milli, rows, accelerators, milli, cpu, memory, count,
+            rules.spreads, scratch.hosts, scratch.node, scratch.replicas, scratch.devices,
+        )  # fmt: skip
+        for i in range(found):
+            note(at, log, scratch.node[i])
+        return max(0, found)
+    for i in range(count):
+        n = winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o)
+        if i == 0 and trees.winner[t, 0] < count:
+            return 0
+        scratch.node[i] = n
+        scratch.replicas[i] = 1
+        scratch.devices[i] = take_devices(
+            n, 1, accelerators, milli, nodes.first_device, nodes.devices, devices.is_failed,
+            devices.free_milli,
+        )  # fmt: skip
+        nodes.cpu_free_milli[n] -= cpu
+        nodes.memory_free_mib[n] -= memory
+        nodes.free_milli[n] -= accelerators * milli
+        note(at, log, n)
+    return count
+
+
+@njit(cache=True)
+def aboard_rows(scratch):
+    """How many nodes there are."""
+    return len(scratch.hosts)
+
+
+@njit(cache=True)
+def winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o):
+    """The best node for one replica, through the tree of the request; -1: none can host it."""
+    t = options.tree[o]
+    read, end = trees.read[t], at[LOGGED]
+    trees.read[t] = end
+    if read < 0 or end > len(log) or end - read > rows:
+        return rank_all(
+            trees.rank[t], trees.winner[t], rows, nodes.state, nodes.is_spare, nodes.group,
+            nodes.first_device, nodes.devices, devices.is_failed, options.is_ok[o],
+            nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
+            asks.accelerators[s], asks.milli[s], asks.cpu[s], asks.memory[s], rules.spreads,
+        )  # fmt: skip
+    return rank_some(
+        trees.rank[t], trees.winner[t], log[read:end], nodes.state, nodes.is_spare, nodes.group,
+        nodes.first_device, nodes.devices, devices.is_failed, options.is_ok[o],
+        nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
+        asks.accelerators[s], asks.milli[s], asks.cpu[s], asks.memory[s], rules.spreads,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def forget_log(at, trees, log):
+    """Begin the log of changes again when it is full; trees that have not read it begin again."""
+    if at[LOGGED] >= len(log) // 2:
+        for t in range(len(trees.read)):
+            if trees.read[t] != at[LOGGED] or at[LOGGED] > len(log):
+                trees.read[t] = -1
+            else:
+                trees.read[t] = 0
+        at[LOGGED] = 0
+
+
+@njit(cache=True)
+def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, scratch, pieces,
+          lines, s, j, found):  # fmt: skip
+    """Write a placement whose devices are taken: books, queue, job, event."""
+    q = shapes.queue[s]
+    milli = asks.accelerators[s] * asks.milli[s]
+    first = at[PIECES]
+    for i in range(found):
+        n = scratch.node[i]
+        pieces.node[first + i] = n
+        pieces.replicas[first + i] = scratch.replicas[i]
+        pieces.devices[first + i] = scratch.devices[i]
+        k = nodes.kind[n]
+        c = nodes.contract[n]
+        held = scratch.replicas[i] * milli
+        levels[c, LEVEL_READY] -= held
+        levels[c, LEVEL_ALLOCATED] += held
+        counts.free[k] -= held
+        counts.taken[k] += 1
+        used[q, k] += held
+        if is_first_on_node(pieces, first, first + i):
+            aboard.count[n] += 1
+    at[PIECES] = first + found
+    aboard.first[j] = first
+    aboard.pieces[j] = found
+    shapes.waiting[s] -= 1
+    at[WAITING_ALL] -= 1
+    if shapes.waiting[s] > 0:
+        shapes.head[s] = queues.after[j]
+    else:
+        at[QUEUED] -= 1
+        other = queues.queued[at[QUEUED]]
+        queues.queued[queues.place[s]] = other
+        queues.place[other] = queues.place[s]
+    jobs.state[j] = STARTING
+    jobs.attempt[j] += 1
+    jobs.since_ms[j] = at[NOW]
+    jobs.busy_ppm[j] = BUSY_PPM
+    scratch.placed[at[PLACED_NOW]] = j
+    at[PLACED_NOW] += 1
+    tell(at, lines, PLACED, j, jobs.attempt[j], first, found)
+
+
+@njit(cache=True)
+def shortage(nodes, devices, asks, options, trees, scratch, s):
+    """The cause for which a shape that supply could host does not fit now."""
+    first, last = asks.first_option[s], asks.first_option[s + 1]
+    is_limited = last > first
+    for o in range(first, last):
+        is_limited = is_limited and scratch.obstacle[o] == LIMIT
+    if is_limited:
+        return OVER_LIMIT
+    cpu, memory, count = asks.cpu[s], asks.memory[s], asks.count[s]
+    for o in range(first, last):
+        if scratch.obstacle[o] == UNFIT:
+            if asks.accelerators[s] == 0:
+                return CPU_BINDS if cpu > 0 else MEMORY_BINDS
+            if hosted(nodes, devices, asks, options, scratch, s, o, 0, memory) >= count:
+                return CPU_BINDS
+            if hosted(nodes, devices, asks, options, scratch, s, o, cpu, 0) >= count:
+                return MEMORY_BINDS
+            if hosted(nodes, devices, asks, options, scratch, s, o, 0, 0) >= count:
+                return CPU_BINDS
+            return SCATTERED
+    if count > 1:
+        for o in range(first, last):
+            if scratch.obstacle[o] == SHORT:
+                if hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory) > 0:
+                    return PARTIAL_GANG
+    return BUSY
+
+
+@njit(cache=True)
+def hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory):
+    """How many replicas would fit on one kind if they asked for this CPU and memory."""
+    return count_hosts(
+        nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
+        devices.is_failed, options.is_ok[o], nodes.cpu_free_milli, nodes.memory_free_mib,
+        nodes.free_milli, devices.free_milli, aboard_rows(scratch), asks.accelerators[s],
+        asks.milli[s], cpu, memory, scratch.hosts,
+    )  # fmt: skip

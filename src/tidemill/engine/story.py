@@ -1,0 +1,74 @@
+"""A story: many events as columns, as a compiled stretch of beats writes them.
+
+It holds the five kinds of event of which nearly all of a long history is made; whatever else
+happens is told event by event. ``events`` gives the same events as messages, in order.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model import events as ev
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Job, Piece
+from tidemill.model.tables import I32, I64, U8
+
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
+
+
+class Lines(NamedTuple):
+    """One row an event: which, when, about which job or shape."""
+
+    kind: U8
+    at_ms: I64
+    subject: I32
+    number: I32
+    """The attempt; of SAID_WHY the cause; of SUBMITTED nothing."""
+    first: I32
+    """The first of its pieces, of PLACED."""
+    pieces: I32
+    """How many pieces, of PLACED."""
+
+
+class Pieces(NamedTuple):
+    """One row a piece: replicas of the only role of a job on one node, and their devices."""
+
+    node: I32
+    replicas: I32
+    devices: NDArray[np.uint64]
+
+
+class Story(NamedTuple):
+    """Events as columns; ``jobs`` are those submitted in it, in order."""
+
+    lines: Lines
+    pieces: Pieces
+    first_job: int
+    jobs: Sequence[Job]
+
+    def __len__(self) -> int:
+        """How many events it holds."""
+        return len(self.lines.kind)
+
+
+def events(story: Story) -> Iterator[ev.Event]:
+    """The events of a story as messages."""
+    first_new = story.first_job
+    columns = (column.tolist() for column in story.lines)
+    nodes, replicas, devices = (column.tolist() for column in story.pieces)
+    for kind, at_ms, subject, number, first, count in zip(*columns, strict=True):
+        if kind == SUBMITTED:
+            yield ev.JobSubmitted(at_ms, story.jobs[subject - first_new])
+        elif kind == STARTED:
+            yield ev.JobStarted(at_ms, subject, number)
+        elif kind == FINISHED:
+            yield ev.JobFinished(at_ms, subject, number)
+        elif kind == SAID_WHY:
+            yield ev.SaidWhy(at_ms, subject, Cause(number))
+        else:
+            mine = range(first, first + count)
+            placed = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)
+            yield ev.AskedPlace(at_ms, subject, number, placed)
+

@@ -1,0 +1,150 @@
+"""A compiled stretch of the twin: jobs arrive, come up and finish, beat after beat.
+
+The same as ``backend.Twin`` with ``attempts.Attempts`` and ``engine.loop.Loop`` when nothing but
+the plain life of jobs happens; those are the oracle. The agenda is a heap in columns, ordered as
+``agenda.Entry``: time, rank, serial.
+"""
+
+import numpy as np
+from numba import njit
+
+from tidemill.engine import kernels as engine
+from tidemill.engine.kernels import (
+    ARRIVED,
+    EVENTS,
+    HEAP,
+    JOBS,
+    LOGGED,
+    NOW,
+    PIECES,
+    PLACED_NOW,
+    RUNNING,
+    SERIAL,
+    STARTING,
+    WAITING_ALL,
+)
+
+END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
+SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
+OVER, FULL = 0, 1
+FOREVER = 1 << 62
+
+
+@njit(cache=True)
+def push(at, heap, at_ms, rank, j, stamp):
+    """Put what will happen to a job on the agenda."""
+    at[SERIAL] += 1
+    order = rank * SERIALS + at[SERIAL]
+    i = at[HEAP]
+    at[HEAP] += 1
+    while i > 0:
+        up = (i - 1) >> 1
+        if heap.at_ms[up] < at_ms or (heap.at_ms[up] == at_ms and heap.order[up] < order):
+            break
+        copy(heap, up, i)
+        i = up
+    heap.at_ms[i] = at_ms
+    heap.order[i] = order
+    heap.job[i] = j
+    heap.stamp[i] = stamp
+
+
+@njit(cache=True)
+def copy(heap, origin, to):
+    """Move one entry within the heap."""
+    heap.at_ms[to] = heap.at_ms[origin]
+    heap.order[to] = heap.order[origin]
+    heap.job[to] = heap.job[origin]
+    heap.stamp[to] = heap.stamp[origin]
+
+
+@njit(cache=True)
+def pop(at, heap):
+    """Take the first entry off the heap (read it before)."""
+    last = at[HEAP] - 1
+    at[HEAP] = last
+    at_ms, order = heap.at_ms[last], heap.order[last]
+    i = 0
+    while True:
+        down = 2 * i + 1
+        if down >= last:
+            break
+        right = down + 1
+        if right < last and (
+            heap.at_ms[right] < heap.at_ms[down]
+            or (heap.at_ms[right] == heap.at_ms[down] and heap.order[right] < heap.order[down])
+        ):
+            down = right
+        if at_ms < heap.at_ms[down] or (at_ms == heap.at_ms[down] and order < heap.order[down]):
+            break
+        copy(heap, down, i)
+        i = down
+    copy(heap, last, i)
+
+
+@njit(cache=True)
+def run_ms(work_ms, interval_ms, cost_ms):
+    """How long an undisturbed attempt takes; as ``workload.progress.run_ms``."""
+    if interval_ms <= 0 or work_ms == 0:
+        return work_ms
+    return work_ms + (work_ms - 1) // interval_ms * cost_ms
+
+
+@njit(cache=True)
+def stretch(
+    until_ms, arrivals, startup, at, rules, jobs, nodes, devices, shapes, levels, used, limit,
+    floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces, lines,
+):  # fmt: skip
+    """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room."""
+    first_job = at[JOBS] - at[ARRIVED]
+    room = len(lines.kind)
+    slots = len(pieces.node)
+    while True:
+        now = FOREVER
+        if at[HEAP] > 0:
+            now = heap.at_ms[0]
+        coming = at[ARRIVED]
+        if coming < len(arrivals.at_ms) and arrivals.at_ms[coming] < now:
+            now = arrivals.at_ms[coming]
+        if now >= until_ms:
+            return OVER
+        together = coming
+        while together < len(arrivals.at_ms) and arrivals.at_ms[together] == now:
+            together += 1
+        most = at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue)
+        if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
+            return FULL
+        at[NOW] = now
+        engine.forget_log(at, trees, log)
+        seen = 0
+        while at[HEAP] > 0 and heap.at_ms[0] == now:
+            j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
+            pop(at, heap)
+            if rank == END_RANK and jobs.state[j] == RUNNING and jobs.attempt[j] == stamp:
+                engine.finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
+                              log, pieces, lines, j)  # fmt: skip
+                seen += 1
+            elif rank == START_RANK and jobs.state[j] == STARTING and jobs.attempt[j] == stamp:
+                engine.start(at, jobs, lines, j)
+                work = max(1, arrivals.work_ms[j] - jobs.saved_ms[j])
+                push(at, heap, now + run_ms(work, jobs.interval_ms[j], jobs.cost_ms[j]), END_RANK,
+                     j, stamp)  # fmt: skip
+                seen += 1
+        for i in range(coming, together):
+            engine.submit(at, jobs, shapes, queues, lines, first_job + i)
+            seen += 1
+        at[ARRIVED] = together
+        if seen == 0:
+            continue
+        at[PLACED_NOW] = 0
+        engine.cycle(
+            at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks,
+            options, trees, queues, aboard, memory, scratch, log, pieces, lines,
+        )  # fmt: skip
+        for i in range(at[PLACED_NOW]):
+            j = scratch.placed[i]
+            wait = jobs.startup_ms[j]
+            if jobs.attempt[j] > 1:
+                wait += jobs.restart_ms[j]
+            luck = startup[(31 * j + jobs.attempt[j]) % len(startup)]
+            push(at, heap, now + np.int64(wait * luck), START_RANK, j, jobs.attempt[j])
