@@ -41,6 +41,7 @@ class Rules(NamedTuple):
     by_priority: bool
     spreads: bool
     patience_ms: int
+    has_floors: bool
 
 
 class Asks(NamedTuple):
@@ -112,6 +113,7 @@ class Failures(NamedTuple):
 class Scratch(NamedTuple):
     """Room for the work of one cycle."""
 
+    keys: I64
     candidates: I32
     held: Any
     obstacle: U8
@@ -174,8 +176,10 @@ class Stretch:
         """Whether nobody here has a right to another's place."""
         if not self.may_run:
             return
-        self.rules = Rules(policy.order == "priority", policy.placement == "spread",
-                           policy.patience_ms)  # fmt: skip
+        self.rules = Rules(
+            policy.order == "priority", policy.placement == "spread", policy.patience_ms,
+            bool(world.floor.any()),
+        )  # fmt: skip
         self.asks, self.options, self.trees = _asks(world, memo)
         self.queues, waiting = self._queues()
         self.counts = Counts(*(
@@ -330,6 +334,7 @@ class Stretch:
         world = self.world
         room = max(1, self._most_pieces, *(self.asks.count.tolist() or [0]))
         return Scratch(
+            np.zeros(len(world.ink.shapes.queue), np.int64),
             np.zeros(len(world.ink.shapes.queue), np.int32),
             np.zeros(len(world.queue_rows), np.uint64),
             np.zeros(len(self.options.kind) + 1, np.uint8),

@@ -7,8 +7,9 @@ the few numbers that change: see the names below.
 """
 
 import numpy as np
-from numba import njit
 
+from tidemill.compiled import across
+from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import (
     NOWHERE,
     WHOLE,
@@ -18,6 +19,8 @@ from tidemill.scheduling.kernels import (
     rank_some,
     take_devices,
 )
+
+compiled = across(__file__, scheduling)
 
 # Where the numbers that change are in ``at``.
 NOW, JOBS, EVENTS, PIECES, LOGGED, QUEUED, PLACED_NOW = range(7)
@@ -36,7 +39,7 @@ BUSY_PPM = 1_000_000
 LIMIT, SHORT, UNFIT = range(3)
 
 
-@njit(cache=True)
+@compiled
 def tell(at, lines, kind, subject, number, first, pieces):
     """Write one event."""
     i = at[EVENTS]
@@ -49,7 +52,7 @@ def tell(at, lines, kind, subject, number, first, pieces):
     at[EVENTS] = i + 1
 
 
-@njit(cache=True)
+@compiled
 def submit(at, jobs, shapes, queues, lines, j):
     """A job whose row is written waits from now on."""
     s = jobs.shape[j]
@@ -71,7 +74,7 @@ def submit(at, jobs, shapes, queues, lines, j):
     tell(at, lines, SUBMITTED, j, 0, 0, 0)
 
 
-@njit(cache=True)
+@compiled
 def start(at, jobs, lines, j):
     """A gang that was placed has come up."""
     jobs.state[j] = RUNNING
@@ -80,7 +83,7 @@ def start(at, jobs, lines, j):
     tell(at, lines, STARTED, j, jobs.attempt[j], 0, 0)
 
 
-@njit(cache=True)
+@compiled
 def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, lines,
            j):  # fmt: skip
     """A running job is done and gives everything back."""
@@ -112,7 +115,7 @@ def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
     tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
 
 
-@njit(cache=True)
+@compiled
 def is_first_on_node(pieces, first, i):
     """Whether no earlier piece of the same job sits on the same node."""
     for e in range(first, i):
@@ -121,7 +124,7 @@ def is_first_on_node(pieces, first, i):
     return True
 
 
-@njit(cache=True)
+@compiled
 def move(nodes, devices, n, mask, device_milli, milli, cpu, memory, sign):
     """Give devices, CPU and memory back to a node (sign 1), or take them (-1)."""
     d = nodes.first_device[n]
@@ -135,7 +138,7 @@ def move(nodes, devices, n, mask, device_milli, milli, cpu, memory, sign):
     nodes.memory_free_mib[n] += sign * memory
 
 
-@njit(cache=True)
+@compiled
 def note(at, log, n):
     """Remember that a node changed, for the trees; when there is no room, they begin again."""
     if at[LOGGED] < len(log):
@@ -143,7 +146,7 @@ def note(at, log, n):
     at[LOGGED] += 1
 
 
-@njit(cache=True)
+@compiled
 def cycle(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks, options,
     trees, queues, aboard, memory, scratch, log, pieces, lines,
@@ -158,131 +161,182 @@ def cycle(
         and at[SEEN_QUEUES] == queue_freed
     )  # fmt: skip
     at[IS_SEEN], at[SEEN_JOBS], at[SEEN_FREED], at[SEEN_QUEUES] = 1, at[JOBS], freed, queue_freed
-    if is_same and not patience_was_lost(at, rules, jobs, shapes, queues):
+    patience_ms, since_ms = rules.patience_ms, jobs.since_ms
+    head, queue, kinds, cause_of = shapes.head, shapes.queue, asks.kinds, shapes.cause
+    if is_same and not patience_was_lost(at, patience_ms, since_ms, head, queues.queued):
         return
+    by_priority, has_floors, priority = rules.by_priority, rules.has_floors, shapes.priority
+    failed, failed_freed, failed_queue = memory.failed, memory.freed, memory.queue_freed
+    keys, candidates, held_in_team = scratch.keys, scratch.candidates, scratch.held
+    held_in_team[:] = 0
+    held = np.uint64(0)
     found = 0
     for i in range(at[QUEUED]):
         s = queues.queued[i]
-        if not has_failed(counts, shapes, asks, memory, s) or lost_patience(
-            at, rules, jobs, shapes.head[s]
+        if at[NOW] - since_ms[head[s]] >= patience_ms or not has_failed(
+            failed, failed_freed, failed_queue, counts.freed, counts.queue_freed, kinds, queue, s
         ):
-            scratch.candidates[found] = s
-            found += 1
-    held = np.uint64(0)
-    scratch.held[:] = 0
+            place = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
+            found = line_up(keys, candidates, found, place, s)
     while found > 0:
-        best = 0
-        for i in range(1, found):
-            if goes_before(rules, shapes, used, floor, asks, scratch.candidates[i],
-                           scratch.candidates[best]):  # fmt: skip
-                best = i
-        s = scratch.candidates[best]
-        q = shapes.queue[s]
-        is_placed = False
-        if ((held | scratch.held[q]) & asks.kinds[s]) != 0:
-            say(at, shapes, lines, s, asks.supply[s] if asks.supply[s] != 0 else BEHIND)
+        was, s = keys[0], candidates[0]
+        found = step_forward(keys, candidates, found)
+        place = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
+        if place != was:
+            found = line_up(keys, candidates, found, place, s)
+            continue
+        q = queue[s]
+        if ((held | held_in_team[q]) & kinds[s]) != 0:
+            say(at, cause_of, lines, s, asks.supply[s] if asks.supply[s] != 0 else BEHIND)
+            continue
+        j = head[s]
+        if has_failed(
+            failed, failed_freed, failed_queue, counts.freed, counts.queue_freed, kinds, queue, s
+        ):
+            cause = np.int64(memory.cause[s])
         else:
-            j = shapes.head[s]
-            if has_failed(counts, shapes, asks, memory, s):
-                cause = memory.cause[s]
-            else:
-                cause = fit(
-                    at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks,
-                    options, trees, queues, aboard, scratch, log, pieces, lines, s, j,
-                )  # fmt: skip
-                is_placed = cause == 0
-                if not is_placed:
-                    memory.failed[s] = 1
-                    memory.freed[s] = freed_for(counts, asks, s)
-                    memory.queue_freed[s] = counts.queue_freed[q]
-                    memory.cause[s] = cause
-            if not is_placed:
-                say(at, shapes, lines, s, cause)
-                if lost_patience(at, rules, jobs, j):
-                    if is_cured_by_waiting(cause):
-                        if asks.outlasts[s]:
-                            held |= asks.kinds[s]
-                    elif cause == OVER_LIMIT:
-                        scratch.held[q] |= asks.kinds[s]
-        if not is_placed or shapes.waiting[s] == 0:
-            found -= 1
-            scratch.candidates[best] = scratch.candidates[found]
+            cause = fit(
+                at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks,
+                options, trees, queues, aboard, scratch, log, pieces, lines, s, j,
+            )  # fmt: skip
+            if cause == 0:
+                if shapes.waiting[s] > 0:
+                    place = key(
+                        by_priority, has_floors, priority, head, queue, kinds, used, floor, s
+                    )
+                    found = line_up(keys, candidates, found, place, s)
+                continue
+            failed[s] = 1
+            failed_freed[s] = freed_for(counts.freed, kinds, s)
+            failed_queue[s] = counts.queue_freed[q]
+            memory.cause[s] = cause
+        say(at, cause_of, lines, s, cause)
+        if at[NOW] - since_ms[j] >= patience_ms:
+            if is_cured_by_waiting(cause):
+                if asks.outlasts[s]:
+                    held |= kinds[s]
+                    if is_over(cause_of, asks.supply, kinds, candidates, found, held):
+                        break
+            elif cause == OVER_LIMIT:
+                held_in_team[q] |= kinds[s]
     at[DECIDED] = at[NOW]
 
 
-@njit(cache=True)
-def say(at, shapes, lines, s, cause):
+@compiled
+def is_over(cause_of, supply, kinds, candidates, found, held):
+    """Whether everybody left in the line is behind somebody, and that was said before."""
+    for i in range(found):
+        s = candidates[i]
+        if (held & kinds[s]) == 0:
+            return False
+        if cause_of[s] != (supply[s] if supply[s] != 0 else BEHIND):
+            return False
+    return True
+
+
+@compiled
+def line_up(keys, candidates, found, place, s):
+    """Put a shape into the line of candidates, a heap by key."""
+    i = found
+    while i > 0:
+        up = (i - 1) >> 1
+        if keys[up] <= place:
+            break
+        keys[i] = keys[up]
+        candidates[i] = candidates[up]
+        i = up
+    keys[i] = place
+    candidates[i] = s
+    return found + 1
+
+
+@compiled
+def step_forward(keys, candidates, found):
+    """Take the first candidate out of the line (read it before)."""
+    last = found - 1
+    place, s = keys[last], candidates[last]
+    i = 0
+    while True:
+        down = 2 * i + 1
+        if down >= last:
+            break
+        if down + 1 < last and keys[down + 1] < keys[down]:
+            down += 1
+        if place <= keys[down]:
+            break
+        keys[i] = keys[down]
+        candidates[i] = candidates[down]
+        i = down
+    keys[i] = place
+    candidates[i] = s
+    return last
+
+
+@compiled
+def say(at, cause_of, lines, s, cause):
     """Tell why a shape waits, if that changed."""
-    if shapes.cause[s] != cause:
-        shapes.cause[s] = cause
+    if cause_of[s] != cause:
+        cause_of[s] = cause
         tell(at, lines, SAID_WHY, s, cause, 0, 0)
 
 
-@njit(cache=True)
+@compiled
 def is_cured_by_waiting(cause):
     """Causes that go away when running jobs end."""
     return cause >= BUSY and cause <= MEMORY_BINDS
 
 
-@njit(cache=True)
-def patience_was_lost(at, rules, jobs, shapes, queues):
+@compiled
+def patience_was_lost(at, patience_ms, since_ms, head, queued):
     """Whether someone lost patience since the last cycle."""
     for i in range(at[QUEUED]):
-        due = jobs.since_ms[shapes.head[queues.queued[i]]] + rules.patience_ms
+        due = since_ms[head[queued[i]]] + patience_ms
         if at[DECIDED] < due and due <= at[NOW]:
             return True
     return False
 
 
-@njit(cache=True)
-def lost_patience(at, rules, jobs, j):
-    """Whether a job waited too long to be passed."""
-    return at[NOW] - jobs.since_ms[j] >= rules.patience_ms
-
-
-@njit(cache=True)
-def freed_for(counts, asks, s):
+@compiled
+def freed_for(freed, kinds, s):
     """How often something that a shape may use became free."""
     total = 0
-    for k in range(len(counts.freed)):
-        if asks.kinds[s] >> np.uint64(k) & np.uint64(1):
-            total += counts.freed[k]
+    for k in range(len(freed)):
+        if kinds[s] >> np.uint64(k) & np.uint64(1):
+            total += freed[k]
     return total
 
 
-@njit(cache=True)
-def has_failed(counts, shapes, asks, memory, s):
+@compiled
+def has_failed(failed, failed_freed, failed_queue, freed, queue_freed, kinds, queue, s):
     """Whether a shape did not fit and nothing that it needs was freed since."""
     return (
-        memory.failed[s] == 1
-        and memory.freed[s] == freed_for(counts, asks, s)
-        and memory.queue_freed[s] == counts.queue_freed[shapes.queue[s]]
+        failed[s] == 1
+        and failed_queue[s] == queue_freed[queue[s]]
+        and failed_freed[s] == freed_for(freed, kinds, s)
     )
 
 
-@njit(cache=True)
-def goes_before(rules, shapes, used, floor, asks, a, b):
-    """Whether the next job of shape ``a`` is looked at before that of ``b``."""
-    borrows_a = borrows(shapes, used, floor, asks, a)
-    borrows_b = borrows(shapes, used, floor, asks, b)
-    if borrows_a != borrows_b:
-        return borrows_b
-    if rules.by_priority and shapes.priority[a] != shapes.priority[b]:
-        return shapes.priority[a] > shapes.priority[b]
-    return shapes.head[a] < shapes.head[b]
+@compiled
+def key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s):
+    """The place of a shape's next job in the order, as one number; see ``scheduling.order``."""
+    place = 1_000_000 - priority[s] if by_priority else 0
+    rank = 1
+    if has_floors and not borrows(queue, kinds, used, floor, s):
+        rank = 0
+    return (np.int64(rank) << 53) + (np.int64(place) << 31) + np.int64(head[s])
 
 
-@njit(cache=True)
-def borrows(shapes, used, floor, asks, s):
+@compiled
+def borrows(queue, kinds, used, floor, s):
     """Whether the team has its floor of everything the shape may use."""
-    q = shapes.queue[s]
+    q = queue[s]
     for k in range(used.shape[1]):
-        if asks.kinds[s] >> np.uint64(k) & np.uint64(1) and used[q, k] < floor[q, k]:
+        if kinds[s] >> np.uint64(k) & np.uint64(1) and used[q, k] < floor[q, k]:
             return False
     return True
 
 
-@njit(cache=True)
+@compiled
 def fit(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks, options, trees,
     queues, aboard, scratch, log, pieces, lines, s, j,
@@ -311,7 +365,7 @@ def fit(
     return shortage(nodes, devices, asks, options, trees, scratch, s)
 
 
-@njit(cache=True)
+@compiled
 def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     """Take the devices of a whole gang and write its pieces into the scratch, or return 0."""
     t = options.tree[o]
@@ -345,13 +399,13 @@ def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     return count
 
 
-@njit(cache=True)
+@compiled
 def aboard_rows(scratch):
     """How many nodes there are."""
     return len(scratch.hosts)
 
 
-@njit(cache=True)
+@compiled
 def winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o):
     """The best node for one replica, through the tree of the request; -1: none can host it."""
     t = options.tree[o]
@@ -372,7 +426,7 @@ def winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o):
     )  # fmt: skip
 
 
-@njit(cache=True)
+@compiled
 def forget_log(at, trees, log):
     """Begin the log of changes again when it is full; trees that have not read it begin again."""
     if at[LOGGED] >= len(log) // 2:
@@ -384,7 +438,7 @@ def forget_log(at, trees, log):
         at[LOGGED] = 0
 
 
-@njit(cache=True)
+@compiled
 def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, scratch, pieces,
           lines, s, j, found):  # fmt: skip
     """Write a placement whose devices are taken: books, queue, job, event."""
@@ -427,7 +481,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
     tell(at, lines, PLACED, j, jobs.attempt[j], first, found)
 
 
-@njit(cache=True)
+@compiled
 def shortage(nodes, devices, asks, options, trees, scratch, s):
     """The cause for which a shape that supply could host does not fit now."""
     first, last = asks.first_option[s], asks.first_option[s + 1]
@@ -456,7 +510,7 @@ def shortage(nodes, devices, asks, options, trees, scratch, s):
     return BUSY
 
 
-@njit(cache=True)
+@compiled
 def hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory):
     """How many replicas would fit on one kind if they asked for this CPU and memory."""
     return count_hosts(

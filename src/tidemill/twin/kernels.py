@@ -6,8 +6,8 @@ the plain life of jobs happens; those are the oracle. The agenda is a heap in co
 """
 
 import numpy as np
-from numba import njit
 
+from tidemill.compiled import across
 from tidemill.engine import kernels as engine
 from tidemill.engine.kernels import (
     ARRIVED,
@@ -23,14 +23,16 @@ from tidemill.engine.kernels import (
     STARTING,
     WAITING_ALL,
 )
+from tidemill.scheduling import kernels as scheduling
 
+compiled = across(__file__, engine, scheduling)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
 OVER, FULL = 0, 1
 FOREVER = 1 << 62
 
 
-@njit(cache=True)
+@compiled
 def push(at, heap, at_ms, rank, j, stamp):
     """Put what will happen to a job on the agenda."""
     at[SERIAL] += 1
@@ -49,7 +51,7 @@ def push(at, heap, at_ms, rank, j, stamp):
     heap.stamp[i] = stamp
 
 
-@njit(cache=True)
+@compiled
 def copy(heap, origin, to):
     """Move one entry within the heap."""
     heap.at_ms[to] = heap.at_ms[origin]
@@ -58,7 +60,7 @@ def copy(heap, origin, to):
     heap.stamp[to] = heap.stamp[origin]
 
 
-@njit(cache=True)
+@compiled
 def pop(at, heap):
     """Take the first entry off the heap (read it before)."""
     last = at[HEAP] - 1
@@ -82,7 +84,7 @@ def pop(at, heap):
     copy(heap, last, i)
 
 
-@njit(cache=True)
+@compiled
 def run_ms(work_ms, interval_ms, cost_ms):
     """How long an undisturbed attempt takes; as ``workload.progress.run_ms``."""
     if interval_ms <= 0 or work_ms == 0:
@@ -90,7 +92,7 @@ def run_ms(work_ms, interval_ms, cost_ms):
     return work_ms + (work_ms - 1) // interval_ms * cost_ms
 
 
-@njit(cache=True)
+@compiled
 def stretch(
     until_ms, arrivals, startup, at, rules, jobs, nodes, devices, shapes, levels, used, limit,
     floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces, lines,

@@ -1,0 +1,35 @@
+"""Compiled loops that call those of other files, cached on disk without ever being out of date.
+
+Numba keeps compiled code beside a file until that file changes; it does not notice that a function
+which it inlined came from another file that changed. So loops that reach across files are kept in a
+folder named after everything they are made of.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from zlib import crc32
+
+import numba
+
+
+def across(file: str, *others: ModuleType) -> Callable[[Callable[..., Any]], Any]:
+    """The decorator for a file of loops that call those of ``others``.
+
+    ``others`` are the modules called, and those that they call in turn.
+    """
+    stamp = 0
+    for path in (file, *(str(other.__file__) for other in others)):
+        stamp = crc32(Path(path).read_bytes(), stamp)
+    folder = Path(file).parent / "__pycache__" / f"{Path(file).stem}-{stamp:08x}"
+
+    def decorate(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            return numba.njit(cache=True)(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+    return decorate
