@@ -12,6 +12,9 @@ from typing import Any
 from zlib import crc32
 
 import numba
+from numba import config
+
+_FOLDER = "CACHE_DIR"  # numba's documented setting, which it makes at run time
 
 
 def across(file: str, *others: ModuleType) -> Callable[[Callable[..., Any]], Any]:
@@ -25,11 +28,11 @@ def across(file: str, *others: ModuleType) -> Callable[[Callable[..., Any]], Any
     folder = Path(file).parent / "__pycache__" / f"{Path(file).stem}-{stamp:08x}"
 
     def decorate(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(folder)
+        before = getattr(config, _FOLDER)
+        setattr(config, _FOLDER, str(folder))
         try:
             return numba.njit(cache=True)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            setattr(config, _FOLDER, before)
 
     return decorate

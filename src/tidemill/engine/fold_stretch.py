@@ -21,7 +21,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I32, I64, U8, U64
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.memo import Memo
@@ -51,9 +51,10 @@ class Asks(NamedTuple):
     milli: I64
     cpu: I64
     memory: I64
-    count: I64
+    replicas: I64
     need: I64
-    kinds: Any
+    kinds: U64
+    only_kind: I32
     first_option: I32
     supply: U8
     outlasts: U8
@@ -64,7 +65,7 @@ class Options(NamedTuple):
 
     kind: I32
     tree: I32
-    is_ok: Any
+    is_ok: U8
 
 
 class Trees(NamedTuple):
@@ -89,7 +90,7 @@ class Aboard(NamedTuple):
 
     first: I32
     pieces: I32
-    count: I32
+    jobs: I32
 
 
 class Counts(NamedTuple):
@@ -108,6 +109,8 @@ class Failures(NamedTuple):
     freed: I64
     queue_freed: I64
     cause: U8
+    look: I64
+    is_limited: U8
 
 
 class Scratch(NamedTuple):
@@ -115,12 +118,15 @@ class Scratch(NamedTuple):
 
     keys: I64
     candidates: I32
-    held: Any
+    held: U64
     obstacle: U8
+    is_out: U8
+    is_limited: U8
+    changed: I64
     hosts: I64
     node: I32
     replicas: I32
-    devices: Any
+    devices: U64
     placed: I32
     most_pieces: I64
 
@@ -190,10 +196,11 @@ class Stretch:
         self.failures = self._failures()
         self.at: I64 = np.zeros(kernels.NUMBERS, np.int64)
         self._lay_out_pieces(events)
-        self.lines = Lines(*(np.zeros(events, dtype) for dtype in tables.dtypes(Lines).values()))
+        self.lines: Lines = tables.blank(Lines, events)
         self.log: I32 = np.zeros(LOG_ENTRIES, np.int32)
         self.scratch = self._scratch()
-        seen, decided_ms = memo.last_look()
+        self._lay_out_look()
+        seen, decided_ms = memo.last_decision()
         self.at[kernels.NOW], self.at[kernels.JOBS] = world.now_ms, self.first_job
         self.at[kernels.QUEUED], self.at[kernels.WAITING_ALL] = len(world.queued), waiting
         self.at[kernels.DECIDED] = decided_ms
@@ -228,8 +235,8 @@ class Stretch:
         self._forget_unseen_shapes()
         events = int(at[kernels.EVENTS])
         story = Story(
-            Lines(*(column[:events] for column in self.lines)),
-            Pieces(*(column[: int(at[kernels.PIECES])] for column in self.pieces)),
+            tables.copied(self.lines, events),
+            tables.copied(self.pieces, int(at[kernels.PIECES])),
             self.first_job,
             list(islice(self.coming, submitted)),
         )
@@ -238,7 +245,6 @@ class Stretch:
         free, freed, taken, queue_freed = (column.tolist() for column in self.counts)
         world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
         world.queue_freed = queue_freed
-        world.changes.forget()
         world.now_ms, world.seq = int(at[kernels.NOW]), world.seq + events
         self._write_memo()
         return story
@@ -294,10 +300,9 @@ class Stretch:
 
     def _failures(self) -> Failures:
         room = len(self.world.ink.shapes.queue)
-        rows = Failures(
-            np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64),
-            np.zeros(room, np.uint8),
-        )  # fmt: skip
+        rows: Failures = tables.blank(Failures, room)
+        for s in self.memo.limited:
+            rows.is_limited[s] = 1
         for s, failure in self.memo.failures():
             freed, queue_freed, supply = failure.stamp
             if s >= room:
@@ -305,6 +310,7 @@ class Stretch:
             if supply == self.world.supply_changes:
                 rows.failed[s], rows.cause[s] = 1, failure.cause
                 rows.freed[s], rows.queue_freed[s] = freed, queue_freed
+                rows.look[s] = failure.look
         return rows
 
     def _lay_out_pieces(self, events: int) -> None:
@@ -314,9 +320,7 @@ class Stretch:
         held = [(j, piece) for j, placed in world.placements.items() for piece in placed]
         most = int((world.nodes.devices[: world.node_count]).sum()) * _replicas_per_device(world)
         size = len(held) + most + 2 * events
-        self.pieces = Pieces(
-            np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.uint64)
-        )
+        self.pieces: Pieces = tables.blank(Pieces, size)
         for i, (j, piece) in enumerate(held):
             if not pieces[j]:
                 first[j] = i
@@ -330,14 +334,26 @@ class Stretch:
         self.aboard = Aboard(first, pieces, count)
         self._held = list(world.placements)
 
+    def _lay_out_look(self) -> None:
+        """Nodes that changed since the scheduler's last look are the beginning of the log."""
+        self.at[kernels.LOOK], fresh = self.memo.last_look(self.world)
+        if fresh is None or len(fresh) > LOG_ENTRIES // 2:
+            self.at[kernels.IS_LOST] = 1
+        else:
+            self.log[: len(fresh)] = fresh
+            self.at[kernels.LOGGED] = len(fresh)
+
     def _scratch(self) -> Scratch:
         world = self.world
-        room = max(1, self._most_pieces, *(self.asks.count.tolist() or [0]))
+        room = max(1, self._most_pieces, *(self.asks.replicas.tolist() or [0]))
         return Scratch(
             np.zeros(len(world.ink.shapes.queue), np.int64),
             np.zeros(len(world.ink.shapes.queue), np.int32),
             np.zeros(len(world.queue_rows), np.uint64),
             np.zeros(len(self.options.kind) + 1, np.uint8),
+            np.zeros(len(world.ink.shapes.queue), np.uint8),
+            np.zeros(1, np.uint8),
+            np.zeros(len(world.kinds), np.int64),
             np.zeros(world.node_count, np.int64),
             np.zeros(room, np.int32),
             np.zeros(room, np.int32),
@@ -354,8 +370,7 @@ class Stretch:
             self.queues.last.copy(), shapes.cause.copy(), self.queues.after.copy(),
             world.jobs.state.copy(), world.jobs.attempt.copy(), world.nodes.cpu_free_milli.copy(),
             world.nodes.memory_free_mib.copy(), world.devices.free_milli.copy(),
-            Aboard(*(column.copy() for column in self.aboard)),
-            Pieces(*(column[:count].copy() for column in self.pieces)),
+            tables.copied(self.aboard), tables.copied(self.pieces, count),
         )  # fmt: skip
 
     # Writing back ------------------------------------------------------------------------------
@@ -410,21 +425,24 @@ class Stretch:
                 world.aboard[nodes[i]][j] = None
 
     def _write_memo(self) -> None:
-        world, at = self.world, self.at
+        world, at, memo = self.world, self.at, self.memo
         supply = world.supply_changes
-        seen = (
-            int(at[kernels.SEEN_JOBS]), supply, int(at[kernels.SEEN_FREED]),
-            int(at[kernels.SEEN_QUEUES]), 0,
-        )  # fmt: skip
+        if at[kernels.IS_SEEN]:
+            seen = at[[kernels.SEEN_JOBS, kernels.SEEN_FREED, kernels.SEEN_QUEUES]].tolist()
+            memo.remember_decision((seen[0], supply, *seen[1:], 0), int(at[kernels.DECIDED]))
+        fresh: list[int] | None = None
+        if not at[kernels.IS_LOST] and at[kernels.LOGGED] <= LOG_ENTRIES:
+            fresh = self.log[int(at[kernels.LOOKED]) : int(at[kernels.LOGGED])].tolist()
+        world.changes.forget()
+        memo.remember_look(world, int(at[kernels.LOOK]), is_whole=fresh is not None)
+        for n in fresh or ():
+            world.changes.add(n)
         rows = zip(*(column.tolist() for column in self.failures), strict=True)
-        failed = [
-            (s, (freed, queue_freed, supply), Cause(cause))
-            for s, (is_one, freed, queue_freed, cause) in enumerate(rows)
-            if is_one and s < len(world.shape_rows)
-        ]
-        self.memo.look_back(
-            seen if at[kernels.IS_SEEN] else None, int(at[kernels.DECIDED]), failed
-        )
+        for s, (is_one, freed, queue_freed, cause, look, is_limited) in enumerate(rows):
+            if s < len(world.shape_rows) and is_plain(world.shape_rows[s]):
+                memo.remember_limit(s, bool(is_limited))
+                if is_one:
+                    memo.recall_failure(s, (freed, queue_freed, supply), Cause(cause), look)
 
 
 def _replicas_per_device(world: World) -> int:
@@ -436,10 +454,8 @@ def _replicas_per_device(world: World) -> int:
 def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
     """Every shape as numbers; equal requests share a tree."""
     room, groups = len(world.ink.shapes.queue) + 1, max(1, len(world.groups))
-    asks = Asks(
-        *(np.zeros(room, np.int64) for _ in range(6)), np.zeros(room, np.uint64),
-        np.zeros(room, np.int32), np.zeros(room, np.uint8), np.zeros(room, np.uint8),
-    )  # fmt: skip
+    asks: Asks = tables.blank(Asks, room)
+    asks.only_kind[:] = -1
     kinds, trees, allowed = list[int](), list[int](), list[U8]()
     numbers: dict[tuple[Any, ...], int] = {}
     leaves = 1 << max(1, (world.node_count - 1).bit_length())
@@ -452,8 +468,9 @@ def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
         role, known = shape.roles[0], memo.known(world, s)
         asks.accelerators[s], asks.milli[s] = role.accelerators, role.milli
         asks.cpu[s], asks.memory[s] = role.cpu_milli, role.memory_mib
-        asks.count[s], asks.need[s] = role.count, role.total_milli
+        asks.replicas[s], asks.need[s] = role.count, role.total_milli
         asks.kinds[s] = sum(1 << k for k in known.kinds)
+        asks.only_kind[s] = known.kinds[0] if len(known.kinds) == 1 else -1
         asks.supply[s] = diagnose.supply_cause(world, memo, s)
         asks.outlasts[s] = diagnose.fits_when_others_end(world, memo, s)
         one_a_node = role.milli == WHOLE_MILLI and 2 * role.accelerators > widest

@@ -11,8 +11,7 @@ import numpy as np
 from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import (
-    NOWHERE,
-    WHOLE,
+    READY,
     count_hosts,
     fill,
     rank_all,
@@ -26,17 +25,27 @@ compiled = across(__file__, scheduling)
 NOW, JOBS, EVENTS, PIECES, LOGGED, QUEUED, PLACED_NOW = range(7)
 SEEN_JOBS, SEEN_FREED, SEEN_QUEUES, DECIDED, IS_SEEN = range(7, 12)
 HEAP, SERIAL, ARRIVED, WAITING_ALL = range(12, 16)
-NUMBERS = 16
+LOOK, LOOKED, IS_LOOK_WHOLE, IS_LOST = range(16, 20)
+NUMBERS = 20
 
 # Kinds of event, as in ``story``.
 SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
 
 # States and causes, as in the model; kernels import nothing of it.
 WAITING, STARTING, RUNNING, DONE = range(4)
-OVER_LIMIT, BEHIND, BUSY, PARTIAL_GANG, SCATTERED, CPU_BINDS, MEMORY_BINDS = 9, 10, 12, 13, 14, 15, 16
+OVER_LIMIT, BEHIND, BUSY, PARTIAL_GANG, SCATTERED, CPU_BINDS, MEMORY_BINDS = (
+    9,
+    10,
+    12,
+    13,
+    14,
+    15,
+    16,
+)
 LEVEL_ALLOCATED, LEVEL_READY = 0, 1
 BUSY_PPM = 1_000_000
 LIMIT, SHORT, UNFIT = range(3)
+CHANGED_AT_MOST = 256  # as scheduling.memo
 
 
 @compiled
@@ -104,8 +113,8 @@ def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
         counts.freed[k] += 1
         used[q, k] -= replicas * milli
         if is_first_on_node(pieces, first, i):
-            aboard.count[n] -= 1
-        if aboard.count[n] == 0:
+            aboard.jobs[n] -= 1
+        if aboard.jobs[n] == 0:
             nodes.emptied_ms[n] = at[NOW]
         note(at, log, n)
     counts.queue_freed[q] += 1
@@ -166,16 +175,17 @@ def cycle(
     if is_same and not patience_was_lost(at, patience_ms, since_ms, head, queues.queued):
         return
     by_priority, has_floors, priority = rules.by_priority, rules.has_floors, shapes.priority
-    failed, failed_freed, failed_queue = memory.failed, memory.freed, memory.queue_freed
     keys, candidates, held_in_team = scratch.keys, scratch.candidates, scratch.held
     held_in_team[:] = 0
     held = np.uint64(0)
     found = 0
+    look_again(at, nodes, scratch, log)
     for i in range(at[QUEUED]):
         s = queues.queued[i]
-        if at[NOW] - since_ms[head[s]] >= patience_ms or not has_failed(
-            failed, failed_freed, failed_queue, counts.freed, counts.queue_freed, kinds, queue, s
-        ):
+        scratch.is_out[s] = has_failed(
+            at, memory, counts, asks, queue, used, limit, scratch.changed, s
+        )
+        if scratch.is_out[s] == 0 or at[NOW] - since_ms[head[s]] >= patience_ms:
             place = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
             found = line_up(keys, candidates, found, place, s)
     while found > 0:
@@ -190,9 +200,7 @@ def cycle(
             say(at, cause_of, lines, s, asks.supply[s] if asks.supply[s] != 0 else BEHIND)
             continue
         j = head[s]
-        if has_failed(
-            failed, failed_freed, failed_queue, counts.freed, counts.queue_freed, kinds, queue, s
-        ):
+        if scratch.is_out[s] == 1:
             cause = np.int64(memory.cause[s])
         else:
             cause = fit(
@@ -206,10 +214,12 @@ def cycle(
                     )
                     found = line_up(keys, candidates, found, place, s)
                 continue
-            failed[s] = 1
-            failed_freed[s] = freed_for(counts.freed, kinds, s)
-            failed_queue[s] = counts.queue_freed[q]
+            memory.failed[s] = 1
+            memory.freed[s] = freed_for(counts.freed, kinds, s)
+            memory.queue_freed[s] = counts.queue_freed[q]
             memory.cause[s] = cause
+            memory.look[s] = at[LOOK]
+            memory.is_limited[s] = scratch.is_limited[0]
         say(at, cause_of, lines, s, cause)
         if at[NOW] - since_ms[j] >= patience_ms:
             if is_cured_by_waiting(cause):
@@ -291,7 +301,7 @@ def patience_was_lost(at, patience_ms, since_ms, head, queued):
     """Whether someone lost patience since the last cycle."""
     for i in range(at[QUEUED]):
         due = since_ms[head[queued[i]]] + patience_ms
-        if at[DECIDED] < due and due <= at[NOW]:
+        if at[DECIDED] < due <= at[NOW]:
             return True
     return False
 
@@ -307,13 +317,35 @@ def freed_for(freed, kinds, s):
 
 
 @compiled
-def has_failed(failed, failed_freed, failed_queue, freed, queue_freed, kinds, queue, s):
-    """Whether a shape did not fit and nothing that it needs was freed since."""
-    return (
-        failed[s] == 1
-        and failed_queue[s] == queue_freed[queue[s]]
-        and failed_freed[s] == freed_for(freed, kinds, s)
-    )
+def has_failed(at, memory, counts, asks, queue, used, limit, changed, s):
+    """Whether a shape did not fit and nothing it needs was freed since; as ``Memo.failure``."""
+    if memory.failed[s] == 0:
+        return False
+    freed, queue_freed = freed_for(counts.freed, asks.kinds, s), counts.queue_freed[queue[s]]
+    if memory.queue_freed[s] != queue_freed or memory.freed[s] != freed:
+        if not is_hopeless(at, memory, counts, asks, queue, used, limit, changed, s):
+            return False
+        memory.freed[s] = freed
+        memory.queue_freed[s] = queue_freed
+    memory.look[s] = at[LOOK]
+    return True
+
+
+@compiled
+def is_hopeless(at, memory, counts, asks, queue, used, limit, changed, s):
+    """Whether all that was freed since the last look is too small for even one replica."""
+    if at[IS_LOOK_WHOLE] == 0 or memory.look[s] < at[LOOK] - 1 or memory.is_limited[s] == 1:
+        return False
+    if memory.cause[s] != BUSY and memory.cause[s] != SCATTERED:
+        return False
+    k = asks.only_kind[s]
+    if k < 0:
+        return False
+    is_enough = counts.free[k] >= asks.need[s]
+    if is_enough != (memory.cause[s] == SCATTERED):
+        return False
+    is_small = changed[k] < asks.accelerators[s] * asks.milli[s]
+    return is_small and used[queue[s], k] + asks.need[s] <= limit[queue[s], k]
 
 
 @compiled
@@ -345,10 +377,12 @@ def fit(
     q = shapes.queue[s]
     need = asks.need[s]
     first, last = asks.first_option[s], asks.first_option[s + 1]
+    scratch.is_limited[0] = 0
     for o in range(first, last):
         k = options.kind[o]
         if need > 0 and used[q, k] + need > limit[q, k]:
             scratch.obstacle[o] = LIMIT
+            scratch.is_limited[0] = 1
         elif k >= 0 and need > counts.free[k]:
             scratch.obstacle[o] = SHORT
         else:
@@ -362,14 +396,14 @@ def fit(
             scratch.obstacle[o] = UNFIT
     if asks.supply[s] != 0:
         return np.int64(asks.supply[s])
-    return shortage(nodes, devices, asks, options, trees, scratch, s)
+    return shortage(nodes, devices, asks, options, scratch, s)
 
 
 @compiled
 def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     """Take the devices of a whole gang and write its pieces into the scratch, or return 0."""
     t = options.tree[o]
-    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.count[s]
+    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.replicas[s]
     cpu, memory = asks.cpu[s], asks.memory[s]
     rows = aboard_rows(scratch)
     if t < 0:
@@ -428,14 +462,38 @@ def winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o):
 
 @compiled
 def forget_log(at, trees, log):
-    """Begin the log of changes again when it is full; trees that have not read it begin again."""
-    if at[LOGGED] >= len(log) // 2:
-        for t in range(len(trees.read)):
-            if trees.read[t] != at[LOGGED] or at[LOGGED] > len(log):
-                trees.read[t] = -1
-            else:
-                trees.read[t] = 0
-        at[LOGGED] = 0
+    """Begin the log of changes again when it is half full, with what was not looked at yet."""
+    end = at[LOGGED]
+    if end < len(log) // 2:
+        return
+    fresh = end - at[LOOKED]
+    if end > len(log):
+        at[IS_LOST] = 1
+        fresh = 0
+    for i in range(fresh):
+        log[i] = log[at[LOOKED] + i]
+    for t in range(len(trees.read)):
+        trees.read[t] = fresh if trees.read[t] == end and end <= len(log) else -1
+    at[LOOKED] = 0
+    at[LOGGED] = fresh
+
+
+@compiled
+def look_again(at, nodes, scratch, log):
+    """Note the most that a node that changed since the last look has free, by kind."""
+    begin, end = at[LOOKED], at[LOGGED]
+    if end > begin or at[IS_LOST] == 1 or end > len(log):
+        at[LOOK] += 1
+        at[IS_LOOK_WHOLE] = at[IS_LOST] == 0 and end <= len(log) and end - begin <= CHANGED_AT_MOST
+        scratch.changed[:] = 0
+        if at[IS_LOOK_WHOLE]:
+            for i in range(begin, end):
+                n = log[i]
+                if nodes.state[n] == READY and nodes.is_spare[n] == 0:
+                    k = nodes.kind[n]
+                    scratch.changed[k] = max(scratch.changed[k], nodes.free_milli[n])
+    at[IS_LOST] = 0
+    at[LOOKED] = end
 
 
 @compiled
@@ -459,7 +517,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
         counts.taken[k] += 1
         used[q, k] += held
         if is_first_on_node(pieces, first, first + i):
-            aboard.count[n] += 1
+            aboard.jobs[n] += 1
     at[PIECES] = first + found
     aboard.first[j] = first
     aboard.pieces[j] = found
@@ -482,7 +540,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
 
 
 @compiled
-def shortage(nodes, devices, asks, options, trees, scratch, s):
+def shortage(nodes, devices, asks, options, scratch, s):
     """The cause for which a shape that supply could host does not fit now."""
     first, last = asks.first_option[s], asks.first_option[s + 1]
     is_limited = last > first
@@ -490,7 +548,7 @@ def shortage(nodes, devices, asks, options, trees, scratch, s):
         is_limited = is_limited and scratch.obstacle[o] == LIMIT
     if is_limited:
         return OVER_LIMIT
-    cpu, memory, count = asks.cpu[s], asks.memory[s], asks.count[s]
+    cpu, memory, count = asks.cpu[s], asks.memory[s], asks.replicas[s]
     for o in range(first, last):
         if scratch.obstacle[o] == UNFIT:
             if asks.accelerators[s] == 0:

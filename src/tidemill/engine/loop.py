@@ -84,7 +84,7 @@ class Loop:
         world: World,
         policy: Policy,
         backend: Backend,
-        journal: Keeper,
+        journal: Keeper | None,
         readers: Sequence[Reader] = (),
         beats_per_commit: int = 1,
     ) -> None:
@@ -141,9 +141,7 @@ class Loop:
             return False
         found = None
         if not self.memo.provisioning.is_elastic:
-            found = self._stretcher.stretch(
-                self.world, self.policy, self.memo.scheduling, until_ms
-            )
+            found = self._stretcher.stretch(self.world, self.policy, self.memo.scheduling, until_ms)
         if found is None:
             self._pause = min(2 * self._pause, PAUSE_AT_MOST)
             self._beats_to_pass = self._pause
@@ -153,15 +151,16 @@ class Loop:
         check_story(self.world, before, told)
         for follower in self._followers:
             follower.follow(self.world, before, told)
-        self._unwritten += story.events(told)
+        if self.journal is not None:
+            self._unwritten += story.events(told)
         self.commit()
         return True
 
     def commit(self) -> None:
         """Make everything that was folded safe."""
-        if self._unwritten:
+        if self._unwritten and self.journal is not None:
             self.journal.append(self._unwritten)
-            self._unwritten = []
+        self._unwritten = []
 
     def _write(self, events: Sequence[Event], at_ms: int) -> None:
         for reader in self.readers:

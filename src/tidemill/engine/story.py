@@ -7,13 +7,10 @@ happens is told event by event. ``events`` gives the same events as messages, in
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tidemill.model import events as ev
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I32, I64, U8, U64
 
 SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
 
@@ -37,7 +34,7 @@ class Pieces(NamedTuple):
 
     node: I32
     replicas: I32
-    devices: NDArray[np.uint64]
+    devices: U64
 
 
 class Story(NamedTuple):
@@ -71,4 +68,3 @@ def events(story: Story) -> Iterator[ev.Event]:
             mine = range(first, first + count)
             placed = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)
             yield ev.AskedPlace(at_ms, subject, number, placed)
-

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 I64 = NDArray[np.int64]
 I32 = NDArray[np.int32]
 U8 = NDArray[np.uint8]
+U64 = NDArray[np.uint64]
 
 
 class Jobs(NamedTuple):
@@ -99,13 +100,23 @@ Table = TypeVar("Table", Jobs, Nodes, Devices, Contracts, Shapes)
 
 def dtypes(table: type[Any]) -> dict[str, Any]:
     """The column types of a table, from its annotations."""
-    arrays = {I64: np.int64, I32: np.int32, U8: np.uint8}
+    arrays = {I64: np.int64, I32: np.int32, U8: np.uint8, U64: np.uint64}
     return {name: arrays[annotation] for name, annotation in table.__annotations__.items()}
 
 
 def empty(table: type[Table], rows: int) -> Table:
     """A table with room for this many rows, all zero."""
     return table(*(np.zeros(rows, dtype) for dtype in dtypes(table).values()))
+
+
+def blank(table: type[Any], rows: int) -> Any:  # noqa: ANN401 - whatever the table is
+    """As ``empty``, for tables that are no part of the World."""
+    return table(*(np.zeros(rows, dtype) for dtype in dtypes(table).values()))
+
+
+def copied(table: Any, rows: int | None = None) -> Any:  # noqa: ANN401 - as above
+    """A table of its own with the first rows of another."""
+    return type(table)(*(column[:rows].copy() for column in table))
 
 
 def grown(table: Table, rows: int) -> Table:

@@ -16,7 +16,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import eligible
+from tidemill.scheduling import eligible, shares
 from tidemill.scheduling.fit import Options, redo
 from tidemill.scheduling.room import Room
 
@@ -51,7 +51,8 @@ class Memo:
         self._known: dict[int, Known] = {}
         self._groups = -1
         self._failed: dict[int, Failure] = {}
-        self._limited: set[int] = set()
+        self.limited: set[int] = set()
+        """Shapes that limits or floors kept off a kind when they did not fit."""
         self._look = 0
         self._changed: dict[int, int] | None = None
         self._read: tuple[World | None, int] = (None, 0)
@@ -190,26 +191,36 @@ class Memo:
     def remember_limit(self, s: int, is_limited: bool) -> None:
         """Keep whether limits or floors kept the shape off a kind: what teams free may help it."""
         if is_limited:
-            self._limited.add(s)
+            self.limited.add(s)
         else:
-            self._limited.discard(s)
+            self.limited.discard(s)
 
-    def last_look(self) -> tuple[Stamp, int]:
+    # What compiled beats begin with, and leave behind (see ``engine.fold_stretch``).
+
+    def last_decision(self) -> tuple[Stamp, int]:
         """What was seen by the last call of ``nothing_changed``, and when it was decided last."""
         return self._seen, self._decided_ms
 
+    def remember_decision(self, seen: Stamp, decided_ms: int) -> None:
+        """A cycle saw this, at this moment."""
+        self._seen, self._decided_ms, self.watches = seen, decided_ms, False
+
+    def last_look(self, world: World) -> tuple[int, list[int] | None]:
+        """The number of the last look, and the nodes that changed since; None: not known."""
+        before, position = self._read
+        return self._look, world.changes.since(position) if world is before else None
+
+    def remember_look(self, world: World, look: int, *, is_whole: bool) -> None:
+        """Looks were taken; what changes from now on was not looked at, or (not whole) more."""
+        self._look, self._read = look, (world if is_whole else None, world.changes.end)
+
     def failures(self) -> Iterable[tuple[int, Failure]]:
-        """The shapes that did not fit, with their stamps and causes."""
+        """The shapes that did not fit, with their stamps, causes and looks."""
         return self._failed.items()
 
-    def look_back(
-        self, seen: Stamp | None, decided_ms: int, failed: Iterable[tuple[int, Stamp, Cause]]
-    ) -> None:
-        """Remember what compiled beats have seen, decided and failed to fit."""
-        if seen is not None:
-            self._seen = seen
-        self._decided_ms, self.watches = decided_ms, False
-        self._failed |= {s: Failure(stamp, cause, self._look) for s, stamp, cause in failed}
+    def recall_failure(self, s: int, stamp: Stamp, cause: Cause, look: int) -> None:
+        """A shape did not fit when this was true, as was seen up to a look."""
+        self._failed[s] = Failure(stamp, cause, look)
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""
@@ -239,18 +250,23 @@ class Memo:
     def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:
         """Whether all that was freed since the last look is too small for even one replica.
 
-        Only for a shape that nodes alone kept out: no limit, no right to evict, one role. And only
-        while its cause is sure to be the same: enough is free in all, or it is not, as before.
+        Only for a shape that nodes alone kept out: no limit, no right to evict, one role, one kind.
+        And only while its cause is sure to be the same: enough is free in all, or it is not, as
+        before, and no limit has been reached meanwhile.
         """
         if self._changed is None or found.look < self._look - 1 or found.stamp[2] != stamp[2]:
             return False
-        if found.cause not in NODES_KEPT_OUT or s in self._limited or self._heeds_taken(world, s):
+        if found.cause not in NODES_KEPT_OUT or s in self.limited or self._heeds_taken(world, s):
             return False
-        role, kinds = world.shape_rows[s].roles[0], self.known(world, s).kinds
-        is_enough = any(world.kind_free_milli[k] >= role.total_milli for k in kinds)
+        role, known = world.shape_rows[s].roles[0], self.known(world, s)
+        if len(known.kinds) > 1:
+            return False
+        k, need = known.kinds[0], role.total_milli
+        is_enough = world.kind_free_milli[k] >= need
         if is_enough != (found.cause is Cause.SCATTERED):
             return False
-        return all(self._changed.get(k, 0) < role.replica_milli for k in kinds)
+        is_small = self._changed.get(k, 0) < role.replica_milli
+        return is_small and shares.within_limit(world, world.used, known.queue, k, need)
 
     def _look_again(self, world: World) -> None:
         """Note what the nodes that changed since the last look have free."""

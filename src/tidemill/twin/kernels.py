@@ -14,7 +14,6 @@ from tidemill.engine.kernels import (
     EVENTS,
     HEAP,
     JOBS,
-    LOGGED,
     NOW,
     PIECES,
     PLACED_NOW,

@@ -6,6 +6,7 @@ fault, a contract, a crash to come, a wake that a plan asked for, an arrival of 
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
 
-WORTH_IT = 256  # a stretch of fewer arrivals costs more to lay out than its beats
+WORTH_IT = 2_000  # arrivals; a shorter stretch is not worth laying out, nor compiling for
 ARRIVALS_AT_ONCE = 100_000
 
 
@@ -68,7 +69,7 @@ class Coming:
         return list(islice(self._ahead, count))
 
 
-def run(  # noqa: PLR0913 - everything a twin is made of, laid out for compiled beats
+def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for compiled beats
     world: World,
     policy: Policy,
     memo: Memo,
@@ -78,13 +79,14 @@ def run(  # noqa: PLR0913 - everything a twin is made of, laid out for compiled 
     until_ms: int,
 ) -> tuple[Before, Story] | None:
     """Run plain beats up to a moment; None when something that is not plain comes first."""
-    until_ms = min(until_ms, plans.first_ms(lambda entry: not _is_plain_entry(world, attempts, entry)))
+    is_plain_entry = partial(_is_plain_entry, world, attempts)
+    until_ms = min(until_ms, plans.first_ms(lambda entry: not is_plain_entry(entry)))
     if not _may_begin(world, policy, memo) or not _is_worth_it(world, coming, until_ms):
         return None
     arrivals, until_ms = _plain_arrivals(world, coming.ahead(ARRIVALS_AT_ONCE), until_ms)
     if len(arrivals) < WORTH_IT:
         return None
-    entries, serial = plans.split(lambda entry: _is_plain_entry(world, attempts, entry))
+    entries, serial = plans.split(is_plain_entry)
     waiting = sum(len(world.waiting[s]) for s in world.queued)
     events = 4 * len(arrivals) + 4 * (len(entries) + waiting) + 1024
     stretch = Stretch(world, policy, memo, [arrival.job for arrival in arrivals], events)

@@ -48,7 +48,7 @@ def read(
             first[j] = lines.first[i]
             count[j] = lines.pieces[i]
             wrong = read_place(
-                j, lines, i, pieces, shape[j], nodes, is_failed, queue[shape[j]],
+                lines, i, pieces, shape[j], nodes, is_failed, queue[shape[j]],
                 roles[shape[j]], may_use, limit, used, cpu_free, memory_free, device_free,
             )  # fmt: skip
             if wrong:
@@ -58,7 +58,7 @@ def read(
 
 @njit(cache=True)
 def read_place(
-    j, lines, i, pieces, s, nodes, is_failed, q, role, may_use, limit, used, cpu_free,
+    lines, i, pieces, s, nodes, is_failed, q, role, may_use, limit, used, cpu_free,
     memory_free, device_free,
 ):  # fmt: skip
     """Take what a placement takes, and return what is wrong with it, or 0."""
