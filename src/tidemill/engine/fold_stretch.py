@@ -152,7 +152,9 @@ class Before(NamedTuple):
 
 def may_begin(world: World, policy: Policy) -> bool:
     """Whether nothing is going on that compiled beats do not know."""
-    if world.promised or world.leaving_for or policy.cull_idle_after_ms:
+    if world.promised or world.leaving_for or world.moving or policy.cull_idle_after_ms:
+        return False
+    if policy.fairness != "none" or world.half_life_ms or policy.may_move:
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
@@ -164,8 +166,9 @@ def may_begin(world: World, policy: Policy) -> bool:
 
 
 def is_plain(shape: Shape) -> bool:
-    """Whether jobs of a shape live the plain life: one role, and an end."""
-    return len(shape.roles) == 1 and shape.kind is not JobClass.INFERENCE
+    """Whether jobs of a shape live the plain life: one role of one size, and an end."""
+    is_fixed = len(shape.roles) == 1 and not shape.roles[0].least
+    return is_fixed and shape.kind is not JobClass.INFERENCE
 
 
 class Stretch:
@@ -279,7 +282,8 @@ class Stretch:
         interval, cost = [row.interval_ms for row in saving], [row.cost_ms for row in saving]
         jobs.interval_ms[some] = np.where(is_training, interval, progress.CONTINUOUS)
         jobs.cost_ms[some] = np.where(is_training, cost, 0)
-        jobs.busy_ppm[some] = ONE_PPM
+        jobs.resize_ms[some] = [job.resize_ms for job in coming]
+        jobs.busy_ppm[some] = jobs.speed_ppm[some] = ONE_PPM
         jobs.mfu_ppm[some] = [row.mfu_ppm for row in effects]
         jobs.host_ppm[some] = [row.host_ppm for row in effects]
         jobs.links_ppm[some] = [row.links_ppm for row in effects]

@@ -72,6 +72,10 @@ class Stretcher(Protocol):
 class Follower(Protocol):
     """A reader that can follow many events at once."""
 
+    @property
+    def can_follow(self) -> bool:
+        """Whether it can, as it is."""
+
     def follow(self, world: World, before: Before, story: Story) -> None:
         """A story was folded; ``before`` is what the World was."""
 
@@ -96,7 +100,9 @@ class Loop:
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
-        self._followers = [reader for reader in readers if isinstance(reader, Follower)]
+        self._followers = [
+            reader for reader in readers if isinstance(reader, Follower) and reader.can_follow
+        ]
         is_able = len(self._followers) == len(readers) and isinstance(backend, Stretcher)
         self._stretcher = backend if is_able and isinstance(backend, Stretcher) else None
         self._pause = 1

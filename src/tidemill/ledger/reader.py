@@ -123,6 +123,11 @@ class Ledger:
                 del self._open[j]
                 self._ends(j, was, state == _DONE)
 
+    @property
+    def can_follow(self) -> bool:
+        """Whether it can; the mix of arrivals is weighed event by event."""
+        return self.usable is None
+
     def follow(self, world: World, before: Before, story: Story) -> None:
         """A stretch was folded at once; ``before`` is what the World was."""
         assert world is self.world, "a ledger reads from the first event of a World, or not at all"
