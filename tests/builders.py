@@ -34,6 +34,7 @@ from tidemill.model.rows import (
     Template,
 )
 from tidemill.model.states import JobClass, JobState, NodeState, Terms
+from tidemill.model.topology import Bond, Parallelism, Tier, Topology
 from tidemill.model.world import World
 
 Labels = Mapping[str, str]
@@ -124,10 +125,11 @@ def role(
     kinds: Sequence[str] = (),
     labels: Labels | None = None,
     least: int = 0,
+    bonds: Sequence[Bond] = (),
 ) -> Role:
     """``count`` replicas of ``gpus`` each, or of ``milli`` thousandths of one."""
-    wanted = tuple((labels or {}).items())
-    return Role(name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted, least=least)
+    wanted, tied = tuple((labels or {}).items()), tuple(bonds)
+    return Role(name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted, least, tied)
 
 
 def job(
@@ -153,11 +155,13 @@ def job(
     efficiency: Efficiency = UNKNOWN,
     resize_ms: int = 0,
     speedup: Sequence[tuple[int, int]] = (),
+    bonds: Sequence[Bond] = (),
+    parallelism: Parallelism | None = None,
 ) -> Job:
     """A job of ``gpus`` accelerators, ``per_node`` a replica (all, but at most 8); or of roles.
 
     ``milli`` below 1000 is a fraction of one accelerator; ``gpus=0`` asks for CPU only. CPU,
-    memory, kinds and labels are those of each replica.
+    memory, kinds and labels are those of each replica; bonds are of the whole gang.
     """
     per_node = per_node or min(gpus, 8)
     assert per_node == 0 or gpus % per_node == 0, f"{gpus} GPUs do not divide by {per_node}"
@@ -167,7 +171,9 @@ def job(
         kinds=kinds, labels=labels,
     )  # fmt: skip
     every = tuple(roles) or (only,)
-    shape = Shape(team, every, kind, priority, is_preemptible, speedup=tuple(speedup))
+    shape = Shape(
+        team, every, kind, priority, is_preemptible, tuple(speedup), tuple(bonds), parallelism
+    )
     saving = Checkpointing(saves_every_ms, save_ms)
     return Job(
         name, shape, estimate_ms, startup_ms, restart_ms, saving, efficiency, resize_ms=resize_ms
@@ -178,7 +184,10 @@ def job(
 
 
 def opening(
-    *contracts: Contract, teams: Iterable[Queue] = (), node_labels: Sequence[Labels] = ()
+    *contracts: Contract,
+    teams: Iterable[Queue] = (),
+    node_labels: Sequence[Labels] = (),
+    topology: Sequence[Tier] = (),
 ) -> list[ev.Event]:
     """The first events of a story: teams, and contracts that start at 0 with all nodes Ready.
 
@@ -186,6 +195,8 @@ def opening(
     spares. A contract that starts later is only signed.
     """
     events: list[ev.Event] = [ev.QueueSet(0, row) for row in teams]
+    if topology:
+        events.append(ev.TopologySet(0, Topology(tuple(topology))))
     events += [ev.ContractSigned(0, row) for row in contracts]
     n = 0
     for c, row in enumerate(contracts):
@@ -205,17 +216,37 @@ def opening(
     return events
 
 
+SPINE, RACK, NODE, PAIR = (
+    Tier("spine", "spine", mb_per_s=12_500, oversubscription_milli=2000),
+    Tier("rack", "rack", mb_per_s=50_000),
+    Tier("node", mb_per_s=450_000),
+    Tier("pair", devices=2, mb_per_s=450_000),
+)
+
+
+def racks(*sizes: int, per_spine: int = 2) -> list[Labels]:
+    """Labels of nodes in racks of these sizes, so many racks to a spine."""
+    return [
+        {"spine": f"s{number // per_spine}", "rack": f"r{number}"}
+        for number, size in enumerate(sizes)
+        for _ in range(size)
+    ]
+
+
 def fleet(
     *contracts: Contract,
     nodes: int = 4,
     gpus: int = 8,
     teams: Iterable[Queue] | None = None,
     node_labels: Sequence[Labels] = (),
+    topology: Sequence[Tier] = (),
 ) -> World:
     """A World with Ready nodes: of these contracts, or ``nodes`` H100 nodes of ``gpus`` each."""
     rows = contracts or (contract(gpus=nodes * gpus, per_node=gpus),)
     rows_of_teams = [team("a")] if teams is None else teams
-    return fold_all(World(), opening(*rows, teams=rows_of_teams, node_labels=node_labels))
+    return fold_all(
+        World(), opening(*rows, teams=rows_of_teams, node_labels=node_labels, topology=topology)
+    )
 
 
 # What happens ---------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Queue
 from tidemill.model.states import ACTIVE, LAUNCHED, JobState, NodeState
+from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.provisioning import life
 from tidemill.workload import progress
@@ -47,6 +48,9 @@ class Script:
     return_ms: int = 0
     grace_ms: int = 0
     horizon_ms: int = FOREVER_MS
+    topology: Topology = UNDECLARED
+    nodes_per: tuple[tuple[str, int], ...] = ()
+    """Labels that tell where a node is, and how many nodes of a contract share a value."""
 
 
 class Beat(NamedTuple):
@@ -67,6 +71,9 @@ class Stage:
         self._made = [0] * len(script.contracts)
         self._wake_ms = FOREVER_MS
         self._work_ms: dict[str, int] = {a.job.name: a.work_ms for a in script.arrivals}
+        self._slots: list[tuple[int, int]] = []
+        if script.topology.tiers:
+            self._push(ev.TopologySet(0, script.topology))
         for queue in script.teams:
             self._push(ev.QueueSet(0, queue))
         for c, row in enumerate(script.contracts):
@@ -126,7 +133,7 @@ class Stage:
             case ev.AskedCancel(job=j):
                 self._push(ev.JobCancelled(now_ms + script.grace_ms, j))
             case ev.AskedLaunch(contract=c, nodes=count):
-                self._launch(c, count, now_ms)
+                self._launch(world, c, count)
             case ev.AskedRepair(node=n):
                 self._push(ev.NodeMoved(now_ms, n, NodeState.REPAIRING))
             case ev.AskedReturn(node=n):
@@ -136,17 +143,31 @@ class Stage:
             case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
 
-    def _launch(self, c: int, count: int, now_ms: int) -> None:
-        row = self.script.contracts[c]
+    def _launch(self, world: World, c: int, count: int) -> None:
+        row, now_ms = self.script.contracts[c], world.now_ms
         nodes = row.count // row.node.devices
         for _ in range(count):
             is_spare = nodes - row.spares <= self._made[c] < nodes
+            labels = self._labels(world, c, nodes)
             self._push(
-                ev.NodeAdded(now_ms, Node(f"{row.name}-{self._made[c]}", row.name, (), is_spare))
+                ev.NodeAdded(
+                    now_ms, Node(f"{row.name}-{self._made[c]}", row.name, labels, is_spare)
+                )
             )
             self._push(ev.NodeMoved(now_ms, self._nodes, NodeState.BOOTING))
             self._made[c] += 1
             self._nodes += 1
+
+    def _labels(self, world: World, c: int, nodes: int) -> tuple[tuple[str, str], ...]:
+        """The labels of the first place of a contract where no machine stands."""
+        taken = {
+            slot
+            for n, (owner, slot) in enumerate(self._slots)
+            if owner == c and (n >= world.node_count or world.nodes.state[n] != NodeState.GONE)
+        }
+        slot = next((slot for slot in range(nodes) if slot not in taken), nodes)
+        self._slots.append((c, slot))
+        return tuple((label, str(slot // size)) for label, size in self.script.nodes_per)
 
     def _follow(self, world: World, event: ev.Seen) -> None:
         """What happens of itself after something happened."""
@@ -217,7 +238,7 @@ def play(script: Script, beats_per_commit: int = 1) -> Player:
 def _rank(event: ev.Seen) -> int:
     """Jobs before nodes before the rest, so that an end and a fault at one moment are both seen."""
     match event:
-        case ev.QueueSet() | ev.ContractSigned():
+        case ev.QueueSet() | ev.ContractSigned() | ev.TopologySet():
             return 0
         case ev.JobFinished() | ev.JobFailed() | ev.JobEvicted() | ev.JobCancelled():
             return 1
@@ -245,6 +266,8 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
             return ("team", event.queue.name)
         case ev.ContractSigned():
             return ("new contract", event.contract.name)
+        case ev.TopologySet():
+            return ("topology", 0)
         case ev.ContractStarted() | ev.ContractEnded() | ev.Woke():
             return ALL
         case _:

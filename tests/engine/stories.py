@@ -3,9 +3,11 @@
 A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
 limits, often in a tree, with borrowing and lending limits; whole gangs, roles, fractions, CPU-only
 work and labels; nodes and devices that fail, drains, cordons, crashes, owners who cancel and shares
-that change. All of it ends, so that whoever can fit must finally run.
+that change. In every second story the fleet has racks and some gangs are to sit together. All of it
+ends, so that whoever can fit must finally run.
 """
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue, Role
 from tidemill.model.states import JobClass, NodeState, Terms
+from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.twin.backend import Twin
 from tidemill.twin.faults import Faults, LogNormal
 
@@ -78,6 +81,8 @@ def _twinned(script: Script, seed: int) -> Player:
         faults=faults,
         horizon_ms=3 * BUSY_MS,
         seed=seed,
+        topology=script.topology,
+        nodes_per={row.name: dict(script.nodes_per) for row in script.contracts},
     )
     player = Player(script, backend=twin)
     player.run()
@@ -86,6 +91,10 @@ def _twinned(script: Script, seed: int) -> Player:
 
 def story(seed: int) -> Script:
     """A script drawn from a seed."""
+    return _with_topology(seed, _story(seed))
+
+
+def _story(seed: int) -> Script:
     luck = Random(seed)
     contracts = _contracts(luck)
     nodes = sum(row.count // row.node.devices for row in contracts)
@@ -119,6 +128,45 @@ def _with_making_room(policy: Policy, seed: int) -> Policy:
         moves_apart_ms=luck.choice([1, 10 * MINUTE_MS]),
         move_gain_ppm=luck.choice([0, 0, 500_000]),
     )
+
+
+def _with_topology(seed: int, script: Script) -> Script:
+    """The same story in a fleet with tiers, where some gangs have bonds; own chance, so that the
+    rest of the story is as it was.
+    """
+    luck = Random(f"topology {seed}")
+    if luck.random() < 0.5:
+        return script
+    tiers = (Tier("zone", "zone"), Tier("rack", "rack"), Tier("node"), Tier("pair", devices=2))
+    topology = Topology(tiers[luck.choice([0, 0, 1]) :])
+    labels = (("rack", luck.choice([1, 2, 3])),) if luck.random() < 0.9 else ()
+    return dataclasses.replace(
+        script,
+        topology=topology,
+        nodes_per=labels,
+        arrivals=[
+            arrival._replace(job=_tied(luck, arrival.job, topology)) for arrival in script.arrivals
+        ],
+    )
+
+
+def _tied(luck: Random, row: Job, topology: Topology) -> Job:
+    if luck.random() < 0.5:
+        return row
+    shape, outside = row.shape, [tier.name for tier in topology.tiers if not tier.devices]
+    musts = 0.0 if shape.elastic_role is not None else 0.6
+    if luck.random() < 0.4:
+        bond = Bond(luck.choice(outside), is_required=luck.random() < musts)
+        return replace(row, shape=replace(shape, bonds=(bond,)))
+    names = [tier.name for tier in topology.tiers]
+    roles = []
+    for part in shape.roles:
+        sizes = [0, *(g for g in range(1, part.count + 1) if part.count % g == 0)]
+        bonds = [Bond(luck.choice(names), luck.choice(sizes), is_required=luck.random() < musts)]
+        if luck.random() < 0.3:
+            bonds.append(Bond(luck.choice(names), luck.choice(sizes), is_required=False))
+        roles.append(replace(part, bonds=tuple(bonds)))
+    return replace(row, shape=replace(shape, roles=tuple(roles)))
 
 
 def _contracts(luck: Random) -> list[Contract]:

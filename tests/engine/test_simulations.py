@@ -22,6 +22,7 @@ from tidemill.model import snapshot
 from tidemill.model.rows import Job, Queue, Share
 from tidemill.model.states import JobState
 from tidemill.model.world import World
+from tidemill.scheduling.fit import fit
 
 MANY, FEW = 150, 60
 BOTH = pytest.mark.parametrize("source", ["stage", "twin"])
@@ -192,12 +193,31 @@ def _moves(plan: ev.Plan) -> list[ev.Action]:
 
 
 def _can_fit(script: Script, world: World, job: Job) -> bool:
-    """Whether an empty fleet of the contracts that still run places this job alone."""
+    """Whether an empty fleet of the contracts that still run places this job alone.
+
+    A gang with bonds is asked of the nodes as they stand: another machine may stand elsewhere.
+    """
+    if _is_tied(job):
+        memo = Memo()
+        s = world.shape_number[job.shape]
+        room, known = memo.scheduling.empty_room(world), memo.scheduling.known(world, s)
+        return fit(room, known.queue, job.shape, known.options, spreads=False).shortage is None
     running = [row for c, row in enumerate(world.contract_rows) if world.contracts.is_running[c]]
     same_order = Queue("nobody", tuple(Share(kind) for kind in world.kinds))
     empty = fleet(*running, teams=[same_order, *world.queue_rows])
-    submit(empty, job)
+    submit(empty, _loose(job))
     return job.name in placed(empty, decide(empty, script.policy))
+
+
+def _is_tied(job: Job) -> bool:
+    bonds = [*job.shape.bonds, *(bond for role in job.shape.roles for bond in role.bonds)]
+    return any(bond.is_required for bond in bonds)
+
+
+def _loose(job: Job) -> Job:
+    """The same job without its wishes, which never keep it from a place."""
+    roles = tuple(replace(role, bonds=()) for role in job.shape.roles)
+    return replace(job, shape=replace(job.shape, roles=roles, bonds=()))
 
 
 def _renamed(script: Script) -> Script:

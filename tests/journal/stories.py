@@ -37,6 +37,7 @@ from tidemill.model.states import (
     NodeState,
     Terms,
 )
+from tidemill.model.topology import Tier, Topology
 from tidemill.model.world import World
 from tidemill.provisioning import life
 
@@ -117,6 +118,13 @@ def ended_contract(world: World, rng: Random, at_ms: int) -> Event | None:
 def team(world: World, rng: Random, at_ms: int) -> Event | None:
     shares = tuple(Share(kind, 1_000, rng.randint(1_000, 64_000)) for kind in KINDS)
     return ev.QueueSet(at_ms, Queue(rng.choice(TEAMS), shares[: rng.randint(0, 2)]))
+
+
+def topology(world: World, rng: Random, at_ms: int) -> Event | None:
+    if rng.random() < 0.8:
+        return None
+    tiers = (Tier("z", "zone"), Tier("r", "rack"), Tier("n"), Tier("p", devices=2))
+    return ev.TopologySet(at_ms, Topology(tiers[rng.randint(0, 2) :]))
 
 
 def added(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -283,6 +291,7 @@ TELLERS: tuple[Teller, ...] = (
     started_contract,
     ended_contract,
     team,
+    topology,
     added,
     moved,
     moved,

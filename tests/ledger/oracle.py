@@ -34,6 +34,7 @@ HOPELESS = {
     Cause.IMPOSSIBLE_SIZE,
     Cause.IMPOSSIBLE_GANG,
     Cause.OVER_LIMIT_ALWAYS,
+    Cause.IMPOSSIBLE_TOPOLOGY,
 }
 HOLDING = {
     Cause.BEHIND,
@@ -76,6 +77,7 @@ class Oracle:
         self.causes: dict[int, Cause] = {}
         self.origin_ms: dict[tuple[int, int], int] = {}
         self.busy_ppm: dict[tuple[int, int], int] = {}
+        self.slow_ppm: dict[tuple[int, int], int] = {}
         self.changes: Counter[tuple[int, int]] = Counter()
         self.saved_ms: dict[tuple[int, int], int] = {}
         self.finished: set[tuple[int, int]] = set()
@@ -98,6 +100,7 @@ class Oracle:
             case ev.JobStarted():
                 self.origin_ms[event.job, event.attempt] = event.at_ms
                 self.busy_ppm[event.job, event.attempt] = MILLION
+                self.slow_ppm[event.job, event.attempt] = event.slow_ppm
             case ev.ActivitySeen():
                 run = (event.job, event.attempt)
                 self.changes[run] += event.busy_ppm != self.busy_ppm[run]
@@ -214,6 +217,8 @@ class Oracle:
             return None
         if cause in (Cause.OVER_LIMIT, Cause.KEPT_BACK):
             return Bucket.QUOTA
+        if cause is Cause.TOPOLOGY:
+            return Bucket.TOPOLOGY
         return Bucket.HELD if cause in HOLDING else Bucket.FRAGMENTED
 
     def _may_use(self, row: Contract, role: Role) -> bool:
@@ -346,10 +351,12 @@ class Oracle:
         fate, shares = self._fate(fact), self.jobs[fact.job].job.efficiency
         if fate is not None:
             return {Bucket.IDLE: idle, fate: busy}
+        slow_ppm = self.slow_ppm[fact.job, fact.attempt]
+        slow = busy * slow_ppm // (MILLION + slow_ppm)
         if shares.confidence is Confidence.UNKNOWN:
-            return {Bucket.IDLE: idle, Bucket.UNKNOWN: busy}
+            return {Bucket.IDLE: idle, Bucket.LINKS: slow, Bucket.UNKNOWN: busy - slow}
         found = {Bucket.IDLE: idle}
-        rest, whole = busy, MILLION
+        rest, whole = busy - slow, MILLION
         for bucket, ppm in (
             (Bucket.HOST, shares.host_ppm),
             (Bucket.LINKS, shares.links_ppm),
@@ -357,6 +364,7 @@ class Oracle:
         ):
             found[bucket] = rest * ppm // whole if whole else 0
             rest, whole = rest - found[bucket], whole - ppm
+        found[Bucket.LINKS] += slow
         return found | {Bucket.BELOW_ROOFLINE: rest}
 
     def _fate(self, fact: Held) -> Bucket | None:

@@ -212,7 +212,9 @@ class Author:
     def _start(self) -> Iterator[ev.Event]:
         j = self._some_job(JobState.STARTING)
         if j is not None:
-            yield ev.JobStarted(self.now_ms, j, int(self.world.jobs.attempt[j]))
+            attempt = int(self.world.jobs.attempt[j])
+            slow_ppm = (0, 0, 125_000, 1_000_001)[(j + attempt) % 4]
+            yield ev.JobStarted(self.now_ms, j, attempt, slow_ppm)
 
     def _finish(self) -> Iterator[ev.Event]:
         j = self._some_job(JobState.RUNNING)

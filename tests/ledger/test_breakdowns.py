@@ -24,7 +24,7 @@ def added(parts: list[Account]) -> Account:
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(STORIES)
 def test_every_breakdown_adds_up_to_the_total(dimension: Dimension, events: Story):
     """By any dimension the parts add up to the whole: time, money and capability, per bucket."""
@@ -33,7 +33,7 @@ def test_every_breakdown_adds_up_to_the_total(dimension: Dimension, events: Stor
     assert not parts or added(parts) == statement.total()
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(STORIES)
 def test_a_breakdown_is_the_rows_of_each_key(events: Story):
     """One pass over all the rows finds for each key what selecting its rows finds."""

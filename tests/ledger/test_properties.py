@@ -92,7 +92,7 @@ def test_unknown_efficiency_is_neither_useful_nor_nothing(events: Story):
     statement = read(events)
     jobs, rows = statement.world.jobs, statement.rows
     for bucket, j in zip(rows.bucket.tolist(), rows.job.tolist(), strict=True):
-        if Bucket(bucket) in DIVIDED:
+        if Bucket(bucket) in DIVIDED - {Bucket.LINKS}:  # a slower place is known by itself
             assert jobs.confidence[j] != list(Confidence).index(Confidence.UNKNOWN)
         if bucket == Bucket.UNKNOWN:
             assert jobs.confidence[j] == list(Confidence).index(Confidence.UNKNOWN)

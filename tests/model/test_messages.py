@@ -12,12 +12,14 @@ from tidemill.model.errors import EventRefused, TidemillError
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
 from tidemill.model.rows import Contract, Job, Piece, Queue
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState
+from tidemill.model.topology import Tier, Topology
 
 SAMPLES: list[ev.Event] = [
     ev.ContractSigned(1, contract(labels={"zone": "x"})),
     ev.ContractStarted(1, 0),
     ev.ContractEnded(1, 0),
     ev.QueueSet(1, Queue("a")),
+    ev.TopologySet(1, Topology((Tier("rack", "rack", mb_per_s=50_000), Tier("node")))),
     ev.NodeAdded(1, node()),
     ev.NodeMoved(1, 0, NodeState.DRAINING, ev.Why.SPOT_RECLAIM, 5),
     ev.DeviceFailed(1, 0, 7),

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from tests.builders import (
+    NODE,
+    RACK,
     asked,
     beat,
     cause_of,
@@ -17,7 +19,9 @@ from tests.builders import (
     lose_node,
     move_node,
     pass_ms,
+    place,
     queue,
+    racks,
     role,
     submit,
     team,
@@ -27,7 +31,9 @@ from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState, Terms
+from tidemill.model.topology import Bond
 from tidemill.model.world import World
 
 WAITING = "waiting"
@@ -165,6 +171,22 @@ def busy(world: World, *jobs: object) -> World:
     return world
 
 
+def free_in_two_racks() -> World:
+    world = racked()
+    submit(world, job("x", gpus=8), job("y", gpus=8))
+    place(world, "x", Piece(0, 0, 1, 255))
+    place(world, "y", Piece(0, 2, 1, 255))
+    return asking(world, job(WAITING, gpus=16, bonds=[Bond("rack")]))
+
+
+def more_than_any_rack_has() -> World:
+    return asking(racked(), job(WAITING, gpus=24, bonds=[Bond("rack")]))
+
+
+def racked() -> World:
+    return fleet(contract(gpus=32), node_labels=racks(2, 2), topology=(RACK, NODE))
+
+
 def asking(world: World, waiting: object) -> World:
     """A World in which this job was looked at and waits."""
     submit(world, waiting)  # type: ignore[arg-type]
@@ -198,6 +220,8 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (memory_is_taken, Cause.MEMORY_BINDS),
     (memory_is_taken_from_a_driver, Cause.MEMORY_BINDS),
     (free_but_kept_for_another_team, Cause.KEPT_BACK),
+    (free_in_two_racks, Cause.TOPOLOGY),
+    (more_than_any_rack_has, Cause.IMPOSSIBLE_TOPOLOGY),
 ]
 
 

@@ -97,7 +97,7 @@ def test_a_cancelled_job_is_gone_for_good():
 
 def test_launched_nodes_have_names_racks_and_spares():
     """Nodes are named after their contract and sit in racks; the last ones are the spares."""
-    twin = Twin([contract("h", count=40, spares=2)], [TEAM], [], nodes_per_rack={"h": 2})
+    twin = Twin([contract("h", count=40, spares=2)], [TEAM], [], nodes_per={"h": {"rack": 2}})
     world, journal = greedy.run(twin)
     nodes = [event.node for event in of_kind(journal, ev.NodeAdded)]
     assert [node.name for node in nodes] == ["h-0001", "h-0002", "h-0003", "h-0004", "h-0005"]

@@ -8,6 +8,7 @@ production; its cost grows with the plan, not with the fleet.
 
 from collections import Counter
 
+from tidemill.engine import check_bonds
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import FOREVER_MS
@@ -161,6 +162,8 @@ class _Reader:
             if count:
                 kinds.setdefault(r, set()).add(int(world.nodes.kind[n]))
         self._read_roles(j, replicas, kinds)
+        if shape.bonds or any(role.bonds for role in shape.roles):
+            self.wrong += check_bonds.broken(world, j, (*pieces, *kept), lost)
 
     def _read_roles(self, j: int, replicas: Counter[int], kinds: dict[int, set[int]]) -> None:
         name = self.world.job_names[j]

@@ -2,13 +2,14 @@
 
 An event that contradicts the World is refused before anything is changed. The fold returns the jobs
 whose life the event changed, so that a reader (the ledger) needs no second dispatch. Supply events
-are in ``fold_supply``, teams in ``fold_queues``, job events in ``fold_jobs``.
+are in ``fold_supply``, teams in ``fold_queues``, job events in ``fold_jobs``, where things are in
+``fold_topology``.
 """
 
 from collections.abc import Iterable
 from typing import assert_never
 
-from tidemill.engine import fold_jobs, fold_queues, fold_supply
+from tidemill.engine import fold_jobs, fold_queues, fold_supply, fold_topology
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.world import World
@@ -90,5 +91,7 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_queues.said_half_life(world, event)
         case ev.QueueSet():
             return fold_queues.queue_set(world, event)
+        case ev.TopologySet():
+            return fold_topology.topology_set(world, event)
         case _ as never:
             assert_never(never)

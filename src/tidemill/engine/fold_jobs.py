@@ -4,7 +4,7 @@ from bisect import insort
 from collections import deque
 from typing import NoReturn
 
-from tidemill.engine import fold_queues, fold_room
+from tidemill.engine import fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
@@ -12,6 +12,7 @@ from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState
+from tidemill.model.topology import NO_HOP
 from tidemill.model.world import Move, World
 from tidemill.units import speedup
 from tidemill.workload import progress
@@ -51,6 +52,8 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
                 hint="ask for one accelerator with `milli`, or for several whole ones",
             )
     _refuse_unless_elastic(job)
+    if job.shape not in world.shape_number:
+        fold_topology.refuse_bonds(world.topology, job.name, job.shape)
     efficiency = job.efficiency
     if efficiency.mfu_ppm + efficiency.host_ppm + efficiency.links_ppm > ONE_PPM:
         raise EventRefused(
@@ -89,6 +92,8 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     jobs.since_ms[j] = event.at_ms
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
+    if world.topology.tiers:
+        jobs.hop[j] = fold_topology.hop(world, event.pieces)
     return [j]
 
 
@@ -100,6 +105,7 @@ def started(world: World, event: ev.JobStarted) -> list[int]:
     jobs.state[j] = _RUNNING
     jobs.since_ms[j] = event.at_ms
     jobs.origin_ms[j] = event.at_ms
+    jobs.slow_ppm[j] = event.slow_ppm
     return [j]
 
 
@@ -205,6 +211,9 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     jobs.since_ms[j] = event.at_ms
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, world.placements[j])
+    jobs.slow_ppm[j] = 0
+    if world.topology.tiers:
+        jobs.hop[j] = fold_topology.hop(world, world.placements[j])
     return [j]
 
 
@@ -259,7 +268,8 @@ def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
     elapsed_ms = at_ms - int(jobs.origin_ms[j])
     parts = progress.split(elapsed_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
     lasting_ms = parts.saved_ms + (parts.unsaved_ms if keeps_all else 0)
-    jobs.saved_ms[j] += speedup.work_ms(lasting_ms, int(jobs.speed_ppm[j]))
+    worked_ms = progress.work_ms(lasting_ms, int(jobs.slow_ppm[j]))
+    jobs.saved_ms[j] += speedup.work_ms(worked_ms, int(jobs.speed_ppm[j]))
 
 
 def _leave_for(world: World, j: int, heir: int) -> None:
@@ -323,6 +333,7 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.resize_ms[j] = job.resize_ms
     jobs.speed_ppm[j] = ONE_PPM
     jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
+    jobs.hop[j] = NO_HOP
 
 
 def shape_number(world: World, shape: Shape, q: int) -> int:
@@ -330,6 +341,7 @@ def shape_number(world: World, shape: Shape, q: int) -> int:
     s = world.shape_number.get(shape)
     if s is not None:
         return s
+    fold_topology.reveal_labels(world, shape.roles)
     s = len(world.shape_rows)
     if s >= len(world.ink.shapes.queue):
         world.ink.shapes = tables.grown(world.ink.shapes, s + 1)
@@ -382,6 +394,8 @@ def _vacate(world: World, j: int, at_ms: int) -> None:
     world.idle.pop(j, None)
     _keep_promise(world, world.leaving_for.pop(j, -1))
     world.ink.jobs.is_leaving[j] = 0
+    world.ink.jobs.hop[j] = NO_HOP
+    world.ink.jobs.slow_ppm[j] = 0
 
 
 def _give_up(world: World, j: int, shape: Shape, pieces: Pieces, at_ms: int) -> None:

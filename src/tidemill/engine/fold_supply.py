@@ -4,14 +4,14 @@ from typing import NoReturn
 
 import numpy as np
 
-from tidemill.engine import fold_jobs, fold_queues, fold_room
+from tidemill.engine import fold_jobs, fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node, Piece
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
-from tidemill.model.world import Group, Level, World
+from tidemill.model.world import Level, World
 from tidemill.provisioning import life
 
 ASKED_NOTHING, ASKED_REPAIR, ASKED_RETURN = 0, 1, 2
@@ -97,6 +97,7 @@ def node_added(world: World, event: ev.NodeAdded) -> list[int]:
         )
     n = world.node_count
     _write_node(world, n, c, row, event.at_ms)
+    fold_topology.locate(world, n, (*contract.node.labels, *row.labels))
     world.changes.add(n)
     world.node_rows.append(row)
     world.node_number[row.name] = n
@@ -257,11 +258,11 @@ def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
         world.ink.devices = tables.grown(world.ink.devices, first + template.devices)
         world.seal()
     k = int(world.contracts.kind[c])
-    group = Group(k, contract.pool, frozenset(template.labels) | frozenset(row.labels))
+    group = fold_topology.group(world, k, contract, row)
     nodes, devices = world.ink.nodes, world.ink.devices
     nodes.contract[n] = c
     nodes.kind[n] = k
-    nodes.group[n] = _group_number(world, group)
+    nodes.group[n] = fold_topology.group_number(world, group)
     nodes.state[n] = NodeState.ASKED
     nodes.is_spare[n] = row.is_spare
     nodes.since_ms[n] = at_ms
@@ -274,13 +275,6 @@ def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
     nodes.free_milli[n] = template.devices * WHOLE_MILLI
     devices.free_milli[first : first + template.devices] = WHOLE_MILLI
     world.device_count = first + template.devices
-
-
-def _group_number(world: World, group: Group) -> int:
-    if group not in world.group_number:
-        world.group_number[group] = len(world.groups)
-        world.groups.append(group)
-    return world.group_number[group]
 
 
 def _holds(pieces: tuple[Piece, ...], n: int, device: int) -> bool:

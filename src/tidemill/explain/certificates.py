@@ -18,6 +18,7 @@ from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, shares
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.topology import ever
 
 if TYPE_CHECKING:
     from tidemill.explain.case import Case
@@ -65,6 +66,9 @@ def shortfall(case: "Case") -> Certificate | None:
 
 def guilty_role(world: World, shape: Shape) -> int:
     """The first role that can never be placed by itself."""
+    far = ever.lack(world, shape)
+    if far is not None:
+        return far.role
     for r, role in enumerate(shape.roles):
         if diagnose.ever_cause(world, replace(shape, roles=(role,))) in NEVER:
             return r
@@ -196,12 +200,28 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
     )  # fmt: skip
 
 
+def _too_far_apart(claim: Claim) -> Certificate:
+    found = ever.lack(claim.world, claim.shape)
+    assert found is not None, "the cause says that there is one"
+    tier, role = found.bond.tier, claim.shape.roles[found.role]
+    asked, most = words.together(role, found.asked), words.together(role, found.most)
+    nearest = (
+        f"ask for at most {most} in one `{tier}`" if found.most else f"do not ask for a `{tier}`"
+    )
+    return Certificate(
+        f"one {tier}", found.asked, found.most, "replicas",
+        f"the largest `{tier}` has {most}, it asks for {asked} in one",
+        f"{nearest}, or prefer the `{tier}` instead of requiring it",
+    )  # fmt: skip
+
+
 _PROOFS: dict[Cause, Callable[[Claim], Certificate]] = {
     Cause.NOTHING_CLAIMED: _no_kind,
     Cause.IMPOSSIBLE_LABEL: _no_label,
     Cause.IMPOSSIBLE_SIZE: _too_large,
     Cause.IMPOSSIBLE_GANG: _too_wide,
     Cause.OVER_LIMIT_ALWAYS: _over_limit,
+    Cause.IMPOSSIBLE_TOPOLOGY: _too_far_apart,
 }
 
 

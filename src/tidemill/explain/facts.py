@@ -9,7 +9,9 @@ from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, dollars_text
 from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.topology import Bond
 from tidemill.scheduling import shares
+from tidemill.scheduling.topology import ever, place, wishes
 
 Make = Callable[[Case], Fact | None]
 
@@ -224,6 +226,36 @@ def _leaving(case: Case) -> Fact:
     return Fact("leaving", len(jobs), "jobs", text, commands.running())
 
 
+def bond(case: Case) -> tuple[Bond, int, int] | None:
+    """The required bond that is hardest to keep now, what it asks of one domain, and the most
+    that one has free; in replicas.
+    """
+    topology, role = case.world.topology, case.role
+    bonds = {*wishes.of_role(case.shape, case.r), *case.shape.bonds}
+    here, found = place.ground(case.memo.room(case.world)), []
+    for must in bonds:
+        if must.is_required:
+            tier = topology.number(must.tier)
+            most = ever.most_together(here, role, tier)
+            found.append((most - (must.each or role.count), tier, must, most))
+    if not found:
+        return None
+    _, _, must, most = min(found, key=lambda item: item[:2])
+    return must, must.each or role.count, most
+
+
+def _together(case: Case) -> Fact | None:
+    found = bond(case)
+    if found is None:
+        return None
+    must, asked, most = found
+    text = (
+        f"the largest `{must.tier}` has {words.together(case.role, most)} free, it asks for"
+        f" {words.together(case.role, asked)} in one"
+    )
+    return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.name))
+
+
 def _proof(case: Case) -> Fact | None:
     proof = case.proof
     if proof is None:
@@ -253,6 +285,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.BUSY: (_busy, *_ROOM, _idle),
     Cause.PARTIAL_GANG: (_hosted, free, _busy, _idle),
     Cause.SCATTERED: _ROOM,
+    Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
     Cause.MEMORY_BINDS: (free, _memory, _hosted),
     Cause.KEPT_BACK: (kept, free, _busy),

@@ -74,6 +74,7 @@ _MORE: dict[Cause, Callable[[Case], tuple[Fix, ...]]] = {
     Cause.IMPOSSIBLE_SIZE: _nothing_more,
     Cause.IMPOSSIBLE_GANG: _widen,
     Cause.OVER_LIMIT_ALWAYS: _nothing_more,
+    Cause.IMPOSSIBLE_TOPOLOGY: _nothing_more,
 }
 
 
@@ -231,6 +232,22 @@ def _scattered(case: Case) -> Remedy:
     )  # fmt: skip
 
 
+def _apart(case: Case) -> Remedy:
+    """Enough is free, but not in one domain: ask for less of one, or only prefer it."""
+    free, found = words.units(case.blocks.free_milli, case.role), facts.bond(case)
+    smaller = prefer = None
+    if found is not None:
+        must, _, most = found
+        prefer = Fix(f"prefer one `{must.tier}` instead of requiring it: that fits now")
+        if most:
+            held = words.together(case.role, most)
+            smaller = Fix(f"ask for at most {held} in one `{must.tier}`: so much is free there")
+    return _make(
+        f"do not buy: {free} are free, on {words.many(case.blocks.nodes, 'node')} too far apart",
+        _stop_idle(case), _wait(case), prefer, smaller, *_spared(case),
+    )  # fmt: skip
+
+
 def _cpu(case: Case) -> Remedy:
     return _host(case, "CPU", f"{words.cores(case.blocks.cpu_most_milli)} cores")
 
@@ -280,6 +297,7 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.BUSY: _busy,
     Cause.PARTIAL_GANG: _partial,
     Cause.SCATTERED: _scattered,
+    Cause.TOPOLOGY: _apart,
     Cause.CPU_BINDS: _cpu,
     Cause.MEMORY_BINDS: _memory,
     Cause.KEPT_BACK: _kept_back,

@@ -6,6 +6,7 @@ from tidemill.explain.answers import Fix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
+from tidemill.model.topology import APART, NO_HOP, Topology
 
 GIB_MIB = 1024
 
@@ -29,6 +30,8 @@ CAUSES = {
     Cause.CPU_BINDS: "accelerators are free, CPU is not",
     Cause.MEMORY_BINDS: "accelerators are free, memory is not",
     Cause.KEPT_BACK: "what is free is kept for other teams",
+    Cause.IMPOSSIBLE_TOPOLOGY: "no domain will ever hold it together",
+    Cause.TOPOLOGY: "free, but not close enough together",
 }
 
 
@@ -92,6 +95,22 @@ def labels(role: Role) -> str:
 def asks(shape: Shape) -> str:
     """What a gang asks for: ``4×8 `h100```, roles joined by ``+``."""
     return " + ".join(_asks(role) for role in shape.roles)
+
+
+def together(role: Role, replicas: int) -> str:
+    """Replicas that are to sit together, as accelerators where they have any."""
+    if not role.accelerators:
+        return many(replicas, "replica")
+    return amount(replicas * role.replica_milli)
+
+
+def hop(topology: Topology, found: int, slow_ppm: int) -> str:
+    """How far apart a gang sits: ``; worst hop: `rack`, steps take 12.5 % longer``."""
+    if found == NO_HOP:
+        return ""
+    where = "beyond every tier" if found == APART else f"`{topology.tiers[found - 1].name}`"
+    slow = f", steps take {amount(slow_ppm, 10_000)} % longer than at its best" if slow_ppm else ""
+    return f"; worst hop: {where}{slow}"
 
 
 def since(waited_ms: int) -> str:

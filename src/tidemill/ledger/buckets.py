@@ -121,7 +121,7 @@ ABOUT: dict[Bucket, About] = {
 BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
 NOT_PRODUCED: dict[Bucket, str] = {
-    Bucket.TOPOLOGY: "jobs cannot ask for a topology level yet; such waits count as fragmented",
+    Bucket.TOPOLOGY: "no job was kept out by a topology tier: nobody declared one, or asked for it",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
     Bucket.STRANDED: "fixed slices (MIG) are not modelled yet; free parts count as free",
@@ -153,6 +153,7 @@ _CLAIMS: dict[Cause, Bucket] = {
     Cause.CPU_BINDS: Bucket.FRAGMENTED,
     Cause.MEMORY_BINDS: Bucket.FRAGMENTED,
     Cause.KEPT_BACK: Bucket.QUOTA,
+    Cause.TOPOLOGY: Bucket.TOPOLOGY,
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(

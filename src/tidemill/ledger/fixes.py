@@ -56,7 +56,8 @@ _FIXES: dict[Bucket, _Rule] = {
         "free accelerators that no waiting job could use as they lie",
     ),
     Bucket.TOPOLOGY: _all_of_it(
-        "prefer a topology level instead of requiring it", NOT_PRODUCED[Bucket.TOPOLOGY]
+        "prefer a topology tier instead of requiring it, or move small work out of one rack",
+        "free accelerators that no waiting job could use because they are too far apart",
     ),
     Bucket.QUOTA: _all_of_it(
         "raise the limit of the team that waits: nobody else is using this",

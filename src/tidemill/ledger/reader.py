@@ -36,7 +36,9 @@ _Write = Callable[[tuple[int, ...]], None]
 class _Open:
     """An attempt in progress: what it holds of whom, its phase, and its stretches so far."""
 
-    __slots__ = ("attempt", "busy_ppm", "earlier", "held", "is_running", "origin_ms", "since_ms")
+    __slots__ = (
+        "attempt", "busy_ppm", "earlier", "held", "is_running", "origin_ms", "since_ms", "slow_ppm",
+    )  # fmt: skip
 
     def __init__(self, attempt: int, held: tuple[tuple[int, int], ...], since_ms: int) -> None:
         self.attempt = attempt
@@ -46,6 +48,7 @@ class _Open:
         self.origin_ms = NOT_RUNNING
         self.since_ms = since_ms
         self.busy_ppm = 0
+        self.slow_ppm = 0
         self.earlier: list[tuple[int, int, int]] = []
         """Stretches of this run with another busy share: (start, end, busy_ppm)."""
 
@@ -192,6 +195,7 @@ class Ledger:
         if not o.is_running:
             self._start(j, o, self._keep)
             o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
+            o.slow_ppm = jobs.slow_ppm.item(j)
         elif busy_ppm == o.busy_ppm:
             return
         elif jobs.interval_ms.item(j) == progress.CONTINUOUS:
@@ -219,17 +223,18 @@ class Ledger:
         bucket = int(Bucket.STARTING if o.attempt == 1 else Bucket.RESTART)
         if o.since_ms < self.now_ms:
             for c, milli in o.held:
-                write((o.since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, o.since_ms, 0))
+                write((o.since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, o.since_ms, 0, 0))
 
     def _run(self, j: int, o: _Open, safe_ms: int, otherwise: Bucket, write: _Write) -> None:
         """Write the stretches of a run: what lasts up to a moment, and what the rest is."""
+        slow = o.slow_ppm
         for start, end, busy in (*o.earlier, (o.since_ms, self.now_ms, o.busy_ppm)):
             safe = min(end, max(start, safe_ms))
             for c, milli in o.held:
                 if start < safe:
-                    write((start, safe, LASTED, j, c, milli, o.origin_ms, start, busy))
+                    write((start, safe, LASTED, j, c, milli, o.origin_ms, start, busy, slow))
                 if safe < end:
-                    write((safe, end, int(otherwise), j, c, milli, o.origin_ms, start, busy))
+                    write((safe, end, int(otherwise), j, c, milli, o.origin_ms, start, busy, slow))
 
     def _keep(self, span: tuple[int, ...]) -> None:
         if span[1] > self.window.start_ms and span[0] < self.window.end_ms:

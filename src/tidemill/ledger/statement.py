@@ -32,6 +32,9 @@ NOBODY = "(nobody)"
 _Names = Callable[[int], str]
 
 
+_MODELLED, _UNKNOWN = (CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confidence.UNKNOWN))
+
+
 class Statement:
     """What one window's paid accelerator-time became."""
 
@@ -111,6 +114,8 @@ class Statement:
         rows = self.rows
         mask = (rows.bucket == bucket) & (rows.job >= 0)
         codes = self.world.jobs.confidence[rows.job[mask]]
+        if bucket is Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
+            codes = np.where(codes == _UNKNOWN, _MODELLED, codes)
         sums = np.zeros(len(CONFIDENCES), np.int64)
         np.add.at(sums, codes, rows.milli_ms[mask])
         return {c: int(n) for c, n in zip(CONFIDENCES, sums.tolist(), strict=True) if n}

@@ -14,6 +14,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
 from tidemill.model.states import NodeState
+from tidemill.model.topology import Topology
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 Number = Annotated[int, Meta(ge=0, lt=2**31)]
@@ -71,6 +72,12 @@ class QueueSet(_Event, frozen=True, tag="queue_set"):
     queue: Queue
 
 
+class TopologySet(_Event, frozen=True, tag="topology_set"):
+    """The tiers of the fleet became known, or changed."""
+
+    topology: Topology
+
+
 # Seen: machines -------------------------------------------------------------------------------
 
 
@@ -106,10 +113,15 @@ class JobSubmitted(_Event, frozen=True, tag="job_submitted"):
 
 
 class JobStarted(_Event, frozen=True, tag="job_started"):
-    """The whole gang has come up and works."""
+    """The whole gang has come up and works.
+
+    ``slow_ppm``: how much longer its steps take where it sits than at the best place, as measured
+    or modelled by whoever runs it.
+    """
 
     job: Number
     attempt: Number
+    slow_ppm: Annotated[int, Meta(ge=0, le=100_000_000)] = 0
 
 
 class JobFinished(_Event, frozen=True, tag="job_finished"):
@@ -260,6 +272,7 @@ Seen = (
     | ContractStarted
     | ContractEnded
     | QueueSet
+    | TopologySet
     | NodeAdded
     | NodeMoved
     | DeviceFailed

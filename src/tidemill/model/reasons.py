@@ -37,6 +37,8 @@ class Cause(IntEnum):
     CPU_BINDS = 15
     MEMORY_BINDS = 16
     KEPT_BACK = 17
+    IMPOSSIBLE_TOPOLOGY = 18
+    TOPOLOGY = 19
 
 
 LAYER_OF = {
@@ -58,6 +60,8 @@ LAYER_OF = {
     Cause.CPU_BINDS: Layer.SCHEDULING,
     Cause.MEMORY_BINDS: Layer.SCHEDULING,
     Cause.KEPT_BACK: Layer.SCHEDULING,
+    Cause.IMPOSSIBLE_TOPOLOGY: Layer.WORKLOAD,
+    Cause.TOPOLOGY: Layer.SCHEDULING,
 }
 
 NEVER = frozenset(
@@ -67,6 +71,7 @@ NEVER = frozenset(
         Cause.IMPOSSIBLE_SIZE,
         Cause.IMPOSSIBLE_GANG,
         Cause.OVER_LIMIT_ALWAYS,
+        Cause.IMPOSSIBLE_TOPOLOGY,
     }
 )
 """Causes that waiting does not cure; such jobs claim no free accelerator in the ledger."""

@@ -6,6 +6,7 @@ from msgspec import Meta, Struct
 
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.states import Confidence, JobClass, Terms
+from tidemill.model.topology import Bond, Parallelism
 
 MAX_DEVICES = 64  # devices of a node are a 64-bit mask; the largest known box has 16 (trn2)
 MAX_COUNT = 10_000_000
@@ -85,7 +86,8 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``accelerators`` whole devices, or one device of which ``milli`` thousandths; none at all is
     allowed (a CPU-only role). Empty ``kinds`` means any kind. With ``least`` the role is elastic:
-    it works with any number of replicas from ``least`` to ``count``.
+    it works with any number of replicas from ``least`` to ``count``. ``bonds`` say which replicas
+    are to sit together.
     """
 
     name: Name = "worker"
@@ -97,6 +99,7 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     kinds: tuple[str, ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     least: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 0
+    bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
 
     @property
     def fewest(self) -> int:
@@ -118,7 +121,9 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything the scheduler looks at in a job; jobs of one shape are interchangeable to it.
 
     At most one role is elastic. ``speedup``: points (replicas of that role, parts per million of
-    the full speed), rising; none is a straight line.
+    the full speed), rising; none is a straight line. ``bonds`` are of the whole gang, all roles
+    together. Where ``parallelism`` is stated, bonds of its groups are derived from it, preferred
+    and not required.
     """
 
     team: Name
@@ -127,6 +132,8 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True):
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     is_preemptible: bool = True
     speedup: tuple[tuple[Count, Ppm], ...] = ()
+    bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
+    parallelism: Parallelism | None = None
 
     @property
     def elastic_role(self) -> int | None:

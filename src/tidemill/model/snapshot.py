@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tidemill.model import tables, tree
 from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.world import Group, Move, World
+from tidemill.model.topology import Topology
+from tidemill.model.world import Domain, Group, Move, World
 
 LAYOUT = 2
 
@@ -86,6 +87,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
         Group(kind, pool, frozenset((key, value) for key, value in labels))
         for kind, pool, labels in state["groups"]
     ]
+    _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
     world.waiting = [deque(jobs) for jobs in state["waiting"]]
     world.queued = {s: None for s, jobs in enumerate(world.waiting) if jobs}
@@ -115,6 +117,20 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.kind_number = {name: k for k, name in enumerate(world.kinds)}
     world.group_number = {group: g for g, group in enumerate(world.groups)}
     world.shape_number = {shape: s for s, shape in enumerate(world.shape_rows)}
+
+
+def _load_topology(world: World, state: dict[str, Any]) -> None:
+    ink, position = world.ink, _array_in(state["position"])
+    world.topology = msgspec.convert(state["topology"], Topology)
+    world.domains = [[Domain(*row) for row in tier] for tier in state["domains"]]
+    world.domain_number = [{row: d for d, row in enumerate(tier)} for tier in world.domains]
+    world.hidden_labels = tuple(state["hidden_labels"])
+    ink.position, ink.parent = (
+        np.zeros((len(position), len(ink.nodes.state)), np.int32) for _ in range(2)
+    )
+    ink.position[:, : position.shape[1]] = position
+    for t, tier in enumerate(world.domains):
+        ink.parent[t, : len(tier)] = [row.parent for row in tier]
 
 
 def _table(kind: type[tables.Table], columns: dict[str, Packed]) -> tables.Table:

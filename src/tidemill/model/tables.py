@@ -39,6 +39,8 @@ class Jobs(NamedTuple):
     is_leaving: U8
     resize_ms: I64
     speed_ppm: I32
+    hop: U8
+    slow_ppm: I32
 
 
 class Nodes(NamedTuple):

@@ -14,7 +14,8 @@ import numpy as np
 
 from tidemill.model import tables
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.tables import I64
+from tidemill.model.tables import I32, I64
+from tidemill.model.topology import UNDECLARED
 from tidemill.model.tree import Tree
 
 PAST_BITS = 20
@@ -41,6 +42,17 @@ class Group(NamedTuple):
     kind: int
     pool: str
     labels: frozenset[tuple[str, str]]
+
+
+class Domain(NamedTuple):
+    """One part of a tier: nodes of one label value inside a domain of the tier around it.
+
+    A node without the label is an island, a domain of its own (``island``: its number, else -1).
+    """
+
+    parent: int
+    value: str
+    island: int
 
 
 class Changes:
@@ -91,7 +103,7 @@ class Ink:
 
     __slots__ = (
         "below", "contracts", "devices", "floor", "guard", "jobs", "kind_kept", "levels", "limit",
-        "nodes", "past", "past_ms", "shapes", "used",
+        "nodes", "parent", "past", "past_ms", "position", "shapes", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -109,6 +121,8 @@ class Ink:
         self.kind_kept: I64 = np.zeros(0, np.int64)
         self.past: I64 = np.zeros((0, 0), np.int64)
         self.past_ms: I64 = np.zeros(0, np.int64)
+        self.position: I32 = np.zeros((0, 64), np.int32)
+        self.parent: I32 = np.zeros((0, 64), np.int32)
 
 
 class World:
@@ -131,6 +145,12 @@ class World:
         self.kind_number: dict[str, int] = {}
         self.groups: list[Group] = []
         self.group_number: dict[Group, int] = {}
+        self.topology = UNDECLARED
+        self.domains: list[list[Domain]] = []
+        """The domains of each tier that goes by a label, in the order in which they appeared."""
+        self.domain_number: list[dict[Domain, int]] = []
+        self.hidden_labels: tuple[str, ...] = ()
+        """Labels that say where a node is and that no job asks for: groups leave them out."""
         self.shape_rows: list[Shape] = []
         self.shape_number: dict[Shape, int] = {}
         self.waiting: list[deque[int]] = []
@@ -193,6 +213,10 @@ class World:
         self.past: I64 = tables.sealed_array(ink.past)
         """The decayed mean of what queues used above their floors, as of ``past_ms``."""
         self.past_ms: I64 = tables.sealed_array(ink.past_ms)
+        self.position: I32 = tables.sealed_array(ink.position)
+        """Tier by node: in which domain a node is, for each tier that goes by a label."""
+        self.parent: I32 = tables.sealed_array(ink.parent)
+        """Tier by domain: in which domain of the tier around it a domain is."""
 
     @property
     def job_count(self) -> int:
@@ -243,6 +267,10 @@ class World:
             "queue_rows": self.queue_rows,
             "kinds": self.kinds,
             "groups": [(g.kind, g.pool, sorted(g.labels)) for g in self.groups],
+            "topology": self.topology,
+            "domains": self.domains,
+            "hidden_labels": self.hidden_labels,
+            "position": self.position[:, : self.node_count],
             "shape_rows": self.shape_rows,
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),

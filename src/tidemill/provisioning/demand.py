@@ -43,10 +43,22 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
 
 
 def _is_unmet(world: World, policy: Policy, s: int) -> bool:
-    if world.shapes.cause[s] not in CURED_BY_NODES:
+    if world.shapes.cause[s] not in CURED_BY_NODES or _needs_a_place(world, world.shape_rows[s]):
         return False
     waited_ms = world.now_ms - int(world.jobs.since_ms[world.waiting[s][0]])
     return waited_ms >= policy.scale_up_after_ms
+
+
+def _needs_a_place(world: World, shape: Shape) -> bool:
+    """Whether a gang must sit in one rack, say: nobody knows where a launched node will stand.
+
+    To launch for it and to return what stands elsewhere could go on for ever.
+    """
+    if not world.topology.tiers:
+        return False
+    labelled = {tier.name for tier in world.topology.tiers if tier.label}
+    bonds = [bond for role in shape.roles for bond in role.bonds if bond.tier in labelled]
+    return any(bond.is_required for bond in (*bonds, *shape.bonds))
 
 
 def _milli_of_kind(shape: Shape, kind: str) -> int:

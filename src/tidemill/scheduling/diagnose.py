@@ -17,6 +17,7 @@ from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.topology import ever
 
 PER_DEVICE = 1000
 
@@ -76,6 +77,8 @@ def ever_cause(world: World, shape: Shape) -> Cause:
     devices = sum(nodes_in_use(row) * row.node.devices for row in contracts)
     if shape.total_milli > devices * PER_DEVICE:
         return Cause.IMPOSSIBLE_GANG
+    if ever.lack(world, shape) is not None:
+        return Cause.IMPOSSIBLE_TOPOLOGY
     return _limit_cause(world, shape)
 
 
@@ -195,6 +198,8 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     kinds = [obstacle for _, obstacle, _ in shortage.obstacles]
     if kinds and all(obstacle is Obstacle.LIMIT for obstacle in kinds):
         return Cause.OVER_LIMIT
+    if Obstacle.APART in kinds:
+        return Cause.TOPOLOGY
     for option, obstacle, _ in shortage.obstacles:
         if obstacle is Obstacle.UNFIT:
             return _binding(room, role, option.is_ok)

@@ -2,7 +2,8 @@
 
 Roles are placed in order, each on one kind: the first it names that has room within the team's
 limit. What comes back is either the pieces or, for the role that failed, what stood in the way on
-each kind it may use.
+each kind it may use. A gang with bonds (``topology``) is placed inside one domain after the other
+until one holds it; all others never look at where a node is.
 """
 
 from enum import IntEnum
@@ -12,6 +13,8 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling import shares
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.topology import place, wishes
+from tidemill.scheduling.topology.wishes import Rung, Wishes
 
 Options = tuple[tuple[Option, ...], ...]
 
@@ -23,6 +26,8 @@ class Obstacle(IntEnum):
     SHORT = 1
     UNFIT = 2
     KEPT = 3
+    APART = 4
+    """Enough of them would fit, but not together."""
 
 
 class Shortage(NamedTuple):
@@ -39,11 +44,23 @@ class Fit(NamedTuple):
     shortage: Shortage | None
 
 
+class _Tie(NamedTuple):
+    """How a role is tied: its ladder, and the domain that the whole gang is to sit in."""
+
+    role: int
+    ladder: tuple[Rung, ...]
+    scope: tuple[int, int]
+
+
 def fit(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
     """Place the gang in the room and book it, or change nothing.
 
     Spreading one role may break up the nodes that the next one needs whole; then it is packed.
     """
+    tiers = room.world.topology.tiers
+    wish = wishes.of(room.world.topology, shape) if tiers else None
+    if wish is not None:
+        return _fit_tied(room, q, shape, options, wish)
     found = _fit(room, q, shape, options, spreads)
     if found.shortage is not None and spreads and len(shape.roles) > 1:
         found = _fit(room, q, shape, options, spreads=False)
@@ -74,21 +91,89 @@ def redo(room: Room, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
     room.book(q, shape, pieces, 1)
 
 
+def _fit_tied(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
+    """Place a gang with bonds: several roles in one domain, or each role by its own ladder."""
+    flags = tuple(tuple(option.is_ok for option in role) for role in options)
+    for tier, is_required in wish.scopes:
+        for domain in place.candidates(room, shape.roles, flags, tier):
+            found = _fit_ladders(room, q, shape, options, wish, (tier, domain))
+            if found.shortage is None:
+                return found
+        if is_required:
+            return _apart(room, q, shape, options, wish)
+    found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
+    if found.shortage is not None and not wish.is_binding:
+        return _fit(room, q, shape, options, spreads=False)
+    return found
+
+
+def _fit_ladders(
+    room: Room, q: int, shape: Shape, options: Options, wish: Wishes, scope: tuple[int, int]
+) -> Fit:
+    pieces: tuple[Piece, ...] = ()
+    for r in range(len(shape.roles)):
+        tie = _Tie(r, wish.ladders[r], scope)
+        found, obstacles = _fit_tied_role(room, q, shape, options[r], tie)
+        if not found:
+            undo(room, q, shape, pieces)
+            return Fit((), Shortage(r, obstacles))
+        room.take(shape, found)
+        room.book(q, shape, found, 1)
+        pieces += found
+    return Fit(pieces, None)
+
+
+def _apart(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
+    """No domain holds the whole gang: what stands in its way, if not that?"""
+    found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
+    if found.shortage is not None:
+        return found
+    undo(room, q, shape, found.pieces)
+    r = max(range(len(shape.roles)), key=lambda r: (shape.roles[r].total_milli, -r))
+    count = shape.roles[r].count
+    return Fit((), Shortage(r, tuple((option, Obstacle.APART, count) for option in options[r])))
+
+
+def _fit_tied_role(
+    room: Room, q: int, shape: Shape, options: tuple[Option, ...], tie: _Tie
+) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
+    obstacles, role = [], shape.roles[tie.role]
+    for option in options:
+        barred = _barred(room, q, option.kind, role.total_milli)
+        if barred is not None:
+            obstacles.append((option, barred, 0))
+            continue
+        filled = place.fill(room, role, option.is_ok, tie.ladder, tie.scope)
+        if filled.placed:
+            return tuple(Piece(tie.role, *piece) for piece in filled.placed), ()
+        is_apart = filled.hosted >= role.count
+        obstacle = Obstacle.APART if is_apart else Obstacle.UNFIT
+        obstacles.append((option, obstacle, filled.hosted))
+    return (), tuple(obstacles)
+
+
 def _fit_role(
     room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], spreads: bool
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
     obstacles = []
     for option in options:
-        k, need = option.kind, role.total_milli
-        if need and not shares.within_limit(room.world, room.used, q, k, need):
-            obstacles.append((option, Obstacle.LIMIT, 0))
-        elif need > room.kind_free[k]:
-            obstacles.append((option, Obstacle.SHORT, 0))
-        elif need and not shares.leaves_kept(room.world, room, room.kind_free[k], q, k, need):
-            obstacles.append((option, Obstacle.KEPT, 0))
-        else:
-            filled = room.fill(role, option.is_ok, spreads)
-            if filled.placed:
-                return tuple(Piece(r, *place) for place in filled.placed), ()
-            obstacles.append((option, Obstacle.UNFIT, filled.hosted))
+        barred = _barred(room, q, option.kind, role.total_milli)
+        if barred is not None:
+            obstacles.append((option, barred, 0))
+            continue
+        filled = room.fill(role, option.is_ok, spreads)
+        if filled.placed:
+            return tuple(Piece(r, *piece) for piece in filled.placed), ()
+        obstacles.append((option, Obstacle.UNFIT, filled.hosted))
     return (), tuple(obstacles)
+
+
+def _barred(room: Room, q: int, k: int, need: int) -> Obstacle | None:
+    """What keeps a role off a kind, whichever nodes there are: its team, others', or the sum."""
+    if need and not shares.within_limit(room.world, room.used, q, k, need):
+        return Obstacle.LIMIT
+    if need > room.kind_free[k]:
+        return Obstacle.SHORT
+    if need and not shares.leaves_kept(room.world, room, room.kind_free[k], q, k, need):
+        return Obstacle.KEPT
+    return None

@@ -41,6 +41,7 @@ CURED_BY_WAITING = frozenset(
         Cause.CPU_BINDS,
         Cause.MEMORY_BINDS,
         Cause.KEPT_BACK,
+        Cause.TOPOLOGY,
     }
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""

@@ -18,6 +18,7 @@ from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.faults import Faults
+from tidemill.twin.pace import Pace
 from tidemill.twin.streams import Streams
 from tidemill.units import speedup
 from tidemill.workload import progress
@@ -46,6 +47,7 @@ class Attempts:
         self._crashes: dict[int, int] = {}
         self._ended: set[int] = set()
         self._moved: list[tuple[int, int, bool]] = []
+        self._pace = Pace()
         spread = faults.startup_spread
         self._startup = streams.of("startup").uniform(1 - spread, 1 + spread, _LUCKS).tolist()
 
@@ -87,7 +89,8 @@ class Attempts:
         if attempt > 1:
             wait_ms += int(jobs.restart_ms[j])
         wait_ms = int(wait_ms * self._startup[(31 * j + attempt) % _LUCKS])
-        event = ev.JobStarted(world.now_ms + wait_ms, j, attempt)
+        slow_ppm = self._pace.slow_ppm(world, j)
+        event = ev.JobStarted(world.now_ms + wait_ms, j, attempt, slow_ppm)
         self._agenda.push(agenda.JOB_START, j, attempt, event)
 
     def evict(self, j: int, attempt: int, now_ms: int) -> None:
@@ -106,7 +109,8 @@ class Attempts:
             if world.jobs.state[j] == _STARTING and world.jobs.attempt[j] == attempt:
                 pause_ms = int(world.jobs.resize_ms[j])
                 if keeps_work:
-                    event = ev.JobStarted(world.now_ms + pause_ms, j, attempt)
+                    slow_ppm = self._pace.slow_ppm(world, j)
+                    event = ev.JobStarted(world.now_ms + pause_ms, j, attempt, slow_ppm)
                     self._agenda.push(agenda.JOB_START, j, attempt, event)
                 else:
                     self.place(world, j, attempt)
@@ -135,7 +139,9 @@ class Attempts:
         if jobs.state[j] != _STARTING or jobs.attempt[j] != attempt or j in self._ended:
             return []
         saved_ms = int(jobs.saved_ms[j])
+        assert isinstance(event, ev.JobStarted)
         left_ms = speedup.time_ms(max(1, self._work_ms[j] - saved_ms), int(jobs.speed_ppm[j]))
+        left_ms = progress.slowed_ms(left_ms, event.slow_ppm)
         rest_ms = progress.run_ms(left_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
         now_ms = event.at_ms
         special = self._special.get(j)

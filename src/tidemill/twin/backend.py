@@ -15,6 +15,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue
+from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo
 from tidemill.twin import agenda, fleet, generate, stretch
@@ -41,7 +42,8 @@ class Twin:
         arrivals: Iterable[Comes],
         *,
         faults: Faults = QUIET,
-        nodes_per_rack: Mapping[str, int] | None = None,
+        topology: Topology = UNDECLARED,
+        nodes_per: Mapping[str, Mapping[str, int]] | None = None,
         horizon_ms: int = FOREVER_MS,
         seed: int = 0,
     ) -> None:
@@ -53,10 +55,12 @@ class Twin:
         streams = Streams(seed)
         self._horizon_ms = horizon_ms
         self._agenda = Agenda()
-        self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per_rack or {})
+        self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per or {})
         self._attempts = Attempts(faults, streams, self._agenda)
         self._coming = Coming(_in_order(arrivals))
         self._wake_ms = FOREVER_MS
+        if topology.tiers:
+            self._agenda.push(agenda.SIGNED, 0, 0, ev.TopologySet(0, topology))
         self._open(contracts, queues)
 
     @classmethod
@@ -67,7 +71,8 @@ class Twin:
             [fleet.queue(row) for row in spec.teams],
             generate.stream(spec),
             faults=fleet.faults(spec.faults),
-            nodes_per_rack=fleet.nodes_per_rack(spec),
+            topology=fleet.topology(spec),
+            nodes_per=fleet.nodes_per(spec),
             horizon_ms=int(spec.twin.horizon),
             seed=spec.twin.seed,
         )

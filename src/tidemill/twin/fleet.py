@@ -14,6 +14,7 @@ from tidemill.model.rows import (
 )
 from tidemill.model.rows import Share as QueueShare
 from tidemill.model.states import Confidence
+from tidemill.model.topology import Bond, Parallelism, Tier, Topology
 from tidemill.twin import durations, spec_words
 from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
 from tidemill.twin.spec_tables import ContractTable, FaultsTable, Spec, Spread, TeamTable, Traits
@@ -99,7 +100,10 @@ def shape(row: Traits, milli: int, node_devices: int) -> Shape:
         kinds=row.kinds,
         labels=tuple(sorted(row.labels.items())),
     )
-    return Shape(row.team, (role,), row.job_class, row.priority, row.preemptible)
+    return Shape(
+        row.team, (role,), row.job_class, row.priority, row.preemptible, bonds=bonds(row),
+        parallelism=parallelism(row, accelerators if milli >= WHOLE_MILLI else 0),
+    )  # fmt: skip
 
 
 def replica_size(accelerators: int, node_devices: int) -> int:
@@ -147,6 +151,41 @@ def node_devices(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> 
     return min((row.accelerators_per_node for row in usable(contracts, kinds)), default=1)
 
 
-def nodes_per_rack(spec: Spec) -> dict[str, int]:
-    """Rack sizes by contract, where the file gives them."""
-    return {row.name: row.nodes_per_rack for row in spec.contracts if row.nodes_per_rack}
+def nodes_per(spec: Spec) -> dict[str, dict[str, int]]:
+    """How many nodes of a contract share a label that says where they are, by label."""
+    return {
+        row.name: ({"rack": row.nodes_per_rack} if row.nodes_per_rack else {}) | row.nodes_per
+        for row in spec.contracts
+    }
+
+
+def topology(spec: Spec) -> Topology:
+    """The tiers of the fleet as the World knows them."""
+    return Topology(
+        tuple(
+            Tier(
+                row.name, row.label, row.devices, round(row.gb_per_s * 1000),
+                round(row.latency_us * 1000), round(row.oversubscription * 1000),
+            )
+            for row in spec.tiers
+        )
+    )  # fmt: skip
+
+
+def parallelism(row: Traits, accelerators: int) -> Parallelism | None:
+    """How a job of this size divides its model; None where its sizes do not go into it."""
+    given = row.parallelism
+    inner = given.tensor * given.context * given.pipeline if given else 0
+    if given is None or not accelerators or accelerators % inner:
+        return None
+    return Parallelism(
+        given.tensor, given.context, given.expert, given.pipeline, accelerators // inner,
+        round(given.parameters_billion * 1000), given.layers, given.hidden, given.sequence,
+        given.batch,
+    )  # fmt: skip
+
+
+def bonds(row: Traits) -> tuple[Bond, ...]:
+    """What a job says about where its gang is to sit."""
+    wished = (Bond(row.near, is_required=False),) if row.near else ()
+    return ((Bond(row.within),) if row.within else ()) + wished

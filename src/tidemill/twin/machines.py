@@ -5,6 +5,7 @@ for another epoch is stale, so a fault drawn for a node that has left meanwhile 
 """
 
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -21,12 +22,14 @@ from tidemill.twin.streams import Streams
 class Claim:
     """A contract and what is launched under it."""
 
-    __slots__ = ("alive", "is_running", "made", "nodes", "nodes_per_rack", "row", "spares")
+    __slots__ = ("alive", "is_running", "made", "nodes", "nodes_per", "places", "row", "spares")
 
-    def __init__(self, row: Contract, nodes_per_rack: int) -> None:
+    def __init__(self, row: Contract, nodes_per: Mapping[str, int]) -> None:
         self.row = row
         self.nodes = row.count // row.node.devices
-        self.nodes_per_rack = nodes_per_rack
+        self.nodes_per = nodes_per
+        self.places = list(range(self.nodes))
+        """Places where no machine stands, the first one first: a heap."""
         self.is_running = False
         self.made = 0
         self.alive = 0
@@ -36,12 +39,15 @@ class Claim:
 class Machine:
     """One node: where it is in its life, and which of its devices are broken."""
 
-    __slots__ = ("broken", "claim", "draws", "epoch", "is_spare", "number", "serial", "state")
+    __slots__ = (
+        "broken", "claim", "draws", "epoch", "is_spare", "number", "place", "serial", "state",
+    )  # fmt: skip
 
     def __init__(self, number: int, claim: Claim, is_spare: bool) -> None:
         self.number = number
         self.claim = claim
         self.serial = claim.made
+        self.place = heappop(claim.places)
         self.is_spare = is_spare
         self.state = NodeState.ASKED
         self.epoch = 0
@@ -58,9 +64,9 @@ class Machines:
         faults: Faults,
         streams: Streams,
         schedule: Agenda,
-        nodes_per_rack: Mapping[str, int],
+        nodes_per: Mapping[str, Mapping[str, int]],
     ) -> None:
-        self.claims = [Claim(row, nodes_per_rack.get(row.name, 0)) for row in contracts]
+        self.claims = [Claim(row, nodes_per.get(row.name, {})) for row in contracts]
         self._machines: list[Machine] = []
         self._faults = faults
         self._streams = streams
@@ -190,6 +196,7 @@ class Machines:
         machine.epoch += 1
         machine.claim.alive -= 1
         machine.claim.spares -= machine.is_spare
+        heappush(machine.claim.places, machine.place)
 
     def _wind_clocks(self, machine: Machine, now_ms: int) -> None:
         """Draw what would happen to a ready node; the first to come voids the others."""
@@ -222,8 +229,10 @@ class Machines:
 
 def _node_row(machine: Machine) -> Node:
     claim, name = machine.claim, machine.claim.row.name
-    rack = (machine.serial - 1) % claim.nodes // claim.nodes_per_rack if claim.nodes_per_rack else 0
-    labels = (("rack", f"{name}-{rack + 1:03d}"),) if claim.nodes_per_rack else ()
+    labels = tuple(
+        (label, f"{name}-{machine.place // size + 1:03d}")
+        for label, size in claim.nodes_per.items()
+    )
     return Node(f"{name}-{machine.serial:04d}", name, labels, machine.is_spare)
 
 

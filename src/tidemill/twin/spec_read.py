@@ -16,12 +16,13 @@ from tidemill.twin.spec_tables import (
     JobTable,
     Spec,
     TeamTable,
+    TierTable,
     TwinTable,
     WorkloadTable,
 )
 
 _SINGLE = ("twin", "faults", "policy")
-_ROWS = ("contract", "team", "workload", "job")
+_ROWS = ("contract", "team", "tier", "workload", "job")
 _AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 MAX_ROWS = 100_000
 
@@ -39,6 +40,7 @@ def read(text: str, source: str) -> Spec:
         teams=_rows(raw, "team", TeamTable, source),
         workloads=_rows(raw, "workload", WorkloadTable, source),
         jobs=_rows(raw, "job", JobTable, source),
+        tiers=_rows(raw, "tier", TierTable, source),
         faults=_single(raw, "faults", FaultsTable, source),
         policy=_policy(_table(raw, "policy", source), source),
     )

@@ -54,7 +54,33 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     cpu_per_node: Cores = Cores(192_000)
     memory_gib_per_node: Gib = Gib(2048 * 1024)
     nodes_per_rack: Zero = 0
+    nodes_per: dict[Word, Whole] = {}
     labels: Labels = {}
+
+
+class TierTable(_Table, frozen=True, kw_only=True):
+    """``[[tier]]``: one level of the network, outermost first; see ``model.topology``."""
+
+    name: Name
+    label: str = ""
+    devices: Annotated[int, Meta(ge=0, le=MAX_DEVICES)] = 0
+    gb_per_s: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    latency_us: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    oversubscription: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+
+
+class Sizes(_Table, frozen=True, kw_only=True):
+    """How a training job divides its model, and figures of the model that price it."""
+
+    tensor: Whole = 1
+    context: Whole = 1
+    expert: Whole = 1
+    pipeline: Whole = 1
+    parameters_billion: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    layers: Zero = 0
+    hidden: Zero = 0
+    sequence: Zero = 0
+    batch: Zero = 0
 
 
 class TeamTable(_Table, frozen=True, kw_only=True):
@@ -98,6 +124,9 @@ class Traits(_Table, frozen=True, kw_only=True):
     preemptible: bool = True
     kinds: tuple[Name, ...] = ()
     labels: Labels = {}
+    within: str = ""
+    near: str = ""
+    parallelism: Sizes | None = None
     cpu_per_accelerator: Cores = Cores(0)
     memory_gib_per_accelerator: Gib = Gib(0)
     startup: Span = Span(0)
@@ -183,4 +212,5 @@ class Spec(Struct, frozen=True, kw_only=True):
     workloads: tuple[WorkloadTable, ...] = ()
     jobs: tuple[JobTable, ...] = ()
     faults: FaultsTable = FaultsTable()
+    tiers: tuple[TierTable, ...] = ()
     policy: Policy = Policy()

@@ -7,6 +7,8 @@ running costs the same to account for as a minute.
 
 from typing import NamedTuple
 
+from tidemill.model.measures import ONE_PPM
+
 CONTINUOUS = -1  # the interval of work that is worth something at once: services, notebooks
 
 
@@ -44,6 +46,16 @@ def run_ms(work_ms: int, interval_ms: int, cost_ms: int) -> int:
     if interval_ms <= 0 or work_ms == 0:
         return work_ms
     return work_ms + (work_ms - 1) // interval_ms * cost_ms
+
+
+def work_ms(run_ms: int, slow_ppm: int) -> int:
+    """How much work a run did that was slowed: where steps take a half longer, 3 h do 2 h."""
+    return run_ms * ONE_PPM // (ONE_PPM + slow_ppm)
+
+
+def slowed_ms(work_ms: int, slow_ppm: int) -> int:
+    """How long this much work takes where it is slowed, checkpoints left out."""
+    return -(-work_ms * (ONE_PPM + slow_ppm) // ONE_PPM)
 
 
 def lost_if_stopped_ms(elapsed_ms: int, interval_ms: int, cost_ms: int, restart_ms: int) -> int:

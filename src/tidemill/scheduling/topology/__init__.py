@@ -1,0 +1,1 @@
+"""Topology: gangs whose replicas are to sit together, and how far apart a placement is."""
