@@ -2,6 +2,7 @@
 
 import ast
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,6 +23,7 @@ from tests.builders import (
     teams_share,
 )
 from tidemill.engine import check as check_module
+from tidemill.engine import check_bonds
 from tidemill.engine.check import check, violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -242,15 +244,24 @@ def test_reclaiming_stops_at_what_is_borrowed():
     ]
 
 
-def test_the_second_reader_shares_no_code_with_the_layers():
-    """It imports the model and the standard library, and nothing else of the house."""
-    tree = ast.parse(Path(check_module.__file__).read_text(encoding="utf-8"))
-    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    modules |= {
-        a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-    }
-    ours = {module for module in modules if module.split(".")[0] == "tidemill"}
+@pytest.mark.parametrize("module", [check_module, check_bonds], ids=["check", "check_bonds"])
+def test_the_second_reader_shares_no_code_with_the_layers(module: ModuleType):
+    """It imports the model, its other part and the standard library, and nothing of the layers."""
+    assert module.__file__
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    names = [
+        name
+        for node in ast.walk(tree)
+        for name in (
+            [f"{node.module}.{alias.name}" for alias in node.names]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else []
+        )
+    ]
+    ours = {name for name in names if name.split(".")[0] == "tidemill"}
     assert ours
     assert all(
-        module == "tidemill.model" or module.startswith("tidemill.model.") for module in ours
+        name.startswith("tidemill.model.") or name == "tidemill.engine.check_bonds" for name in ours
     )

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from tests.builders import (
+    NODE,
+    RACK,
     cancel,
     contract,
     crash,
@@ -32,6 +34,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share
 from tidemill.model.states import NodeState
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 
 NOW_MS = 100
@@ -127,6 +130,8 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "launch under no contract": (ev.AskedLaunch(NOW_MS, 9, 1), "only 3 were signed"),
     "floor above limit": (ev.QueueSet(NOW_MS, LIMITED), "above its limit"),
     "two shares of a kind": (ev.QueueSet(NOW_MS, TWICE), "two shares of one kind"),
+    "tiers out of order": (ev.TopologySet(NOW_MS, Topology((NODE, RACK))), "are not in order"),
+    "a tier twice": (ev.TopologySet(NOW_MS, Topology((RACK, RACK))), "twice"),
     # nodes
     "node added twice": (ev.NodeAdded(NOW_MS, node("first-0", contract="first")), "added twice"),
     "node of nobody": (ev.NodeAdded(NOW_MS, node(contract="x")), "which nobody signed"),
