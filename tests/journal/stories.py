@@ -110,7 +110,7 @@ def started_contract(world: World, rng: Random, at_ms: int) -> Event | None:
 
 
 def ended_contract(world: World, rng: Random, at_ms: int) -> Event | None:
-    is_time = rng.random() < 0.01  # a story without supply is a short one
+    is_time = rng.random() < 0.03  # a story without supply is a short one
     c = _number(rng, world.contract_count)
     return ev.ContractEnded(at_ms, c) if is_time and c >= 0 else None
 
