@@ -6,15 +6,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import infeasible, spine, waiting
+from bench import infeasible, muri, spine, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
     "overload": spine.overload,
     "why": waiting.run,
     "infeasible": infeasible.run,
+    "muri": muri.run,
 }
-QUICK = {"spine": (5_000,), "overload": (5_000,), "why": (1_000, 500), "infeasible": (1_000,)}
+QUICK: dict[str, tuple[Any, ...]] = {
+    "spine": (5_000,),
+    "overload": (5_000,),
+    "why": (1_000, 500),
+    "infeasible": (1_000,),
+    "muri": (("trace3",),),
+}
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def _turn(
     clock.append(time.process_time())
     plan = cycle(world, policy, memo)
     clock.append(time.process_time())
-    check(world, plan)
+    check(world, plan, policy)
     clock.append(time.process_time())
     fold_all(world, plan.actions)
     clock.append(time.process_time())

@@ -333,7 +333,7 @@ def pass_ms(world: World, ms: int) -> None:
 def decide(world: World, policy: Policy = DEFAULTS, memo: one.Memo | None = None) -> ev.Plan:
     """The plan of one cycle, checked by the second reader; nothing is folded."""
     plan = one.cycle(world, policy, one.Memo() if memo is None else memo)
-    check(world, plan)
+    check(world, plan, policy)
     return plan
 
 

@@ -23,7 +23,7 @@ from tests.engine.stage import Arrival, Player, Script, play
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Contract, Job, Queue, Role
+from tidemill.model.rows import Checkpointing, Contract, Job, Queue, Role
 from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.twin.backend import Twin
@@ -104,9 +104,9 @@ def _story(seed: int) -> Script:
     script = Script(
         contracts=contracts,
         teams=teams,
-        arrivals=arrivals,
+        arrivals=_with_guesses(arrivals, seed),
         incidents=_incidents(luck, nodes, len(arrivals)),
-        policy=_with_making_room(_policy(luck), seed),
+        policy=_with_queueing(_with_making_room(_policy(luck), seed), seed),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
         return_ms=luck.choice([0, 2 * MINUTE_MS]),
@@ -167,6 +167,34 @@ def _tied(luck: Random, row: Job, topology: Topology) -> Job:
             bonds.append(Bond(luck.choice(names), luck.choice(sizes), is_required=False))
         roles.append(replace(part, bonds=tuple(bonds)))
     return replace(row, shape=replace(shape, roles=tuple(roles)))
+
+
+def _with_queueing(policy: Policy, seed: int) -> Policy:
+    """How the queue is ordered, from a stream of its own."""
+    luck = Random(f"queueing {seed}")
+    return replace(
+        policy,
+        order=luck.choice([policy.order, policy.order, "shortest", "smallest", "attained"]),
+        may_reorder=luck.random() < 0.5,
+        attained_steps_ms=luck.choice([(HOUR_MS, 10 * HOUR_MS), (10 * MINUTE_MS,), ()]),
+        estimates=luck.choice(["given", "history"]),
+        estimate_ppm=luck.choice([500_000, 900_000]),
+        unknown_run_ms=luck.choice([10 * MINUTE_MS, DAY_MS]),
+    )
+
+
+def _with_guesses(arrivals: list[Arrival], seed: int) -> list[Arrival]:
+    """Owners who guess: some right, some wrong, some not at all. Some jobs may stop for nothing."""
+    luck = Random(f"guesses {seed}")
+    found = []
+    for arrival in arrivals:
+        ppm = luck.choice([0, 100_000, 1_000_000, 1_000_000, 3_000_000])
+        job = replace(arrival.job, estimate_ms=arrival.work_ms * ppm // 1_000_000)
+        if luck.random() < 0.3:
+            saving = Checkpointing(interval_ms=1)
+            job = replace(job, startup_ms=0, restart_ms=0, checkpointing=saving)
+        found.append(arrival._replace(job=job))
+    return found
 
 
 def _contracts(luck: Random) -> list[Contract]:

@@ -23,12 +23,13 @@ from tests.builders import (
     teams_share,
 )
 from tidemill.engine import check as check_module
-from tidemill.engine import check_bonds
+from tidemill.engine import check_bonds, check_order
 from tidemill.engine.check import check, violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobClass, NodeState
@@ -207,7 +208,7 @@ WRONG: dict[str, tuple[list[ev.Action], str]] = {
 def test_a_right_plan_passes():
     """A plan that keeps every promise is not refused, and fold takes every action of it."""
     world = stage()
-    assert violations(world, ev.Plan(tuple(RIGHT))) == []
+    assert violations(world, ev.Plan(tuple(RIGHT)), Policy()) == []
     for action in RIGHT:
         fold(world, action)
 
@@ -217,7 +218,7 @@ def test_a_broken_promise_is_found(case: str):
     """With one promise broken the plan is refused, and the refusal names what and whose."""
     actions, message = WRONG[case]
     with pytest.raises(PlanRefused, match="nothing was carried out") as refusal:
-        check(stage(), ev.Plan(tuple(actions)))
+        check(stage(), ev.Plan(tuple(actions)), Policy())
     assert message in refusal.value.message
 
 
@@ -225,7 +226,7 @@ def test_a_right_part_does_not_hide_a_wrong_one():
     """Every broken promise of a plan is listed, beside any number that are kept."""
     world = stage()
     wrong: list[ev.Action] = [placing(HIGH, Piece(0, SPARE, 1, 15)), evicting(STEADY, HIGH)]
-    found = violations(world, ev.Plan((*RIGHT[:3], *wrong)))
+    found = violations(world, ev.Plan((*RIGHT[:3], *wrong)), Policy())
     assert any("takes no new work" in line for line in found)
     assert any("not preemptible" in line for line in found)
 
@@ -238,13 +239,13 @@ def test_reclaiming_stops_at_what_is_borrowed():
     place(world, "a2", Piece(0, 1, 1, 255))
     one = ev.AskedEvict(0, 0, 1, ev.Why.RECLAIMED, 2)
     two = ev.AskedEvict(0, 1, 1, ev.Why.RECLAIMED, 2)
-    assert violations(world, ev.Plan((one,))) == []
-    assert violations(world, ev.Plan((one, two))) == [
+    assert violations(world, ev.Plan((one,)), Policy()) == []
+    assert violations(world, ev.Plan((one, two)), Policy()) == [
         "job `a2` yields to another team without a claim"
     ]
 
 
-@pytest.mark.parametrize("module", [check_module, check_bonds], ids=["check", "check_bonds"])
+@pytest.mark.parametrize("module", [check_module, check_bonds, check_order])
 def test_the_second_reader_shares_no_code_with_the_layers(module: ModuleType):
     """It imports the model, its other part and the standard library, and nothing of the layers."""
     assert module.__file__
@@ -262,6 +263,4 @@ def test_the_second_reader_shares_no_code_with_the_layers(module: ModuleType):
     ]
     ours = {name for name in names if name.split(".")[0] == "tidemill"}
     assert ours
-    assert all(
-        name.startswith("tidemill.model.") or name == "tidemill.engine.check_bonds" for name in ours
-    )
+    assert all(name.startswith(("tidemill.model.", "tidemill.engine.check_")) for name in ours)

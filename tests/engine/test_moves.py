@@ -24,6 +24,7 @@ from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, SECOND_MS
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
@@ -143,7 +144,7 @@ def test_a_mover_is_asked_for_nothing_else():
 
 
 def found(world: World, *actions: ev.AskedMove) -> str:
-    return "; ".join(violations(world, ev.Plan(actions)))
+    return "; ".join(violations(world, ev.Plan(actions), Policy()))
 
 
 def test_the_second_reader_knows_a_right_move():

@@ -236,7 +236,7 @@ def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], name: str
         start = time.process_time()
         fold(world, ev.JobSubmitted(world.now_ms, msgspec.structs.replace(wants, shape=shape)))
         plan = one.cycle(world, DEFAULTS, memo)
-        check(world, plan)
+        check(world, plan, DEFAULTS)
         best = min(best, time.process_time() - start)
         said = [action for action in plan.actions if isinstance(action, ev.SaidWhy)]
         assert said, "the cause is said in the same cycle"

@@ -215,7 +215,7 @@ def test_the_second_reader_knows_the_limits_above():
     generous, strict = university(), university(limit=16)
     for world in (generous, strict):
         submit(world, job("p", gpus=16, team="physics"), job("b", gpus=8, team="biology"))
-    found = violations(strict, decide(generous))
+    found = violations(strict, decide(generous), Policy())
     assert found == ["team `science` would exceed its limit of `H100`"]
 
 
@@ -226,7 +226,7 @@ def test_the_second_reader_knows_what_is_kept():
     strict = fleet(row, teams=[queue("a"), queue("b", floor=8, lend=2)])
     for world in (generous, strict):
         submit(world, job("j", gpus=4))
-    assert violations(strict, decide(generous)) == [
+    assert violations(strict, decide(generous), Policy()) == [
         "4000 milli of `H100` are taken that others keep"
     ]
 
@@ -239,4 +239,4 @@ def test_the_second_reader_knows_whose_claim_it_is():
     beat(world)
     submit(world, job("more", gpus=1, team="physics"))
     plan = ev.Plan((ev.AskedEvict(world.now_ms, 2, 1, ev.Why.RECLAIMED, 3),))
-    assert violations(world, plan) == ["job `c` yields to another team without a claim"]
+    assert violations(world, plan, Policy()) == ["job `c` yields to another team without a claim"]

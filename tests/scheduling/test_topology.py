@@ -31,6 +31,7 @@ from tidemill.engine import check
 from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Node, Piece
 from tidemill.model.topology import APART, NO_HOP, Bond, Parallelism, Tier, Topology
@@ -272,10 +273,10 @@ def test_the_second_reader_sees_a_broken_bond():
         3: (*(Piece(0, n, 1, 255) for n in (0, 1, 2)), Piece(0, 3, 1, 255)),
     }
     for j, pieces in split.items():
-        found = check.violations(world, ev.Plan((ev.AskedPlace(0, j, 1, pieces),)))
+        found = check.violations(world, ev.Plan((ev.AskedPlace(0, j, 1, pieces),)), Policy())
         assert bool(found) == (j != 3), f"job {j}: {found}"
     whole = ev.Plan((ev.AskedPlace(0, 0, 1, (Piece(0, 0, 1, 255), Piece(0, 1, 1, 255))),))
-    assert check.violations(world, whole) == []
+    assert check.violations(world, whole, Policy()) == []
 
 
 def test_a_label_of_the_node_goes_before_that_of_its_contract():

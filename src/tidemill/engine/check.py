@@ -9,9 +9,11 @@ production; its cost grows with the plan, not with the fleet.
 from collections import Counter
 
 from tidemill.engine import check_bonds
+from tidemill.engine.check_order import goes_before, loses_nothing
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
@@ -29,11 +31,11 @@ _FROM = {
 """What may be asked of a node in which state; said again here, not taken from the layers."""
 
 
-def check(world: World, plan: ev.Plan) -> None:
+def check(world: World, plan: ev.Plan, policy: Policy) -> None:
     """Refuse a plan that would break a promise."""
     if not plan.actions:
         return
-    found = violations(world, plan)
+    found = violations(world, plan, policy)
     if found:
         raise PlanRefused(
             f"a plan at {world.now_ms} ms would break {len(found)} promises: " + "; ".join(found),
@@ -41,17 +43,17 @@ def check(world: World, plan: ev.Plan) -> None:
         )
 
 
-def violations(world: World, plan: ev.Plan) -> list[str]:
+def violations(world: World, plan: ev.Plan, policy: Policy) -> list[str]:
     """Everything that is wrong with a plan, in words; empty when it is right."""
-    reader = _Reader(world)
+    reader = _Reader(world, policy)
     for action in plan.actions:
         reader.read(action)
     return reader.finish()
 
 
 class _Reader:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.world, self.policy = world, policy
         self.wrong: list[str] = []
         self.device_milli: Counter[tuple[int, int]] = Counter()
         self.cpu_milli: Counter[int] = Counter()
@@ -360,14 +362,31 @@ class _Reader:
             self.wrong.append(f"job `{name}` makes room for one that does not wait")
         if not mine.is_preemptible:
             self.wrong.append(f"job `{name}` is not preemptible")
-        if mine.team == theirs.team and mine.priority >= theirs.priority:
+        if action.why in (ev.Why.REORDERED, ev.Why.REPACKED):
+            self._read_reorder(action)
+        elif mine.team == theirs.team and mine.priority >= theirs.priority:
             self.wrong.append(f"job `{name}` yields to one of its team that is not higher")
-        if mine.team != theirs.team and not self._may_reclaim(action.job, heir):
+        elif mine.team != theirs.team and not self._may_reclaim(action.job, heir):
             self.wrong.append(f"job `{name}` yields to another team without a claim")
         for q in self._line(int(world.shapes.queue[world.jobs.shape[action.job]])):
             for piece in world.placements.get(action.job, ()):
                 milli = piece.replicas * mine.roles[piece.role].replica_milli
                 self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+
+    def _read_reorder(self, action: ev.AskedEvict) -> None:
+        """An heir goes before whom it puts off, or its team does; who is repacked loses nothing."""
+        world, policy, name = self.world, self.policy, self.world.job_names[action.job]
+        if not policy.may_reorder or policy.order in ("fifo", "priority"):
+            self.wrong.append(f"job `{name}` is put off, but the order is of waiting jobs only")
+        elif action.why is ev.Why.REPACKED:
+            if not loses_nothing(world, action.job):
+                self.wrong.append(f"job `{name}` is moved and loses work")
+        elif not goes_before(world, policy, action.to_job, action.job):
+            q = int(world.shapes.queue[world.jobs.shape[action.to_job]])
+            is_due = any((world.floor[a] > 0).any() for a in world.tree.paths[q])
+            if not is_due and policy.fairness == "none":
+                heir = world.job_names[action.to_job]
+                self.wrong.append(f"job `{name}` is put off for `{heir}`, which comes after it")
 
     def _may_reclaim(self, victim: int, heir: int) -> bool:
         """Whether one branch of the tree takes back what another borrows, below where they meet."""

@@ -25,6 +25,7 @@ from tidemill.model.world import World
 from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
 from tidemill.scheduling.memo import Memo as SchedulingMemo
+from tidemill.scheduling.reorder import next_step_ms
 from tidemill.scheduling.schedule import schedule
 from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
@@ -52,7 +53,9 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     )
     moved = _moved([*supplied.actions, *released])
     stands = [action for action in decided if _stands(action, moved)]
-    wake_ms = world.now_ms if moved else min(wake_ms, supplied.wake_ms, due_ms)
+    wake_ms = min(wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
+    if moved:
+        wake_ms = world.now_ms
     said = _said(world, policy)
     return Plan((*said, *stands, *supplied.actions, *released), wake_ms)
 

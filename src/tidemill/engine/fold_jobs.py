@@ -4,7 +4,7 @@ from bisect import insort
 from collections import deque
 from typing import NoReturn
 
-from tidemill.engine import fold_queues, fold_room, fold_topology
+from tidemill.engine import fold_history, fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.errors import EventRefused
@@ -89,7 +89,7 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     jobs = world.ink.jobs
     jobs.state[j] = _STARTING
     jobs.attempt[j] = event.attempt
-    jobs.since_ms[j] = event.at_ms
+    jobs.since_ms[j] = jobs.placed_ms[j] = event.at_ms
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
     if world.topology.tiers:
@@ -124,6 +124,7 @@ def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job
     _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    world.ink.jobs.ran_ms[j] += event.at_ms - world.jobs.origin_ms.item(j)
     _vacate(world, j, event.at_ms)
     _end(world, j, JobState.DONE, event.at_ms)
     return [j]
@@ -259,6 +260,7 @@ def interrupt(world: World, j: int, at_ms: int) -> None:
     _vacate(world, j, at_ms)
     jobs.state[j] = _WAITING
     jobs.since_ms[j] = at_ms
+    world.returns[jobs.shape[j]] += 1
     _enqueue(world, j)
 
 
@@ -268,8 +270,13 @@ def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
     elapsed_ms = at_ms - int(jobs.origin_ms[j])
     parts = progress.split(elapsed_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
     lasting_ms = parts.saved_ms + (parts.unsaved_ms if keeps_all else 0)
-    worked_ms = progress.work_ms(lasting_ms, int(jobs.slow_ppm[j]))
-    jobs.saved_ms[j] += speedup.work_ms(worked_ms, int(jobs.speed_ppm[j]))
+    saved_ms, reached_ms = (
+        speedup.work_ms(progress.work_ms(ms, int(jobs.slow_ppm[j])), int(jobs.speed_ppm[j]))
+        for ms in (lasting_ms, elapsed_ms)
+    )
+    jobs.reached_ms[j] = max(jobs.reached_ms.item(j), jobs.saved_ms.item(j) + reached_ms)
+    jobs.saved_ms[j] += saved_ms
+    jobs.ran_ms[j] += elapsed_ms
 
 
 def _leave_for(world: World, j: int, heir: int) -> None:
@@ -354,6 +361,7 @@ def shape_number(world: World, shape: Shape, q: int) -> int:
     world.shape_rows.append(shape)
     world.shape_number[shape] = s
     world.waiting.append(deque())
+    world.returns.append(0)
     world.active.append({})
     return s
 
@@ -426,6 +434,7 @@ def _keep_promise(world: World, s: int) -> None:
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
     world.ink.jobs.state[j] = int(state)
     world.ink.jobs.since_ms[j] = at_ms
+    fold_history.note(world, j)
 
 
 def _refuse_unless_elastic(job: Job) -> None:

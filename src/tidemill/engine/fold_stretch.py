@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.engine import fold_jobs, kernels
+from tidemill.engine import fold_history, fold_jobs, kernels
 from tidemill.engine.story import Lines, Pieces, Story
 from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
@@ -249,6 +249,7 @@ class Stretch:
         world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
         world.queue_freed = queue_freed
         world.now_ms, world.seq = int(at[kernels.NOW]), world.seq + events
+        fold_history.note_all(world, story.lines.subject[story.lines.kind == kernels.FINISHED])
         self._write_memo()
         return story
 
@@ -390,7 +391,7 @@ class Stretch:
             del world.shape_number[shape]
         for column in world.ink.shapes:
             column[seen : len(world.shape_rows)] = 0
-        for rows in (world.shape_rows, world.waiting, world.active):
+        for rows in (world.shape_rows, world.waiting, world.active, world.returns):
             del rows[seen:]
 
     def _write_queues(self) -> None:

@@ -121,6 +121,7 @@ def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
     aboard.pieces[j] = 0
     jobs.state[j] = DONE
     jobs.since_ms[j] = at[NOW]
+    jobs.ran_ms[j] += at[NOW] - jobs.origin_ms[j]
     tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
 
 
@@ -533,6 +534,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
     jobs.state[j] = STARTING
     jobs.attempt[j] += 1
     jobs.since_ms[j] = at[NOW]
+    jobs.placed_ms[j] = at[NOW]
     jobs.busy_ppm[j] = BUSY_PPM
     scratch.placed[at[PLACED_NOW]] = j
     at[PLACED_NOW] += 1

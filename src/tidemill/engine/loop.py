@@ -131,7 +131,7 @@ class Loop:
             return None
         self._write(events, at_ms)
         plan = one.cycle(self.world, self.policy, self.memo)
-        check(self.world, plan)
+        check(self.world, plan, self.policy)
         if plan.actions:
             self._write(plan.actions, at_ms)
         self._beats += 1

@@ -27,5 +27,5 @@ def what_if(world: World, events: Iterable[Event], policy: Policy) -> Imagined:
     """The plan that would follow if these events happened now."""
     copy = fold_all(snapshot.copy(world), events)
     plan = cycle(copy, policy, Memo())
-    check(copy, plan)
+    check(copy, plan, policy)
     return Imagined(copy, plan)

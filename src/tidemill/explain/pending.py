@@ -126,10 +126,11 @@ def _claims(
 
 
 def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
-    fair = Fair(world, policy)
+    fair, lines = Fair(world, policy), memo.lines(policy)
+    lines.begin(world)
 
     def key(s: int) -> order.Key:
-        return order.key(world, fair, world.used, memo.known(world, s), s, world.waiting[s][0])
+        return order.key_at(fair, world.used, memo.known(world, s), s, lines.head(world, s))
 
     return sorted(world.queued, key=key)
 

@@ -21,7 +21,9 @@ from tidemill.model.world import World
 from tidemill.scheduling import order, victims
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.memo import Known, Memo
+from tidemill.scheduling.known import Known
+from tidemill.scheduling.lines import Lines
+from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, schedule
 from tidemill.scheduling.victims import Stop, Victim
 from tidemill.workload import losses
@@ -103,13 +105,12 @@ def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
 
 def rivals(world: World, policy: Policy, s: int) -> list[int]:
     """The shape itself and those that can stand in its way, oldest first."""
-    patient_ms = world.now_ms - policy.patience_ms
-    since_ms, causes = world.jobs.since_ms, world.shapes.cause
+    causes, lines = world.shapes.cause, Lines(policy)
     found = [
         t for t in world.queued
         if t != s and causes.item(t) in _MAY_HOLD
         and (t in world.promised or causes.item(t) == Cause.NONE
-             or since_ms.item(world.waiting[t][0]) <= patient_ms)
+             or lines.first_to_lose_patience_ms(world, t) <= world.now_ms)
     ]  # fmt: skip
     found.sort(key=lambda t: world.waiting[t][0])
     return [s, *found[: SHAPES_AT_MOST - 1]]
@@ -134,15 +135,20 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     mine, kinds = _key(world, fair, memo, s, j), set(memo.known(world, s).kinds)
     jobs = milli = 0
     holders = []
+    lines = memo.lines(policy)
+    lines.begin(world)
     for t in world.queued:
         if kinds.isdisjoint(memo.known(world, t).kinds):
             continue
-        head = world.waiting[t][0]
+        head = lines.head(world, t)[1]
         key = _key(world, fair, memo, t, head)
         if key >= mine:
             continue
-        is_level = key[:2] == mine[:2]
-        count = sum(i < j for i in world.waiting[t]) if is_level else len(world.waiting[t])
+        count = len(world.waiting[t])
+        if policy.order not in order.BY_SHAPE:
+            count = sum(_key(world, fair, memo, t, i) < mine for i in world.waiting[t])
+        elif key[:3] == mine[:3]:
+            count = sum(i < j for i in world.waiting[t])
         jobs += count
         milli += count * int(world.shapes.total_milli[t])
         cause = causes.get(t, Cause(world.shapes.cause.item(t)))
@@ -154,8 +160,8 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
 def _holds(world: World, policy: Policy, t: int, head: int, cause: Cause) -> bool:
     if world.promised.get(t, 0) > 0:
         return True
-    waited_ms = world.now_ms - world.jobs.since_ms.item(head)
-    return cause in CURED_BY_WAITING and waited_ms >= policy.patience_ms
+    lost_at_ms = order.loses_patience_at_ms(world, policy, head)
+    return cause in CURED_BY_WAITING and lost_at_ms <= world.now_ms
 
 
 def _key(world: World, fair: Fair, memo: Glance, s: int, j: int) -> order.Key:

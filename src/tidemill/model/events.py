@@ -39,6 +39,8 @@ class Why(StrEnum):
     MOVED = "moved to make room"
     SHRUNK = "shrunk to make room"
     GROWN = "grown into idle room"
+    REORDERED = "put off by the order"
+    REPACKED = "stopped to be placed elsewhere"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
-from tidemill.model.rows import Contract, Natural
+from tidemill.model.rows import Contract, Natural, Ppm
 
 Bound = Annotated[int, Meta(ge=0, le=100_000)]
 Share = Annotated[int, Meta(ge=0, le=1_000_000_000)]
@@ -14,8 +14,11 @@ Share = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How to order, place, make room, and look after nodes and idle work."""
 
-    order: Literal["fifo", "priority"] = "priority"
-    """``priority``: higher first, then oldest. ``fifo``: oldest first. Floors go before both."""
+    order: Literal["fifo", "priority", "shortest", "smallest", "attained"] = "priority"
+    """``priority``: higher first, then oldest. ``fifo``: oldest first. ``shortest``: least run time
+    left. ``smallest``: least run time left × accelerators. ``attained``: least accelerator time had
+    so far, in steps. Floors go before all of them.
+    """
     fairness: Literal["none", "drf", "bill"] = "none"
     """Among teams that borrow: ``drf`` smallest dominant share first, ``bill`` smallest cost.
 
@@ -28,6 +31,19 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite."""
     patience_ms: Natural = 6 * HOUR_MS
     """A job that waited this long is passed by nobody who wants the same accelerators."""
+    may_reorder: bool = False
+    """Whether ``shortest``, ``smallest`` and ``attained`` go before running jobs too: these are
+    stopped when the order, planned anew over the whole fleet, has no room for them."""
+    attained_steps_ms: tuple[Natural, ...] = (HOUR_MS, 10 * HOUR_MS)
+    """Where one step of ``attained`` ends and the next begins, in accelerator-milliseconds; within
+    a step the oldest goes first."""
+    estimates: Literal["given", "history"] = "given"
+    """How long a job is taken to run. ``given``: as its owner says. ``history``: as its owner says,
+    corrected by how right the team was before; without a guess, as long as its like."""
+    estimate_ppm: Ppm = 800_000
+    """Which share of past jobs an estimate from history shall not fall short of."""
+    unknown_run_ms: Natural = DAY_MS
+    """What a job is taken to run when neither its owner nor history says."""
     may_preempt: bool = True
     """Whether higher priority evicts lower within a team."""
     may_reclaim: bool = True

@@ -73,6 +73,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
     ink.levels[: len(levels)] = levels
     for matrix in ("used", "floor", "limit", "guard", "below", "kind_kept", "past", "past_ms"):
         setattr(ink, matrix, _array_in(state[matrix]))
+    ink.run_times, ink.ratios = _array_in(state["run_times"]), _array_in(state["ratios"])
 
 
 def _load_rows(world: World, state: dict[str, Any]) -> None:
@@ -105,6 +106,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.kind_freed = state["kind_freed"]
     world.kind_taken = state["kind_taken"]
     world.queue_freed = state["queue_freed"]
+    world.returns, world.ended = state["returns"], state["ended"]
     world.lasting_changes = state["lasting_changes"]
     world.share_changes = state["share_changes"]
     world.supply_changes = state["supply_changes"]

@@ -26,6 +26,9 @@ class Jobs(NamedTuple):
     since_ms: I64
     origin_ms: I64
     saved_ms: I64
+    placed_ms: I64
+    ran_ms: I64
+    reached_ms: I64
     estimate_ms: I64
     startup_ms: I64
     restart_ms: I64

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.model import tables
+from tidemill.model import history, tables
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.tables import I32, I64
 from tidemill.model.topology import UNDECLARED
@@ -103,7 +103,7 @@ class Ink:
 
     __slots__ = (
         "below", "contracts", "devices", "floor", "guard", "jobs", "kind_kept", "levels", "limit",
-        "nodes", "parent", "past", "past_ms", "position", "shapes", "used",
+        "nodes", "parent", "past", "past_ms", "position", "ratios", "run_times", "shapes", "used",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -123,6 +123,8 @@ class Ink:
         self.past_ms: I64 = np.zeros(0, np.int64)
         self.position: I32 = np.zeros((0, 64), np.int32)
         self.parent: I32 = np.zeros((0, 64), np.int32)
+        self.run_times: I32 = np.zeros((0, history.SIZES, history.STEPS), np.int32)
+        self.ratios: I32 = np.zeros((0, history.STEPS), np.int32)
 
 
 class World:
@@ -179,6 +181,10 @@ class World:
         """How often something of this kind was taken: there may be new victims since."""
         self.queue_freed: list[int] = []
         """How often this team, or one below it, gave something back or left; or shares changed."""
+        self.returns: list[int] = []
+        """How often a job of this shape came back to wait: its place in the order may be new."""
+        self.ended: list[int] = []
+        """How many jobs of this team ended after they ran: its history is so long."""
         self.lasting_changes = 0
         """How often a service took or left its place: services do not end by themselves."""
         self.share_changes = 0
@@ -217,6 +223,10 @@ class World:
         """Tier by node: in which domain a node is, for each tier that goes by a label."""
         self.parent: I32 = tables.sealed_array(ink.parent)
         """Tier by domain: in which domain of the tier around it a domain is."""
+        self.run_times: I32 = tables.sealed_array(ink.run_times)
+        """How many jobs of a team and size ran for how long (see ``history``)."""
+        self.ratios: I32 = tables.sealed_array(ink.ratios)
+        """How many jobs of a team ran for how many millionths of their owner's guess."""
 
     @property
     def job_count(self) -> int:
@@ -284,6 +294,8 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
+            "returns": self.returns,
+            "ended": self.ended,
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,
             "supply_changes": self.supply_changes,
@@ -297,5 +309,7 @@ class World:
             "past": self.past,
             "past_ms": self.past_ms,
             "half_life_ms": self.half_life_ms,
+            "run_times": self.run_times,
+            "ratios": self.ratios,
         }
         return state

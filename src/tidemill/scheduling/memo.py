@@ -8,7 +8,7 @@ the search for victims, who remembers that one was in vain has one more.)
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,23 +16,19 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import eligible, shares
-from tidemill.scheduling.fit import Options, redo
+from tidemill.scheduling import shares
+from tidemill.scheduling.fit import redo
+from tidemill.scheduling.known import Known, know
+from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.room import Room
+
+if TYPE_CHECKING:
+    from tidemill.scheduling.members import Remembered
 
 Stamp = tuple[int, ...]
 
 CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 _READY = int(NodeState.READY)
-
-
-class Known(NamedTuple):
-    """What does not change about a shape until there are new groups of nodes."""
-
-    options: Options
-    kinds: tuple[int, ...]
-    queue: int
-    priority: int
 
 
 class Failure(NamedTuple):
@@ -61,6 +57,11 @@ class Memo:
         self._empty: tuple[Stamp, Room] | None = None
         self._lasting: tuple[Stamp, Room] | None = None
         self._outlasted: dict[int, bool] = {}
+        self._trial: Room | None = None
+        self._planning: Room | None = None
+        self.members: Remembered | None = None
+        """Who was in the plan of the whole fleet, where a policy has one."""
+        self._lines: Lines | None = None
         self._seen: Stamp = ()
         self._decided_ms = 0
         self._evictors: list[bool] = []
@@ -78,6 +79,21 @@ class Memo:
         else:
             self._room.refresh(world)
         return self._room
+
+    def trial_room(self, world: World) -> Room:
+        """A second scratch copy of what is free now."""
+        if self._trial is None:
+            self._trial = Room(world, self._loops)
+        else:
+            self._trial.refresh(world)
+        return self._trial
+
+    def planning_room(self, world: World) -> Room:
+        """A scratch room that its user empties."""
+        room = self._planning
+        if room is None or room.world is not world or room.rows != world.node_count:
+            room = self._planning = Room(world, self._loops)
+        return room
 
     def empty_room(self, world: World) -> Room:
         """A scratch copy in which nothing runs; the same one until supply or shares change."""
@@ -120,7 +136,7 @@ class Memo:
             self._groups = len(world.groups)
         known = self._known.get(s)
         if known is None:
-            known = self._known[s] = _know(world, s)
+            known = self._known[s] = know(world, s)
         return known
 
     def nothing_changed(self, world: World) -> bool:
@@ -135,10 +151,18 @@ class Memo:
         same, self._seen = stamp == self._seen, stamp
         return same and not self._owed and not self._doubted and not self._drifts
 
-    def patience_was_lost(self, world: World, patience_ms: int) -> bool:
+    def lines(self, policy: Policy) -> Lines:
+        """The waiting jobs of each shape in the policy's order."""
+        if self._lines is None or self._lines.policy != policy:
+            self._lines = Lines(policy)
+        return self._lines
+
+    def patience_was_lost(self, world: World, policy: Policy) -> bool:
         """Whether someone lost patience since the last cycle: others may now be held otherwise."""
-        oldest = (world.jobs.since_ms.item(world.waiting[s][0]) for s in world.queued)
-        return any(self._decided_ms < since + patience_ms <= world.now_ms for since in oldest)
+        lines, since_ms, now_ms = self.lines(policy), self._decided_ms, world.now_ms
+        return any(
+            since_ms < lines.first_to_lose_patience_ms(world, s) <= now_ms for s in world.queued
+        )
 
     def watch(self, world: World, policy: Policy, is_holding: bool) -> None:
         """At the end of a cycle: whether someone waits who may gain by what others take.
@@ -306,19 +330,6 @@ def _most_free(world: World, nodes: list[int]) -> dict[int, int] | None:
             k, free = table.kind.item(n), table.free_milli.item(n)
             most[k] = max(free, most.get(k, 0))
     return most
-
-
-def _know(world: World, s: int) -> Known:
-    roles = world.shape_rows[s].roles
-    options = tuple(
-        eligible.options(world, role) if role.accelerators else (eligible.anywhere(world, role),)
-        for role in roles
-    )
-    kinds = {option.kind for role in options for option in role}
-    if -1 in kinds:
-        kinds = set(range(len(world.kinds)))
-    q, priority = int(world.shapes.queue[s]), int(world.shapes.priority[s])
-    return Known(options, tuple(sorted(kinds)), q, priority)
 
 
 def _evictors(world: World) -> list[bool]:

@@ -1,27 +1,92 @@
 """Order: who is looked at first. A smaller key goes first; keys end in the job's number.
 
-First whoever room was made for, then teams that have not yet got their floor, then by fair share
-and by priority (if the policy says so), then the oldest. Within a team the order never depends on a
-job's size.
+First whoever room was made for, then teams that have not yet got their floor, then by fair
+share (if the policy says so), then the policy's own order, then the oldest. What each
+order reads of a job:
+
+- ``fifo``: nothing. ``priority``: the priority of its shape.
+- ``shortest`` (SRTF): how much longer it is taken to run. ``smallest`` (SRSF): that × accelerators.
+- ``attained`` (after Tiresias, NSDI'19): the accelerator time that it had, in steps.
+
+In the last three a job that has waited for longer than the policy's patience, all its waits taken
+together, goes before those that have not, in the order in which patience was lost. Nothing can take
+that from it again, so whoever can fit finally runs whatever else arrives.
 """
 
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
+from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.memo import Known
+from tidemill.scheduling.known import Known
 
-Key = tuple[tuple[int, ...], int, int]
+Place = tuple[int, int]
+"""A job's place in the policy's own order: 0 and when patience was lost, or 1 and its rank."""
+Head = tuple[Place, int]
+"""The place of a job and its number."""
+Key = tuple[tuple[int, ...], int, int, int]
+
+BY_SHAPE = frozenset({"fifo", "priority"})
+"""Orders in which the oldest of a shape is always its first."""
+_RUNNING = int(JobState.RUNNING)
 
 
 def key(world: World, fair: Fair, used: I64, known: Known, s: int, j: int) -> Key:
     """The place in the queue of a waiting job, given what teams use."""
-    if s in world.promised:
-        return ((-1,), 0, j)
-    rank = shares.standing(world, used, known.queue, known.kinds)
-    by_priority = fair.policy.order == "priority"
-    return (
-        (rank, *fair.rank(used, known.queue)),
-        -known.priority if by_priority else 0,
-        j,
-    )
+    place = place_of(world, fair.policy, Estimates(fair.policy), j)
+    return key_at(fair, used, known, s, (place, j))
+
+
+def key_at(fair: Fair, used: I64, known: Known, s: int, head: Head) -> Key:
+    """The same for a job whose place in the policy's own order is known."""
+    if s in fair.world.promised:
+        return ((-1,), 0, 0, head[1])
+    return ranked(fair, used, known, head)
+
+
+def ranked(fair: Fair, used: I64, known: Known, head: Head) -> Key:
+    """The same without regard to room that was made."""
+    place, j = head
+    standing = shares.standing(fair.world, used, known.queue, known.kinds)
+    return ((standing, *fair.rank(used, known.queue)), *place, j)
+
+
+def place_of(world: World, policy: Policy, estimates: Estimates, j: int) -> Place:
+    """The place of a job, waiting or active, in the policy's own order."""
+    s = world.jobs.shape.item(j)
+    if policy.order in BY_SHAPE:
+        return (1, -world.shapes.priority.item(s) if policy.order == "priority" else 0)
+    jobs, now_ms = world.jobs, world.now_ms
+    is_running = jobs.state.item(j) == _RUNNING
+    begun_ms = jobs.origin_ms.item(j) if is_running else now_ms
+    lost_at_ms = loses_patience_at_ms(world, policy, j)
+    if lost_at_ms <= begun_ms:
+        return (0, lost_at_ms)
+    return (1, rank(world, policy, estimates, j, now_ms - begun_ms))
+
+
+def rank(world: World, policy: Policy, estimates: Estimates, j: int, running_ms: int) -> int:
+    """What the order reads of a job that has been running for so long now."""
+    jobs, milli = world.jobs, world.shapes.total_milli.item(world.jobs.shape.item(j))
+    if policy.order == "attained":
+        had = (jobs.ran_ms.item(j) + running_ms) * milli // 1000
+        return sum(had >= step for step in policy.attained_steps_ms)
+    done_ms = running_ms * ONE_PPM // (ONE_PPM + jobs.slow_ppm.item(j))
+    worked_ms = jobs.saved_ms.item(j) + done_ms * jobs.speed_ppm.item(j) // ONE_PPM
+    left_ms = estimates.left_ms(world, j, worked_ms)
+    return left_ms if policy.order == "shortest" else left_ms * milli
+
+
+def loses_patience_at_ms(world: World, policy: Policy, j: int) -> int:
+    """When a job loses its patience if it goes on waiting.
+
+    In an order that may put off a job that is there already, all its waits count, or it might begin
+    again for ever; otherwise only this wait.
+    """
+    jobs = world.jobs
+    if policy.order in BY_SHAPE:
+        return int(jobs.since_ms.item(j) + policy.patience_ms)
+    return int(jobs.submit_ms.item(j) + jobs.ran_ms.item(j) + policy.patience_ms)

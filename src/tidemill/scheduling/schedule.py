@@ -26,11 +26,13 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, shares, victims
+from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import redo
-from tidemill.scheduling.memo import Known, Memo
+from tidemill.scheduling.known import Known
+from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
@@ -53,8 +55,15 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Actio
     """Whom to place, whom to evict, and why the others wait."""
     if not world.queued:
         return []
-    if memo.nothing_changed(world) and not memo.patience_was_lost(world, policy.patience_ms):
+    memo.lines(policy).begin(world)
+    if (
+        memo.nothing_changed(world)
+        and not memo.patience_was_lost(world, policy)
+        and not reordering.may_reorder(policy)
+    ):
         return []
+    if reordering.may_reorder(policy):
+        return reordering.reorder(world, policy, memo, stop)
     return _Desk(world, policy, memo, stop).decide()
 
 
@@ -76,7 +85,7 @@ class _Desk:
         self.fair = Fair(world, policy)
         self.spreads = policy.placement == "spread"
         self.actions: list[Action] = []
-        self.taken: dict[int, int] = {}
+        self.lines = memo.lines(policy)
         self.placed = 0
         self.held: set[int] = set()
         self.leaving: set[int] = set()
@@ -91,7 +100,7 @@ class _Desk:
             item = heapq.heappop(heap)
             s = item.shape
             is_out_of_date = item.placed != self.placed and self._key(s) != item.key
-            if is_out_of_date or (self._try(s) and self.taken[s] < len(self.world.waiting[s])):
+            if is_out_of_date or (self._try(s) and self.lines.take(self.world, s)):
                 heapq.heappush(heap, self._next(s))
         self.memo.watch(self.world, self.policy, bool(self.held or self.held_in_team))
         return self.actions
@@ -101,20 +110,19 @@ class _Desk:
         world = self.world
         if s in world.promised or self.memo.failure(world, s) is None:
             return True
-        return self._lost_patience(world.waiting[s][0])
+        return self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms
 
     def _next(self, s: int) -> _Next:
         return _Next(self._key(s), s, self.placed)
 
     def _key(self, s: int) -> order.Key:
-        j = self.world.waiting[s][self.taken.get(s, 0)]
-        known = self.memo.known(self.world, s)
-        return order.key(self.world, self.fair, self.room.used, known, s, j)
+        known, head = self.memo.known(self.world, s), self.lines.head(self.world, s)
+        return order.key_at(self.fair, self.room.used, known, s, head)
 
     def _try(self, s: int) -> bool:
         """Place the next job of a shape; if it cannot be, deal with that and return False."""
         world, known = self.world, self.memo.known(self.world, s)
-        j = world.waiting[s][self.taken.get(s, 0)]
+        j = self.lines.head(world, s)[1]
         if self._is_behind(known):
             supply = supply_cause(world, self.memo, s)
             self._say(s, supply if supply is not Cause.NONE else Cause.BEHIND)
@@ -129,7 +137,6 @@ class _Desk:
         if found.shortage is None:
             attempt = int(world.jobs.attempt[j]) + 1
             self.actions.append(AskedPlace(world.now_ms, j, attempt, found.pieces))
-            self.taken[s] = self.taken.get(s, 0) + 1
             self.placed += 1
             return True
         cause = diagnose(world, self.memo, self.room, s, found.shortage)
@@ -142,7 +149,7 @@ class _Desk:
             self._say(s, Cause.PROMISED)
             self._hold(s, [v for v, heir in world.leaving_for.items() if heir == s])
             return
-        if s in world.promised and s not in self.taken:
+        if s in world.promised and not self.lines.has_taken(s):
             self.actions.append(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
@@ -251,8 +258,8 @@ class _Desk:
             self.held_in_team.add((known.queue if a < 0 else a, k))
 
     def _lost_patience(self, j: int) -> bool:
-        waited_ms = self.world.now_ms - self.world.jobs.since_ms.item(j)
-        return waited_ms >= self.policy.patience_ms
+        lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)
+        return lost_at_ms <= self.world.now_ms
 
     def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""

@@ -1,0 +1,86 @@
+"""The second reader of the order: does one job go before another? Said again, from the rows."""
+
+from collections.abc import Sequence
+
+from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+
+_FEWEST = 20
+_LARGEST_MS = 2**60
+
+
+def goes_before(world: World, policy: Policy, j: int, other: int) -> bool:
+    """Whether the policy's own order looks at ``j`` first."""
+    return (*_place(world, policy, j), j) < (*_place(world, policy, other), other)
+
+
+def loses_nothing(world: World, j: int) -> bool:
+    """Whether stopping an active job now wastes no work and no time to come back."""
+    jobs = world.jobs
+    if jobs.startup_ms[j] or jobs.restart_ms[j]:
+        return False
+    if jobs.state[j] != JobState.RUNNING or jobs.interval_ms[j] < 0:
+        return True
+    elapsed_ms = world.now_ms - int(jobs.origin_ms[j])
+    interval_ms, cycle_ms = int(jobs.interval_ms[j]), int(jobs.interval_ms[j] + jobs.cost_ms[j])
+    return elapsed_ms == 0 if interval_ms == 0 else elapsed_ms % cycle_ms == 0
+
+
+def _place(world: World, policy: Policy, j: int) -> tuple[int, int]:
+    jobs = world.jobs
+    is_running = jobs.state[j] == JobState.RUNNING
+    began_ms = int(jobs.origin_ms[j]) if is_running else world.now_ms
+    impatient_ms = int(jobs.submit_ms[j]) + int(jobs.ran_ms[j]) + policy.patience_ms
+    if impatient_ms <= began_ms:
+        return 0, impatient_ms
+    stretch_ms, milli = world.now_ms - began_ms, world.shape_of(j).total_milli
+    if policy.order == "attained":
+        had_ms = (int(jobs.ran_ms[j]) + stretch_ms) * milli // 1000
+        return 1, len([step for step in policy.attained_steps_ms if step <= had_ms])
+    stretch_ms = stretch_ms * 1_000_000 // (1_000_000 + int(jobs.slow_ppm[j]))
+    done_ms = int(jobs.saved_ms[j]) + stretch_ms * int(jobs.speed_ppm[j]) // 1_000_000
+    left_ms = _expected_ms(world, policy, j, done_ms) - done_ms
+    return 1, left_ms * (milli if policy.order == "smallest" else 1)
+
+
+def _expected_ms(world: World, policy: Policy, j: int, done_ms: int) -> int:
+    guess_ms, shape = int(world.jobs.estimate_ms[j]), world.shape_of(j)
+    q = world.queue_number[shape.team]
+    counts: Sequence[int] = ()
+    if policy.estimates == "history" and q < len(world.ended):
+        size = min(15, (-(-shape.total_milli // 1000)).bit_length())
+        counts = (world.ratios[q] if guess_ms else world.run_times[q, size]).tolist()
+    is_told = sum(counts) >= _FEWEST
+    per_step = guess_ms or 1_000_000
+    expected_ms = guess_ms or policy.unknown_run_ms or 1
+    if is_told:
+        expected_ms = per_step * _reached(counts, policy.estimate_ppm, -1) // 1_000_000
+    expected_ms = max(1, min(expected_ms, _LARGEST_MS))
+    done_ms = max(done_ms, int(world.jobs.reached_ms[j]))
+    while expected_ms <= done_ms:
+        past = max(1, expected_ms * 1_000_000 // per_step)
+        step = _reached(counts, policy.estimate_ppm, _step(past)) if is_told else 0
+        expected_ms = max(2 * expected_ms if step == 0 else 0, per_step * step // 1_000_000)
+    return expected_ms
+
+
+def _step(value: int) -> int:
+    ends = [_end(step) for step in range(88)]
+    return next((step for step, end in enumerate(ends) if value < end), 87)
+
+
+def _end(step: int) -> int:
+    """Steps are half doublings: they end at 2, 2, 3, 4, 6, 8, 12, 16 …"""
+    return 2 if step < 2 else 2 ** (step // 2) * (3 + step % 2) // 2
+
+
+def _reached(counts: Sequence[int], share_ppm: int, past: int) -> int:
+    """The end of the step by which this share of those past a step is reached; 0: there is none."""
+    rest = list(counts[past + 1 :])
+    needed, so_far = max(1, -(-sum(rest) * share_ppm // 1_000_000)), 0
+    for step, count in enumerate(rest, past + 1):
+        so_far += count
+        if so_far >= needed:
+            return _end(step)
+    return 0
