@@ -99,6 +99,7 @@ def _story(seed: int) -> Script:
     contracts = _contracts(luck)
     nodes = sum(row.count // row.node.devices for row in contracts)
     arrivals = [_arrival(luck, i) for i in range(luck.randint(15, 35))]
+    arrivals = _with_elastic_jobs(arrivals, seed)
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     teams = [_team(luck, name) for name in ("a", "b", "c")]
     script = Script(
@@ -127,6 +128,8 @@ def _with_making_room(policy: Policy, seed: int) -> Policy:
         moves_at_most=luck.choice([1, 2, 8]),
         moves_apart_ms=luck.choice([1, 10 * MINUTE_MS]),
         move_gain_ppm=luck.choice([0, 0, 500_000]),
+        may_resize=luck.random() < 0.7,
+        grow_after_ms=luck.choice([MINUTE_MS, 20 * MINUTE_MS]),
     )
 
 
@@ -194,6 +197,23 @@ def _with_guesses(arrivals: list[Arrival], seed: int) -> list[Arrival]:
             saving = Checkpointing(interval_ms=1)
             job = replace(job, startup_ms=0, restart_ms=0, checkpointing=saving)
         found.append(arrival._replace(job=job))
+    return found
+
+
+def _with_elastic_jobs(arrivals: list[Arrival], seed: int) -> list[Arrival]:
+    """Some of the jobs have an elastic role, from a stream of its own."""
+    luck, found = Random(f"elastic {seed}"), list[Arrival]()
+    for arrival in arrivals:
+        shape = arrival.job.shape
+        r = luck.randrange(len(shape.roles))
+        count, least = luck.randint(2, 5), luck.randint(1, 2)
+        curve = ((1, luck.randint(200_000, 600_000)),) if luck.random() < 0.5 else ()
+        if luck.random() < 0.35:
+            elastic = replace(shape.roles[r], count=count, least=least)
+            roles = (*shape.roles[:r], elastic, *shape.roles[r + 1 :])
+            shape = replace(shape, roles=roles, speedup=curve)
+        row = replace(arrival.job, shape=shape, resize_ms=luck.choice([0, 20 * SECOND_MS]))
+        found.append(arrival._replace(job=row))
     return found
 
 

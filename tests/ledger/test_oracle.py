@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.engine.stories import played
 from tests.ledger import twins
 from tests.ledger.oracle import Oracle, expect_equal
 from tests.ledger.stories import STORIES, Story, story
@@ -43,6 +44,17 @@ def test_oldest_first():
     """Under a policy of `fifo`, free accelerators are claimed by age and not by priority."""
     for seed in range(8):
         compare(story(1_000 + seed, 120), Window(), Policy(order="fifo"))
+
+
+@pytest.mark.parametrize("source", ["stage", "twin"])
+def test_stories_in_which_work_moves_and_changes_its_size(source: str):
+    """The same where the real scheduler moves, grows and shrinks jobs, while things break."""
+    moved = 0
+    for seed in range(8):
+        events = list(played(seed, source).kept)
+        moved += sum(isinstance(event, ev.JobMoved) for event in events)
+        compare(events, Window(HOUR_MS + 7, 9 * HOUR_MS, HOUR_MS))
+    assert moved > 5, "hardly anybody moves: this proves little"
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -26,6 +26,7 @@ from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
 from tidemill.scheduling.memo import Memo as SchedulingMemo
 from tidemill.scheduling.reorder import next_step_ms
+from tidemill.scheduling.resize import grow
 from tidemill.scheduling.schedule import schedule
 from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
@@ -46,14 +47,15 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     asked, wake_ms = workload.review(world, policy)
     stop = Stop(partial(losses.lost_ms, world), claims_of(asked).leaving)
     placed = schedule(world, policy, memo.scheduling, stop)
-    decided = [*asked, *placed]
+    grown = grow(world, policy, memo.scheduling, [*asked, *placed])
+    decided = [*asked, *placed, *grown.actions]
     supplied = provisioning.review(world, policy, memo.provisioning, claims_of(decided))
     released, due_ms = reservation.review(
         world, policy, memo.reservation, claims_of(supplied.actions)
     )
     moved = _moved([*supplied.actions, *released])
     stands = [action for action in decided if _stands(action, moved)]
-    wake_ms = min(wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
+    wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
     if moved:
         wake_ms = world.now_ms
     said = _said(world, policy)

@@ -156,6 +156,8 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if policy.fairness != "none" or world.half_life_ms or policy.may_move:
         return False
+    if policy.may_resize and _has_elastic(world):
+        return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
     if world.tree.depth > 1 or world.tree.keeps:
@@ -163,6 +165,13 @@ def may_begin(world: World, policy: Policy) -> bool:
     nodes, rows = world.nodes, world.node_count
     carrying = np.fromiter(map(bool, world.aboard), bool, rows)
     return not (carrying & (nodes.state[:rows] != NodeState.READY)).any()
+
+
+def _has_elastic(world: World) -> bool:
+    """Whether an elastic job is active, which may shrink for others and grow."""
+    return any(
+        jobs and world.shape_rows[s].elastic_role is not None for s, jobs in enumerate(world.active)
+    )
 
 
 def is_plain(shape: Shape) -> bool:

@@ -64,6 +64,10 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a job must have worked before it is moved, or moved again."""
     move_gain_ppm: Share = 1_000_000
     """What moves must win, as a share of the work they lose."""
+    may_resize: bool = False
+    """Whether elastic jobs shrink before anyone is stopped, and grow into idle room."""
+    grow_after_ms: Natural = 10 * MINUTE_MS
+    """How long an elastic job must have worked before it grows; its pause is won back in it."""
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS

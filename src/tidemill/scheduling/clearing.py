@@ -72,19 +72,22 @@ def clear(
 ) -> tuple[list[Victim], tuple[Piece, ...]]:
     """Free candidates in order until the heir fits; return whoever cannot be spared, and its place.
 
-    The victims are left out of the room, and the heir too. No pieces: it does not fit even so, and
+    ``at_most`` is how many may be stopped; replicas that elastic jobs give up do not count. The
+    victims are left out of the room, and the heir too. No pieces: it does not fit even so, and
     then the room is as it was.
     """
     options = only(hunt.options, hunt.kinds)
+    stopped = 0
     freed: list[Victim] = []
     pieces: tuple[Piece, ...] = ()
     for victim in candidates:
-        if len(freed) >= at_most:
+        if victim.why is not Why.SHRUNK and stopped >= at_most:
             break
         if victim.why in _FROM_BORROWERS and not _may_take(hunt, victim):
             continue
         hunt.free(victim)
         freed.append(victim)
+        stopped += victim.why is not Why.SHRUNK
         pieces = hunt.seat(options)
         if pieces:
             break

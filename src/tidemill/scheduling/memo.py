@@ -70,6 +70,8 @@ class Memo:
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
         self._heeding: set[int] = set()
+        self._elastic: list[int] = []
+        self._shapes_seen = 0
 
     def room(self, world: World) -> Room:
         """A scratch copy of what is free now; the beginning of a new look."""
@@ -189,6 +191,17 @@ class Memo:
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
         self._doubted.add(s)
+
+    def elastic_shapes(self, world: World) -> list[int]:
+        """The shapes that have an elastic role, in the order in which they came."""
+        rows = world.shape_rows
+        if self._shapes_seen > len(rows):
+            self._elastic, self._shapes_seen = [], 0
+        for s in range(self._shapes_seen, len(rows)):
+            if rows[s].elastic_role is not None:
+                self._elastic.append(s)
+        self._shapes_seen = len(rows)
+        return self._elastic
 
     def heed_taken(self, s: int) -> None:
         """A shape may gain by what others take: others may move, or be smaller, since."""

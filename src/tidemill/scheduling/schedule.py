@@ -25,8 +25,9 @@ from tidemill.model.events import (
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
-from tidemill.scheduling import moves, order, shares, victims
+from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
+from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
@@ -158,7 +159,7 @@ class _Desk:
                 self._say(s, cause)
                 self._hold_behind(s, j, cause)
                 return
-            leaving = self._move(s, j, cause) or self._make_room(s, j)
+            leaving = self._make_room(s, j, cause)
             if leaving:
                 self._say(s, Cause.PROMISED)
                 self._hold(s, leaving)
@@ -171,8 +172,32 @@ class _Desk:
         """Whether room could be made for a shape at all, by moving others or by stopping them."""
         if cause not in CURED_BY_EVICTION:
             return False
-        is_moving = self.policy.may_move and cause in CURED_BY_MOVING
-        return is_moving or self.memo.may_evict(self.world, s)
+        if self.policy.may_move and cause in CURED_BY_MOVING:
+            return True
+        if self.policy.may_resize and self.memo.elastic_shapes(self.world):
+            return True
+        return self.memo.may_evict(self.world, s)
+
+    def _make_room(self, s: int, j: int, cause: Cause) -> list[int]:
+        """Ask others to shrink, else to move, else to stop; who was asked."""
+        world, lent = self.world, list[victims.Victim]()
+        if self.policy.may_resize:
+            kinds = self.memo.known(world, s).kinds
+            hunt = Hunt(world, self.policy, self.memo, self.room, s, kinds)
+            self.memo.heed_taken(s)
+            lent, is_final = resize.cuts(hunt, self._stop().leaving)
+            if not is_final:
+                self.memo.doubt(s)
+            given = resize.shrink(hunt, lent) if lent else []
+            if given:
+                return self._ask_to_shrink(given, j)
+        return self._move(s, j, cause) or self._evict(s, j, lent)
+
+    def _ask_to_shrink(self, given: Sequence[victims.Victim], j: int) -> list[int]:
+        asked = resize.asked(self.world, given, j)
+        self.actions += asked
+        self.leaving.update(action.job for action in asked)
+        return [action.job for action in asked]
 
     def _move(self, s: int, j: int, cause: Cause) -> list[int]:
         """Move others elsewhere; their new places are taken at once, in this cycle too."""
@@ -210,20 +235,23 @@ class _Desk:
         self.memo.owe_search(s)
         return False
 
-    def _make_room(self, s: int, j: int) -> list[int]:
+    def _evict(self, s: int, j: int, lent: Sequence[victims.Victim]) -> list[int]:
         world = self.world
         if not self.memo.may_evict(world, s):
             return []
-        found = victims.choose(world, self.policy, self.memo, self.room, s, self._stop())
-        self.actions += [
-            AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
-            for v in found.victims
-        ]
+        stop = self._stop()._replace(lent=tuple(lent))
+        found = victims.choose(world, self.policy, self.memo, self.room, s, stop)
         if not found.is_final:
             self.memo.doubt(s)
-        jobs = [victim.job for victim in found.victims]
+        given = [victim for victim in found.victims if victim.why is Why.SHRUNK]
+        stopped = [victim for victim in found.victims if victim.why is not Why.SHRUNK]
+        self.actions += [
+            AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
+            for v in stopped
+        ]
+        jobs = [victim.job for victim in stopped]
         self.leaving.update(jobs)
-        return jobs
+        return jobs + self._ask_to_shrink(given, j)
 
     def _is_behind(self, known: Known) -> bool:
         """Whether somebody who may not be passed wants the same accelerators."""

@@ -14,7 +14,7 @@ nobody is evicted. The room that was made goes to the shape it was made for befo
 (``order``). So the next cycle cannot put a victim back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,8 @@ class Stop(NamedTuple):
 
     lost_ms: Callable[[int], int]
     leaving: frozenset[int] = frozenset()
+    lent: tuple[Victim, ...] = ()
+    """Replicas that elastic jobs would give up; they go before anybody is stopped."""
 
 
 class Choice(NamedTuple):
@@ -63,7 +65,8 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
     for reach, a in enumerate(path if policy.may_reclaim else (), 1):
         owed = _owed(world, room, s, kinds, a)
-        victims = _choose(Hunt(world, policy, memo, room, s, owed, reach), stop) if owed else []
+        hunt = Hunt(world, policy, memo, room, s, owed, reach)
+        victims = _choose(hunt, stop) if owed else []
         if victims:
             return Choice(victims)
     hunt = Hunt(world, policy, memo, room, s, kinds)
@@ -74,9 +77,16 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
 
 
 def _choose(hunt: Hunt, stop: Stop) -> list[Victim]:
+    """With what elastic jobs lend, if that spares somebody; else as if nobody were elastic."""
     candidates = _candidates(hunt, stop)
     if not candidates:
         return []
+    lenders = {cut.job for cut in stop.lent}
+    others = [victim for victim in candidates if victim.job not in lenders]
+    if lenders and others:
+        found = _settle(hunt, others, offers.by_size, stop.lent)
+        if found:
+            return found
     if hunt.policy.victims == "time":
         return _settle(hunt, candidates, offers.by_time)
     candidates.sort(key=lambda v: (v.priority, -v.job))
@@ -104,12 +114,14 @@ def _orders(hunt: Hunt, price: offers.Price) -> list[_Order]:
     return [flat, by_node]
 
 
-def _settle(hunt: Hunt, candidates: list[Victim], order: _Order) -> list[Victim]:
+def _settle(
+    hunt: Hunt, candidates: list[Victim], order: _Order, lent: Sequence[Victim] = ()
+) -> list[Victim]:
     """Search in this order; begin again without those that would only be moved."""
     for _ in range(ROUNDS):
         if not candidates:
             return []
-        victims, movers = _search(hunt, list(order(candidates)))
+        victims, movers = _search(hunt, [*lent, *order(candidates)])
         if not movers:
             return victims
         candidates = [victim for victim in candidates if victim.job not in movers]
@@ -240,6 +252,8 @@ def _movers(hunt: Hunt, victims: list[Victim]) -> set[int]:
     """Victims that would fit elsewhere, beside the job that they make room for."""
     world, room, movers = hunt.world, hunt.room, set()
     for victim in victims:
+        if victim.why is Why.SHRUNK:
+            continue
         options = hunt.memo.known(world, int(world.jobs.shape[victim.job])).options
         shape = elastic.smallest(victim.shape)
         found = fit(room, victim.queue, shape, options, hunt.spreads)
