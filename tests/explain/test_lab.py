@@ -394,6 +394,8 @@ def test_behind_a_held_queue():
     answer = why(world, "t5", PATIENT)
     assert (answer.cause, answer.layer, answer.jobs_ahead) == ("behind", 3, 1)
     assert fact(answer, "holder waited") == 2 * HOUR_MS
+    assert "held for `big`: `H100`, 8 free" in answer.words
+    assert "1 job ahead, asking for 16 (`big`)" in answer.words
     assert answer.fix.words == "wait: `big` goes first"
     assert (
         answer.other_fixes[0].words == "give it a priority above 0: it would fit now, before `big`"

@@ -56,7 +56,7 @@ def usable_now(world: World) -> list[int | None]:
                 n: hosts(world, n, role) for n in range(world.node_count)
                 if world.kinds[world.nodes.kind[n]] == row.kind
             }  # fmt: skip
-            if sum(by_node.values()) >= role.count:
+            if sum(by_node.values()) >= role.fewest:
                 here = sum(h for n, h in by_node.items() if world.nodes.contract[n] == c)
                 total += here * role.replica_milli
         found.append(total // len(came) if came else None)

@@ -1,27 +1,23 @@
-"""Certificates: why something does not fit, in one line, with the nearest thing that would.
+"""Certificates: why something never fits, in one line, with the nearest thing that would.
 
-That it *never* fits is asked of the contracts alone, as ``scheduling.diagnose.ever_cause`` asks.
-That it does not fit *now* is read off a case that is open already. Neither searches the fleet; the
-nearest things that would run now are a few counts over its columns (``nearest``).
+Asked of the contracts alone, as ``scheduling.diagnose.ever_cause`` asks: the fleet is not searched.
+What would run now instead is a few counts over its columns (``nearest``). That something does not
+fit *now* is read off an open case (``shortfalls``).
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from tidemill.explain import nearest, words
 from tidemill.explain.answers import Certificate
-from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, shares
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.topology import ever
-
-if TYPE_CHECKING:
-    from tidemill.explain.case import Case
 
 
 class Claim(NamedTuple):
@@ -50,18 +46,11 @@ def certificate(world: World, shape: Shape) -> Certificate | None:
 
 
 def with_nearest(found: Certificate, room: Room, shape: Shape, r: int) -> Certificate:
-    """The same certificate with what would run now instead."""
+    """The same certificate with what would run now instead; nothing for what is tied together."""
+    if shape.bonds or shape.parallelism is not None or shape.roles[r].bonds:
+        return found
     q = room.world.queue_number[shape.team]
     return replace(found, fits_now=nearest.alternatives(nearest.Wish(room, q, shape.roles[r])))
-
-
-def shortfall(case: "Case") -> Certificate | None:
-    """What does not fit now, in numbers; None where it is not the room that is lacking."""
-    make = _SHORTFALLS.get(case.cause)
-    found = case.proof if make is None else make(case)
-    if found is None:
-        return None
-    return with_nearest(found, case.memo.room(case.world), case.shape, case.r)
 
 
 def guilty_role(world: World, shape: Shape) -> int:
@@ -222,108 +211,6 @@ _PROOFS: dict[Cause, Callable[[Claim], Certificate]] = {
     Cause.IMPOSSIBLE_GANG: _too_wide,
     Cause.OVER_LIMIT_ALWAYS: _over_limit,
     Cause.IMPOSSIBLE_TOPOLOGY: _too_far_apart,
-}
-
-
-# not now ------------------------------------------------------------------------------------------
-
-
-def _too_few_ready(case: "Case") -> Certificate:
-    ready, role = case.supply.ready_milli, case.role
-    return Certificate(
-        "ready accelerators", role.total_milli, ready, "accelerator_milli",
-        f"{words.units(ready, role)} take work, it asks for {words.amount(role.total_milli)}",
-        "wait for nodes to be ready",
-    )  # fmt: skip
-
-
-def _too_few_free(case: "Case") -> Certificate:
-    free, role = case.blocks.free_milli, case.role
-    return Certificate(
-        "free accelerators", role.total_milli, free, "accelerator_milli",
-        f"{words.units(free, role)} free, it asks for {words.amount(role.total_milli)}",
-        "wait for running jobs to end",
-    )  # fmt: skip
-
-
-def _too_scattered(case: "Case") -> Certificate:
-    role, largest = case.role, case.blocks.largest
-    if role.count > 1 or role.milli < WHOLE_MILLI:
-        return _too_few_replicas(case)
-    return Certificate(
-        "accelerators on one node", role.accelerators, largest, "accelerators",
-        f"at most {largest} free on one node, it asks for {role.accelerators} on one",
-        f"ask for at most {largest} on one node" if largest else "wait for running jobs to end",
-    )  # fmt: skip
-
-
-def _too_few_replicas(case: "Case") -> Certificate:
-    role, hosted = case.role, case.hosted
-    size = words.amount(role.replica_milli)
-    most = words.many(hosted, "replica")
-    return Certificate(
-        "gang", role.count, hosted, "replicas",
-        f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
-        f"ask for at most {most}" if hosted else "ask for smaller replicas",
-    )  # fmt: skip
-
-
-def _too_few_cores(case: "Case") -> Certificate:
-    most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
-    return Certificate(
-        "CPU on one node", asked, most, "cpu_milli",
-        f"at most {words.cores(most)} cores free beside enough accelerators, each replica asks for"
-        f" {words.cores(asked)}",
-        f"ask for at most {words.cores(most)} cores a replica",
-    )  # fmt: skip
-
-
-def _too_little_memory(case: "Case") -> Certificate:
-    most, asked = case.blocks.memory_most_mib, case.role.memory_mib
-    return Certificate(
-        "memory on one node", asked, most, "memory_mib",
-        f"at most {words.gib(most)} GiB free beside enough accelerators, each replica asks for"
-        f" {words.gib(asked)}",
-        f"ask for at most {words.gib(most)} GiB a replica",
-    )  # fmt: skip
-
-
-def _limit_reached(case: "Case") -> Certificate:
-    world, path = case.world, case.world.tree.paths[int(case.world.shapes.queue[case.s])]
-    kinds = [option.kind for option in case.options if option.kind >= 0]
-    left, k = max((int((world.limit - world.used)[path, k].min()), -k) for k in kinds)
-    kind, asked = world.kinds[-k], case.role.total_milli
-    return Certificate(
-        "limit", asked, max(0, left), "accelerator_milli",
-        f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it asks for"
-        f" {words.amount(asked)}",
-        f"raise the limit of `{case.shape.team}`, or wait for its own jobs to end",
-    )  # fmt: skip
-
-
-def _kept_for_others(case: "Case") -> Certificate:
-    world, asked = case.world, case.role.total_milli
-    kinds = [option.kind for option in case.options if option.kind >= 0]
-    left, k = max((world.kind_free_milli[k] - int(world.kind_kept[k]), -k) for k in kinds)
-    return Certificate(
-        "lending limit", asked, max(0, left), "accelerator_milli",
-        f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free that no team keeps for itself,"
-        f" it asks for {words.amount(asked)}",
-        "raise what those teams may lend, or wait for running jobs to end",
-    )  # fmt: skip
-
-
-_SHORTFALLS: "dict[Cause, Callable[[Case], Certificate]]" = {
-    Cause.NOTHING_LAUNCHED: _too_few_ready,
-    Cause.NOTHING_READY: _too_few_ready,
-    Cause.NOT_ENOUGH_READY: _too_few_ready,
-    Cause.OVER_LIMIT: _limit_reached,
-    Cause.KEPT_BACK: _kept_for_others,
-    Cause.BUSY: _too_few_free,
-    Cause.PARTIAL_GANG: _too_few_replicas,
-    Cause.SCATTERED: _too_scattered,
-    Cause.CPU_BINDS: _too_few_cores,
-    Cause.MEMORY_BINDS: _too_little_memory,
 }
 
 

@@ -211,6 +211,21 @@ def _holder(case: Case) -> Fact | None:
     return Fact("holder waited", waited_ms, "ms", text, commands.line())
 
 
+def _held(case: Case) -> Fact | None:
+    """What nobody may take while the holder waits, and what of it is free."""
+    world, line = case.world, case.line
+    if not line.held:
+        return None
+    milli = sum(world.kind_free_milli[k] for k in line.held)
+    kinds = words.either(world.kinds[k] for k in line.held)
+    text = f"held for `{world.job_names[line.holder]}`: {kinds}, {words.amount(milli)} free"
+    others = sorted(set(case.memo.known(world, case.s).kinds) - set(line.held))
+    if others:
+        free_kinds = words.either(world.kinds[k] for k in others)
+        text += f"; {free_kinds} is not held, but nobody passes who may use either"
+    return Fact("held", milli, MILLI, text, commands.line())
+
+
 def leaving(case: Case) -> list[int]:
     """Jobs that leave to make room for it."""
     asked = [j for j, s in sorted(case.world.leaving_for.items()) if s == case.s]
@@ -270,8 +285,10 @@ def _labels(case: Case) -> Fact:
 
 def _ahead(case: Case) -> Fact:
     line = case.line
+    named = words.ids([case.world.job_names[j] for j in line.first])
     asking = f"{words.many(line.jobs, 'job')} ahead, asking for {words.amount(line.milli)}"
-    text = asking if line.jobs else "nobody ahead"
+    first = f" (first {named})" if line.jobs > len(line.first) else f" ({named})"
+    text = asking + first if line.jobs else "nobody ahead"
     return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
 
 
@@ -280,7 +297,7 @@ _ROOM: tuple[Make, ...] = (free, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
     Cause.OVER_LIMIT: (_use, _limit, free),
-    Cause.BEHIND: (_holder, *_ROOM),
+    Cause.BEHIND: (_holder, _held, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
     Cause.BUSY: (_busy, *_ROOM, _idle),
     Cause.PARTIAL_GANG: (_hosted, free, _busy, _idle),

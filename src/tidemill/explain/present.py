@@ -6,6 +6,7 @@ way are shown to it: those that may hold a queue, and those it has not looked at
 """
 
 import copy
+import heapq
 from collections.abc import Iterable
 from functools import partial
 from types import ModuleType
@@ -28,6 +29,7 @@ from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, sc
 from tidemill.scheduling.victims import Stop, Victim
 from tidemill.workload import losses
 
+NAMED = 3  # jobs ahead that are called by name
 SHAPES_AT_MOST = 250  # shown to the scheduler for one job: 0.3 ms each at 10,000 nodes, measured
 
 _MAY_HOLD = CURED_BY_WAITING | {Cause.NONE, Cause.BEHIND, Cause.PROMISED}
@@ -75,6 +77,10 @@ class Line(NamedTuple):
     jobs: int
     milli: int
     holder: int
+    first: tuple[int, ...]
+    """The first of those jobs, in order."""
+    held: tuple[int, ...]
+    """Kinds that it may use and that are held for the holder."""
 
 
 def glance(world: World, memo: Glance | None) -> Glance:
@@ -134,7 +140,8 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     fair = Fair(world, policy)
     mine, kinds = _key(world, fair, memo, s, j), set(memo.known(world, s).kinds)
     jobs = milli = 0
-    holders = []
+    ahead: list[tuple[order.Key, int]] = []
+    holders: list[tuple[order.Key, int]] = []
     lines = memo.lines(policy)
     lines.begin(world)
     for t in world.queued:
@@ -151,10 +158,14 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
             count = sum(i < j for i in world.waiting[t])
         jobs += count
         milli += count * int(world.shapes.total_milli[t])
+        ahead.append((key, head))
         cause = causes.get(t, Cause(world.shapes.cause.item(t)))
         if t != s and _holds(world, policy, t, head, cause):
             holders.append((key, head))
-    return Line(jobs, milli, min(holders)[1] if holders else -1)
+    holder = min(holders)[1] if holders else -1
+    held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
+    first = tuple(head for _, head in heapq.nsmallest(NAMED, ahead))
+    return Line(jobs, milli, holder, first, tuple(sorted(held)))
 
 
 def _holds(world: World, policy: Policy, t: int, head: int, cause: Cause) -> bool:

@@ -5,7 +5,7 @@ it takes a fraction of a second, because only columns are read (``docs/concepts/
 """
 
 from tidemill.explain import case as cases
-from tidemill.explain import certificates, facts, nodes, present, questions, remedies, words
+from tidemill.explain import facts, nodes, present, questions, remedies, shortfalls, words
 from tidemill.explain.answers import Answer, Fix
 from tidemill.explain.case import Case
 from tidemill.explain.present import Glance
@@ -46,7 +46,7 @@ def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> A
         other_fixes=found.fixes[1:],
         do_not=found.do_not,
         words=_words(case, found, layer),
-        certificate=certificates.shortfall(case),
+        certificate=shortfalls.shortfall(case),
     )
 
 

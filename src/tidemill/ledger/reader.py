@@ -186,7 +186,7 @@ class Ledger:
         since_ms, bucket = moving.since_ms, int(Bucket.RESTART)
         if since_ms < self.now_ms:
             for c, milli in moving.held:
-                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0))
+                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0, 0))
 
     def _goes_on(self, j: int, o: _Open) -> None:
         """A gang has come up, or its busy share has changed."""

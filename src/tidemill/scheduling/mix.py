@@ -39,7 +39,7 @@ class Ask(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A gang: which ask, and how many replicas of it."""
+    """A gang: which ask, and how many replicas of it (an elastic one: the fewest)."""
 
     ask: int
     replicas: int
@@ -84,7 +84,7 @@ class Mix:
         return tuple(self._size(role) for role in shape.roles if role.accelerators)
 
     def _size(self, role: Role) -> int:
-        size = Size(self._ask(role), role.count)
+        size = Size(self._ask(role), role.fewest)
         known = self._size_number.get(size)
         if known is None:
             if size.ask < 0 or len(self.sizes) == SIZES_AT_MOST:

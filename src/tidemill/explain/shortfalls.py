@@ -1,0 +1,130 @@
+"""Shortfalls: what does not fit now, as a certificate read off a case that is open already."""
+
+from collections.abc import Callable
+
+from tidemill.explain import certificates, facts, words
+from tidemill.explain.answers import Certificate
+from tidemill.explain.case import Case
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.reasons import Cause
+
+
+def shortfall(case: Case) -> Certificate | None:
+    """What does not fit, in numbers; None where it is not the room that is lacking."""
+    make = _SHORTFALLS.get(case.cause)
+    found = case.proof if make is None else make(case)
+    if found is None:
+        return None
+    return certificates.with_nearest(found, case.memo.room(case.world), case.shape, case.r)
+
+
+def _too_few_ready(case: Case) -> Certificate:
+    ready, role = case.supply.ready_milli, case.role
+    return Certificate(
+        "ready accelerators", role.total_milli, ready, "accelerator_milli",
+        f"{words.units(ready, role)} take work, it asks for {words.amount(role.total_milli)}",
+        "wait for nodes to be ready",
+    )  # fmt: skip
+
+
+def _too_few_free(case: Case) -> Certificate:
+    free, role = case.blocks.free_milli, case.role
+    return Certificate(
+        "free accelerators", role.total_milli, free, "accelerator_milli",
+        f"{words.units(free, role)} free, it asks for {words.amount(role.total_milli)}",
+        "wait for running jobs to end",
+    )  # fmt: skip
+
+
+def _too_scattered(case: Case) -> Certificate:
+    role, largest = case.role, case.blocks.largest
+    if role.count > 1 or role.milli < WHOLE_MILLI:
+        return _too_few_replicas(case)
+    return Certificate(
+        "accelerators on one node", role.accelerators, largest, "accelerators",
+        f"at most {largest} free on one node, it asks for {role.accelerators} on one",
+        f"ask for at most {largest} on one node" if largest else "wait for running jobs to end",
+    )  # fmt: skip
+
+
+def _too_few_replicas(case: Case) -> Certificate:
+    role, hosted = case.role, case.hosted
+    size = words.amount(role.replica_milli)
+    most = words.many(hosted, "replica")
+    return Certificate(
+        "gang", role.count, hosted, "replicas",
+        f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
+        f"ask for at most {most}" if hosted else "ask for smaller replicas",
+    )  # fmt: skip
+
+
+def _too_few_cores(case: Case) -> Certificate:
+    most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
+    return Certificate(
+        "CPU on one node", asked, most, "cpu_milli",
+        f"at most {words.cores(most)} cores free beside enough accelerators, each replica asks for"
+        f" {words.cores(asked)}",
+        f"ask for at most {words.cores(most)} cores a replica",
+    )  # fmt: skip
+
+
+def _too_little_memory(case: Case) -> Certificate:
+    most, asked = case.blocks.memory_most_mib, case.role.memory_mib
+    return Certificate(
+        "memory on one node", asked, most, "memory_mib",
+        f"at most {words.gib(most)} GiB free beside enough accelerators, each replica asks for"
+        f" {words.gib(asked)}",
+        f"ask for at most {words.gib(most)} GiB a replica",
+    )  # fmt: skip
+
+
+def _limit_reached(case: Case) -> Certificate:
+    world, path = case.world, case.world.tree.paths[int(case.world.shapes.queue[case.s])]
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    left, k = max((int((world.limit - world.used)[path, k].min()), -k) for k in kinds)
+    kind, asked = world.kinds[-k], case.role.total_milli
+    return Certificate(
+        "limit", asked, max(0, left), "accelerator_milli",
+        f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it asks for"
+        f" {words.amount(asked)}",
+        f"raise the limit of `{case.shape.team}`, or wait for its own jobs to end",
+    )  # fmt: skip
+
+
+def _kept_for_others(case: Case) -> Certificate:
+    world, asked = case.world, case.role.total_milli
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    left, k = max((world.kind_free_milli[k] - int(world.kind_kept[k]), -k) for k in kinds)
+    return Certificate(
+        "lending limit", asked, max(0, left), "accelerator_milli",
+        f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free that no team keeps for itself,"
+        f" it asks for {words.amount(asked)}",
+        "raise what those teams may lend, or wait for running jobs to end",
+    )  # fmt: skip
+
+
+def _too_far_apart(case: Case) -> Certificate:
+    found = facts.bond(case)
+    assert found is not None, "the cause says that there is one"
+    must, asked, most = found
+    wants, has = words.together(case.role, asked), words.together(case.role, most)
+    return Certificate(
+        f"one {must.tier}", asked, most, "replicas",
+        f"the largest `{must.tier}` has {has} free, it asks for {wants} in one",
+        f"ask for at most {has} in one `{must.tier}`" if most else "wait for running jobs to end",
+    )  # fmt: skip
+
+
+_SHORTFALLS: dict[Cause, Callable[[Case], Certificate]] = {
+    Cause.NOTHING_LAUNCHED: _too_few_ready,
+    Cause.NOTHING_READY: _too_few_ready,
+    Cause.NOT_ENOUGH_READY: _too_few_ready,
+    Cause.OVER_LIMIT: _limit_reached,
+    Cause.KEPT_BACK: _kept_for_others,
+    Cause.BUSY: _too_few_free,
+    Cause.PARTIAL_GANG: _too_few_replicas,
+    Cause.SCATTERED: _too_scattered,
+    Cause.CPU_BINDS: _too_few_cores,
+    Cause.MEMORY_BINDS: _too_little_memory,
+    Cause.TOPOLOGY: _too_far_apart,
+}
