@@ -68,7 +68,7 @@ class Twin:
         """The world that a file describes."""
         return cls(
             [fleet.contract(row) for row in spec.contracts],
-            [fleet.queue(row) for row in spec.teams],
+            fleet.queues(spec),
             generate.stream(spec),
             faults=fleet.faults(spec.faults),
             topology=fleet.topology(spec),

@@ -43,18 +43,38 @@ def contract(row: ContractTable) -> Contract:
 
 def queue(row: TeamTable) -> Queue:
     """A team as the World knows it."""
-    kinds = sorted({*row.floor, *row.limit})
+    kinds = sorted({*row.floor, *row.limit, *row.borrow, *row.lend})
+    most = (row.limit, row.borrow, row.lend)
     return Queue(
         row.name,
         tuple(
             QueueShare(
                 kind,
                 row.floor.get(kind, 0) * WHOLE_MILLI,
-                row.limit[kind] * WHOLE_MILLI if kind in row.limit else FOREVER_MS,
+                *(by[kind] * WHOLE_MILLI if kind in by else FOREVER_MS for by in most),
             )
             for kind in kinds
         ),
+        row.parent,
+        row.weight,
     )
+
+
+def queues(spec: Spec) -> list[Queue]:
+    """All teams, those above before those below; otherwise in the order of the file."""
+    rows = list(spec.teams)
+    if any(row.parent for row in rows):
+        rows.sort(key=lambda row: len(line(spec, row)))
+    return [queue(row) for row in rows]
+
+
+def line(spec: Spec, row: TeamTable) -> list[TeamTable]:
+    """A team and all that are above it, itself first; a ring ends where it closes."""
+    by_name = {team.name: team for team in spec.teams}
+    found = [row]
+    while (above := by_name.get(found[-1].parent)) is not None and above not in found:
+        found.append(above)
+    return found
 
 
 def faults(row: FaultsTable) -> Faults:

@@ -135,9 +135,13 @@ def _largest(row: WorkloadTable, spec: Spec) -> int:
     """
     contracts = fleet.usable(spec.contracts, row.kinds)
     team = next(team for team in spec.teams if team.name == row.team)
+    line = fleet.line(spec, team)
     kinds = sorted({contract.kind for contract in contracts})
     most = (
-        min(-(-fleet.at_once(fleet.usable(contracts, (kind,))) // 2), team.limit.get(kind, 2**31))
+        min(
+            -(-fleet.at_once(fleet.usable(contracts, (kind,))) // 2),
+            *(above.limit.get(kind, 2**31) for above in line),
+        )
         for kind in kinds
     )
     return max(1, *most)

@@ -104,12 +104,17 @@ def _check_teams(spec: Spec) -> None:
             place.refuse("name", found, hint="give every team a name of its own")
         seen[team.name] = i
         _check_shares(place, team, kinds)
+    if any(team.parent for team in spec.teams):
+        _check_tree(spec, kinds)
     for kind in kinds:
         _refuse_overbooked_floors(spec, kind)
 
 
 def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
-    for table, shares in (("floor", team.floor), ("limit", team.limit)):
+    tables = (
+        ("floor", team.floor), ("limit", team.limit), ("borrow", team.borrow), ("lend", team.lend),
+    )  # fmt: skip
+    for table, shares in tables:
         for kind in shares:
             if kind not in kinds:
                 hint = nearest(kind, kinds)
@@ -120,8 +125,44 @@ def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
             place.refuse("floor", found, hint="raise the limit or lower the floor")
 
 
+def _check_tree(spec: Spec, kinds: list[str]) -> None:
+    places = [Place(spec.source, "team", i, row.name) for i, row in enumerate(spec.teams, 1)]
+    for place, team in zip(places, spec.teams, strict=True):
+        _check_parent(place, team, spec)
+    for place, team in zip(places, spec.teams, strict=True):
+        for kind in kinds:
+            _refuse_broken_promise(place, team, kind, spec)
+
+
+def _check_parent(place: Place, team: TeamTable, spec: Spec) -> None:
+    names = [row.name for row in spec.teams]
+    if team.parent and team.parent not in names:
+        hint = nearest(team.parent, names)
+        place.refuse("parent", f"there is no team `{team.parent}`", hint=hint)
+    above = fleet.line(spec, team)
+    if above[-1].parent:
+        ring = " under ".join(f"`{row.name}`" for row in above)
+        found = f"a ring: {ring} under `{above[-1].parent}`"
+        place.refuse("parent", found, hint="leave out one of these parents: a tree has a top")
+
+
+def _refuse_broken_promise(place: Place, team: TeamTable, kind: str, spec: Spec) -> None:
+    sure, limit = _sure(spec, team, kind), team.limit.get(kind)
+    if limit is not None and sure > limit:
+        found = f"{limit} {kind}, and the floors of the teams below it add up to {sure}"
+        place.refuse("limit", found, hint="raise the limit or lower the floors below it")
+
+
+def _sure(spec: Spec, team: TeamTable, kind: str) -> int:
+    """What a team is sure of with all that are below it."""
+    if not any(row.parent for row in spec.teams):
+        return team.floor.get(kind, 0)
+    below = sum(_sure(spec, row, kind) for row in spec.teams if row.parent == team.name)
+    return max(team.floor.get(kind, 0), below)
+
+
 def _refuse_overbooked_floors(spec: Spec, kind: str) -> None:
-    floors = [(team.floor.get(kind, 0), team.name) for team in spec.teams]
+    floors = [(_sure(spec, team, kind), team.name) for team in spec.teams if not team.parent]
     promised = sum(floor for floor, _ in floors)
     there = fleet.at_once(fleet.usable(spec.contracts, (kind,)))
     if promised > there:

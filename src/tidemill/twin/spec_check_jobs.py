@@ -68,6 +68,10 @@ def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
     teams = [team.name for team in spec.teams]
     if row.team not in teams:
         place.refuse("team", f"there is no team `{row.team}`", hint=nearest(row.team, teams))
+    below = [team.name for team in spec.teams if team.parent == row.team]
+    if below:
+        found = f"`{row.team}` has teams below it, and jobs belong to the lowest"
+        place.refuse("team", found, hint=f"give it to one of: {', '.join(below)}")
     kinds = {contract.kind for contract in spec.contracts}
     for kind in row.kinds:
         if kind not in kinds:

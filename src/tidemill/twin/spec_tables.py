@@ -84,11 +84,19 @@ class Sizes(_Table, frozen=True, kw_only=True):
 
 
 class TeamTable(_Table, frozen=True, kw_only=True):
-    """``[[team]]``: sure of its floor, never above its limit, by accelerator kind."""
+    """``[[team]]``: sure of its floor, never above its limit, by accelerator kind.
+
+    ``borrow`` bounds what it uses above its floor, ``lend`` what others use of it. A team may be
+    under another (``parent``).
+    """
 
     name: Name
     floor: dict[str, Zero] = {}
     limit: dict[str, Zero] = {}
+    borrow: dict[str, Zero] = {}
+    lend: dict[str, Zero] = {}
+    parent: str = ""
+    weight: Whole = 1
 
 
 class Checkpoint(_Table, frozen=True, kw_only=True):
