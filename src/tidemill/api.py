@@ -24,6 +24,7 @@ from tidemill.model.world import World
 
 if TYPE_CHECKING:
     from tidemill.engine.loop import Backend
+    from tidemill.ledger.lending import Lent
     from tidemill.ledger.statement import Statement
     from tidemill.twin.spec_tables import Spec
 
@@ -145,6 +146,21 @@ def read_statement(
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
         ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
         return Statement(ledger.read(_watched(keeper, on_progress)))
+
+
+def read_lending(
+    journal: str,
+    *,
+    start_ms: int = 0,
+    end_ms: int = FOREVER_MS,
+    on_progress: Progress | None = None,
+) -> "Lent":
+    """Who lent what to whom in a journal, for any window."""
+    from tidemill.ledger.lending import Lending
+    from tidemill.ledger.spans import Window
+
+    with open_journal(journal) as keeper:
+        return Lending(Window(start_ms, end_ms)).read(_watched(keeper, on_progress)).lent()
 
 
 def policy_of(journal: Journal) -> Policy:

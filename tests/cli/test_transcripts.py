@@ -19,6 +19,7 @@ TRANSCRIPTS = {
     "ledger-by-team": ("ledger", "--by", "team"),
     "ledger-by-kind-window": ("ledger", "--by", "kind", "--from", "6h", "--to", "30h"),
     "ledger-rework-by-job": ("ledger", "--bucket", "rework", "--by", "job", "--most", "5"),
+    "ledger-lending": ("ledger", "--lending", "--most", "8"),
     "pending": ("pending", "--at", "31h"),
     "why-waiting": ("why", "whole-a100", "--at", "31h"),
     "why-running": ("why", "pretrain", "--at", "31h"),

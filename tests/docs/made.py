@@ -17,7 +17,7 @@ from typer.main import get_command
 
 from tests.docs import pages
 from tidemill.cli.main import app
-from tidemill.ledger import document
+from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.model import events, policy, reasons, rows, states
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
@@ -52,6 +52,9 @@ DOCUMENT = (
     document.FixPart,
     document.FreePart,
     document.FreeRow,
+    schema.LendingPart,
+    schema.Loan,
+    schema.IdleFloor,
 )
 WORDS = (
     states.NodeState,

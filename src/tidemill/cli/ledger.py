@@ -10,6 +10,7 @@ from tidemill.model.measures import FOREVER_MS
 
 if TYPE_CHECKING:
     from tidemill.ledger.buckets import Bucket as BucketOf
+    from tidemill.ledger.schema import LendingPart
     from tidemill.ledger.statement import Dimension, Statement
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
         "tidemill ledger -j out/demo.sqlite",
         "tidemill ledger --by team",
         "tidemill ledger --bucket idle --by job",
+        "tidemill ledger --lending",
         "tidemill ledger --from 2d --to 3d --json",
         "tidemill ledger diff before.sqlite after.sqlite",
     ),
@@ -46,6 +48,9 @@ def ledger(
     ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Rows of a breakdown.")] = 20,
     as_tree: Annotated[bool, typer.Option("--tree", help="Show stages and their parts.")] = False,
+    lending: Annotated[
+        bool, typer.Option("--lending", help="Who lent what to whom, and idle guarantees.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Where every paid millisecond went: paid, down to useful."""
@@ -53,8 +58,11 @@ def ledger(
         return
     dimension, only = _dimension(by), _bucket(bucket)
     statement = _read(journal, start, end, bins)
+    lent = _read_lending(journal, statement) if lending else None
     if as_json:
-        print_json(statement, dimension)
+        print_json(statement, dimension, lent)
+    elif lent is not None:
+        _print_lending(lent, most)
     elif dimension is not None or only is not None:
         _print_breakdown(statement, dimension or "job", only, most)
     else:
@@ -90,6 +98,26 @@ def diff(
         return
     screen.out().print(f"{after} minus {before}")
     screen.out().print(ledger_tables.changes(found))
+
+
+def _read_lending(journal: str, statement: "Statement") -> "LendingPart":
+    from tidemill import api
+    from tidemill.ledger import lending_part
+
+    with screen.progress("who lent what to whom") as update:
+        lent = api.read_lending(
+            journal, start_ms=statement.start_ms, end_ms=statement.end_ms, on_progress=update
+        )
+    return lending_part.part(statement, lent)
+
+
+def _print_lending(lent: "LendingPart", most: int) -> None:
+    from tidemill.cli import lending_tables
+
+    console = screen.out()
+    console.print(lending_tables.loans(lent, most))
+    console.print(lending_tables.idle(lent, most))
+    console.print(lending_tables.summary(lent))
 
 
 def _read(journal: str, start: str | None, end: str | None, bins: str | None) -> "Statement":
@@ -160,10 +188,14 @@ def _print_breakdown(
     screen.out().print(ledger_tables.breakdown(by, statement.by(by), only, most))
 
 
-def print_json(statement: "Statement", by: "Dimension | None") -> None:
+def print_json(
+    statement: "Statement", by: "Dimension | None", lending: "LendingPart | None" = None
+) -> None:
     """The ledger as JSON."""
     import msgspec
 
     from tidemill.ledger.document import document
 
-    screen.json_out(msgspec.json.format(msgspec.json.encode(document(statement, by)), indent=2))
+    screen.json_out(
+        msgspec.json.format(msgspec.json.encode(document(statement, by, lending)), indent=2)
+    )

@@ -8,6 +8,8 @@ yet, in ``unknown``: unknown is never shown as zero.
 from collections.abc import Mapping
 from fractions import Fraction
 
+from msgspec import UNSET
+
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
@@ -23,6 +25,7 @@ from tidemill.ledger.schema import (
     GoodputPart,
     LeakPart,
     LedgerDocument,
+    LendingPart,
     Line,
     Period,
     Ratio,
@@ -38,8 +41,10 @@ from tidemill.model.states import Confidence
 PLACES = 6  # decimals of a ratio: as fine as the parts per million of a line
 
 
-def document(statement: Statement, by: Dimension | None = None) -> LedgerDocument:
-    """The document of a statement, broken down if asked."""
+def document(
+    statement: Statement, by: Dimension | None = None, lending: LendingPart | None = None
+) -> LedgerDocument:
+    """The document of a statement, broken down if asked, with who lent what to whom if given."""
     account = statement.total()
     bin_ms = statement.bin_ms if statement.bin_ms < FOREVER_MS else None
     return LedgerDocument(
@@ -54,6 +59,7 @@ def document(statement: Statement, by: Dimension | None = None) -> LedgerDocumen
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
         leaks=tuple(_leak(leak) for leak in leaks(statement)),
         free=_free(statement),
+        lending=UNSET if lending is None else lending,
     )
 
 

@@ -4,7 +4,7 @@ New fields may be added. Amounts are whole numbers in the unit of their name; ra
 a decimal beside them to read.
 """
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 VERSION = 1
 
@@ -158,6 +158,34 @@ class FreePart(Struct, frozen=True):
     rows: tuple[FreeRow, ...]
 
 
+class Loan(Struct, frozen=True):
+    """What one queue lent another of a kind; ``lender`` null: capacity that no floor owns."""
+
+    kind: str
+    lender: str | None
+    borrower: str
+    milli_ms: int
+    usd_micro: int
+
+
+class IdleFloor(Struct, frozen=True):
+    """A floor that was free and neither used nor lent, by why: a lending limit, or not asked."""
+
+    kind: str
+    owner: str
+    kept_milli_ms: int
+    unasked_milli_ms: int
+    kept_usd_micro: int
+    unasked_usd_micro: int
+
+
+class LendingPart(Struct, frozen=True):
+    """Who lent what to whom; dollars at what the kind cost on average in the window."""
+
+    loans: tuple[Loan, ...]
+    idle: tuple[IdleFloor, ...]
+
+
 class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
@@ -173,3 +201,5 @@ class LedgerDocument(Struct, frozen=True):
     leaks: tuple[LeakPart, ...]
     free: FreePart | None = None
     """Null where the ledger was read without it."""
+    lending: LendingPart | UnsetType = UNSET
+    """Only when it was asked for."""

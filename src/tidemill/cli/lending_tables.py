@@ -1,0 +1,71 @@
+"""Who lent what to whom, as tables."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from tidemill.cli import screen
+from tidemill.ledger.schema import LendingPart
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+
+UNOWNED = "(no floor)"
+
+
+def loans(part: LendingPart, most: int) -> Table:
+    """One row for each lender, borrower and kind; the largest first."""
+    made = screen.table(
+        "lender",
+        "borrower",
+        "kind",
+        "hours",
+        "dollars",
+        title="who lent what to whom",
+        right_from=3,
+    )
+    for loan in part.loans[:most]:
+        lender = UNOWNED if loan.lender is None else escape(loan.lender)
+        made.add_row(
+            lender, escape(loan.borrower), escape(loan.kind), _hours(loan.milli_ms),
+            dollars_text(loan.usd_micro),
+        )  # fmt: skip
+    _add_rest(made, len(part.loans), most)
+    return made
+
+
+def idle(part: LendingPart, most: int) -> Table:
+    """One row for each owner and kind of floors that were free, and neither used nor lent."""
+    made = screen.table(
+        "owner", "kind", "kept by lending limits", "dollars", "not asked for", "dollars",
+        title="idle behind guarantees", right_from=2,
+    )  # fmt: skip
+    for row in part.idle[:most]:
+        made.add_row(
+            escape(row.owner), escape(row.kind), _hours(row.kept_milli_ms),
+            dollars_text(row.kept_usd_micro), _hours(row.unasked_milli_ms),
+            dollars_text(row.unasked_usd_micro),
+        )  # fmt: skip
+    _add_rest(made, len(part.idle), most)
+    return made
+
+
+def summary(part: LendingPart) -> str:
+    """The sums in one line."""
+    lent = sum(loan.milli_ms for loan in part.loans if loan.lender is not None)
+    unowned = sum(loan.milli_ms for loan in part.loans if loan.lender is None)
+    stood = sum(row.kept_milli_ms + row.unasked_milli_ms for row in part.idle)
+    return (
+        f"borrowed: {_hours(lent + unowned)} hours, {_hours(lent)} of them from unused floors and"
+        f" {_hours(unowned)} from capacity that no floor owns; idle behind guarantees:"
+        f" {_hours(stood)} hours"
+    )
+
+
+def _hours(milli_ms: int) -> str:
+    tenths = (milli_ms * 20 + MILLI_MS_PER_UNIT_HOUR) // (2 * MILLI_MS_PER_UNIT_HOUR)
+    return f"{tenths // 10:,}.{tenths % 10}"
+
+
+def _add_rest(made: Table, rows: int, most: int) -> None:
+    if rows > most:
+        made.add_row(f"[dim]… and {rows - most:,} more (--most)[/]")
+    if not rows:
+        made.add_row("[dim]nothing[/]")
