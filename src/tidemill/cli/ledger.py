@@ -58,7 +58,7 @@ def ledger(
         return
     dimension, only = _dimension(by), _bucket(bucket)
     statement = _read(journal, start, end, bins)
-    lent = _read_lending(journal, statement) if lending else None
+    lent = read_lending(journal, statement) if lending else None
     if as_json:
         print_json(statement, dimension, lent)
     elif lent is not None:
@@ -100,7 +100,8 @@ def diff(
     screen.out().print(ledger_tables.changes(found))
 
 
-def _read_lending(journal: str, statement: "Statement") -> "LendingPart":
+def read_lending(journal: str, statement: "Statement") -> "LendingPart":
+    """Who lent what to whom in the window of a statement."""
     from tidemill import api
     from tidemill.ledger import lending_part
 

@@ -19,7 +19,17 @@ from tidemill import __version__
 from tidemill.ledger.buckets import NOT_PRODUCED, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import duration_text
-from tidemill.report import breakdown, efficiency, fixes, lines, pending, room, stages, words
+from tidemill.report import (
+    breakdown,
+    efficiency,
+    fixes,
+    lending,
+    lines,
+    pending,
+    room,
+    stages,
+    words,
+)
 from tidemill.report.headline import QUESTION, headline
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, timeline
 from tidemill.report.waterfall import NARROW, WIDE, waterfall
@@ -27,6 +37,7 @@ from tidemill.units import capability
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Board
+    from tidemill.ledger.schema import LendingPart
     from tidemill.scheduling.schedulability import Lot
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -40,13 +51,15 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
     subtitle: str = "",
     board: "Board | None" = None,
     lots: "tuple[Lot, ...]" = (),
+    lent: "LendingPart | None" = None,
     now_text: str = "",
     command: str = "",
 ) -> str:
     """The report of a statement as the text of an HTML file.
 
     ``now_text`` says when it was made and ``command`` how to make it again; both are the caller's
-    to know and are left out when empty. A ``board`` adds what was waiting, ``lots`` what would fit.
+    to know and are left out when empty. A ``board`` adds what was waiting, ``lots`` what would fit,
+    ``lent`` who lent what to whom.
     """
     style = _style()
     return _environment().get_template("page.html").render(
@@ -61,6 +74,7 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
         window=_window(statement),
         pending=pending.pending(board) if board is not None else None,
         room=room.room(statement, lots) if lots else None,
+        lending=lending.lending(lent) if lent is not None else None,
         **_parts(statement),
     )  # fmt: skip
 

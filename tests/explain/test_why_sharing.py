@@ -1,0 +1,72 @@
+"""Why a job waits among teams in a tree: the answer names the queue and the numbers that bind."""
+
+from tests.builders import beat, fleet, job, queue, submit
+from tests.explain.test_lab import fact, why
+from tidemill.explain.answers import Answer
+from tidemill.model.world import World
+
+
+def said(answer: Answer, name: str) -> str:
+    """The words of one fact of the evidence."""
+    return {fact.name: fact.words for fact in answer.evidence}[name]
+
+
+def science(**of_science: int) -> World:
+    """Physics uses 8 and biology 8 of 32; biology wants 8 more."""
+    teams = [
+        queue("science", **of_science),  # type: ignore[arg-type]
+        queue("physics", parent="science", floor=8),
+        queue("biology", parent="science", floor=4),
+    ]
+    world = fleet(teams=teams)
+    submit(world, job("p", gpus=8, team="physics"), job("b", gpus=8, team="biology"))
+    beat(world)
+    submit(world, job("more", gpus=8, team="biology"))
+    beat(world)
+    return world
+
+
+def test_the_limit_of_a_parent_is_named():
+    """A job kept out by a limit above its team is told whose it is, and what counts there."""
+    answer = why(science(limit=20), "more")
+    assert answer.cause == "over_limit"
+    assert said(answer, "team use") == (
+        "team `science` uses 16 of its limit of 20 `H100`, with all teams below it"
+        " (`biology` is one)"
+    )
+    assert fact(answer, "team limit") == 20_000
+    assert "raise the limit of team `science` from 20 to 24 `H100`" in answer.fix.words
+
+
+def test_what_may_be_borrowed_is_named():
+    """A borrowing limit is told as the floor and what may be borrowed above it."""
+    answer = why(science(borrow=6), "more")
+    assert answer.cause == "over_limit"
+    assert said(answer, "team use").startswith(
+        "team `science` uses 16 of its floor of 12 and the 6 it may borrow `H100`"
+    )
+
+
+def test_what_others_keep_is_named():
+    """A job before which free accelerators are kept is told by whom, and how many."""
+    world = fleet(nodes=2, teams=[queue("a"), queue("clinic", floor=8, lend=2)])
+    submit(world, job("runs", gpus=8))
+    beat(world)
+    submit(world, job("t5", gpus=4))
+    beat(world)
+    answer = why(world, "t5")
+    assert (answer.cause, answer.owner) == ("kept_back", "scheduling")
+    assert said(answer, "kept back") == (
+        "8 `H100` free, of which 6 are kept for `clinic` by their lending limits"
+    )
+    assert answer.do_not.startswith("do not buy: 8")
+
+
+def test_more_than_others_will_ever_leave_never_fits():
+    """If lending limits leave too little even on an empty fleet, no wait helps; says how much."""
+    world = fleet(nodes=2, teams=[queue("a"), queue("clinic", floor=8, lend=2)])
+    submit(world, job("t5", gpus=16))
+    beat(world)
+    answer = why(world, "t5")
+    assert answer.cause == "over_limit_always"
+    assert "other teams leave 10; it asks for 16" in answer.do_not
