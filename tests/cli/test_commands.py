@@ -13,8 +13,9 @@ from tests.cli.shell import Ran, tidemill
 
 COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
-    ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("journal",), ("journal", "export"),
-    ("journal", "import"), ("journal", "verify"), ("journal", "salvage"), ("doctor",), ("report",),
+    ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("defrag",), ("journal",),
+    ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
+    ("doctor",), ("report",),
 )  # fmt: skip
 
 

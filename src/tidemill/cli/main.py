@@ -11,7 +11,7 @@ import sys
 import typer
 
 from tidemill import __version__
-from tidemill.cli import demo, doctor, fleet, journal, ledger, report, twin, why
+from tidemill.cli import defrag, demo, doctor, fleet, journal, ledger, report, twin, why
 from tidemill.cli.screen import complain
 from tidemill.model.errors import SpecError, TidemillError
 
@@ -33,6 +33,7 @@ app.add_typer(ledger.app, name="ledger")
 app.command("why", epilog=why.WHY_EXAMPLES)(why.why)
 app.command("pending", epilog=why.PENDING_EXAMPLES)(why.pending)
 app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
+app.command("defrag", epilog=defrag.EXAMPLES)(defrag.defrag)
 app.command("fleet", epilog=fleet.EXAMPLES)(fleet.fleet)
 app.add_typer(journal.app, name="journal")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -46,7 +46,7 @@ def why(
     from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
-    j = _job_number(world, job)
+    j = job_number(world, job)
     answer = explain.why(world, policy, j, explain.Glance(world, plain))
     forecast = explain.eta(world, policy, j) if eta else None
     verdicts = explain.verdicts(world, j) if nodes else None
@@ -126,7 +126,8 @@ def fit(
         _print_forecast(forecast)
 
 
-def _job_number(world: "World", name: str) -> int:
+def job_number(world: "World", name: str) -> int:
+    """The number of a job by its name; says which names are near when there is none."""
     j = world.job_number.get(name)
     if j is None:
         from difflib import get_close_matches

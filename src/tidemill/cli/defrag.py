@@ -1,0 +1,53 @@
+"""``tidemill defrag``: which moves of running work would admit a waiting job, and their price."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+from tidemill.cli.why import job_number
+from tidemill.model.measures import dollars_text
+
+if TYPE_CHECKING:
+    from tidemill.explain.defrag import Defrag
+
+EXAMPLES = options.example(
+    "tidemill defrag train-0042 -j out/demo.sqlite", "tidemill defrag train-0042 --at 3d12h --json"
+)
+
+
+def defrag(
+    job: Annotated[str, typer.Argument(help="The name of a waiting job.")],
+    journal: options.Journal = options.DEFAULT_JOURNAL,
+    at: options.At = None,
+    as_json: options.Json = False,
+) -> None:
+    """What would have to move so that this job fits now? A plan to read; nothing is done."""
+    import msgspec
+
+    from tidemill import explain
+    from tidemill.cli.moment import world_at
+    from tidemill.scheduling import plain
+
+    world, policy = world_at(journal, at)
+    j = job_number(world, job)
+    found = explain.defrag(world, policy, j, explain.Glance(world, plain))
+    if as_json:
+        screen.json_out(msgspec.json.encode(found))
+        return
+    screen.out().print(found.words, markup=False, soft_wrap=True)
+    if found.moves:
+        _print_moves(found)
+
+
+def _print_moves(found: "Defrag") -> None:
+    made = screen.table("job", "leaves", "goes to", "accelerators", "lost work", right_from=3)
+    for move in found.moves:
+        made.add_row(
+            move.job,
+            ", ".join(move.leaves),
+            ", ".join(move.goes_to),
+            f"{move.accelerator_milli / 1000:,g}",
+            dollars_text(move.lost_usd_micro),
+        )
+    screen.out().print(made)
