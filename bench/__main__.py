@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import infeasible, muri, spine, waiting
+from bench import infeasible, muri, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -14,6 +14,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "why": waiting.run,
     "infeasible": infeasible.run,
     "muri": muri.run,
+    "topology": topology.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -21,6 +22,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "why": (1_000, 500),
     "infeasible": (1_000,),
     "muri": (("trace3",),),
+    "topology": (2_000, 64),
 }
 
 

@@ -246,7 +246,7 @@ def bond(case: Case) -> tuple[Bond, int, int] | None:
     that one has free; in replicas.
     """
     topology, role = case.world.topology, case.role
-    bonds = {*wishes.of_role(case.shape, case.r), *case.shape.bonds}
+    bonds = dict.fromkeys((*wishes.of_role(case.shape, case.r), *case.shape.bonds))
     here, found = place.ground(case.memo.room(case.world)), []
     for must in bonds:
         if must.is_required:

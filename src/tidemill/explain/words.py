@@ -6,7 +6,7 @@ from tidemill.explain.answers import Fix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
-from tidemill.model.topology import APART, NO_HOP, Topology
+from tidemill.model.topology import APART, NO_HOP, Bond, Topology
 
 GIB_MIB = 1024
 
@@ -94,7 +94,7 @@ def labels(role: Role) -> str:
 
 def asks(shape: Shape) -> str:
     """What a gang asks for: ``4×8 `h100```, roles joined by ``+``."""
-    return " + ".join(_asks(role) for role in shape.roles)
+    return " + ".join(_asks(role) for role in shape.roles) + "".join(map(_tied, shape.bonds))
 
 
 def together(role: Role, replicas: int) -> str:
@@ -140,4 +140,10 @@ def _asks(role: Role) -> str:
     size = amount(role.replica_milli)
     kinds = f" {either(role.kinds)}" if role.kinds else " of any kind"
     where = f" with {labels(role)}" if role.labels else ""
-    return (f"{role.count}×{size}" if role.count > 1 else size) + kinds + where
+    tied = "".join(map(_tied, role.bonds))
+    return (f"{role.count}×{size}" if role.count > 1 else size) + kinds + where + tied
+
+
+def _tied(bond: Bond) -> str:
+    each = f", every {bond.each}" if bond.each else ""
+    return f"{each} {'in' if bond.is_required else 'if possible in'} one `{bond.tier}`"

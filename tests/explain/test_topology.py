@@ -1,0 +1,73 @@
+"""What `why`, `fit` and `pending` say of gangs that are to sit together."""
+
+from tests.builders import (
+    NODE,
+    RACK,
+    SPINE,
+    beat,
+    contract,
+    fleet,
+    job,
+    place,
+    racks,
+    start,
+    submit,
+)
+from tidemill import explain
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
+from tidemill.model.topology import Bond
+from tidemill.model.world import World
+
+POLICY = Policy()
+IN_ONE_RACK = Bond("rack")
+
+
+def blocked() -> World:
+    """Two racks of two nodes, one of each taken, and a gang that wants a whole rack."""
+    world = fleet(
+        contract(gpus=32), node_labels=racks(2, 2, per_spine=1), topology=(SPINE, RACK, NODE)
+    )
+    submit(world, job("x", gpus=8), job("y", gpus=8))
+    place(world, "x", Piece(0, 0, 1, 255))
+    place(world, "y", Piece(0, 2, 1, 255))
+    start(world, "x", "y")
+    submit(world, job("t", gpus=16, bonds=[IN_ONE_RACK]))
+    beat(world)
+    return world
+
+
+def test_why_names_the_tier_what_it_has_and_what_was_asked():
+    """The cause is topology, its first number is the best rack, and preferring it would help."""
+    answer = explain.why(blocked(), POLICY, 2)
+    assert answer.cause == answer.said == "topology"
+    assert answer.asks == "2×8 of any kind in one `rack`"
+    assert answer.evidence[0].words == "the largest `rack` has 8 free, it asks for 16 in one"
+    fixes = [answer.fix.words, *(fix.words for fix in answer.other_fixes)]
+    assert any("prefer one `rack` instead of requiring it" in words for words in fixes)
+    assert "do not buy: 16 accelerators are free" in answer.do_not
+
+
+def test_fit_says_never_with_the_largest_domain():
+    """More than any rack has never fits, with the nearest thing that does."""
+    world = blocked()
+    forecast = explain.fit(world, POLICY, job("u", gpus=24, bonds=[IN_ONE_RACK]))
+    assert forecast.verdict == "never"
+    assert forecast.certificate is not None
+    assert forecast.certificate.words == "the largest `rack` has 16, it asks for 24 in one"
+    assert forecast.certificate.nearest.startswith("ask for at most 16 in one `rack`")
+
+
+def test_the_board_counts_what_is_free_but_too_far_apart():
+    """What stands free beneath the cause is priced like any other wait."""
+    row = explain.board(blocked(), POLICY).rows[0]
+    assert (row.cause, row.idle_milli) == ("topology", 16_000)
+
+
+def test_a_running_gang_tells_its_worst_hop():
+    """Where it sits is told with the tier that its slowest link passes."""
+    world = blocked()
+    assert explain.why(world, POLICY, 0).words.endswith("; worst hop: `node`")
+    submit(world, job("u", gpus=16, bonds=[Bond("rack", is_required=False)]))
+    beat(world)
+    assert explain.why(world, POLICY, 3).words.endswith("; worst hop: beyond every tier")
