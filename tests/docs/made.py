@@ -19,7 +19,7 @@ from tests.docs import pages
 from tidemill.cli.main import app
 from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
-from tidemill.model import events, policy, reasons, rows, states
+from tidemill.model import events, policy, reasons, rows, states, topology
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.provisioning import life
 
@@ -32,6 +32,10 @@ ROWS = (
     rows.Job,
     rows.Shape,
     rows.Role,
+    topology.Topology,
+    topology.Tier,
+    topology.Bond,
+    topology.Parallelism,
     rows.Checkpointing,
     rows.Efficiency,
     rows.Piece,
