@@ -22,6 +22,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.memo import Memo
@@ -160,7 +161,7 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
-    if world.tree.depth > 1 or world.tree.keeps:
+    if world.tree.depth > 1 or world.tree.keeps or world.topology.tiers:
         return False
     nodes, rows = world.nodes, world.node_count
     carrying = np.fromiter(map(bool, world.aboard), bool, rows)
@@ -177,7 +178,8 @@ def _has_elastic(world: World) -> bool:
 def is_plain(shape: Shape) -> bool:
     """Whether jobs of a shape live the plain life: one role of one size, and an end."""
     is_fixed = len(shape.roles) == 1 and not shape.roles[0].least
-    return is_fixed and shape.kind is not JobClass.INFERENCE
+    is_tied = bool(shape.bonds or shape.roles[0].bonds)
+    return is_fixed and not is_tied and shape.kind is not JobClass.INFERENCE
 
 
 class Stretch:
@@ -298,6 +300,7 @@ class Stretch:
         jobs.host_ppm[some] = [row.host_ppm for row in effects]
         jobs.links_ppm[some] = [row.links_ppm for row in effects]
         jobs.confidence[some] = [CONFIDENCES.index(row.confidence) for row in effects]
+        jobs.hop[some] = NO_HOP
 
     def _queues(self) -> tuple[Queues, int]:
         world = self.world
