@@ -15,6 +15,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from tests.builders import contract, job, role, teams_share
@@ -107,7 +108,9 @@ def _story(seed: int) -> Script:
         teams=teams,
         arrivals=_with_guesses(arrivals, seed),
         incidents=_incidents(luck, nodes, len(arrivals)),
-        policy=_with_queueing(_with_making_room(_policy(luck), seed), seed),
+        policy=_with_placement(
+            _with_queueing(_with_making_room(_policy(luck), seed), seed), seed
+        ),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
         return_ms=luck.choice([0, 2 * MINUTE_MS]),
@@ -131,6 +134,18 @@ def _with_making_room(policy: Policy, seed: int) -> Policy:
         may_resize=luck.random() < 0.7,
         grow_after_ms=luck.choice([MINUTE_MS, 20 * MINUTE_MS]),
     )
+
+
+def _with_placement(policy: Policy, seed: int) -> Policy:
+    """How nodes are scored in every second story, from a stream of its own."""
+    luck = Random(f"placement {seed}")
+    if luck.random() < 0.5:
+        return policy
+    names = luck.choice(
+        [("tide",), ("tide",), ("tide", "pack"), ("fgd", "best-fit"), ("clustering", "tide"),
+         ("sharing", "spread"), ("dot-product",)]
+    )  # fmt: skip
+    return convert({**to_builtins(policy), "placement": names}, Policy)
 
 
 def _with_topology(seed: int, script: Script) -> Script:

@@ -115,6 +115,7 @@ RIGHT: list[ev.Action] = [
     draining(BROKEN),
     ev.SaidWhy(NOW, 0, Cause.BUSY),
     ev.SaidHalfLife(NOW, 3_600_000),
+    ev.SaidMix(NOW),
 ]
 
 WRONG: dict[str, tuple[list[ev.Action], str]] = {

@@ -192,6 +192,7 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "cancelling one that is done": (ev.AskedCancel(NOW_MS, DONE, ev.Why.IDLE), "it is done"),
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
     "a half-life that is no news": (ev.SaidHalfLife(NOW_MS, 0), "is 0 ms already"),
+    "a mix of nothing new": (ev.SaidMix(NOW_MS), "no more have since arrived"),
     "cause of an unknown shape": (ev.SaidWhy(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
     "cause of a negative shape": (ev.SaidWhy(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
     # placements

@@ -23,6 +23,7 @@ from tidemill.model.rows import Job, Queue, Share
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.fit import fit
+from tidemill.scheduling.scores.scoring import PACKING
 
 MANY, FEW = 150, 60
 BOTH = pytest.mark.parametrize("source", ["stage", "twin"])
@@ -208,7 +209,7 @@ def _can_fit(script: Script, world: World, job: Job) -> bool:
         memo = Memo()
         s = world.shape_number[job.shape]
         room, known = memo.scheduling.empty_room(world), memo.scheduling.known(world, s)
-        return fit(room, known.queue, job.shape, known.options, spreads=False).shortage is None
+        return fit(room, known.queue, job.shape, known.options, PACKING).shortage is None
     running = [row for c, row in enumerate(world.contract_rows) if world.contracts.is_running[c]]
     same_order = Queue("nobody", tuple(Share(kind) for kind in world.kinds))
     empty = fleet(*running, teams=[same_order, *world.queue_rows])

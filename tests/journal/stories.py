@@ -286,6 +286,11 @@ def said_half_life(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.SaidHalfLife(at_ms, rng.choice((0, 60_000, 3_600_000))) if is_news else None
 
 
+def said_mix(world: World, rng: Random, at_ms: int) -> Event | None:
+    is_news = rng.random() < 0.2 and world.job_count > world.mix_point
+    return ev.SaidMix(at_ms) if is_news else None
+
+
 TELLERS: tuple[Teller, ...] = (
     signed,
     started_contract,
@@ -318,6 +323,7 @@ TELLERS: tuple[Teller, ...] = (
     said_why,
     asked_release,
     said_half_life,
+    said_mix,
 )
 
 

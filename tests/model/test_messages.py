@@ -44,6 +44,7 @@ SAMPLES: list[ev.Event] = [
     ev.AskedSpare(1, 0, True),
     ev.SaidWhy(1, 0, Cause.BUSY),
     ev.SaidHalfLife(1, 3_600_000),
+    ev.SaidMix(1),
 ]
 
 

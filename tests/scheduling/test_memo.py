@@ -28,6 +28,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
 from tidemill.model.world import World
 from tidemill.scheduling.room import Filled, Room
+from tidemill.scheduling.scores.scoring import Scoring
 
 
 class Counting(Room):
@@ -35,9 +36,9 @@ class Counting(Room):
 
     tries = 0
 
-    def fill(self, role: Role, is_ok: U8, spreads: bool) -> Filled:
+    def fill(self, role: Role, is_ok: U8, scoring: Scoring) -> Filled:
         self.tries += 1
-        return super().fill(role, is_ok, spreads)
+        return super().fill(role, is_ok, scoring)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.world import Changes, World
 from tidemill.scheduling import plain
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING, SPREADING
 
 ROLES = [
     role(1, gpus=1), role(1, gpus=2, cpu_milli=3), role(1, gpus=4), role(1, gpus=1, milli=300),
@@ -39,17 +40,19 @@ def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int):
         kept.refresh(world)
         fresh = Room(world, plain)
         for _ in range(luck.randrange(6)):
-            asked, spreads = luck.choice(ROLES), luck.random() < 0.3
-            assert kept.fill(asked, is_ok, spreads) == fresh.fill(asked, is_ok, spreads)
+            asked, policy = luck.choice(ROLES), SPREADING if luck.random() < 0.3 else PACKING
+            assert kept.fill(asked, is_ok, policy) == fresh.fill(asked, is_ok, policy)
         assert _free(kept) == _free(fresh)
 
 
 def test_a_request_beyond_the_bound_is_placed_by_a_sweep(monkeypatch: pytest.MonkeyPatch):
     """Without a tree a request finds the same node."""
     world, is_ok = fleet(nodes=3), np.ones(1, np.uint8)
-    expected = [Room(world).fill(ROLES[0], is_ok, spreads) for spreads in (False, True)]
+    expected = [Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)]
     monkeypatch.setattr("tidemill.scheduling.trees.BYTES_AT_MOST", 0)
-    assert [Room(world).fill(ROLES[0], is_ok, spreads) for spreads in (False, True)] == expected
+    assert [
+        Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)
+    ] == expected
 
 
 def test_changes_are_bounded_and_say_when_they_were_forgotten():

@@ -85,6 +85,9 @@ class _Reader:
             case ev.AskedRelease():
                 if action.shape not in self.world.promised:
                     self.wrong.append(f"nothing is promised to shape number {action.shape}")
+            case ev.SaidMix():
+                if self.world.job_count <= self.world.mix_point:
+                    self.wrong.append("the mix is looked at again, though nothing has arrived")
             case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
 
@@ -109,7 +112,7 @@ class _Reader:
                 numbers = [("node", action.node, world.node_count)]
             case ev.AskedLaunch():
                 numbers = [("contract", action.contract, world.contract_count)]
-            case ev.SaidHalfLife():
+            case ev.SaidHalfLife() | ev.SaidMix():
                 numbers = []
             case ev.AskedRelease() | ev.SaidWhy():
                 numbers = [("shape", action.shape, len(world.shape_rows))]

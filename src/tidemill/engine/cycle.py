@@ -6,6 +6,7 @@ one needs of another (the price of stopping a job, the nodes just used) is hande
 
 from functools import partial
 
+from tidemill.engine import fold_mix
 from tidemill.model.claims import claims_of
 from tidemill.model.events import (
     Action,
@@ -17,6 +18,7 @@ from tidemill.model.events import (
     AskedSpare,
     Plan,
     SaidHalfLife,
+    SaidMix,
     SaidWhy,
 )
 from tidemill.model.policy import Policy
@@ -28,6 +30,7 @@ from tidemill.scheduling.memo import Memo as SchedulingMemo
 from tidemill.scheduling.reorder import next_step_ms
 from tidemill.scheduling.resize import grow
 from tidemill.scheduling.schedule import schedule
+from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
 from tidemill.workload import review as workload
@@ -63,10 +66,13 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
 
 
 def _said(world: World, policy: Policy) -> list[Action]:
-    """What the World must know of the policy to count past use: only when it is news."""
-    if policy.usage_half_life_ms == world.half_life_ms:
-        return []
-    return [SaidHalfLife(world.now_ms, policy.usage_half_life_ms)]
+    """What the World must know of the policy to count past use and arrivals: when it is news."""
+    said: list[Action] = []
+    if policy.usage_half_life_ms != world.half_life_ms:
+        said.append(SaidHalfLife(world.now_ms, policy.usage_half_life_ms))
+    if scoring.looks_ahead(policy) and fold_mix.is_due(world):
+        said.append(SaidMix(world.now_ms))
+    return said
 
 
 def _moved(supply: list[Action]) -> frozenset[int]:

@@ -9,7 +9,7 @@ are in ``fold_supply``, teams in ``fold_queues``, job events in ``fold_jobs``, w
 from collections.abc import Iterable
 from typing import assert_never
 
-from tidemill.engine import fold_jobs, fold_queues, fold_supply, fold_topology
+from tidemill.engine import fold_jobs, fold_mix, fold_queues, fold_supply, fold_topology
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.world import World
@@ -89,6 +89,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_supply.contract_ended(world, event)
         case ev.SaidHalfLife():
             return fold_queues.said_half_life(world, event)
+        case ev.SaidMix():
+            return fold_mix.said_mix(world, event)
         case ev.QueueSet():
             return fold_queues.queue_set(world, event)
         case ev.TopologySet():

@@ -26,6 +26,7 @@ from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.scores import scoring
 from tidemill.workload import progress
 
 KINDS_AT_MOST = 63  # the kinds that a shape may use are bits of one number
@@ -159,6 +160,8 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if policy.may_resize and _has_elastic(world):
         return False
+    if scoring.needs_tables(policy):
+        return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
     if world.tree.depth > 1 or world.tree.keeps or world.topology.tiers:
@@ -197,7 +200,7 @@ class Stretch:
         if not self.may_run:
             return
         self.rules = Rules(
-            policy.order == "priority", policy.placement == "spread", policy.patience_ms,
+            policy.order == "priority", scoring.names_of(policy) == ("spread",), policy.patience_ms,
             bool(world.floor.any()),
         )  # fmt: skip
         self.asks, self.options, self.trees = _asks(world, memo)

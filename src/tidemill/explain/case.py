@@ -120,7 +120,7 @@ def _role(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> i
         return certificates.guilty_role(world, shape)
     room = memo.empty_room(world) if cause in NO_SUPPLY else memo.room(world)
     options = memo.known(world, s).options
-    found = fit(room, q, shape, options, policy.placement == "spread")
+    found = fit(room, q, shape, options, memo.scoring(world, policy))
     if found.shortage is None:
         undo(room, q, shape, found.pieces)
         return 0

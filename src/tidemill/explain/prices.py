@@ -144,17 +144,17 @@ def _offer(case: Case, n: int) -> _Offer | None:
 def _try(case: Case, jobs: list[int]) -> bool | None:
     """With these jobs gone the gang fits (else None); whether all of them then fit elsewhere."""
     world, memo = case.world, case.memo
-    room, spreads = memo.room(world), case.policy.placement == "spread"
+    room, scoring = memo.room(world), memo.scoring(world, case.policy)
     for j in jobs:
         undo(room, _queue(world, j), world.shape_of(j), world.placements[j])
     q = int(world.shapes.queue[case.s])
     options = memo.known(world, case.s).options
-    if not fit(room, q, case.shape, options, spreads).pieces:
+    if not fit(room, q, case.shape, options, scoring).pieces:
         return None
     return all(
         fit(
             room, _queue(world, j), world.shape_of(j),
-            memo.known(world, int(world.jobs.shape[j])).options, spreads,
+            memo.known(world, int(world.jobs.shape[j])).options, scoring,
         ).pieces
         for j in jobs
     )  # fmt: skip

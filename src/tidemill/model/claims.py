@@ -35,6 +35,12 @@ def claims_of(actions: Sequence[ev.Action]) -> Claims:
                 leaving.add(action.job)
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
                 asked.add(action.node)
-            case ev.AskedLaunch() | ev.AskedRelease() | ev.SaidWhy() | ev.SaidHalfLife():
+            case (
+                ev.AskedLaunch()
+                | ev.AskedRelease()
+                | ev.SaidWhy()
+                | ev.SaidHalfLife()
+                | ev.SaidMix()
+            ):
                 pass
     return Claims(frozenset(used), frozenset(asked), frozenset(leaving))

@@ -269,6 +269,10 @@ class SaidHalfLife(_Event, frozen=True, tag="said_half_life"):
     half_life_ms: Moment
 
 
+class SaidMix(_Event, frozen=True, tag="said_mix"):
+    """Placement looks ahead with what has arrived by now, and what is free, from now on."""
+
+
 Seen = (
     ContractSigned
     | ContractStarted
@@ -301,6 +305,7 @@ Action = (
     | AskedSpare
     | SaidWhy
     | SaidHalfLife
+    | SaidMix
 )
 Event = Seen | Action
 

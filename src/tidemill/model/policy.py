@@ -11,6 +11,12 @@ Bound = Annotated[int, Meta(ge=0, le=100_000)]
 Share = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
+Rollouts = Annotated[int, Meta(ge=1, le=1_024)]
+Placement = Literal[
+    "pack", "spread", "best-fit", "dot-product", "clustering", "sharing", "fgd", "tide"
+]
+
+
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How to order, place, make room, and look after nodes and idle work."""
 
@@ -27,8 +33,19 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
     usage_half_life_ms: Natural = 0
     """Fair shares count past use too, half as much after this long; 0: only what is used now."""
-    placement: Literal["pack", "spread"] = "pack"
-    """``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite."""
+    placement: Placement | tuple[Placement, ...] = "pack"
+    """Where work goes: one name, or several of which the next breaks the ties of the one before.
+
+    ``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite.
+    ``best-fit``, ``dot-product``, ``clustering``, ``sharing``, ``fgd`` and our own, ``tide``: see
+    *placement* among the concepts.
+    """
+    placement_rollouts: Rollouts = 8
+    """``tide``: how many futures are played out to value the state of a node."""
+    placement_grain_milli: Annotated[int, Meta(ge=1, le=100_000)] = 120
+    """``tide``: a difference smaller than this, in accelerator-milli, is a tie."""
+    placement_host_price_ppm: Share = 300_000
+    """``tide``: what the last room for a scarce large request costs, as a share of its size."""
     patience_ms: Natural = 6 * HOUR_MS
     """A job that waited this long is passed by nobody who wants the same accelerators."""
     may_reorder: bool = False

@@ -110,6 +110,9 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.lasting_changes = state["lasting_changes"]
     world.share_changes = state["share_changes"]
     world.supply_changes = state["supply_changes"]
+    world.mix_point = state["mix_point"]
+    world.mix_changes = state["mix_changes"]
+    world.mix_free_milli = state["mix_free_milli"]
     world.half_life_ms = state["half_life_ms"]
     world.job_number = {name: j for j, name in enumerate(world.job_names)}
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}

@@ -90,7 +90,11 @@ class Contracts(NamedTuple):
 
 
 class Shapes(NamedTuple):
-    """One row a shape: the group of jobs that the scheduler cannot tell apart."""
+    """One row a shape: the group of jobs that the scheduler cannot tell apart.
+
+    What placement looks ahead with: ``mixed``, arrivals when the mix was last taken over;
+    ``noted``, arrivals at the last look; ``hosts``, nodes that could take a replica then.
+    """
 
     queue: I32
     priority: I32
@@ -98,6 +102,9 @@ class Shapes(NamedTuple):
     waiting: I32
     head: I32
     cause: U8
+    mixed: I32
+    noted: I32
+    hosts: I32
 
 
 Table = TypeVar("Table", Jobs, Nodes, Devices, Contracts, Shapes)

@@ -193,6 +193,12 @@ class World:
         """How fast past use is forgotten; 0: it is not counted."""
         self.supply_changes = 0
         """How often contracts or nodes changed: supply decisions are looked at again after."""
+        self.mix_point = 0
+        """How many jobs had arrived at the last look at the mix."""
+        self.mix_changes = 0
+        """How often the mix was looked at: the tables of placement policies are made anew."""
+        self.mix_free_milli = 0
+        """What was free at the last look at the mix."""
         self.device_count = 0
         self.changes = Changes()
         """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
@@ -299,6 +305,9 @@ class World:
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,
             "supply_changes": self.supply_changes,
+            "mix_point": self.mix_point,
+            "mix_changes": self.mix_changes,
+            "mix_free_milli": self.mix_free_milli,
             "levels": self.levels[: self.contract_count],
             "used": self.used,
             "floor": self.floor,

@@ -16,6 +16,7 @@ from tidemill.scheduling.fit import Options, fit, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.offers import Victim
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import Scoring
 
 
 class Hunt(NamedTuple):
@@ -31,9 +32,9 @@ class Hunt(NamedTuple):
     """How far it may take back: 0 from nobody, 1 from siblings, 2 from cousins too, and so on."""
 
     @property
-    def spreads(self) -> bool:
-        """Whether gangs are spread over nodes."""
-        return self.policy.placement == "spread"
+    def scoring(self) -> Scoring:
+        """How nodes are chosen."""
+        return self.memo.scoring(self.world, self.policy)
 
     @property
     def heir(self) -> Shape:
@@ -52,7 +53,7 @@ class Hunt(NamedTuple):
 
     def seat(self, options: Options) -> tuple[Piece, ...]:
         """Place the heir in the room; no pieces: it does not fit."""
-        return fit(self.room, self.queue, self.heir, options, self.spreads).pieces
+        return fit(self.room, self.queue, self.heir, options, self.scoring).pieces
 
     def unseat(self, pieces: tuple[Piece, ...]) -> None:
         """Take the heir out of the room again."""

@@ -17,6 +17,7 @@ from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.topology import ever
 
 PER_DEVICE = 1000
@@ -48,7 +49,7 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
     if known is None:
         room, q = memo.lasting_room(world), int(world.shapes.queue[s])
         shape = smallest(world.shape_rows[s])
-        found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
+        found = fit(room, q, shape, memo.known(world, s).options, PACKING)
         known = found.shortage is None
         if known:
             undo(room, q, shape, found.pieces)
@@ -158,7 +159,7 @@ def unkept_milli(world: World, q: int, k: int, need: int) -> int:
 def _ready_cause(world: World, memo: Memo, s: int) -> Cause:
     room, q = memo.empty_room(world), int(world.shapes.queue[s])
     shape = smallest(world.shape_rows[s])
-    found = fit(room, q, shape, memo.known(world, s).options, spreads=False)
+    found = fit(room, q, shape, memo.known(world, s).options, PACKING)
     if found.shortage is None:
         undo(room, q, shape, found.pieces)
         return Cause.NONE

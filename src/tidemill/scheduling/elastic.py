@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling.fit import Fit, Options, fit, undo
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import Scoring
 
 
 def smallest(shape: Shape) -> Shape:
@@ -40,28 +41,28 @@ def held(pieces: tuple[Piece, ...], r: int) -> int:
     return sum(piece.replicas for piece in pieces if piece.role == r)
 
 
-def fit_largest(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
+def fit_largest(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     """Place the gang as large as it fits, or change nothing; the shortage is of its smallest size.
 
     By halving: what fits with some number of replicas fits with fewer.
     """
-    found = fit(room, q, shape, options, spreads)
+    found = fit(room, q, shape, options, scoring)
     r = shape.elastic_role
     if found.shortage is None or r is None:
         return found
     low, high = shape.roles[r].least, shape.roles[r].count - 1
-    best = fit(room, q, sized(shape, low), options, spreads)
+    best = fit(room, q, sized(shape, low), options, scoring)
     if best.shortage is not None:
         return best
     while low < high:
         middle = (low + high + 1) // 2
         undo(room, q, shape, best.pieces)
-        tried = fit(room, q, sized(shape, middle), options, spreads)
+        tried = fit(room, q, sized(shape, middle), options, scoring)
         if tried.shortage is None:
             low, best = middle, tried
         else:
             high = middle - 1
-            best = fit(room, q, sized(shape, low), options, spreads)
+            best = fit(room, q, sized(shape, low), options, scoring)
             assert best.shortage is None, "what fitted a moment ago fits again"
     return best
 

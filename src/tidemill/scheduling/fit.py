@@ -1,7 +1,8 @@
 """Fit: place a whole gang in the room, or leave the room as it was and say what was short.
 
 Roles are placed in order, each on one kind: the first it names that has room within the team's
-limit. What comes back is either the pieces or, for the role that failed, what stood in the way on
+limit. (A single replica that names none goes to the best node of all kinds, where the policy scores
+nodes.) What comes back is either the pieces or, for the role that failed, what stood in the way on
 each kind it may use. A gang with bonds (``topology``) is placed inside one domain after the other
 until one holds it; all others never look at where a node is.
 """
@@ -13,6 +14,7 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling import shares
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.topology import place, wishes
 from tidemill.scheduling.topology.wishes import Rung, Wishes
 
@@ -52,25 +54,25 @@ class _Tie(NamedTuple):
     scope: tuple[int, int]
 
 
-def fit(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
+def fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     """Place the gang in the room and book it, or change nothing.
 
-    Spreading one role may break up the nodes that the next one needs whole; then it is packed.
+    Where one role was put may break up the nodes that the next one needs whole; then it is packed.
     """
     tiers = room.world.topology.tiers
     wish = wishes.of(room.world.topology, shape) if tiers else None
     if wish is not None:
         return _fit_tied(room, q, shape, options, wish)
-    found = _fit(room, q, shape, options, spreads)
-    if found.shortage is not None and spreads and len(shape.roles) > 1:
-        found = _fit(room, q, shape, options, spreads=False)
+    found = _fit(room, q, shape, options, scoring)
+    if found.shortage is not None and scoring is not PACKING and len(shape.roles) > 1:
+        found = _fit(room, q, shape, options, PACKING)
     return found
 
 
-def _fit(room: Room, q: int, shape: Shape, options: Options, spreads: bool) -> Fit:
+def _fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r, role in enumerate(shape.roles):
-        found, obstacles = _fit_role(room, q, r, role, options[r], spreads)
+        found, obstacles = _fit_role(room, q, r, role, options[r], scoring)
         if not found:
             undo(room, q, shape, pieces)
             return Fit((), Shortage(r, obstacles))
@@ -103,7 +105,7 @@ def _fit_tied(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) 
             return _apart(room, q, shape, options, wish)
     found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
     if found.shortage is not None and not wish.is_binding:
-        return _fit(room, q, shape, options, spreads=False)
+        return _fit(room, q, shape, options, PACKING)
     return found
 
 
@@ -153,15 +155,19 @@ def _fit_tied_role(
 
 
 def _fit_role(
-    room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], spreads: bool
+    room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
+    if scoring.tables is not None and role.count == 1 and not role.kinds:
+        best = _best_of_all(room, q, role, options, scoring)
+        if best:
+            return (Piece(r, *best[0]),), ()
     obstacles = []
     for option in options:
         barred = _barred(room, q, option.kind, role.total_milli)
         if barred is not None:
             obstacles.append((option, barred, 0))
             continue
-        filled = room.fill(role, option.is_ok, spreads)
+        filled = room.fill(role, option.is_ok, scoring)
         if filled.placed:
             return tuple(Piece(r, *piece) for piece in filled.placed), ()
         obstacles.append((option, Obstacle.UNFIT, filled.hosted))
@@ -177,3 +183,12 @@ def _barred(room: Room, q: int, k: int, need: int) -> Obstacle | None:
     if need and not shares.leaves_kept(room.world, room, room.kind_free[k], q, k, need):
         return Obstacle.KEPT
     return None
+
+
+def _best_of_all(
+    room: Room, q: int, role: Role, options: tuple[Option, ...], scoring: Scoring
+) -> tuple[tuple[int, int, int], ...]:
+    """Where a single replica goes when every kind that nothing bars it from is compared."""
+    need = role.replica_milli
+    able = tuple(o for o in options if o.kind >= 0 and _barred(room, q, o.kind, need) is None)
+    return room.fill(role, room.together(able), scoring).placed if len(able) > 1 else ()

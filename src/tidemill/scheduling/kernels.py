@@ -291,25 +291,47 @@ def rank_one(
 
 
 @njit(cache=True)
+def play_all(rank, winner):
+    """Play the whole tournament: ``winner[1]`` wins, ``winner[0]`` nodes could host it."""
+    size = len(rank)
+    winner[0] = 0
+    for n in range(size):
+        winner[0] += rank[n] > NOWHERE
+        winner[size + n] = n
+    for i in range(size - 1, 0, -1):
+        left, right = winner[2 * i], winner[2 * i + 1]
+        winner[i] = left if rank[left] >= rank[right] else right
+
+
+@njit(cache=True)
+def play_one(rank, winner, n, now):
+    """Give one node another rank and play its matches again; as ``play_all``."""
+    winner[0] += (now > NOWHERE) - (rank[n] > NOWHERE)
+    rank[n] = now
+    i = (len(rank) + n) >> 1
+    while i > 0:
+        left, right = winner[2 * i], winner[2 * i + 1]
+        best = left if rank[left] >= rank[right] else right
+        if best == winner[i] and best != n:
+            break
+        winner[i] = best
+        i >>= 1
+
+
+@njit(cache=True)
 def rank_all(
     rank, winner, rows, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
 ):  # fmt: skip
-    """Rank every node and play the tournament: ``winner[1]`` wins, ``winner[0]`` nodes could."""
-    size = len(rank)
-    winner[0] = 0
-    for n in range(size):
+    """Rank every node and play the tournament; return the winner, or -1."""
+    for n in range(len(rank)):
         rank[n] = NOWHERE
         if n < rows:
             rank[n] = rank_one(
                 n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
                 memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
             )  # fmt: skip
-        winner[0] += rank[n] > NOWHERE
-        winner[size + n] = n
-    for i in range(size - 1, 0, -1):
-        left, right = winner[2 * i], winner[2 * i + 1]
-        winner[i] = left if rank[left] >= rank[right] else right
+    play_all(rank, winner)
     return winner[1] if rank[winner[1]] > NOWHERE else -1
 
 
@@ -319,24 +341,13 @@ def rank_some(
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
 ):  # fmt: skip
     """Rank some nodes again and play only their matches; as ``rank_all``."""
-    size = len(rank)
     for n in which:
         now = rank_one(
             n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
             memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
         )  # fmt: skip
-        if now == rank[n]:
-            continue
-        winner[0] += (now > NOWHERE) - (rank[n] > NOWHERE)
-        rank[n] = now
-        i = (size + n) >> 1
-        while i > 0:
-            left, right = winner[2 * i], winner[2 * i + 1]
-            best = left if rank[left] >= rank[right] else right
-            if best == winner[i] and best != n:
-                break
-            winner[i] = best
-            i >>= 1
+        if now != rank[n]:
+            play_one(rank, winner, n, now)
     return winner[1] if rank[winner[1]] > NOWHERE else -1
 
 

@@ -21,6 +21,8 @@ from tidemill.scheduling.fit import redo
 from tidemill.scheduling.known import Known, know
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores import scoring
+from tidemill.scheduling.scores.scoring import Scoring
 
 if TYPE_CHECKING:
     from tidemill.scheduling.members import Remembered
@@ -67,6 +69,8 @@ class Memo:
         self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
         self.watches = self._drifts = False
+        self._scoring = scoring.PACKING
+        self._scoring_at: tuple[Stamp, Policy] | None = None
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
         self._heeding: set[int] = set()
@@ -96,6 +100,14 @@ class Memo:
         if room is None or room.world is not world or room.rows != world.node_count:
             room = self._planning = Room(world, self._loops)
         return room
+
+    def scoring(self, world: World, policy: Policy) -> Scoring:
+        """The placement policies and their tables; the same ones until the mix or supply change."""
+        stamp = (world.mix_changes, world.node_count, len(world.kinds))
+        if self._scoring_at != (stamp, policy):
+            self._scoring = scoring.of(world, policy, self._scoring)
+            self._scoring_at = (stamp, policy)
+        return self._scoring
 
     def empty_room(self, world: World) -> Room:
         """A scratch copy in which nothing runs; the same one until supply or shares change."""

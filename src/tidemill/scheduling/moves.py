@@ -175,7 +175,7 @@ def _seat_elsewhere(hunt: Hunt, victims: list[Victim]) -> tuple[tuple[Mover, ...
 
 def _another_place(hunt: Hunt, victim: Victim) -> tuple[Piece, ...]:
     options = hunt.memo.known(hunt.world, int(hunt.world.jobs.shape[victim.job])).options
-    return fit(hunt.room, victim.queue, victim.shape, options, hunt.spreads).pieces
+    return fit(hunt.room, victim.queue, victim.shape, options, hunt.scoring).pieces
 
 
 def _reserved(

@@ -16,7 +16,9 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64, U8
 from tidemill.model.tree import kept
 from tidemill.model.world import World
-from tidemill.scheduling import shares
+from tidemill.scheduling import eligible, shares
+from tidemill.scheduling.eligible import Option
+from tidemill.scheduling.scores.scoring import Scoring
 from tidemill.scheduling.trees import Tree, Trees
 
 TOUCHED_AT_MOST = 1 << 17  # changes remembered for the trees; then everything is looked at anew
@@ -57,29 +59,61 @@ class Room:
             self.below, self.kind_kept = kept(self.world.tree, self.world.guard, self.used)
         self._trees = Trees(self.rows)
 
-    def fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
-        """Place all replicas of a role on nodes of the groups that are ok, or none."""
-        if role.count == 1 and self._loops.HAS_TREES:
-            tree = self._trees.of(role, is_ok, spreads)
-            if tree is not None:
-                return self._fill_one(tree, role, is_ok, spreads)
-        return self._fill(role, is_ok, spreads)
+    def fill(self, role: Role, is_ok: U8, scoring: Scoring) -> "Filled":
+        """Place all replicas of a role on nodes of the groups that are ok, or none.
 
-    def _fill_one(self, tree: Tree, role: Role, is_ok: U8, spreads: bool) -> "Filled":
+        Scores choose the node of a single replica and of each fraction; a gang of whole devices is
+        put on the fewest nodes. Loops without trees pack where scores are asked for: what fits is
+        the same.
+        """
+        if self._loops.HAS_TREES and (role.count == 1 or _goes_one_by_one(role, scoring)):
+            tree = self._trees.of(role, is_ok, scoring)
+            if tree is not None:
+                return self._fill_by_tree(tree, role, is_ok)
+        return self._fill(role, is_ok, scoring.spreads)
+
+    def _fill_by_tree(self, tree: Tree, role: Role, is_ok: U8) -> "Filled":
+        placed: list[tuple[int, int, int]] = []
+        for _ in range(role.count):
+            n = self._fill_one(tree, role, is_ok)
+            if n < 0:
+                for place in placed:
+                    self._move_one(role, *place, 1)
+                return Filled(len(placed), ())
+            placed.append((n, 1, int(self.out_mask[0])))
+        return Filled(role.count, tuple(placed))
+
+    def _fill_one(self, tree: Tree, role: Role, is_ok: U8) -> int:
         nodes, end = self.world.nodes, len(self._touched)
         is_new = tree.read < 0 or end - tree.read > self.rows
-        which = _NONE if is_new or tree.read == end else np.array(self._touched[tree.read :])
+        which = _NONE if is_new or tree.read == end else self._touched_since(tree)
         tree.read = end
-        n = self._loops.fill_one(
-            tree.rank, tree.winner, which, is_new, nodes.state, nodes.is_spare, nodes.group,
-            nodes.first_device, nodes.devices, self.world.devices.is_failed, is_ok, self.cpu_free,
-            self.memory_free, self.node_free, self.device_free, self.rows, role.accelerators,
-            role.milli, role.cpu_milli, role.memory_mib, spreads, self.out_mask,
-        )  # fmt: skip
-        if n < 0:
-            return Filled(0, ())
-        self._touched.append(n)
-        return Filled(1, ((n, 1, int(self.out_mask[0])),))
+        scores = tree.scoring.tables
+        if scores is None:
+            n: int = self._loops.fill_one(
+                tree.rank, tree.winner, which, is_new, nodes.state, nodes.is_spare, nodes.group,
+                nodes.first_device, nodes.devices, self.world.devices.is_failed, is_ok,
+                self.cpu_free, self.memory_free, self.node_free, self.device_free, self.rows,
+                role.accelerators, role.milli, role.cpu_milli, role.memory_mib,
+                tree.scoring.spreads, self.out_mask,
+            )  # fmt: skip
+        else:
+            n = compiled_scores().fill_one(
+                tree.rank, tree.winner, tree.is_exact, which, is_new, nodes.state, nodes.is_spare,
+                nodes.group, nodes.kind, nodes.first_device, nodes.devices,
+                self.world.devices.is_failed, is_ok, nodes.cpu_milli, self.cpu_free,
+                self.memory_free, self.node_free, self.device_free, self._changed,
+                self._trees.wasted(tree.scoring), self.rows, role.accelerators, role.milli,
+                role.cpu_milli, role.memory_mib, scores, self.out_mask,
+            )  # fmt: skip
+        if n >= 0:
+            self._touched.append(n)
+            self._changed[n] += 1
+        return n
+
+    def _touched_since(self, tree: Tree) -> I64:
+        touched = self._touched[tree.read :]
+        return np.array(touched if len(touched) < 2 else list(dict.fromkeys(touched)))
 
     def _fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
         world, nodes = self.world, self.world.nodes
@@ -95,7 +129,15 @@ class Room:
         if found < 0:
             return Filled(-found - 1, ())
         self._touched += self.out_node[:found].tolist()
+        self._changed[self.out_node[:found]] += 1
         return Filled(role.count, self._placed(found))
+
+    def together(self, options: tuple[Option, ...]) -> U8:
+        """The groups of several options as one array; the same one every time."""
+        key = tuple(id(option.is_ok) for option in options)
+        if key not in self._together:
+            self._together[key] = (eligible.merged(self.world, options), options)
+        return self._together[key][0]
 
     def count_hosts(self, role: Role, is_ok: U8) -> int:
         """How many replicas of a role would fit."""
@@ -142,12 +184,16 @@ class Room:
     def _move(self, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
         for piece in pieces:
             role = shape.roles[piece.role]
-            self._loops.give(
-                piece.node, piece.replicas, np.uint64(piece.devices), role.accelerators,
-                role.milli, role.cpu_milli, role.memory_mib, self.world.nodes.first_device,
-                self.cpu_free, self.memory_free, self.node_free, self.device_free, sign,
-            )  # fmt: skip
-            self._touched.append(piece.node)
+            self._move_one(role, piece.node, piece.replicas, piece.devices, sign)
+
+    def _move_one(self, role: Role, n: int, replicas: int, devices: int, sign: int) -> None:
+        self._loops.give(
+            n, replicas, np.uint64(devices), role.accelerators, role.milli, role.cpu_milli,
+            role.memory_mib, self.world.nodes.first_device, self.cpu_free, self.memory_free,
+            self.node_free, self.device_free, sign,
+        )  # fmt: skip
+        self._touched.append(n)
+        self._changed[n] += 1
 
     def _placed(self, count: int) -> tuple[tuple[int, int, int], ...]:
         if count == 1:
@@ -168,7 +214,10 @@ class Room:
         self._copy_books(world)
         self._read, self._clean = world.changes.end, 0
         self._touched: list[int] = []
+        self._changed: I64 = np.zeros(rows, np.int64)
+        """How often each node was touched."""
         self._trees = Trees(rows)
+        self._together: dict[tuple[int, ...], tuple[U8, tuple[Option, ...]]] = {}
 
     def _copy_books(self, world: World) -> None:
         self.kind_free = list(world.kind_free_milli)
@@ -200,6 +249,7 @@ class Room:
             self.is_open, self.cpu_free, self.memory_free, self.node_free, self.device_free,
         )  # fmt: skip
         self._touched += found[:count].tolist()
+        self._changed[found[:count]] += 1
 
     def _allocate(self, rows: int, devices: int) -> None:
         self.rows, self.devices = rows, devices
@@ -229,3 +279,15 @@ def compiled() -> ModuleType:
     from tidemill.scheduling import kernels  # noqa: PLC0415 - a cold process may do without it
 
     return kernels
+
+
+def compiled_scores() -> ModuleType:
+    """The compiled scores; loaded when a policy first asks for them."""
+    from tidemill.scheduling.scores import kernels  # noqa: PLC0415 - as above
+
+    return kernels
+
+
+def _goes_one_by_one(role: Role, scoring: Scoring) -> bool:
+    """Whether every replica of a gang is placed by its own score."""
+    return scoring.tables is not None and role.milli < WHOLE_MILLI

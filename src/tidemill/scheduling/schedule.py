@@ -84,7 +84,7 @@ class _Desk:
         self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
         self.room = memo.room(world)
         self.fair = Fair(world, policy)
-        self.spreads = policy.placement == "spread"
+        self.scoring = memo.scoring(world, policy)
         self.actions: list[Action] = []
         self.lines = memo.lines(policy)
         self.placed = 0
@@ -134,7 +134,7 @@ class _Desk:
             self._hold_behind(s, j, failure)
             return False
         q = int(world.shapes.queue[s])
-        found = fit_largest(self.room, q, world.shape_rows[s], known.options, self.spreads)
+        found = fit_largest(self.room, q, world.shape_rows[s], known.options, self.scoring)
         if found.shortage is None:
             attempt = int(world.jobs.attempt[j]) + 1
             self.actions.append(AskedPlace(world.now_ms, j, attempt, found.pieces))

@@ -10,23 +10,27 @@ import numpy as np
 
 from tidemill.model.rows import Role
 from tidemill.model.tables import I32, I64, U8
+from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 256 KiB a request: enough for 256 kinds of request
 
-Key = tuple[int, int, int, int, int, bool]
+Key = tuple[int, int, int, int, int, tuple[str, ...]]
 
 
 class Tree:
     """The tournament of one kind of request, and how far it has read the changes."""
 
-    __slots__ = ("is_ok", "rank", "read", "winner")
+    __slots__ = ("is_exact", "is_ok", "rank", "read", "scoring", "winner")
 
-    def __init__(self, leaves: int, is_ok: U8) -> None:
+    def __init__(self, leaves: int, is_ok: U8, scoring: Scoring) -> None:
         self.rank: I64 = np.zeros(leaves, np.int64)
         self.winner: I32 = np.zeros(2 * leaves, np.int32)
+        self.is_exact = np.zeros(leaves, np.bool_)
+        """Whether a rank is a score, or only a bound on it (see ``scores.kernels``)."""
         self.read = -1
         self.is_ok = is_ok
         """Kept so that no other array takes its identity, which is part of the key."""
+        self.scoring = scoring
 
 
 class Trees:
@@ -36,11 +40,29 @@ class Trees:
         self._leaves = 1 << max(1, (rows - 1).bit_length())
         self._at_most = BYTES_AT_MOST // (16 * self._leaves)
         self._trees: dict[Key, Tree] = {}
+        self._rows = rows
+        self._scoring: Scoring | None = None
+        self._wasted: I64 = np.zeros((0, 3), np.int64)
 
-    def of(self, role: Role, is_ok: U8, spreads: bool) -> Tree | None:
-        """The tournament of a request, new if it was never asked for; None: there are too many."""
-        key = (id(is_ok), role.accelerators, role.milli, role.cpu_milli, role.memory_mib, spreads)
+    def of(self, role: Role, is_ok: U8, scoring: Scoring) -> Tree | None:
+        """The tournament of a request, new if it was never asked for.
+
+        When there are too many: None where a sweep finds the same, else one that is not kept.
+        """
+        asks = (role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
+        key = (id(is_ok), *asks, scoring.names)
         tree = self._trees.get(key)
-        if tree is None and len(self._trees) < self._at_most:
-            tree = self._trees[key] = Tree(self._leaves, is_ok)
+        if tree is None:
+            if len(self._trees) >= self._at_most:
+                return None if scoring.tables is None else Tree(self._leaves, is_ok, scoring)
+            tree = self._trees[key] = Tree(self._leaves, is_ok, scoring)
+        if tree.scoring is not scoring:
+            tree.scoring, tree.read = scoring, -1
         return tree
+
+    def wasted(self, scoring: Scoring) -> I64:
+        """What is known of each node under a scoring: at which touch, its waste, the lost part."""
+        if self._scoring is not scoring:
+            self._scoring = scoring
+            self._wasted = np.full((self._rows, 3), -1, np.int64)
+        return self._wasted

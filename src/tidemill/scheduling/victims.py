@@ -256,7 +256,7 @@ def _movers(hunt: Hunt, victims: list[Victim]) -> set[int]:
             continue
         options = hunt.memo.known(world, int(world.jobs.shape[victim.job])).options
         shape = elastic.smallest(victim.shape)
-        found = fit(room, victim.queue, shape, options, hunt.spreads)
+        found = fit(room, victim.queue, shape, options, hunt.scoring)
         if found.pieces:
             undo(room, victim.queue, shape, found.pieces)
             movers.add(victim.job)

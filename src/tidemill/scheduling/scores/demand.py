@@ -1,0 +1,245 @@
+"""Demand: the tables that scores look ahead with, from what has arrived so far.
+
+A *class* is what one replica asks for: CPU, accelerators, milli, kinds (and the most memory of its
+members). The classes of the mix are the most frequent ones, up to 95 % of all replicas (as the
+typical pods of FGD, ATC'23), and the largest demands for several accelerators on one node, because
+losing their hosts costs most. Everything is a whole number and a function of its arguments: the
+draws of rollouts come from a fixed hash, not from chance.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.rows import MAX_DEVICES, Role
+from tidemill.model.tables import I64, U8
+from tidemill.scheduling.scores.codes import CODES
+from tidemill.scheduling.scores.tables import Tables
+
+TYPICAL_PERCENT = 95  # FGD's own bound; 35 classes in the trace that it was published with
+TYPICAL_AT_MOST = 64
+LARGE_AT_MOST = 16  # classes of several accelerators beyond the typical ones
+HOST_ONLY_PERCENT = 30  # rollouts draw CPU-only classes less: they can go to other nodes too
+DRAWS_AT_LEAST, DRAWS_AT_MOST = 48, 256
+STATES_AT_LEAST, STATES_AT_MOST = 1 << 16, 1 << 20  # node states remembered, 16 bytes each
+STATES_PER_NODE = 32  # few enough to stay near the processor; when half full all are forgotten
+FGD_SCORES = 100
+MULTIPLIER, SPREADER = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64
+STRIDE = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Asked(NamedTuple):
+    """Replicas of a role that arrived, and how many nodes could host one when last counted."""
+
+    role: Role
+    replicas: int
+    """In the mix, as it was last taken over."""
+    noted: int
+    """By the last look at the mix."""
+    hosts: int
+
+
+class Fleet(NamedTuple):
+    """What the tables need to know of the supply."""
+
+    kinds: tuple[str, ...]
+    largest_cpu_milli: int
+    largest_milli: int
+    nodes: int
+    free_milli: int
+
+
+class Knobs(NamedTuple):
+    """The numbers of a policy that scores read; see ``Policy``."""
+
+    rollouts: int
+    grain_milli: int
+    host_price_ppm: int
+
+
+class Class(NamedTuple):
+    """Replicas that ask for the same, but for memory."""
+
+    cpu_milli: int
+    accelerators: int
+    milli: int
+    kinds: tuple[str, ...]
+
+
+class _Tally(NamedTuple):
+    replicas: int = 0
+    noted: int = 0
+    mixed_memory_mib: int = 0
+    memory_mib: int = 0
+    hosts: int = 0
+
+    @property
+    def most_memory_mib(self) -> int:
+        """The most that a replica of the mix asks for; of all, where it is not in the mix."""
+        return self.mixed_memory_mib if self.replicas else self.memory_mib
+
+
+def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: Knobs) -> Tables:
+    """The tables of some policies for this demand and supply."""
+    tallies = _count(asked)
+    typical = _typical(tallies)
+    chosen = typical + _large(tallies, typical)
+    counts = [tallies[c] for c in chosen]
+    weight = np.zeros(len(chosen), np.int64)
+    weight[: len(typical)] = _weights_ppm([tally.replicas for tally in counts[: len(typical)]])
+    milli = _column([c.milli for c in chosen])
+    accelerators = _column([c.accelerators for c in chosen])
+    mean_ppm = int((weight * accelerators * milli).sum())
+    prices = _prices(tallies, chosen, fleet, knobs)
+    limits = [
+        max(1, fleet.largest_cpu_milli), max(1, fleet.largest_milli),
+        min((c.cpu_milli for c in typical), default=0),
+        min((c.milli for c in typical if c.accelerators), default=1), knobs.grain_milli,
+        len(typical),
+    ]  # fmt: skip
+    return Tables(
+        codes=_column([CODES[name] for name in names]),
+        limits=_column(limits),
+        classes=np.stack(
+            [
+                _column([c.cpu_milli for c in chosen]),
+                _column([tally.most_memory_mib for tally in counts]),
+                accelerators,
+                milli,
+                weight,
+                _column(prices),
+            ],
+            axis=1,
+        ),
+        dearest=_column(sorted((j for j, p in enumerate(prices) if p), key=lambda j: -prices[j])),
+        admits=_admits(chosen, fleet.kinds),
+        draws=_draws(weight, accelerators, knobs.rollouts, _length(fleet, mean_ppm)),
+        steps=_steps(),
+        known=np.zeros((_states(fleet.nodes) + 1, 2), np.int64),
+        scratch=np.zeros((4, MAX_DEVICES), np.int64),
+    )
+
+
+def _count(asked: Iterable[Asked]) -> dict[Class, _Tally]:
+    tallies: dict[Class, _Tally] = {}
+    for role, replicas, noted, hosts in asked:
+        kinds = tuple(sorted(set(role.kinds)))
+        c = Class(role.cpu_milli, role.accelerators, role.milli, kinds)
+        old = tallies.get(c, _Tally())
+        tallies[c] = _Tally(
+            old.replicas + replicas,
+            old.noted + noted,
+            max(old.mixed_memory_mib, role.memory_mib if replicas else 0),
+            max(old.memory_mib, role.memory_mib),
+            max(old.hosts, hosts),
+        )
+    return tallies
+
+
+def _typical(tallies: dict[Class, _Tally]) -> list[Class]:
+    """The most frequent classes of the mix."""
+    ranked = sorted(tallies, key=lambda c: (-tallies[c].replicas, c))
+    total, covered, found = sum(tally.replicas for tally in tallies.values()), 0, []
+    for c in ranked[:TYPICAL_AT_MOST]:
+        if 100 * covered >= TYPICAL_PERCENT * total:
+            break
+        covered += tallies[c].replicas
+        found.append(c)
+    return found
+
+
+def _large(tallies: dict[Class, _Tally], typical: list[Class]) -> list[Class]:
+    """The largest demands for several accelerators on one node that are not typical."""
+    found = [c for c in tallies if c.accelerators > 1 and c not in typical]
+    found.sort(key=lambda c: (-tallies[c].noted * c.accelerators, c))
+    return found[:LARGE_AT_MOST]
+
+
+def _weights_ppm(counts: list[int]) -> I64:
+    return _column([count * ONE_PPM // max(1, sum(counts)) for count in counts])
+
+
+def _prices(
+    tallies: dict[Class, _Tally], chosen: list[Class], fleet: Fleet, knobs: Knobs
+) -> list[int]:
+    """The price of each class: how many are expected before the fleet is full, for each host."""
+    asked_milli = sum(c.accelerators * c.milli * tally.noted for c, tally in tallies.items())
+    prices = []
+    for c in chosen:
+        expected = tallies[c].noted * fleet.free_milli // max(1, asked_milli)
+        prices.append(_price_grains(c, expected, tallies[c].hosts, knobs))
+    return prices
+
+
+def _price_grains(c: Class, expected: int, hosts: int, knobs: Knobs) -> int:
+    """What one host less is worth: a share of the class, by the square of its scarcity.
+
+    Scarcity is how many replicas are expected before the fleet is full, for each node that can host
+    one now; at most one. Prices are rounded down to a power of two, so that they change rarely.
+    """
+    if c.accelerators < 2:
+        return 0
+    scarcity_ppm = min(ONE_PPM, ONE_PPM * expected // max(1, hosts))
+    whole = knobs.host_price_ppm * c.accelerators * WHOLE_MILLI // ONE_PPM
+    grains = whole * scarcity_ppm**2 // ONE_PPM**2 // knobs.grain_milli
+    return 1 << grains.bit_length() - 1 if grains else 0
+
+
+def _admits(classes: list[Class], kinds: tuple[str, ...]) -> U8:
+    flags = np.zeros((len(classes), max(1, len(kinds))), np.uint8)
+    for j, c in enumerate(classes):
+        for k, kind in enumerate(kinds):
+            flags[j, k] = not c.kinds or kind in c.kinds
+    return flags
+
+
+def _length(fleet: Fleet, mean_ppm: int) -> int:
+    """Draws in a rollout: enough to fill the largest node twice over, two at a time; even."""
+    fills = 4 * fleet.largest_milli * ONE_PPM // max(1, mean_ppm)
+    return min(max(DRAWS_AT_LEAST, fills), DRAWS_AT_MOST) // 2 * 2
+
+
+def _draws(weight: I64, accelerators: I64, rollouts: int, length: int) -> NDArray[np.int16]:
+    """Each rollout draws every class as often as its share says, in an order of its own.
+
+    So 8 rollouts tell as much as 32 of independent draws (measured).
+    """
+    shares = np.where(accelerators == 0, weight * HOST_ONLY_PERCENT // 100, weight)
+    ends = np.cumsum(shares)
+    if not len(ends) or ends[-1] <= 0:
+        return np.zeros((0, length), np.int16)
+    numbers = _numbers(2 * rollouts * length).reshape(2, rollouts, length)
+    places = np.argsort(numbers[0], axis=1, kind="stable")
+    within = (numbers[1] % np.uint64(ONE_PPM)).astype(np.int64)
+    points = (places * ONE_PPM + within) * int(ends[-1]) // (length * ONE_PPM)
+    classes: NDArray[np.int16] = np.searchsorted(ends, points, side="right").astype(np.int16)
+    return classes
+
+
+def _numbers(count: int) -> NDArray[np.uint64]:
+    """Numbers without a pattern, always the same ones (splitmix64)."""
+    numbers = np.arange(1, count + 1, dtype=np.uint64) * STRIDE
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * MULTIPLIER
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * SPREADER
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _states(nodes: int) -> int:
+    wanted = 1 << (STATES_PER_NODE * nodes).bit_length()
+    return min(max(wanted, STATES_AT_LEAST), STATES_AT_MOST)
+
+
+def _steps() -> I64:
+    """Where 100 sigmoid(gradient / 1000) passes each whole number; gradients in millionths."""
+    scores = range(1, FGD_SCORES)
+    return _column(
+        [math.ceil(WHOLE_MILLI * ONE_PPM * math.log(s / (FGD_SCORES - s))) for s in scores]
+    )
+
+
+def _column(values: list[int]) -> I64:
+    return np.array(values, np.int64)

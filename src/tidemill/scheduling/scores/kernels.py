@@ -1,0 +1,538 @@
+"""Compiled scores of placement: how well one node suits one replica, by each policy.
+
+``tests/scheduling/score_oracle.py`` says the same in plain Python. A node is its kind, its free CPU
+and memory, and the free milli of each working device; a score looks at nothing else but tables that
+change rarely (``scores.tables``), so that it stays true until the node changes.
+"""
+
+import numpy as np
+from numba import njit
+
+from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
+from tidemill.scheduling.scores.codes import (
+    BEST_FIT,
+    BITS,
+    CLUSTERING,
+    DOT_PRODUCT,
+    FGD,
+    PACK,
+    SHARING,
+    SPREAD,
+    TIDE,
+)
+from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, PRICE, WEIGHT
+
+PERCENT = 100
+PACK_NODE = 1 << 16  # above any node's free milli (64 devices x 1000)
+TIDE_ZERO = 1 << 11  # a tide score of 0 in the middle of its 12 bits
+UNTOUCHED_MILLI = 20  # what an untouched host is worth: less than a grain, more than noise
+NO_DEVICE = 1 << 29
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
+SEED = np.uint64(0xCBF29CE484222325)
+SHIFT = np.uint64(29)
+ONE = np.uint64(1)
+
+
+@njit(cache=True)
+def fill_one(
+    rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
+    is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed, wasted,
+    rows, accelerators, milli, cpu, memory, tables, out_mask,
+):  # fmt: skip
+    """Place one replica on the node of the highest score through its tournament; or return -1.
+
+    Scores that take long are not made for every node: nodes enter the tournament with what they
+    could reach at most, and only who wins with that is asked for the score itself. (The first
+    checks stand in the loop: a call with so many columns costs more than they do.)
+    """
+    bits_after, need = bits_after_tide(tables.codes), accelerators * milli
+    if is_new:
+        rank[:] = NOWHERE
+    for i in range(rows if is_new else len(which)):
+        n = i if is_new else which[i]
+        now, is_exact[n] = NOWHERE, True
+        if (
+            state[n] == READY and is_spare[n] == 0 and is_ok[group[n]] != 0
+            and node_free[n] >= need and cpu_free[n] >= cpu and memory_free[n] >= memory
+        ):  # fmt: skip
+            left, first = accelerators, first_device[n]
+            for d in range(first, first + devices[n]):
+                if left > 0 and is_failed[d] == 0 and device_free[d] >= milli:
+                    left -= 1
+            if left == 0:
+                is_exact[n] = bits_after < 0
+                if bits_after < 0:
+                    now = rank_one(
+                        n, kind, first_device, devices, is_failed, cpu_total, cpu_free,
+                        memory_free, device_free, accelerators, milli, cpu, memory, tables,
+                    )  # fmt: skip
+                else:
+                    if wasted[n, 0] != changed[n]:
+                        look(
+                            n, kind[n], first, devices[n], is_failed, cpu_free[n], memory_free[n],
+                            device_free, changed[n], wasted, tables,
+                        )  # fmt: skip
+                    gain = wasted[n, 1]
+                    if accelerators == 0 or milli >= tables.limits[3]:
+                        gain -= wasted[n, 2]
+                    if cpu > 0 and cpu_free[n] == cpu_total[n]:
+                        gain -= len(tables.draws) * UNTOUCHED_MILLI
+                    most = TIDE_ZERO + gain // (len(tables.draws) * tables.limits[4])
+                    now = ((min(most, 2 * TIDE_ZERO - 1) + 1) << bits_after) - 1
+        if is_new:
+            rank[n] = now
+        elif now != rank[n]:
+            play_one(rank, winner, n, now)
+    if is_new:
+        play_all(rank, winner)
+    n = winner[1]
+    while rank[n] > NOWHERE and not is_exact[n]:
+        is_exact[n] = True
+        now = rank_one(
+            n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free,
+            device_free, accelerators, milli, cpu, memory, tables,
+        )  # fmt: skip
+        if now != rank[n]:
+            play_one(rank, winner, n, now)
+        n = winner[1]
+    if rank[n] <= NOWHERE:
+        return -1
+    out_mask[0] = take(
+        n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
+        accelerators, milli, cpu, memory, tables,
+    )  # fmt: skip
+    cpu_free[n] -= cpu
+    memory_free[n] -= memory
+    node_free[n] -= accelerators * milli
+    return n
+
+
+@njit(cache=True)
+def look(
+    n, kind, first, slots, is_failed, cpu_free, memory_free, device_free, changed, wasted, tables
+):
+    """Note what would be wasted of a node as it is, and how much of that is lost for good.
+
+    A placement can win back at most the rest: what lies on devices with too little for any class
+    stays there.
+    """
+    free, count, lost = tables.scratch[0], 0, 0
+    for d in range(first, first + slots):
+        if is_failed[d] == 0:
+            free[count] = device_free[d]
+            if free[count] < tables.limits[3]:
+                lost += free[count]
+            count += 1
+    wasted[n, 0] = changed
+    wasted[n, 1] = waste(free, count, kind, cpu_free, memory_free, tables)
+    wasted[n, 2] = lost * len(tables.draws)
+
+
+@njit(cache=True)
+def bits_after_tide(codes):
+    """How many bits follow the score of ``tide`` in a rank; -1: it is not asked, or not first."""
+    if codes[0] != TIDE:
+        return -1
+    bits = 0
+    for code in codes[1:]:
+        bits += BITS[code]
+    return bits
+
+
+@njit(cache=True)
+def rank_one(
+    n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
+    accelerators, milli, cpu, memory, tables,
+):  # fmt: skip
+    """The scores of a node that can host the replica in one number, the higher the better."""
+    free = tables.scratch[0]
+    count = load(n, first_device, devices, is_failed, device_free, free)
+    rank = 0
+    for code in tables.codes:
+        score, _ = score_one(
+            code, free, count, kind[n], cpu_free[n], memory_free[n],
+            cpu_free[n] == cpu_total[n], accelerators, milli, cpu, memory, tables,
+        )  # fmt: skip
+        rank = (rank << BITS[code]) + score
+    return rank
+
+
+@njit(cache=True)
+def take(
+    n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
+    accelerators, milli, cpu, memory, tables,
+):  # fmt: skip
+    """Take the devices of one replica that fits: those the first score prefers, else the tightest.
+
+    Whole devices are all alike; of those with room for a fraction the choice is the score's.
+    """
+    free, count = tables.scratch[0], 0
+    first = first_device[n]
+    mask, wanted = np.uint64(0), accelerators
+    if milli >= WHOLE:
+        for d in range(first, first + devices[n]):
+            if wanted > 0 and is_failed[d] == 0 and device_free[d] == WHOLE:
+                device_free[d] = 0
+                mask |= ONE << np.uint64(d - first)
+                wanted -= 1
+        return mask
+    count = load(n, first_device, devices, is_failed, device_free, free)
+    chosen = tightest(free, count, milli)
+    for code in tables.codes:
+        if code == FGD or code == TIDE:
+            _, chosen = score_one(
+                code, free, count, kind[n], cpu_free[n], memory_free[n],
+                cpu_free[n] == cpu_total[n], accelerators, milli, cpu, memory, tables,
+            )  # fmt: skip
+            break
+    for d in range(first, first + devices[n]):
+        if is_failed[d] == 0:
+            if chosen == 0:
+                device_free[d] -= milli
+                mask = ONE << np.uint64(d - first)
+                break
+            chosen -= 1
+    return mask
+
+
+@njit(cache=True)
+def load(n, first_device, devices, is_failed, device_free, free):
+    """Write the free milli of the working devices of a node into ``free``; return how many."""
+    count = 0
+    for d in range(first_device[n], first_device[n] + devices[n]):
+        if is_failed[d] == 0:
+            free[count] = device_free[d]
+            count += 1
+    return count
+
+
+@njit(cache=True)
+def tightest(free, count, milli):
+    """The device with the least room that is enough; -1: none."""
+    best = -1
+    for d in range(count):
+        if free[d] >= milli and (best < 0 or free[d] < free[best]):
+            best = d
+    return best
+
+
+@njit(cache=True)
+def score_one(
+    code, free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu,
+    memory, tables,
+):  # fmt: skip
+    """The score of one policy, and the device that a fraction would take (-1: no opinion)."""
+    need, total = accelerators * milli, 0
+    for d in range(count):
+        total += free[d]
+    largest_cpu, largest_milli = tables.limits[0], tables.limits[1]
+    if code == PACK:
+        spare = 0
+        if milli < WHOLE:
+            spare = free[tightest(free, count, milli)] - milli
+        return (1 << BITS[PACK]) - 1 - (spare * PACK_NODE + total), -1
+    if code == SPREAD:
+        return total, -1
+    if code == BEST_FIT:
+        left = (cpu_free - cpu) * largest_milli + (total - need) * largest_cpu
+        whole = 2 * largest_cpu * largest_milli
+        return PERCENT * (whole - left) // whole, -1
+    if code == DOT_PRODUCT:
+        on_cpu = cpu_free / largest_cpu * (cpu / largest_cpu)
+        on_milli = total / largest_milli * (need / largest_milli)
+        return int(PERCENT * (1.0 - (on_cpu + on_milli) / 2)), -1
+    if code == CLUSTERING:
+        return clustering(free, count, total, accelerators, milli, largest_milli), -1
+    if code == SHARING:
+        return sharing(free, count, accelerators, milli), -1
+    if code == FGD:
+        return fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables)
+    return tide(
+        free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
+        tables,
+    )  # fmt: skip
+
+
+@njit(cache=True)
+def clustering(free, count, total, accelerators, milli, largest_milli):
+    """Keep like with like: nodes that hold only fractions, or only whole devices, before others."""
+    if accelerators == 0:
+        return 0
+    has_shared, has_whole = False, False
+    for d in range(count):
+        if free[d] == 0:
+            has_whole = True
+        elif free[d] < WHOLE:
+            has_shared = True
+    same, other = (has_shared, has_whole) if milli < WHOLE else (has_whole, has_shared)
+    tier = 0
+    if same:
+        tier = 50 if other else 75
+    elif not other:
+        tier = 25
+    return tier + 25 * (largest_milli - total) // largest_milli
+
+
+@njit(cache=True)
+def sharing(free, count, accelerators, milli):
+    """Fill devices that are shared already, then used nodes, then the smallest empty node."""
+    if accelerators == 0:
+        return 0
+    whole = 0
+    for d in range(count):
+        if free[d] == WHOLE:
+            whole += 1
+    if whole == count:
+        return max(PERCENT // 3 - whole, min(whole, PERCENT // 3))
+    if milli < WHOLE:
+        d = tightest(free, count, milli)
+        if free[d] < WHOLE:
+            return PERCENT - free[d] * PERCENT // WHOLE // 10
+    return max(PERCENT // 2 - accelerators, PERCENT // 3)
+
+
+@njit(cache=True)
+def fragments(free, count, kind, cpu_free, tables):
+    """The free milli that a task of the mix could not use here, in millionths (FGD, section 4)."""
+    total, lost = 0, 0
+    for d in range(count):
+        total += free[d]
+    for j in range(len(tables.classes)):
+        useless = total
+        wanted = tables.classes[j, ACCELERATORS]
+        if wanted > 0 and tables.admits[j, kind] != 0 and cpu_free >= tables.classes[j, CPU]:
+            able, small = 0, 0
+            for d in range(count):
+                if free[d] >= tables.classes[j, MILLI]:
+                    able += 1
+                else:
+                    small += free[d]
+            if able >= wanted:
+                useless = small
+        lost += tables.classes[j, WEIGHT] * useless
+    return lost
+
+
+@njit(cache=True)
+def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
+    """Fragmentation gradient descent: 100 sigmoid of the fragments that a placement removes."""
+    before = fragments(free, count, kind, cpu_free, tables)
+    after = tables.scratch[1]
+    best, chosen = -1, -1
+    if milli < WHOLE and accelerators > 0:
+        after[:count] = free[:count]
+        for d in range(count):
+            if free[d] >= milli and is_first(free, d):
+                after[d] -= milli
+                gain = before - fragments(after, count, kind, cpu_free - cpu, tables)
+                after[d] += milli
+                score = np.searchsorted(tables.steps, gain, side="right")
+                if score > best:
+                    best, chosen = score, d
+        return best, chosen
+    take_whole(free, count, accelerators, after)
+    gain = before - fragments(after, count, kind, cpu_free - cpu, tables)
+    return np.searchsorted(tables.steps, gain, side="right"), -1
+
+
+@njit(cache=True)
+def is_first(free, d):
+    """Whether no device before this one has the same room: equal ones need one look."""
+    for e in range(d):
+        if free[e] == free[d]:
+            return False
+    return True
+
+
+@njit(cache=True)
+def take_whole(free, count, accelerators, after):
+    """Write the devices as they are after so many whole ones were taken."""
+    left = accelerators
+    for d in range(count):
+        after[d] = free[d]
+        if left > 0 and free[d] == WHOLE:
+            after[d] = 0
+            left -= 1
+
+
+@njit(cache=True)
+def tide(
+    free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
+    tables,
+):  # fmt: skip
+    """How much less of the node will stay empty, less the price of scarce hosts; in grains."""
+    rolls, grain = len(tables.draws), tables.limits[4]
+    before = -waste(free, count, kind, cpu_free, memory_free, tables)
+    if is_untouched and cpu > 0:
+        before += rolls * UNTOUCHED_MILLI
+    after, chosen = tables.scratch[1], -1
+    take_whole(free, count, accelerators if milli >= WHOLE else 0, after)
+    if milli < WHOLE and accelerators > 0:
+        best = 0
+        for d in range(count):
+            if free[d] >= milli and is_first(free, d):
+                after[d] -= milli
+                value = -waste(after, count, kind, cpu_free - cpu, memory_free - memory, tables)
+                after[d] += milli
+                if chosen < 0 or value > best:
+                    best, chosen = value, d
+        after[chosen] -= milli
+    else:
+        best = -waste(after, count, kind, cpu_free - cpu, memory_free - memory, tables)
+    price = 0
+    for j in tables.dearest:
+        if hosts_class(j, free, count, kind, cpu_free, memory_free, tables) and not hosts_class(
+            j, after, count, kind, cpu_free - cpu, memory_free - memory, tables
+        ):
+            price = tables.classes[j, PRICE]
+            break
+    score = TIDE_ZERO + (best - before) // (rolls * grain) - price
+    return min(max(score, 0), 2 * TIDE_ZERO - 1), chosen
+
+
+@njit(cache=True)
+def hosts_class(j, free, count, kind, cpu_free, memory_free, tables):
+    """Whether a node has room for one replica of a class."""
+    if (
+        tables.admits[j, kind] == 0
+        or cpu_free < tables.classes[j, CPU]
+        or memory_free < tables.classes[j, MEMORY]
+    ):
+        return False
+    able = 0
+    for d in range(count):
+        if free[d] >= tables.classes[j, MILLI]:
+            able += 1
+    return able >= tables.classes[j, ACCELERATORS]
+
+
+@njit(cache=True)
+def waste(free, count, kind, cpu_free, memory_free, tables):
+    """What all rollouts together leave empty of a node; equal states share one answer.
+
+    A state is known by a 64-bit hash: two of a million states share one with a chance of 3e-8.
+    """
+    key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
+    known, last = tables.known, len(tables.known) - 2
+    i = key & last
+    while known[i, 0] != 0:
+        if known[i, 0] == key:
+            return known[i, 1]
+        i = (i + 1) & last
+    if 2 * known[-1, 0] > last:
+        known[:] = 0
+        i = key & last
+    left = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
+    known[i, 0] = key
+    known[i, 1] = left
+    known[-1, 0] += 1
+    return left
+
+
+@njit(cache=True)
+def state_key(free, count, kind, cpu_free, memory_free, ordered):
+    """A hash of a node's state in which the order of its devices does not count; never 0."""
+    for d in range(count):
+        e = d
+        while e > 0 and ordered[e - 1] > free[d]:
+            ordered[e] = ordered[e - 1]
+            e -= 1
+        ordered[e] = free[d]
+    key = stir(stir(stir(SEED, cpu_free), memory_free), kind * WHOLE + count)
+    for d in range(count):
+        key = stir(key, ordered[d])
+    return np.int64(key | ONE)
+
+
+@njit(cache=True)
+def stir(key, value):
+    """One more number in a hash."""
+    key = (key ^ np.uint64(value)) * MULTIPLIER
+    return key ^ (key >> SHIFT)
+
+
+@njit(cache=True)
+def play_out(ordered, count, kind, cpu_free, memory_free, tables):
+    """Feed the node each sequence of the mix, alone; add up the milli that stay empty.
+
+    Draws come in pairs; of those that fit the one that leaves the least on its device is placed: a
+    fleet has the choice between several who wait, and sends each where it fits best. Devices come
+    sorted; those with too little for any class are out of the game, whole ones are only counted.
+    """
+    classes, admits, draws = tables.classes, tables.admits, tables.draws
+    least_cpu, least_milli = tables.limits[2], tables.limits[3]
+    at_start, whole_at_start, first = 0, 0, count
+    for d in range(count - 1, -1, -1):
+        at_start += ordered[d]
+        if ordered[d] == WHOLE:
+            whole_at_start += 1
+        if ordered[d] >= least_milli:
+            first = d
+    rolls = len(draws)
+    shared_at_start = count - whole_at_start - first
+    if first == count or cpu_free < least_cpu:
+        return at_start * rolls
+    shared, sum_left = tables.scratch[3], 0
+    for r in range(rolls):
+        cpu, memory, total, whole, parts = (
+            cpu_free, memory_free, at_start, whole_at_start, shared_at_start,
+        )  # fmt: skip
+        for d in range(parts):
+            shared[d] = ordered[first + d]
+        for i in range(0, draws.shape[1], 2):
+            best, least, chosen = -1, NO_DEVICE, -1
+            for q in range(i, i + 2):
+                j = draws[r, q]
+                if classes[j, CPU] > cpu or classes[j, MEMORY] > memory or admits[j, kind] == 0:
+                    continue
+                need, wanted = classes[j, MILLI], classes[j, ACCELERATORS]
+                if wanted == 0:
+                    if least > WHOLE - 1:
+                        best, least, chosen = j, WHOLE - 1, -1
+                elif need >= WHOLE:
+                    if wanted <= whole and least > 0:
+                        best, least, chosen = j, 0, -1
+                else:
+                    d = 0
+                    while d < parts and shared[d] < need:
+                        d += 1
+                    left = NO_DEVICE
+                    if d < parts:
+                        left = shared[d] - need
+                    elif whole > 0:
+                        left = WHOLE - need
+                    if left < least:
+                        best, least, chosen = j, left, d
+            if best < 0:
+                continue
+            cpu -= classes[best, CPU]
+            memory -= classes[best, MEMORY]
+            total -= classes[best, ACCELERATORS] * classes[best, MILLI]
+            if chosen < 0:
+                whole -= classes[best, ACCELERATORS]
+            else:
+                parts, whole = share(shared, parts, whole, chosen, least, least_milli)
+            if whole + parts == 0 or cpu < least_cpu:
+                break
+        sum_left += total
+    return sum_left
+
+
+@njit(cache=True)
+def share(shared, parts, whole, d, left, least_milli):
+    """Take a fraction of the ``d``-th shared device, or of a whole one if there are not so many.
+
+    The devices stay sorted; one with too little left for anybody leaves the game.
+    """
+    if d == parts:
+        whole -= 1
+        parts += 1
+    while d > 0 and shared[d - 1] > left:
+        shared[d] = shared[d - 1]
+        d -= 1
+    shared[d] = left
+    if left < least_milli:
+        parts -= 1
+        for e in range(d, parts):
+            shared[e] = shared[e + 1]
+    return parts, whole

@@ -1,0 +1,100 @@
+"""Scoring: which policies place, in order, and the tables they need; a function of the World.
+
+``pack`` and ``spread`` alone need no tables and have loops of their own. The others share one
+compiled score (``scores.kernels``). Policies that look ahead (``fgd``, ``tide``) need to have seen
+some work: before the first look at the mix they stand aside, and with nobody else to ask the
+placement is ``pack``.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+from tidemill.scheduling.scores import demand
+from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
+from tidemill.scheduling.scores.tables import Tables
+
+LOOK_AHEAD = frozenset({"fgd", "tide"})
+SHAPES_AT_MOST = 512  # the most frequent are looked at, and those of which hosts were counted
+BY_THEMSELVES = frozenset({("pack",), ("spread",)})
+
+
+class Scoring:
+    """The policies to ask, the first first; equal scores go to the next, then to lower numbers."""
+
+    __slots__ = ("names", "tables")
+
+    def __init__(self, names: tuple[str, ...], tables: Tables | None = None) -> None:
+        assert (tables is None) == (names in BY_THEMSELVES), f"{names} and tables do not match"
+        self.names, self.tables = names, tables
+
+    @property
+    def spreads(self) -> bool:
+        """Whether the replicas of a gang go to different nodes."""
+        return self.names == ("spread",)
+
+
+PACKING = Scoring(("pack",))
+SPREADING = Scoring(("spread",))
+
+
+def names_of(policy: Policy) -> tuple[str, ...]:
+    """The names of a policy's placement, each once."""
+    found = policy.placement
+    return (found,) if isinstance(found, str) else tuple(dict.fromkeys(found)) or ("pack",)
+
+
+def looks_ahead(policy: Policy) -> bool:
+    """Whether placement needs to know what arrives."""
+    return not LOOK_AHEAD.isdisjoint(names_of(policy))
+
+
+def needs_tables(policy: Policy) -> bool:
+    """Whether placement is more than ``pack`` or ``spread`` alone."""
+    return names_of(policy) not in BY_THEMSELVES
+
+
+def of(world: World, policy: Policy, held: Scoring | None = None) -> Scoring:
+    """The scoring of a policy now; the one that is held if it still says the same."""
+    names = names_of(policy)
+    if not world.mix_changes:
+        names = tuple(name for name in names if name not in LOOK_AHEAD) or ("pack",)
+    if names in BY_THEMSELVES:
+        return SPREADING if names == ("spread",) else PACKING
+    knobs = Knobs(
+        policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm
+    )
+    tables = demand.tables(names, _asked(world), fleet(world), knobs)
+    if held is not None and held.tables is not None and held.names == names:
+        if tables.scores_as(held.tables):
+            return held
+        if tables.plays_as(held.tables):
+            tables = tables._replace(known=held.tables.known)
+    return Scoring(names, tables)
+
+
+def fleet(world: World) -> Fleet:
+    """What the tables need to know of the supply; free as when the mix was last looked at."""
+    rows, nodes = world.node_count, world.nodes
+    return Fleet(
+        tuple(world.kinds),
+        int(nodes.cpu_milli[:rows].max(initial=0)),
+        int(nodes.devices[:rows].max(initial=0)) * WHOLE_MILLI,
+        rows,
+        world.mix_free_milli,
+    )
+
+
+def _asked(world: World) -> Iterator[Asked]:
+    count, shapes = len(world.shape_rows), world.shapes
+    frequent = np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]
+    chosen = np.union1d(frequent, np.flatnonzero(shapes.hosts[:count]))
+    for s in chosen.tolist():
+        mixed, noted, hosts = (
+            column.item(s) for column in (shapes.mixed, shapes.noted, shapes.hosts)
+        )
+        for role in world.shape_rows[s].roles:
+            yield Asked(role, mixed * role.count, noted * role.count, hosts)

@@ -1,0 +1,67 @@
+"""Tables: what scores read beside the node itself; plain arrays, for compiled and plain readers."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model.tables import I64, U8
+
+CPU, MEMORY, ACCELERATORS, MILLI, WEIGHT, PRICE = range(6)
+"""The columns of the table of classes. (One array: a compiled call costs by the array.)"""
+
+
+class Tables(NamedTuple):
+    """The policies asked, the size of nodes, the demand to look ahead to, and what was played."""
+
+    codes: I64
+    limits: I64
+    """The largest CPU and accelerator milli of a node; the least CPU and milli of a class; the
+    grain of tide scores, in milli; how many classes are typical (they come first)."""
+    classes: I64
+    """What each class asks for, how frequent it is (in millionths; only if it is typical), and what
+    it costs to take a node's last room for it (in grains: a power of two, or 0); one row each."""
+    dearest: I64
+    """The classes that have a price, the dearest first."""
+    admits: U8
+    """Whether a class may use a kind."""
+    draws: NDArray[np.int16]
+    """The classes that arrive in each rollout, in order."""
+    steps: I64
+    """The least fragmentation gradient of each FGD score."""
+    known: I64
+    """Node states that were played out before: the hash of each, and its waste. In the last row,
+    how many there are."""
+    scratch: I64
+
+    def scores_as(self, other: "Tables") -> bool:
+        """Whether both give every node the same score."""
+        if not self.plays_as(other) or not np.array_equal(self.limits, other.limits):
+            return False
+        if not np.array_equal(self.codes, other.codes):
+            return False
+        return self._typical(WEIGHT) == other._typical(WEIGHT) and self._priced() == other._priced()
+
+    def plays_as(self, other: "Tables") -> bool:
+        """Whether both play the same futures, so that what was played out holds for both."""
+        return (
+            np.array_equal(self.limits[2:], other.limits[2:])
+            and np.array_equal(self.draws, other.draws)
+            and self._typical(CPU, MEMORY, ACCELERATORS, MILLI)
+            == other._typical(CPU, MEMORY, ACCELERATORS, MILLI)
+        )
+
+    def _typical(self, *columns: int) -> list[list[int]]:
+        """These columns of the typical classes, and whom they admit."""
+        count = int(self.limits[5])
+        rows = self.classes[:count, columns].tolist(), self.admits[:count].tolist()
+        return [row + admits for row, admits in zip(*rows, strict=True)]
+
+    def _priced(self) -> list[list[int]]:
+        """The classes that have a price, and whom they admit."""
+        rows = self.classes.tolist(), self.admits.tolist()
+        return sorted(
+            [*row[:WEIGHT], row[PRICE], *admits]
+            for row, admits in zip(*rows, strict=True)
+            if row[PRICE]
+        )
