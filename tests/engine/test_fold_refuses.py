@@ -67,6 +67,7 @@ def stage() -> World:
         start(world, name)
         ENDS[name](world, name)
     fold(world, ev.AskedEvict(0, LEAVES, 1, ev.Why.DRAINED))
+    fold(world, ev.SaidMix(0))
     move_node(world, DRAINING, NodeState.DRAINING)
     fold(world, ev.AskedSpare(0, SPARE, True))
     lose_device(world, BROKEN, 0)
