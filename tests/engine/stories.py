@@ -108,9 +108,7 @@ def _story(seed: int) -> Script:
         teams=teams,
         arrivals=_with_guesses(arrivals, seed),
         incidents=_incidents(luck, nodes, len(arrivals)),
-        policy=_with_placement(
-            _with_queueing(_with_making_room(_policy(luck), seed), seed), seed
-        ),
+        policy=_with_placement(_with_queueing(_with_making_room(_policy(luck), seed), seed), seed),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
         return_ms=luck.choice([0, 2 * MINUTE_MS]),

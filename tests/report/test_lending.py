@@ -1,4 +1,4 @@
-"""Who lent what to whom, on the page: the rows of the document, in their order, and nothing else."""
+"""Who lent what to whom, on the page: the rows of the document, in order, and nothing else."""
 
 from tests.report import stories
 from tests.report.reading import read

@@ -50,8 +50,8 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
         return Defrag(name, False, (), 0, 0, False, f"job `{name}` is {state}: nothing has to move")
     s = int(world.jobs.shape[j])
     known, room = memo.known(world, s), memo.room(world)
-    spreads = policy.placement == "spread"
-    if fit_largest(room, known.queue, world.shape_rows[s], known.options, spreads).pieces:
+    scoring = memo.scoring(world, policy)
+    if fit_largest(room, known.queue, world.shape_rows[s], known.options, scoring).pieces:
         said = f"job `{name}` fits as things are: nothing has to move"
         return Defrag(name, True, (), 0, 0, True, said)
     bold = replace(policy, moves_at_most=MOVES_AT_MOST, moves_apart_ms=0, move_gain_ppm=0)

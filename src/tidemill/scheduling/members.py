@@ -19,6 +19,7 @@ from tidemill.scheduling.fit import Shortage, redo
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.victims import Stop
 
 _READY = int(NodeState.READY)
@@ -113,7 +114,7 @@ class _Roll:
     def _try(self, key: order.Key, j: int, s: int) -> None:
         world, known = self.world, self.memo.known(self.world, s)
         shape = world.shape_rows[s]
-        found = fit_largest(self.room, known.queue, shape, known.options, spreads=False)
+        found = fit_largest(self.room, known.queue, shape, known.options, PACKING)
         if found.shortage is not None:
             self.found.shortages[s] = found.shortage
             self._leave_out(key, j, s)

@@ -111,11 +111,11 @@ class _Desk:
 
     def _fit_all(self) -> list[One]:
         """Fit the newcomers in order into what the others leave free."""
-        world, spreads = self.world, self.policy.placement == "spread"
+        world, scoring = self.world, self.memo.scoring(self.world, self.policy)
         seated = []
         for one in self.newcomers:
             known, shape = self.memo.known(world, one.shape), world.shape_rows[one.shape]
-            found = fit_largest(self.room, known.queue, shape, known.options, spreads)
+            found = fit_largest(self.room, known.queue, shape, known.options, scoring)
             if found.shortage is None:
                 seated.append(one._replace(pieces=found.pieces))
         return seated

@@ -31,6 +31,7 @@ from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.offers import Victim
 from tidemill.scheduling.reorder import may_reorder
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.units import speedup
 
 CUTS_AT_MOST = 256  # replicas that are looked at for one heir
@@ -263,5 +264,5 @@ def _another(
     )
     one: Role = replace(growing.role, count=1, least=0)
     alone = Shape(growing.shape.team, (one,), growing.shape.kind, growing.shape.priority)
-    found = fit(room, int(world.shapes.queue[s]), alone, (options,), spreads=False).pieces
+    found = fit(room, int(world.shapes.queue[s]), alone, (options,), PACKING).pieces
     return replace(found[0], role=growing.r) if found else None
