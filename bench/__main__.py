@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import infeasible, muri, spine, topology, waiting
+from bench import infeasible, muri, sharing, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -15,6 +15,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "infeasible": infeasible.run,
     "muri": muri.run,
     "topology": topology.run,
+    "sharing": sharing.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -23,6 +24,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "infeasible": (1_000,),
     "muri": (("trace3",),),
     "topology": (2_000, 64),
+    "sharing": (2_000, 2),
 }
 
 

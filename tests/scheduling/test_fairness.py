@@ -1,5 +1,10 @@
 """Fair shares: who goes first among teams that borrow, by weight, level and past use."""
 
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
 from tests.builders import (
     beat,
     contract,
@@ -13,6 +18,9 @@ from tests.builders import (
     submit,
     team,
 )
+from tests.engine.stage import play
+from tests.engine.stories import story
+from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
@@ -150,6 +158,30 @@ def test_and_finally_recovers():
         submit(world, *(job(f"more{i}") for i in range(8)))
         crowd(world, b=8)
         assert got(world, decide(world, LATELY)) == parts
+
+
+def test_the_kept_mean_is_the_decayed_integral():
+    """After every event of a story, the mean is that of real numbers added up from the journal."""
+    counted = 0
+    for seed in (1, 3, 8, 13):
+        script = story(seed)
+        policy = replace(script.policy, fairness="drf", usage_half_life_ms=HOUR_MS)
+        world, means, now_ms = World(), dict[tuple[int, int], float](), 0
+        for event in play(dataclasses.replace(script, policy=policy)).kept:
+            left = 0.5 ** ((event.at_ms - now_ms) / HOUR_MS)
+            now_ms = event.at_ms
+            for q in range(len(world.queue_rows)):
+                for k in range(len(world.kinds)):
+                    above = max(0, int(world.used[q, k] - world.floor[q, k]))
+                    means[q, k] = above + (means.get((q, k), 0.0) - above) * left
+            if not world.half_life_ms:
+                means.clear()
+            fold(world, event)
+            for q in range(len(world.queue_rows)):
+                exact = [means.get((q, k), 0.0) for k in range(len(world.kinds))]
+                assert past_milli(world, q) == pytest.approx(exact, abs=2)
+                counted += any(exact)
+    assert counted > 0, "nobody borrows: this proves nothing"
 
 
 def test_use_within_the_floor_is_not_held_against_anybody():
