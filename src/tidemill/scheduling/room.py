@@ -156,7 +156,8 @@ class Room:
         for piece in pieces:
             k = int(kinds[piece.node])
             milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
-            self.kind_free[k] -= milli
+            if self.is_open[piece.node]:  # what leaves a closed node is free to nobody
+                self.kind_free[k] -= milli
             shares.move(self.world, self, q, k, milli)
 
     def give(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
