@@ -10,7 +10,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import duration_text
 
 if TYPE_CHECKING:
-    from tidemill.explain.answers import Answer, Board, Certificate, Forecast
+    from tidemill.explain.answers import Answer, Band, Board, Certificate, Forecast
     from tidemill.model.rows import Job
     from tidemill.model.world import World
 
@@ -20,7 +20,9 @@ WHY_EXAMPLES = options.example(
     "tidemill why train-0042 --eta --json",
 )
 PENDING_EXAMPLES = options.example(
-    "tidemill pending -j out/demo.sqlite", "tidemill pending --at 3d12h --json"
+    "tidemill pending -j out/demo.sqlite",
+    "tidemill pending --at 3d12h --eta",
+    "tidemill pending --at 3d12h --json",
 )
 FIT_EXAMPLES = options.example(
     "tidemill fit --team research --gpus 64 --per-node 8 --kind H100 --hours 12",
@@ -69,6 +71,9 @@ def why(
 def pending(
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
+    eta: Annotated[
+        bool, typer.Option("--eta", help="Also say when the oldest of each row should start.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Everything that waits: by layer and cause, the oldest, and the dollars idle beneath it."""
@@ -80,6 +85,8 @@ def pending(
 
     world, policy = world_at(journal, at)
     board = explain.board(world, policy, explain.Glance(world, plain))
+    if eta:
+        board = explain.with_eta(world, policy, board)
     if as_json:
         screen.json_out(msgspec.json.encode(board))
     else:
@@ -182,13 +189,27 @@ def _print_board(board: "Board") -> None:
         "cause", "layer", "jobs", "accelerators", "idle $/h", "oldest", right_from=2
     )
     made.columns[5].justify = "left"
+    has_eta = any(row.eta is not None for row in board.rows)
+    if has_eta:
+        made.add_column("which starts in about (between)")
     for row in board.rows:
         made.add_row(
             row.cause.replace("_", " "), row.owner, f"{row.jobs:,}", f"{row.asked_milli / 1000:,g}",
             f"{row.idle_usd_micro_per_hour / 1e6:,.2f}",
             f"{row.oldest_job} ({duration_text(row.oldest_waited_ms)})",
+            *([_eta(row.eta)] if has_eta else []),
         )  # fmt: skip
     console.print(made)
+
+
+def _eta(band: "Band | None") -> str:
+    if band is None:
+        return "never, as it is"
+    early, middle, late = (
+        "later" if ms is None else duration_text(ms)
+        for ms in (band.p10_ms, band.p50_ms, band.p90_ms)
+    )
+    return f"{middle} ({early} and {late})"
 
 
 def _print_forecast(forecast: "Forecast") -> None:

@@ -8,8 +8,8 @@ before submitting, the ``eta`` of a job in the queue, and the moves that would l
 from tidemill.explain.defrag import defrag
 from tidemill.explain.forecast import eta, fit
 from tidemill.explain.nodes import groups, verdicts
-from tidemill.explain.pending import board
+from tidemill.explain.pending import board, with_eta
 from tidemill.explain.present import Glance
 from tidemill.explain.wait import why
 
-__all__ = ["Glance", "board", "defrag", "eta", "fit", "groups", "verdicts", "why"]
+__all__ = ["Glance", "board", "defrag", "eta", "fit", "groups", "verdicts", "why", "with_eta"]

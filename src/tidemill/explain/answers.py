@@ -141,6 +141,14 @@ class Answer(Struct, frozen=True):
     """What does not fit, in numbers; None where something else keeps it waiting."""
 
 
+class Band(Struct, frozen=True):
+    """When it starts, from now: in a good, a middling and a bad future. None: past the horizon."""
+
+    p10_ms: int | None
+    p50_ms: int | None
+    p90_ms: int | None
+
+
 class TeamWaits(Struct, frozen=True):
     """How much of one team waits."""
 
@@ -164,6 +172,8 @@ class BoardRow(Struct, frozen=True):
     idle_usd_micro_per_hour: int
     first: tuple[str, ...]
     words: str
+    eta: Band | None = None
+    """When the oldest of them would start, from now; null where nobody asked."""
 
 
 class LayerRow(Struct, frozen=True):
@@ -188,14 +198,6 @@ class Board(Struct, frozen=True):
     layers: tuple[LayerRow, ...]
     rows: tuple[BoardRow, ...]
     words: str
-
-
-class Band(Struct, frozen=True):
-    """When it starts, from now: in a good, a middling and a bad future. None: past the horizon."""
-
-    p10_ms: int | None
-    p50_ms: int | None
-    p90_ms: int | None
 
 
 class Forecast(Struct, frozen=True):

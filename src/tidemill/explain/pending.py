@@ -7,8 +7,11 @@ claim up to their demand of the free accelerators that they may use; the rest is
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tidemill.explain import present, words
-from tidemill.explain.answers import Board, BoardRow, LayerRow, TeamWaits
+from msgspec.structs import replace
+
+from tidemill.explain import present, sketch, words
+from tidemill.explain.answers import Band, Board, BoardRow, LayerRow, TeamWaits
+from tidemill.explain.lengths import Lengths
 from tidemill.explain.present import Glance
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
 from tidemill.model.policy import Policy
@@ -27,6 +30,17 @@ class _Idle(NamedTuple):
 
     milli: int
     milli_usd: int
+
+
+def with_eta(world: World, policy: Policy, found: Board) -> Board:
+    """The same board with when the oldest job of each row would start: one sketch for all."""
+    seen = sketch.starts(world, policy, Lengths(world))
+    return replace(found, rows=tuple(_with_eta(world, seen, row) for row in found.rows))
+
+
+def _with_eta(world: World, seen: sketch.Starts, row: BoardRow) -> BoardRow:
+    j = world.job_number[row.oldest_job]
+    return replace(row, eta=Band(*seen.wait_ms(j))) if j in seen.row_of else row
 
 
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:

@@ -168,6 +168,13 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     return Line(jobs, milli, holder, first, tuple(sorted(held)))
 
 
+def in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
+    """Every waiting job, in the order in which the scheduler would look at them now."""
+    fair = Fair(world, policy)
+    keys = [(_key(world, fair, memo, s, j), j) for s in world.queued for j in world.waiting[s]]
+    return [j for _, j in sorted(keys)]
+
+
 def _holds(world: World, policy: Policy, t: int, head: int, cause: Cause) -> bool:
     if world.promised.get(t, 0) > 0:
         return True
