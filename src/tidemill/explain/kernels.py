@@ -153,7 +153,9 @@ def drain(
     new_first, new_last = np.zeros(waiting, np.int64), np.zeros(waiting, np.int64)
     ends = [(now, np.int64(-1))]
     ends.pop()
-    failed, stuck = np.full(len(shape_role), -1), np.zeros(len(shape_role), np.bool_)
+    failed = np.full(len(shape_role), -1)
+    # kinds that did not host a shape when last looked at; not looked at is not stuck
+    stuck = np.zeros((len(shape_role), kinds), np.bool_)
     freed = np.zeros(len(is_open), np.int64)
     held, look, e, c = np.zeros(kinds, np.bool_), 0, 0, 0
     chosen = np.zeros(64, np.int64)
@@ -169,6 +171,8 @@ def drain(
             for r in range(first, end):
                 for k in option[role[r, 5]]:
                     is_behind = is_behind or (k >= 0 and held[k])
+            if is_behind:
+                stuck[s] = False
             fits, is_limited = False, False
             if not is_behind and failed[s] != now:
                 fits, at = True, last_piece
@@ -178,19 +182,22 @@ def drain(
                         if k < 0 or found >= 0:
                             continue
                         need = role[r, 0] * role[r, 1] * role[r, 2]
+                        was_stuck = stuck[s, k]
+                        stuck[s, k] = False
                         if not within(q, k, need, used, limit, paths):
                             is_limited = True
                         elif could_fit(k, role, r, free, count):
-                            if stuck[s] and not helps(
+                            if was_stuck and not helps(
                                 k, role, r, freed, look, may_use, is_open, kind, group,
                                 whole, part, cpu, memory,
                             ):  # fmt: skip
+                                stuck[s, k] = True
                                 continue
                             found = fill(
                                 k, role, r, may_use, is_open, kind, group, whole, part, cpu,
                                 memory, piece, at,
                             )  # fmt: skip
-                            stuck[s] = found < 0
+                            stuck[s, k] = found < 0 and end - first == 1
                             if found >= 0:
                                 chosen[r - first] = k
                                 book(q, k, need, used, paths)
@@ -211,6 +218,7 @@ def drain(
                     new_first[j], new_last[j] = last_piece, at
                     last_piece = at
             if fits:
+                stuck[s] = False
                 start_ms[j] = now
                 finish = now + job[j, 3]
                 if finish <= horizon:

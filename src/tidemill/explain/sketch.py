@@ -108,7 +108,9 @@ class _Queue:
         self.option = np.full((max(1, len(self._options)), max(1, kinds)), -1)
         for i, options in enumerate(self._options):
             self.option[i, : len(options)] = options
-        self.may_use = np.array(self._flags, np.uint8).reshape(len(self._flags), -1)
+        self.may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.uint8)
+        for i, flags in enumerate(self._flags):
+            self.may_use[i, : len(flags)] = flags
 
     def _rule(self, role: Role) -> int:
         """The number of a role's kinds and labels; equal ones are looked at once."""
