@@ -60,7 +60,7 @@ def _contracts() -> list[Contract]:
 
 
 def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival]:
-    """Jobs of a dozen shapes; a few of them fail, are taken back, or have two roles."""
+    """Jobs of a dozen shapes; some of them fail or are taken back; a few have two roles."""
     asks = [
         role(
             luck.choice([1, 1, 1, 2, 3]), gpus=gpus, milli=milli, cpu_milli=luck.choice([0, 1, 3]),
@@ -74,14 +74,17 @@ def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival
         nth = luck.randrange(12)
         roles = [asks[nth]]
         ending = Ending.FINISHED
-        if luck.random() < odd_share:
+        crashes_ms: tuple[int, ...] = ()
+        if luck.random() < 0.1:
             ending = luck.choice([Ending.FAILED, Ending.CANCELLED])
+            crashes_ms = luck.choice([(), (200,), (2500,)])
+        if luck.random() < odd_share:
             roles = [*roles, role(1, name="head", gpus=0, cpu_milli=1)]
         row = job(
             f"j{i}", roles=roles, team="abc"[nth // 4], startup_ms=luck.choice([0, 0, 100]),
             restart_ms=50, saves_every_ms=luck.choice([0, 500]), save_ms=10,
         )  # fmt: skip
-        arrivals.append(Arrival(at_ms, row, luck.choice([1, 500, 3000, 20000]), ending))
+        arrivals.append(Arrival(at_ms, row, luck.choice([1, 500, 3000, 20000]), ending, crashes_ms))
     return arrivals
 
 

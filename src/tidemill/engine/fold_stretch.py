@@ -162,6 +162,8 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if scoring.needs_tables(policy):
         return False
+    if world.topology.tiers:
+        return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
     if world.tree.depth > 1 or world.tree.keeps or world.topology.tiers:
@@ -180,9 +182,10 @@ def _has_elastic(world: World) -> bool:
 
 def is_plain(shape: Shape) -> bool:
     """Whether jobs of a shape live the plain life: one role of one size, and an end."""
-    is_fixed = len(shape.roles) == 1 and not shape.roles[0].least
-    is_tied = bool(shape.bonds or shape.roles[0].bonds)
-    return is_fixed and not is_tied and shape.kind is not JobClass.INFERENCE
+    role = shape.roles[0]
+    is_fixed = len(shape.roles) == 1 and not role.least
+    is_free = not (role.bonds or shape.bonds or shape.parallelism)
+    return is_fixed and is_free and shape.kind is not JobClass.INFERENCE
 
 
 class Stretch:
@@ -263,7 +266,7 @@ class Stretch:
         world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
         world.queue_freed = queue_freed
         world.now_ms, world.seq = int(at[kernels.NOW]), world.seq + events
-        fold_history.note_all(world, story.lines.subject[story.lines.kind == kernels.FINISHED])
+        self._write_history(story)
         self._write_memo()
         return story
 
@@ -299,6 +302,7 @@ class Stretch:
         jobs.cost_ms[some] = np.where(is_training, cost, 0)
         jobs.resize_ms[some] = [job.resize_ms for job in coming]
         jobs.busy_ppm[some] = jobs.speed_ppm[some] = ONE_PPM
+        jobs.hop[some] = NO_HOP
         jobs.mfu_ppm[some] = [row.mfu_ppm for row in effects]
         jobs.host_ppm[some] = [row.host_ppm for row in effects]
         jobs.links_ppm[some] = [row.links_ppm for row in effects]
@@ -428,12 +432,13 @@ class Stretch:
     def _write_places(self, story: Story) -> None:
         """Who has left, and who has come to stay."""
         world, shape, state = self.world, self.world.jobs.shape, self.world.jobs.state
+        attempt, before = world.jobs.attempt, self.before.attempt
         for j in self._held:
-            if state[j] not in _ACTIVE:
+            if state[j] not in _ACTIVE or attempt[j] != before[j]:
                 for piece in world.placements.pop(j):
                     world.aboard[piece.node].pop(j, None)
                 del world.active[shape[j]][j]
-        placed = story.lines.subject[story.lines.kind == kernels.PLACED]
+        placed = np.unique(story.lines.subject[story.lines.kind == kernels.PLACED])
         columns = (column.tolist() for column in (self.aboard.first, self.aboard.pieces))
         first, pieces = columns
         nodes, replicas, devices = (column.tolist() for column in story.pieces)
@@ -443,6 +448,16 @@ class Stretch:
             world.active[shape[j]][j] = None
             for i in mine:
                 world.aboard[nodes[i]][j] = None
+
+    def _write_history(self, story: Story) -> None:
+        """How long those ran who have ended, and which shapes had jobs come back."""
+        world, kind, subject = self.world, story.lines.kind, story.lines.subject
+        stopped = (kind == kernels.FAILED) | (kind == kernels.CANCELLED)
+        for s, count in enumerate(np.bincount(world.jobs.shape[subject[stopped]]).tolist()):
+            world.returns[s] += count
+        has_ended = (kind == kernels.FINISHED) | (kind == kernels.CANCELLED)
+        has_ended |= (kind == kernels.FAILED) & (story.lines.pieces == 1)
+        fold_history.note_all(world, subject[has_ended])
 
     def _write_memo(self) -> None:
         world, at, memo = self.world, self.at, self.memo

@@ -29,10 +29,10 @@ LOOK, LOOKED, IS_LOOK_WHOLE, IS_LOST = range(16, 20)
 NUMBERS = 20
 
 # Kinds of event, as in ``story``.
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)
 
 # States and causes, as in the model; kernels import nothing of it.
-WAITING, STARTING, RUNNING, DONE = range(4)
+WAITING, STARTING, RUNNING, DONE, GAVE_UP, TAKEN_BACK = range(6)
 OVER_LIMIT, BEHIND, BUSY, PARTIAL_GANG, SCATTERED, CPU_BINDS, MEMORY_BINDS = (
     9,
     10,
@@ -64,23 +64,40 @@ def tell(at, lines, kind, subject, number, first, pieces):
 @compiled
 def submit(at, jobs, shapes, queues, lines, j):
     """A job whose row is written waits from now on."""
-    s = jobs.shape[j]
     jobs.state[j] = WAITING
     jobs.submit_ms[j] = at[NOW]
     jobs.since_ms[j] = at[NOW]
-    queues.after[j] = -1
+    enqueue(at, shapes, queues, jobs.shape[j], j)
+    at[JOBS] = j + 1
+    tell(at, lines, SUBMITTED, j, 0, 0, 0)
+
+
+@compiled
+def enqueue(at, shapes, queues, s, j):
+    """Put a job into the queue of its shape, which is in the order of numbers."""
+    after = queues.after
     if shapes.waiting[s] == 0:
+        after[j] = -1
         shapes.head[s] = j
+        queues.last[s] = j
         queues.place[s] = at[QUEUED]
         queues.queued[at[QUEUED]] = s
         at[QUEUED] += 1
+    elif j > queues.last[s]:
+        after[j] = -1
+        after[queues.last[s]] = j
+        queues.last[s] = j
+    elif j < shapes.head[s]:
+        after[j] = shapes.head[s]
+        shapes.head[s] = j
     else:
-        queues.after[queues.last[s]] = j
-    queues.last[s] = j
+        earlier = shapes.head[s]
+        while after[earlier] < j:
+            earlier = after[earlier]
+        after[j] = after[earlier]
+        after[earlier] = j
     shapes.waiting[s] += 1
     at[WAITING_ALL] += 1
-    at[JOBS] = j + 1
-    tell(at, lines, SUBMITTED, j, 0, 0, 0)
 
 
 @compiled
@@ -96,7 +113,42 @@ def start(at, jobs, lines, j):
 def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, lines,
            j):  # fmt: skip
     """A running job is done and gives everything back."""
+    vacate(at, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces,
+           jobs.shape[j], j)  # fmt: skip
+    jobs.state[j] = DONE
+    jobs.since_ms[j] = at[NOW]
+    jobs.ran_ms[j] += at[NOW] - jobs.origin_ms[j]
+    tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
+
+
+@compiled
+def interrupt(at, jobs, nodes, devices, shapes, levels, used, counts, asks, queues, aboard, log,
+              pieces, lines, j, kind, is_final):  # fmt: skip
+    """A running attempt failed or was taken back: keep what was saved; wait again, or end."""
     s = jobs.shape[j]
+    elapsed, interval = at[NOW] - jobs.origin_ms[j], jobs.interval_ms[j]
+    jobs.ran_ms[j] += elapsed
+    jobs.reached_ms[j] = max(jobs.reached_ms[j], jobs.saved_ms[j] + elapsed)
+    if interval < 0:
+        jobs.saved_ms[j] += elapsed
+    elif interval > 0:
+        jobs.saved_ms[j] += elapsed // (interval + jobs.cost_ms[j]) * interval
+    vacate(at, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, s, j)
+    jobs.since_ms[j] = at[NOW]
+    if kind == FAILED and not is_final:
+        jobs.state[j] = WAITING
+        enqueue(at, shapes, queues, s, j)
+    else:
+        if shapes.waiting[s] == 0:
+            shapes.head[s] = j
+        jobs.state[j] = GAVE_UP if kind == FAILED else TAKEN_BACK
+        counts.queue_freed[shapes.queue[s]] += kind == CANCELLED
+    tell(at, lines, kind, j, jobs.attempt[j], 0, is_final)
+
+
+@compiled
+def vacate(at, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, s, j):
+    """Give back everything that a job holds."""
     q = shapes.queue[s]
     first = aboard.first[j]
     milli = asks.accelerators[s] * asks.milli[s]
@@ -119,10 +171,6 @@ def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
         note(at, log, n)
     counts.queue_freed[q] += 1
     aboard.pieces[j] = 0
-    jobs.state[j] = DONE
-    jobs.since_ms[j] = at[NOW]
-    jobs.ran_ms[j] += at[NOW] - jobs.origin_ms[j]
-    tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
 
 
 @compiled

@@ -1,6 +1,6 @@
 """A story: many events as columns, as a compiled stretch of beats writes them.
 
-It holds the five kinds of event of which nearly all of a long history is made; whatever else
+It holds the few kinds of event of which nearly all of a long history is made; whatever else
 happens is told event by event. ``events`` gives the same events as messages, in order.
 """
 
@@ -12,7 +12,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece
 from tidemill.model.tables import I32, I64, U8, U64
 
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)
 
 
 class Lines(NamedTuple):
@@ -26,7 +26,7 @@ class Lines(NamedTuple):
     first: I32
     """The first of its pieces, of PLACED."""
     pieces: I32
-    """How many pieces, of PLACED."""
+    """How many pieces, of PLACED; of FAILED whether it is final."""
 
 
 class Pieces(NamedTuple):
@@ -62,6 +62,10 @@ def events(story: Story) -> Iterator[ev.Event]:
             yield ev.JobStarted(at_ms, subject, number)
         elif kind == FINISHED:
             yield ev.JobFinished(at_ms, subject, number)
+        elif kind == FAILED:
+            yield ev.JobFailed(at_ms, subject, number, is_final=count == 1)
+        elif kind == CANCELLED:
+            yield ev.JobCancelled(at_ms, subject)
         elif kind == SAID_WHY:
             yield ev.SaidWhy(at_ms, subject, Cause(number))
         else:

@@ -148,7 +148,7 @@ def weigh(
             sums[2, c] += free
 
 
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY = range(5)  # as in engine.story
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)  # as engine.story
 ALLOCATED = 0  # Level.ALLOCATED; ``ready`` is given
 LASTED, NOT_RUNNING = -1, -1  # as in ledger.cut
 BUSY_PPM = 1_000_000
@@ -156,9 +156,9 @@ BUSY_PPM = 1_000_000
 
 @njit(cache=True)
 def follow(
-    i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, lines, pieces, jobs_shape,
-    node_contract, node_kind, replica_milli, first, count, after, last, since_ms, origin_ms,
-    attempt, spans, written,
+    i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, rework, lines, pieces,
+    jobs_shape, interval_ms, cost_ms, node_contract, node_kind, replica_milli, first, count, after,
+    last, since_ms, origin_ms, attempt, spans, written, cut_short,
     contracts, shapes, by_priority, ready, not_launched, no_demand,
     levels, is_running, is_reserved, count_milli, launched_milli, kind,
     waiting, priority, queue, head, cause, is_promised,
@@ -190,13 +190,7 @@ def follow(
         if what == SAID_WHY:
             cause[j] = lines.number[i]
         elif what == SUBMITTED:
-            s = jobs_shape[j]
-            if waiting[s] == 0:
-                head[s] = j
-            else:
-                after[last[s]] = j
-            last[s] = j
-            waiting[s] += 1
+            wait_again(j, jobs_shape[j], waiting, head, after, last)
         elif what == PLACED:
             s = jobs_shape[j]
             waiting[s] -= 1
@@ -211,12 +205,17 @@ def follow(
                  used, queue, ready, 1)  # fmt: skip
         else:
             s = jobs_shape[j]
-            bucket = LASTED
+            bucket, safe_ms = LASTED, now_ms
             if what == STARTED:
                 bucket = starting if attempt[j] == 1 else restart
-            if since_ms[j] < now_ms and now_ms > start_ms and since_ms[j] < end_ms:
-                write_spans(j, s, bucket, now_ms, pieces, first, count, node_contract,
-                            replica_milli, since_ms, origin_ms, spans, written)  # fmt: skip
+            elif what != FINISHED:
+                safe_ms = last_safe_ms(origin_ms[j], now_ms, interval_ms[j], cost_ms[j])
+                if start_ms <= now_ms < end_ms and interval_ms[j] >= 0:
+                    cut_short[0] += 1
+            write_spans(j, s, bucket, since_ms[j], safe_ms, start_ms, end_ms, pieces, first, count,
+                        node_contract, replica_milli, origin_ms, spans, written)  # fmt: skip
+            write_spans(j, s, rework, safe_ms, now_ms, start_ms, end_ms, pieces, first, count,
+                        node_contract, replica_milli, origin_ms, spans, written)  # fmt: skip
             if what == STARTED:
                 since_ms[j] = now_ms
                 origin_ms[j] = now_ms
@@ -224,6 +223,10 @@ def follow(
                 hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels,
                      used, queue, ready, -1)  # fmt: skip
                 count[j] = 0
+                if what == FAILED and lines.pieces[i] == 0:
+                    wait_again(j, s, waiting, head, after, last)
+                elif what != FINISHED and waiting[s] == 0:
+                    head[s] = j
         i += 1
     return i, now_ms
 
@@ -241,9 +244,42 @@ def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, le
 
 
 @njit(cache=True)
-def write_spans(j, s, bucket, now_ms, pieces, first, count, node_contract, replica_milli, since_ms,
-                origin_ms, spans, written):  # fmt: skip
-    """One span for each contract that the job held accelerators of, in the order it did."""
+def wait_again(j, s, waiting, head, after, last):
+    """Put a job into the queue of its shape, in the order of numbers."""
+    if waiting[s] == 0:
+        head[s] = j
+        last[s] = j
+    elif j > last[s]:
+        after[last[s]] = j
+        last[s] = j
+    elif j < head[s]:
+        after[j] = head[s]
+        head[s] = j
+    else:
+        earlier = head[s]
+        while after[earlier] < j:
+            earlier = after[earlier]
+        after[j] = after[earlier]
+        after[earlier] = j
+    waiting[s] += 1
+
+
+@njit(cache=True)
+def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
+    """Up to when an interruption took nothing back; as ``workload.progress.safe_ms``."""
+    if interval_ms < 0:
+        return now_ms
+    if interval_ms == 0:
+        return origin_ms
+    return now_ms - (now_ms - origin_ms) % (interval_ms + cost_ms)
+
+
+@njit(cache=True)
+def write_spans(j, s, bucket, begin_ms, until_ms, start_ms, end_ms, pieces, first, count,
+                node_contract, replica_milli, origin_ms, spans, written):  # fmt: skip
+    """One span for each contract that the job held accelerators of, if it is in the window."""
+    if begin_ms >= until_ms or until_ms <= start_ms or begin_ms >= end_ms:
+        return
     begin = written[0]
     for p in range(first[j], first[j] + count[j]):
         c = node_contract[pieces.node[p]]
@@ -256,13 +292,13 @@ def write_spans(j, s, bucket, now_ms, pieces, first, count, node_contract, repli
         if row < written[0]:
             spans[row, 5] += milli
             continue
-        spans[row, 0] = since_ms[j]
-        spans[row, 1] = now_ms
+        spans[row, 0] = begin_ms
+        spans[row, 1] = until_ms
         spans[row, 2] = bucket
         spans[row, 3] = j
         spans[row, 4] = c
         spans[row, 5] = milli
         spans[row, 6] = origin_ms[j]
-        spans[row, 7] = since_ms[j]
+        spans[row, 7] = begin_ms if origin_ms[j] < 0 else origin_ms[j]
         spans[row, 8] = BUSY_PPM if origin_ms[j] >= 0 else 0
         written[0] += 1

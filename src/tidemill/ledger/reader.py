@@ -137,7 +137,8 @@ class Ledger:
         jobs = OpenJobs.before(world, before)
         for j, o in self._open.items():
             jobs.since_ms[j], jobs.origin_ms[j] = o.since_ms, o.origin_ms
-        spans = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
+        spans, cut_short = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
+        self.cut_short += cut_short
         self.now_ms = world.now_ms
         self._spans.add_all(world, spans)
         self._reopen(story, jobs)

@@ -99,16 +99,20 @@ class Supply:
         kernels.integrate(dt_ms, *self._columns)
 
     def follow(self, window: Window, world: World, before: Before, story: Story,
-               jobs: OpenJobs, now_ms: int) -> I64:  # fmt: skip
-        """Count a whole story from its beginning; return the spans of its jobs."""
+               jobs: OpenJobs, now_ms: int) -> tuple[I64, int]:  # fmt: skip
+        """Count a whole story from its beginning; return the spans of its jobs.
+
+        And how many attempts of training jobs were stopped at work inside the window.
+        """
         moving = Moving(
             before.levels.copy(), before.used.copy(), before.waiting.copy(), before.head.copy(),
             before.cause.copy(),
         )  # fmt: skip
         most_pieces = max(1, int(story.lines.pieces.max()), int(before.aboard.pieces.max()))
-        ends = int((story.lines.kind >= STARTED).sum())
+        ends = 2 * int((story.lines.kind >= STARTED).sum())
         most = ends * min(world.contract_count, most_pieces)
         spans, written = np.zeros((most, WIDTH), np.int64), np.zeros(1, np.int64)
+        cut_short = np.zeros(1, np.int64)
         milli = np.array([shape.roles[0].replica_milli for shape in world.shape_rows], np.int64)
         i = 0
         while i < len(story):
@@ -118,13 +122,14 @@ class Supply:
             self._look_again(world, stamp, moving)
             i, now_ms = kernels.follow(
                 i, now_ms, edge_ms, counts, window.start_ms, window.end_ms, int(Bucket.STARTING),
-                int(Bucket.RESTART), story.lines, story.pieces, world.jobs.shape,
+                int(Bucket.RESTART), int(Bucket.REWORK), story.lines, story.pieces,
+                world.jobs.shape, world.jobs.interval_ms, world.jobs.cost_ms,
                 world.nodes.contract, world.nodes.kind, milli, jobs.first, jobs.pieces, jobs.after,
-                jobs.last, jobs.since_ms, jobs.origin_ms, jobs.attempt, spans, written,
+                jobs.last, jobs.since_ms, jobs.origin_ms, jobs.attempt, spans, written, cut_short,
                 *self._columns,
             )  # fmt: skip
         self._stamp = None
-        return spans[: int(written[0])]
+        return spans[: int(written[0])], int(cut_short[0])
 
     def _look_again(self, world: World, stamp: _Stamp, moving: Moving) -> None:
         """Find the columns again; ``World.seal`` makes new views of all of them at once."""

@@ -5,14 +5,18 @@ work, its errors, its load) is kept here and never told.
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.engine import story
 from tidemill.model import events as ev
+from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import JobState
+from tidemill.model.tables import I32, I64, U8
 from tidemill.model.world import World
 from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
@@ -34,6 +38,30 @@ class Truth(NamedTuple):
     ending: Ending
     crashes_ms: tuple[int, ...]
     activity: Tide | Spell | None
+
+
+class Truths(NamedTuple):
+    """The same by the number of the job, for compiled beats; one crash at most is foreseen."""
+
+    work_ms: I64
+    ending: U8
+    """The kind of event that ends it; see ``engine.story``."""
+    crash_ms: I64
+    crashes: I32
+    retries: I64
+    """The first row: how many crashes are forgiven."""
+
+
+_STORY_OF = {
+    Ending.FINISHED: story.FINISHED,
+    Ending.FAILED: story.FAILED,
+    Ending.CANCELLED: story.CANCELLED,
+}
+
+
+def is_plain(crashes_ms: tuple[int, ...], activity: Tide | Spell | None) -> bool:
+    """Whether compiled beats can tell the life of such a job."""
+    return len(crashes_ms) <= 1 and activity is None
 
 
 class Attempts:
@@ -65,20 +93,41 @@ class Attempts:
         return ev.JobSubmitted(at_ms, job)
 
     def is_plain(self, j: int) -> bool:
-        """Whether a job simply runs and finishes."""
-        return j not in self._special
+        """Whether a job runs and ends, in whatever way, without a load of its own."""
+        special = self._special.get(j)
+        return special is None or is_plain(special.crashes_ms, special.activity)
 
-    def works(self) -> NDArray[np.int64]:
-        """The work of every job so far, by its number."""
-        return np.array(self._work_ms, np.int64)
+    def truths(self, coming: Sequence[Arrival]) -> Truths:
+        """What only the twin knows, of all jobs so far and of those that come next."""
+        known, rows = len(self._work_ms), len(self._work_ms) + len(coming)
+        truths: Truths = tables.blank(Truths, rows)
+        truths.retries[:1] = self._faults.retries
+        truths.work_ms[:known] = self._work_ms
+        truths.work_ms[known:] = [arrival.work_ms for arrival in coming]
+        truths.ending[:] = _STORY_OF[Ending.FINISHED]
+        for j, crashes in self._crashes.items():
+            truths.crashes[j] = crashes
+        for j, special in self._special.items():
+            truths.ending[j] = _STORY_OF[special.ending]
+            truths.crash_ms[j] = max(1, *special.crashes_ms) if special.crashes_ms else 0
+        for j, arrival in enumerate(coming, start=known):
+            if arrival.ending or arrival.crashes_ms:
+                truths.ending[j] = _STORY_OF[arrival.ending]
+                truths.crash_ms[j] = max(1, *arrival.crashes_ms) if arrival.crashes_ms else 0
+        return truths
 
     def startup(self) -> NDArray[np.float64]:
         """The luck of start-up times, looked up by job and attempt."""
         return np.array(self._startup)
 
-    def add_plain(self, works_ms: NDArray[np.int64]) -> None:
-        """Jobs came that simply run and finish."""
-        self._work_ms.frombytes(works_ms.tobytes())
+    def came(self, arrivals: Sequence[Arrival], truths: Truths) -> None:
+        """Plain jobs came, and crashed so often."""
+        for j, arrival in enumerate(arrivals, start=len(self._work_ms)):
+            if arrival.ending or arrival.crashes_ms:
+                self._special[j] = Truth(arrival.ending, arrival.crashes_ms, None)
+        self._work_ms.extend(arrival.work_ms for arrival in arrivals)
+        for j in np.flatnonzero(truths.crashes).tolist():
+            self._crashes[j] = truths.crashes.item(j)
 
     # what is asked of them -------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from tidemill.engine import kernels as engine
 from tidemill.engine.kernels import (
     ARRIVED,
     EVENTS,
+    FAILED,
+    FINISHED,
     HEAP,
     JOBS,
     NOW,
@@ -27,13 +29,14 @@ from tidemill.scheduling import kernels as scheduling
 compiled = across(__file__, engine, scheduling)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
+FINAL = 16  # above any kind of event: the failure that is one too many
 OVER, FULL = 0, 1
 FOREVER = 1 << 62
 
 
 @compiled
-def push(at, heap, at_ms, rank, j, stamp):
-    """Put what will happen to a job on the agenda."""
+def push(at, heap, at_ms, rank, j, stamp, what):
+    """Put what will happen to a job on the agenda; ``what`` says how it ends."""
     at[SERIAL] += 1
     order = rank * SERIALS + at[SERIAL]
     i = at[HEAP]
@@ -48,6 +51,7 @@ def push(at, heap, at_ms, rank, j, stamp):
     heap.order[i] = order
     heap.job[i] = j
     heap.stamp[i] = stamp
+    heap.what[i] = what
 
 
 @compiled
@@ -57,6 +61,7 @@ def copy(heap, origin, to):
     heap.order[to] = heap.order[origin]
     heap.job[to] = heap.job[origin]
     heap.stamp[to] = heap.stamp[origin]
+    heap.what[to] = heap.what[origin]
 
 
 @compiled
@@ -92,9 +97,21 @@ def run_ms(work_ms, interval_ms, cost_ms):
 
 
 @compiled
+def push_end(at, heap, truth, jobs, now, j):
+    """How and when an attempt that has just come up will end; as ``Attempts.start_due``."""
+    work = max(1, truth.work_ms[j] - jobs.saved_ms[j])
+    rest = run_ms(work, jobs.interval_ms[j], jobs.cost_ms[j])
+    what = np.int64(truth.ending[j])
+    if truth.crashes[j] == 0 and truth.crash_ms[j] > 0 and truth.crash_ms[j] < rest:
+        rest, what = truth.crash_ms[j], np.int64(FAILED)
+    is_final = truth.crashes[j] >= truth.retries[0]
+    push(at, heap, now + rest, END_RANK, j, jobs.attempt[j], what + FINAL * is_final)
+
+
+@compiled
 def stretch(
-    until_ms, arrivals, startup, at, rules, jobs, nodes, devices, shapes, levels, used, limit,
-    floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces, lines,
+    until_ms, arrivals, truth, startup, at, rules, jobs, nodes, devices, shapes, levels, used,
+    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces, lines,
 ):  # fmt: skip
     """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room."""
     first_job = at[JOBS] - at[ARRIVED]
@@ -112,7 +129,7 @@ def stretch(
         together = coming
         while together < len(arrivals.at_ms) and arrivals.at_ms[together] == now:
             together += 1
-        most = at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue)
+        most = 2 * at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue)
         if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
             return FULL
         at[NOW] = now
@@ -120,16 +137,22 @@ def stretch(
         seen = 0
         while at[HEAP] > 0 and heap.at_ms[0] == now:
             j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
+            what = heap.what[0] % FINAL
+            is_final = heap.what[0] >= FINAL
             pop(at, heap)
             if rank == END_RANK and jobs.state[j] == RUNNING and jobs.attempt[j] == stamp:
-                engine.finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
-                              log, pieces, lines, j)  # fmt: skip
+                if what == FINISHED:
+                    engine.finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks,
+                                  aboard, log, pieces, lines, j)  # fmt: skip
+                else:
+                    engine.interrupt(at, jobs, nodes, devices, shapes, levels, used, counts, asks,
+                                     queues, aboard, log, pieces, lines, j, what,
+                                     is_final and what == FAILED)  # fmt: skip
+                    truth.crashes[j] += what == FAILED
                 seen += 1
             elif rank == START_RANK and jobs.state[j] == STARTING and jobs.attempt[j] == stamp:
                 engine.start(at, jobs, lines, j)
-                work = max(1, arrivals.work_ms[j] - jobs.saved_ms[j])
-                push(at, heap, now + run_ms(work, jobs.interval_ms[j], jobs.cost_ms[j]), END_RANK,
-                     j, stamp)  # fmt: skip
+                push_end(at, heap, truth, jobs, now, j)
                 seen += 1
         for i in range(coming, together):
             engine.submit(at, jobs, shapes, queues, lines, first_job + i)
@@ -148,4 +171,4 @@ def stretch(
             if jobs.attempt[j] > 1:
                 wait += jobs.restart_ms[j]
             luck = startup[(31 * j + jobs.attempt[j]) % len(startup)]
-            push(at, heap, now + np.int64(wait * luck), START_RANK, j, jobs.attempt[j])
+            push(at, heap, now + np.int64(wait * luck), START_RANK, j, jobs.attempt[j], 0)

@@ -8,13 +8,16 @@ from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.engine import story
 from tidemill.engine.fold_stretch import Before, Stretch, is_plain, may_begin
 from tidemill.engine.story import Story
 from tidemill.model import events as ev
+from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
@@ -25,16 +28,16 @@ from tidemill.twin import agenda, kernels
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
+from tidemill.twin.attempts import is_plain as plain_life
 
 WORTH_IT = 2_000  # arrivals; a shorter stretch is not worth laying out, nor compiling for
 ARRIVALS_AT_ONCE = 100_000
 
 
 class Arrivals(NamedTuple):
-    """Coming jobs: when; and the work of every job, by its number."""
+    """Coming jobs: when."""
 
     at_ms: I64
-    work_ms: I64
 
 
 class Heap(NamedTuple):
@@ -44,6 +47,7 @@ class Heap(NamedTuple):
     order: I64
     job: I32
     stamp: I32
+    what: I32
 
 
 class Coming:
@@ -96,18 +100,18 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
         return None
     heap = _heap(entries, len(entries) + waiting + len(arrivals) + 1)
     stretch.at[kernels.HEAP], stretch.at[kernels.SERIAL] = len(entries), serial
-    works = np.array([arrival.work_ms for arrival in arrivals], np.int64)
+    truths = attempts.truths(arrivals)
     times = np.array([arrival.at_ms for arrival in arrivals], np.int64)
     kernels.stretch(
-        until_ms, Arrivals(times, np.concatenate((attempts.works(), works))), attempts.startup(),
-        *stretch.columns, heap, stretch.pieces, stretch.lines,
+        until_ms, Arrivals(times), truths, attempts.startup(), *stretch.columns, heap,
+        stretch.pieces, stretch.lines,
     )  # fmt: skip
-    story = stretch.finish()
-    attempts.add_plain(works[: len(story.jobs)])
-    for _ in story.jobs:
+    told = stretch.finish()
+    attempts.came(arrivals[: len(told.jobs)], truths)
+    for _ in told.jobs:
         coming.take()
     plans.join(_entries(heap, int(stretch.at[kernels.HEAP])), int(stretch.at[kernels.SERIAL]))
-    return stretch.before, story
+    return stretch.before, told
 
 
 def _may_begin(world: World, policy: Policy, memo: Memo) -> bool:
@@ -134,7 +138,7 @@ def _plain_arrivals(
         fine = good.get(id(job.shape))
         if fine is None:
             fine = good[id(job.shape)] = _is_plain_shape(world, job.shape)
-        is_odd = arrival.ending or arrival.crashes_ms or arrival.activity
+        is_odd = not plain_life(arrival.crashes_ms, arrival.activity)
         is_new = job.name not in world.job_number and job.name not in seen
         shares = job.efficiency
         is_whole = shares.mfu_ppm + shares.host_ppm + shares.links_ppm <= ONE_PPM
@@ -156,24 +160,50 @@ def _is_plain_entry(world: World, attempts: Attempts, entry: Entry) -> bool:
     _, rank, _, j, _, event = entry
     if rank not in (agenda.JOB_END, agenda.JOB_START) or not attempts.is_plain(j):
         return False
-    return isinstance(event, ev.JobFinished | ev.JobStarted) and is_plain(world.shape_of(j))
+    return isinstance(event, _PLAIN) and is_plain(world.shape_of(j))
 
 
 def _heap(entries: list[Entry], room: int) -> Heap:
-    heap = Heap(
-        np.zeros(room, np.int64), np.zeros(room, np.int64), np.zeros(room, np.int32),
-        np.zeros(room, np.int32),
-    )  # fmt: skip
-    for i, (at_ms, rank, serial, j, stamp, _) in enumerate(sorted(entries)):
+    heap: Heap = tables.blank(Heap, room)
+    for i, (at_ms, rank, serial, j, stamp, event) in enumerate(
+        sorted(entries, key=itemgetter(0, 1, 2))
+    ):
         heap.at_ms[i], heap.order[i] = at_ms, rank * kernels.SERIALS + serial
-        heap.job[i], heap.stamp[i] = j, stamp
+        heap.job[i], heap.stamp[i], heap.what[i] = j, stamp, _what(event)
     return heap
 
 
+def _what(event: ev.Seen) -> int:
+    match event:
+        case ev.JobFinished():
+            return story.FINISHED
+        case ev.JobCancelled():
+            return story.CANCELLED
+        case ev.JobFailed(is_final=is_final):
+            return story.FAILED + kernels.FINAL * is_final
+        case _:
+            return 0
+
+
 def _entries(heap: Heap, count: int) -> list[Entry]:
-    found: list[Entry] = []
-    for at_ms, order, j, stamp in zip(*(column[:count].tolist() for column in heap), strict=True):
-        rank, serial = divmod(order, kernels.SERIALS)
-        kind = ev.JobFinished if rank == agenda.JOB_END else ev.JobStarted
-        found.append((at_ms, rank, serial, j, stamp, kind(at_ms, j, stamp)))
-    return found
+    return [
+        (at_ms, *divmod(order, kernels.SERIALS), j, stamp, _event(at_ms, j, stamp, what))
+        for at_ms, order, j, stamp, what in zip(
+            *(column[:count].tolist() for column in heap), strict=True
+        )
+    ]
+
+
+def _event(at_ms: int, j: int, stamp: int, what: int) -> ev.Seen:
+    match what % kernels.FINAL:
+        case story.FINISHED:
+            return ev.JobFinished(at_ms, j, stamp)
+        case story.CANCELLED:
+            return ev.JobCancelled(at_ms, j)
+        case story.FAILED:
+            return ev.JobFailed(at_ms, j, stamp, is_final=what >= kernels.FINAL)
+        case _:
+            return ev.JobStarted(at_ms, j, stamp)
+
+
+_PLAIN = ev.JobStarted | ev.JobFinished | ev.JobFailed | ev.JobCancelled

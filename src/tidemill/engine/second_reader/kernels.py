@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-SUBMITTED, PLACED, STARTED, FINISHED = range(4)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)
 WAITING, STARTING, RUNNING, DONE = range(4)
 READY = 2
 WHOLE = 1000
@@ -27,10 +27,10 @@ def read(
             if state[j] != STARTING or attempt[j] != lines.number[i]:
                 return i, 9
             state[j] = RUNNING
-        elif kind == FINISHED:
+        elif kind == FINISHED or kind == FAILED or kind == CANCELLED:
             if state[j] != RUNNING or attempt[j] != lines.number[i]:
                 return i, 9
-            state[j] = DONE
+            state[j] = WAITING if kind == FAILED and lines.pieces[i] == 0 else DONE
             role = roles[shape[j]]
             for p in range(first[j], first[j] + count[j]):
                 settle(pieces, p, role, nodes, queue[shape[j]], used, cpu_free, memory_free,
