@@ -67,6 +67,8 @@ class Options(NamedTuple):
 
     kind: I32
     tree: I32
+    bare: I32
+    """The tree of the same devices without CPU and memory; -1: nodes may host several."""
     is_ok: U8
 
 
@@ -491,10 +493,17 @@ def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
     room, groups = len(world.ink.shapes.queue) + 1, max(1, len(world.groups))
     asks: Asks = tables.blank(Asks, room)
     asks.only_kind[:] = -1
-    kinds, trees, allowed = list[int](), list[int](), list[U8]()
+    kinds, trees, bare, allowed = list[int](), list[int](), list[int](), list[U8]()
     numbers: dict[tuple[Any, ...], int] = {}
     leaves = 1 << max(1, (world.node_count - 1).bit_length())
     at_most = TREE_BYTES_AT_MOST // (16 * leaves)
+
+    def grow(key: tuple[Any, ...]) -> int:
+        """The number of a request's tree; -1: there are too many."""
+        if key not in numbers and len(numbers) < at_most:
+            numbers[key] = len(numbers)
+        return numbers.get(key, -1)
+
     widest = int(world.nodes.devices[: world.node_count].max(initial=1))
     for s, shape in enumerate(world.shape_rows):
         asks.first_option[s + 1] = asks.first_option[s]
@@ -512,18 +521,15 @@ def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
         for option in known.options[0]:
             is_ok = np.zeros(groups, np.uint8)
             is_ok[: len(option.is_ok)] = option.is_ok
-            key = (is_ok.tobytes(), role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
-            t = -1
-            if role.count == 1 or one_a_node:
-                if key not in numbers and len(numbers) < at_most:
-                    numbers[key] = len(numbers)
-                t = numbers.get(key, -1)
+            has_tree = role.count == 1 or one_a_node
+            where = (is_ok.tobytes(), role.accelerators, role.milli)
+            trees.append(grow((*where, role.cpu_milli, role.memory_mib)) if has_tree else -1)
+            bare.append(grow((*where, 0, 0)) if has_tree else -1)
             kinds.append(option.kind)
-            trees.append(t)
             allowed.append(is_ok)
         asks.first_option[s + 1] = len(kinds)
     options = Options(
-        np.array(kinds, np.int32), np.array(trees, np.int32),
+        np.array(kinds, np.int32), np.array(trees, np.int32), np.array(bare, np.int32),
         np.array(allowed, np.uint8).reshape(-1, groups),
     )  # fmt: skip
     count = len(numbers)

@@ -445,7 +445,7 @@ def fit(
             scratch.obstacle[o] = UNFIT
     if asks.supply[s] != 0:
         return np.int64(asks.supply[s])
-    return shortage(nodes, devices, asks, options, scratch, s)
+    return shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s)
 
 
 @compiled
@@ -466,7 +466,8 @@ def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
             note(at, log, scratch.node[i])
         return max(0, found)
     for i in range(count):
-        n = winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o)
+        n = winner_of(at, rules, nodes, devices, trees, log, rows, options.is_ok[o], t,
+                      accelerators, milli, cpu, memory)  # fmt: skip
         if i == 0 and trees.winner[t, 0] < count:
             return 0
         scratch.node[i] = n
@@ -489,23 +490,23 @@ def aboard_rows(scratch):
 
 
 @compiled
-def winner_of(at, rules, nodes, devices, asks, options, trees, log, rows, s, o):
+def winner_of(at, rules, nodes, devices, trees, log, rows, is_ok, t, accelerators, milli, cpu,
+              memory):  # fmt: skip
     """The best node for one replica, through the tree of the request; -1: none can host it."""
-    t = options.tree[o]
     read, end = trees.read[t], at[LOGGED]
     trees.read[t] = end
     if read < 0 or end > len(log) or end - read > rows:
         return rank_all(
             trees.rank[t], trees.winner[t], rows, nodes.state, nodes.is_spare, nodes.group,
-            nodes.first_device, nodes.devices, devices.is_failed, options.is_ok[o],
-            nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
-            asks.accelerators[s], asks.milli[s], asks.cpu[s], asks.memory[s], rules.spreads,
+            nodes.first_device, nodes.devices, devices.is_failed, is_ok, nodes.cpu_free_milli,
+            nodes.memory_free_mib, nodes.free_milli, devices.free_milli, accelerators, milli, cpu,
+            memory, rules.spreads,
         )  # fmt: skip
     return rank_some(
         trees.rank[t], trees.winner[t], log[read:end], nodes.state, nodes.is_spare, nodes.group,
-        nodes.first_device, nodes.devices, devices.is_failed, options.is_ok[o],
-        nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
-        asks.accelerators[s], asks.milli[s], asks.cpu[s], asks.memory[s], rules.spreads,
+        nodes.first_device, nodes.devices, devices.is_failed, is_ok, nodes.cpu_free_milli,
+        nodes.memory_free_mib, nodes.free_milli, devices.free_milli, accelerators, milli, cpu,
+        memory, rules.spreads,
     )  # fmt: skip
 
 
@@ -590,7 +591,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
 
 
 @compiled
-def shortage(nodes, devices, asks, options, scratch, s):
+def shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s):
     """The cause for which a shape that supply could host does not fit now."""
     first, last = asks.first_option[s], asks.first_option[s + 1]
     is_limited = last > first
@@ -603,6 +604,10 @@ def shortage(nodes, devices, asks, options, scratch, s):
         if scratch.obstacle[o] == UNFIT:
             if asks.accelerators[s] == 0:
                 return CPU_BINDS if cpu > 0 else MEMORY_BINDS
+            if options.bare[o] >= 0 and count > hosting(
+                at, rules, nodes, devices, asks, options, trees, scratch, log, s, o, options.bare[o]
+            ):
+                return SCATTERED
             if hosted(nodes, devices, asks, options, scratch, s, o, 0, memory) >= count:
                 return CPU_BINDS
             if hosted(nodes, devices, asks, options, scratch, s, o, cpu, 0) >= count:
@@ -613,9 +618,24 @@ def shortage(nodes, devices, asks, options, scratch, s):
     if count > 1:
         for o in range(first, last):
             if scratch.obstacle[o] == SHORT:
-                if hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory) > 0:
+                if options.tree[o] >= 0:
+                    found = hosting(at, rules, nodes, devices, asks, options, trees, scratch, log,
+                                    s, o, options.tree[o])  # fmt: skip
+                else:
+                    found = hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory)
+                if found > 0:
                     return PARTIAL_GANG
     return BUSY
+
+
+@compiled
+def hosting(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o, t):
+    """How many nodes host a replica, through a tree: the request's, or the one of its devices."""
+    cpu = asks.cpu[s] if t == options.tree[o] else 0
+    memory = asks.memory[s] if t == options.tree[o] else 0
+    winner_of(at, rules, nodes, devices, trees, log, aboard_rows(scratch), options.is_ok[o], t,
+              asks.accelerators[s], asks.milli[s], cpu, memory)  # fmt: skip
+    return trees.winner[t, 0]
 
 
 @compiled

@@ -111,7 +111,8 @@ def push_end(at, heap, truth, jobs, now, j):
 @compiled
 def stretch(
     until_ms, arrivals, truth, startup, at, rules, jobs, nodes, devices, shapes, levels, used,
-    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces, lines,
+    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces,
+    lines,
 ):  # fmt: skip
     """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room."""
     first_job = at[JOBS] - at[ARRIVED]
