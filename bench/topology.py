@@ -17,6 +17,7 @@ from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.model.world import World
 from tidemill.scheduling.fit import fit, undo
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.scores.scoring import PACKING
 
 TIERS = Topology((Tier("zone", "zone"), Tier("spine", "spine"), Tier("rack", "rack"), Tier("node")))
 NODES_PER = {"zone": 4_096, "spine": 1_024, "rack": 32}
@@ -79,7 +80,7 @@ def _fit_ms(world: World, shape: Shape, times: int = 1) -> float:
 
     def once() -> None:
         for _ in range(times):
-            found = fit(room, 0, shape, known.options, spreads=False)
+            found = fit(room, 0, shape, known.options, PACKING)
             assert found.shortage is None, f"{shape} does not fit"
             undo(room, 0, shape, found.pieces)
 
