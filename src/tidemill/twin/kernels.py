@@ -9,6 +9,7 @@ import numpy as np
 
 from tidemill.compiled import across
 from tidemill.engine import kernels as engine
+from tidemill.engine.desk import kernels as desk
 from tidemill.engine.kernels import (
     ARRIVED,
     EVENTS,
@@ -26,7 +27,7 @@ from tidemill.engine.kernels import (
 )
 from tidemill.scheduling import kernels as scheduling
 
-compiled = across(__file__, engine, scheduling)
+compiled = across(__file__, desk, engine, scheduling)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
 FINAL = 16  # above any kind of event: the failure that is one too many
@@ -134,7 +135,7 @@ def stretch(
         if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
             return FULL
         at[NOW] = now
-        engine.forget_log(at, trees, log)
+        desk.forget_log(at, trees, log)
         seen = 0
         while at[HEAP] > 0 and heap.at_ms[0] == now:
             j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
@@ -162,7 +163,7 @@ def stretch(
         if seen == 0:
             continue
         at[PLACED_NOW] = 0
-        engine.cycle(
+        desk.cycle(
             at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks,
             options, trees, queues, aboard, memory, scratch, log, pieces, lines,
         )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The scheduler's desk, compiled: one cycle over columns."""
