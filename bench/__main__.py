@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import infeasible, muri, sharing, spine, topology, waiting
+from bench import infeasible, muri, room, sharing, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -16,6 +16,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "muri": muri.run,
     "topology": topology.run,
     "sharing": sharing.run,
+    "room": room.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -25,6 +26,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "muri": (("trace3",),),
     "topology": (2_000, 64),
     "sharing": (2_000, 2),
+    "room": (1, 1),
 }
 
 
