@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import (
     NODE,
@@ -34,7 +35,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share
 from tidemill.model.states import NodeState
-from tidemill.model.topology import Topology
+from tidemill.model.topology import Bond, Topology
 from tidemill.model.world import World
 
 NOW_MS = 100
@@ -237,6 +238,10 @@ CASES: dict[str, tuple[ev.Event, str]] = {
         "has 2 elastic roles",
     ),
     "a speed-up of nothing elastic": (submitted(speedup=[(1, 500_000)]), "has 0 elastic roles"),
+    "elastic and tied": (
+        submitted(roles=[replace(role(3, least=1), bonds=(Bond("node"),))]),
+        "must sit together in one way",
+    ),
     "a speed-up that falls": (
         submitted(roles=[role(3, least=1)], speedup=[(1, 500_000), (2, 400_000)]),
         "does not rise",

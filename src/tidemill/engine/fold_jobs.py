@@ -452,6 +452,12 @@ def _refuse_unless_elastic(job: Job) -> None:
             f"job `{job.name}` has {len(elastic)} elastic roles",
             hint="a speed-up is of one role: give `least` to exactly one",
         )
+    bonds = (*job.shape.bonds, *(bond for role in job.shape.roles for bond in role.bonds))
+    if elastic and (job.shape.parallelism or any(bond.is_required for bond in bonds)):
+        raise EventRefused(
+            f"job `{job.name}` is elastic and its replicas must sit together in one way",
+            hint="leave out `least`, or make its bonds wishes; its parallelism is of one size",
+        )
     if elastic and not speedup.is_curve(job.shape.speedup, elastic[0].count):
         raise EventRefused(
             f"job `{job.name}` has a speed-up that does not rise from point to point",

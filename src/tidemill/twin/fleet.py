@@ -111,19 +111,27 @@ def shape(row: Traits, milli: int, node_devices: int) -> Shape:
     accelerators, each = (1, milli) if milli < WHOLE_MILLI else (milli // WHOLE_MILLI, WHOLE_MILLI)
     replica = replica_size(accelerators, node_devices)
     used = replica * each if replica else WHOLE_MILLI
+    count = accelerators // replica if replica else 1
     role = Role(
-        count=accelerators // replica if replica else 1,
+        count=count,
         accelerators=replica,
         milli=each if milli else WHOLE_MILLI,
         cpu_milli=row.cpu_per_accelerator * used // WHOLE_MILLI,
         memory_mib=row.memory_gib_per_accelerator * used // WHOLE_MILLI,
         kinds=row.kinds,
         labels=tuple(sorted(row.labels.items())),
+        least=_least(row, count),
     )
     return Shape(
         row.team, (role,), row.job_class, row.priority, row.preemptible, bonds=bonds(row),
         parallelism=parallelism(row, accelerators if milli >= WHOLE_MILLI else 0),
     )  # fmt: skip
+
+
+def _least(row: Traits, count: int) -> int:
+    """The fewest replicas of an elastic gang; 0 where it has one size."""
+    least = max(1, -(-count * int(row.elastic) // ONE_PPM))
+    return 0 if least >= count else least
 
 
 def replica_size(accelerators: int, node_devices: int) -> int:

@@ -67,6 +67,7 @@ def _rows(
     row: WorkloadTable, drawn: Columns, shapes: list[Shape], tides: list[Tide]
 ) -> Iterator[Arrival]:
     name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
+    resize_ms = int(row.resize)
     saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
     efficiencies: dict[int, Efficiency] = {}
     number = 0
@@ -85,6 +86,7 @@ def _rows(
                 restart_ms,
                 saving,
                 efficiencies[mfu],
+                resize_ms,
             )
             activity: Tide | Spell | None = None
             if tides:
@@ -116,6 +118,7 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
             int(row.restart),
             fleet.checkpointing(row),
             fleet.efficiency(row, int(row.mfu or 0)),
+            int(row.resize),
         )
         yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))
 

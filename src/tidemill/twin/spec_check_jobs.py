@@ -64,7 +64,16 @@ def _refuse_same_names(spec: Spec) -> None:
                 place.refuse("name", found, hint="choose a name that does not end in a number")
 
 
+def _check_elastic(place: Place, row: Traits) -> None:
+    """An elastic gang has several sizes; what ties its replicas is of one."""
+    is_tied = row.parallelism is not None or any(bond.is_required for bond in fleet.bonds(row))
+    if row.elastic < ONE_PPM and is_tied:
+        found = f"job `{row.name}` is elastic and its replicas must sit together in one way"
+        place.refuse("elastic", found, hint="leave out `elastic`, or what ties it")
+
+
 def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
+    _check_elastic(place, row)
     teams = [team.name for team in spec.teams]
     if row.team not in teams:
         place.refuse("team", f"there is no team `{row.team}`", hint=nearest(row.team, teams))

@@ -139,6 +139,8 @@ class Traits(_Table, frozen=True, kw_only=True):
     memory_gib_per_accelerator: Gib = Gib(0)
     startup: Span = Span(0)
     restart: Span = Span(0)
+    elastic: Part = Part(1_000_000)
+    resize: Span = Span(0)
     checkpoint: Checkpoint | None = None
     mfu: Part | None = None
     host_stall: Part = Part(0)
