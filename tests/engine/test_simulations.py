@@ -15,6 +15,7 @@ from tests.builders import decide, fleet, placed, submit
 from tests.engine import audit
 from tests.engine.stage import Player, Script, play
 from tests.engine.stories import played, replayable, seeds, story
+from tidemill.engine import check_bonds
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
@@ -50,6 +51,21 @@ def test_gangs_are_whole_or_absent(source: str):
             for world, _ in _beats(played(seed, source)):
                 audit.audit_gangs(world)
                 audit.audit_jobs(world)
+
+
+@BOTH
+def test_required_bonds_are_never_broken(source: str):
+    """At every beat, whatever moved or was put back, tied replicas sit in one domain."""
+    tied = 0
+    for seed in seeds(MANY):
+        with replayable(seed):
+            if not story(seed).topology.tiers:
+                continue
+            for world, _ in _beats(played(seed, source)):
+                for j, pieces in world.placements.items():
+                    tied += bool(world.shape_of(j).bonds)
+                    assert check_bonds.broken(world, j, pieces) == []
+    assert tied > 0, "no story has a tied gang: this proves nothing"
 
 
 @BOTH

@@ -1,5 +1,7 @@
 """What `why`, `fit` and `pending` say of gangs that are to sit together."""
 
+import pytest
+
 from tests.builders import (
     NODE,
     RACK,
@@ -14,6 +16,7 @@ from tests.builders import (
     submit,
 )
 from tidemill import explain
+from tidemill.model.errors import SpecError
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.topology import Bond
@@ -71,3 +74,18 @@ def test_a_running_gang_tells_its_worst_hop():
     submit(world, job("u", gpus=16, bonds=[Bond("rack", is_required=False)]))
     beat(world)
     assert explain.why(world, POLICY, 3).words.endswith("; worst hop: beyond every tier")
+
+
+def test_fit_says_how_far_apart_it_would_sit():
+    """A gang that only prefers its rack runs now, and is told over which tier."""
+    forecast = explain.fit(
+        blocked(), POLICY, job("u", gpus=16, bonds=[Bond("rack", is_required=False)])
+    )
+    assert forecast.verdict == "now"
+    assert forecast.words.endswith("; worst hop: beyond every tier")
+
+
+def test_a_tier_that_nobody_knows_is_refused_before_it_is_asked():
+    """`fit` names the tiers there are, as a submission would."""
+    with pytest.raises(SpecError, match="known tiers: `spine`, `rack`, `node`"):
+        explain.fit(blocked(), POLICY, job("u", gpus=16, bonds=[Bond("row")]))

@@ -7,6 +7,7 @@ import msgspec
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.topology import Bond
 from tidemill.model.world import World
 
 MAX_BYTES = 1_000_000
@@ -39,6 +40,8 @@ def from_options(
     memory_mib: int,
     priority: int,
     hours: float,
+    within: str,
+    near: str,
 ) -> Job:
     """A gang of ``gpus`` accelerators, ``per_node`` to a replica."""
     teams = sorted(world.queue_number)
@@ -56,7 +59,8 @@ def from_options(
         )
     role = Role(count=gpus // size, accelerators=size, cpu_milli=cpu_milli,
                 memory_mib=memory_mib, kinds=kinds)  # fmt: skip
-    shape = Shape(team, (role,), priority=priority)
+    bonds = ((Bond(within),) if within else ()) + ((Bond(near, 0, False),) if near else ())
+    shape = Shape(team, (role,), priority=priority, bonds=bonds)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))
 
 

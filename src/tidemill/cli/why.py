@@ -106,6 +106,8 @@ def fit(
     memory_gib: Annotated[float, typer.Option("--memory-gib", min=0, help="A replica.")] = 0,
     priority: Annotated[int, typer.Option("--priority", help="Higher goes first.")] = 0,
     hours: Annotated[float, typer.Option("--hours", min=0, help="Estimated run time.")] = 0,
+    within: Annotated[str, typer.Option("--within", help="All of it in one of this tier.")] = "",
+    near: Annotated[str, typer.Option("--near", help="The same, if possible.")] = "",
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
@@ -123,7 +125,7 @@ def fit(
         row = job_option.from_options(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024),
-            priority=priority, hours=hours,
+            priority=priority, hours=hours, within=within, near=near,
         )  # fmt: skip
     _refuse_known(world, row)
     forecast = explain.fit(world, policy, row)

@@ -44,6 +44,8 @@ class Future(NamedTuple):
     endless: int
     answer: Answer | None
     """Why it waits, as seen after the first beat."""
+    hop: str = ""
+    """How far apart it would sit, in words; nothing where nobody knows."""
 
 
 class Ask(NamedTuple):
@@ -94,7 +96,7 @@ def _forecast(world: World, policy: Policy, name: str, j: int, opening: ev.Seen)
     ask = Ask(snapshot.dump(world), policy, Lengths(world), j, opening)
     middling = _play(ask, SHARES_PPM[1], explains=True)
     if middling.wait_ms == 0:
-        text = f"job `{name}` runs now on {words.ids(middling.nodes)}"
+        text = f"job `{name}` runs now on {words.ids(middling.nodes)}{middling.hop}"
         return _known(name, "now", Cause.NONE, text, nodes=middling.nodes)
     good, bad = (_play(ask, SHARES_PPM[i], explains=False) for i in (0, 2))
     waits = sorted(
@@ -157,7 +159,8 @@ def _play(ask: Ask, share_ppm: int, explains: bool) -> Future:
             break
         loop.beat(at_ms)
         if world.jobs.state[j] != JobState.WAITING:
-            return Future(at_ms - now_ms, _nodes(world, j), 0, answer)
+            hop = words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+            return Future(at_ms - now_ms, _nodes(world, j), 0, answer, hop)
         if explains and answer is None:
             answer = wait.why(world, ask.policy, j)
     return Future(None, (), len(backend.endless), answer)
