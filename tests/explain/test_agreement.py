@@ -1,5 +1,6 @@
 """What `why` says is what the scheduler would say: seeded stories, looked at after every beat."""
 
+import dataclasses
 import random
 
 import pytest
@@ -15,6 +16,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job
 from tidemill.model.states import NodeState, Terms
+from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.model.world import World
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.memo import Memo
@@ -82,10 +84,26 @@ def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     }
 
 
+def racked(script: Script) -> Script:
+    """The same story with two nodes to a rack, where every third gang must sit in one."""
+    tied = [
+        arrival if i % 3 else arrival._replace(job=_in_one_rack(arrival.job))
+        for i, arrival in enumerate(script.arrivals)
+    ]
+    topology = Topology((Tier("rack", "rack"), Tier("node")))
+    return dataclasses.replace(script, arrivals=tied, topology=topology, nodes_per=(("rack", 2),))
+
+
+def _in_one_rack(row: Job) -> Job:
+    return replace(row, shape=replace(row.shape, bonds=(Bond("rack"),)))
+
+
+@pytest.mark.parametrize("is_racked", [False, True], ids=["flat", "racks"])
 @pytest.mark.parametrize("seed", range(3))
-def test_why_agrees_with_the_scheduler(seed: int):
+def test_why_agrees_with_the_scheduler(seed: int, is_racked: bool):
     """All through a story, each waiting job has the cause that the scheduler gives it."""
-    player = Player(story(seed, IMPATIENT))
+    script = story(seed, IMPATIENT)
+    player = Player(racked(script) if is_racked else script)
     seen: set[Cause] = set()
     wrong = []
     beats = 0
