@@ -121,7 +121,7 @@ ABOUT: dict[Bucket, About] = {
 BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
 NOT_PRODUCED: dict[Bucket, str] = {
-    Bucket.TOPOLOGY: "no job was kept out by a topology tier: nobody declared one, or asked for it",
+    Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
     Bucket.STRANDED: "fixed slices (MIG) are not modelled yet; free parts count as free",

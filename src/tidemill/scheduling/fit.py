@@ -8,6 +8,7 @@ until one holds it; all others never look at where a node is.
 """
 
 from enum import IntEnum
+from itertools import islice
 from typing import NamedTuple
 
 from tidemill.model.rows import Piece, Role, Shape
@@ -19,6 +20,9 @@ from tidemill.scheduling.topology import place, wishes
 from tidemill.scheduling.topology.wishes import Rung, Wishes
 
 Options = tuple[tuple[Option, ...], ...]
+
+PREFERRED_TRIES = 16
+"""Domains of a tier that a gang of several roles tries for a mere preference, tightest first."""
 
 
 class Obstacle(IntEnum):
@@ -97,7 +101,8 @@ def _fit_tied(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) 
     """Place a gang with bonds: several roles in one domain, or each role by its own ladder."""
     flags = tuple(tuple(option.is_ok for option in role) for role in options)
     for tier, is_required in wish.scopes:
-        for domain in place.candidates(room, shape.roles, flags, tier):
+        tries = None if is_required else PREFERRED_TRIES
+        for domain in islice(place.candidates(room, shape.roles, flags, tier), tries):
             found = _fit_ladders(room, q, shape, options, wish, (tier, domain))
             if found.shortage is None:
                 return found
