@@ -91,10 +91,13 @@ def _supply(case: Case) -> Remedy:
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
     fixes = [_release(case, place, lot) for place, lot in lots]
-    return _make(
+    tied = facts.bond(case) if case.world.topology.tiers else None
+    found = _make(
         f"do not buy: {claimed} are claimed, {ready} of them ready ({held})",
         *fixes, prices.launch(case, max(1, case.missing)),
+        Fix(f"prefer one `{tied[0].tier}` instead of requiring it") if tied else None,
     )  # fmt: skip
+    return found if found.fixes else _make(found.do_not, _fewer(case))
 
 
 def _fewer(case: Case) -> Fix:
