@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import infeasible, muri, room, sharing, spine, topology, waiting
+from bench import fgd, infeasible, muri, room, sharing, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -17,6 +17,8 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "topology": topology.run,
     "sharing": sharing.run,
     "room": room.run,
+    "fgd": fgd.run,
+    "departures": fgd.departures,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -27,6 +29,8 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "topology": (2_000, 64),
     "sharing": (2_000, 2),
     "room": (1, 1),
+    "fgd": ((42, 43),),
+    "departures": ((42,),),
 }
 
 

@@ -24,9 +24,7 @@ ARRIVED_PERCENT = 130
 
 def folder() -> Path | None:
     """Where the published files are, if they are here at all."""
-    named = os.environ.get("TIDEMILL_TRACES")
-    default = Path(__file__).resolve().parents[2] / "shared" / "traces"
-    found = (Path(named) if named else default) / "openb"
+    found = Path(os.environ.get("TIDEMILL_TRACES") or "../shared/traces") / "openb"
     return found if found.is_dir() else None
 
 
