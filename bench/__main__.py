@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import fgd, infeasible, muri, room, sharing, spine, topology, waiting
+from bench import fgd, infeasible, muri, quality, room, sharing, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -19,6 +19,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "room": room.run,
     "fgd": fgd.run,
     "departures": fgd.departures,
+    "quality": quality.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -31,6 +32,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "room": (1, 1),
     "fgd": ((42, 43),),
     "departures": ((42,),),
+    "quality": (16,),
 }
 
 

@@ -196,6 +196,9 @@ def _with_queueing(policy: Policy, seed: int) -> Policy:
         estimates=luck.choice(["given", "history"]),
         estimate_ppm=luck.choice([500_000, 900_000]),
         unknown_run_ms=luck.choice([10 * MINUTE_MS, DAY_MS]),
+        backfill=luck.choice(["none", "easy", "conservative"]),
+        reservations_at_most=luck.choice([1, 3]),
+        hold_after_ms=luck.choice([2 * HOUR_MS, 12 * HOUR_MS]),
     )
 
 

@@ -38,6 +38,7 @@ HOPELESS = {
 }
 HOLDING = {
     Cause.BEHIND,
+    Cause.RESERVED,
     Cause.PROMISED,
     Cause.PARTIAL_GANG,
     Cause.NOT_ENOUGH_READY,

@@ -209,7 +209,7 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     world.idle.pop(j, None)
     jobs.state[j] = _STARTING
     jobs.attempt[j] = event.attempt + 1
-    jobs.since_ms[j] = event.at_ms
+    jobs.since_ms[j] = jobs.placed_ms[j] = event.at_ms
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, world.placements[j])
     jobs.slow_ppm[j] = 0

@@ -164,7 +164,7 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if scoring.needs_tables(policy):
         return False
-    if world.topology.tiers:
+    if world.topology.tiers or policy.backfill != "none":
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False

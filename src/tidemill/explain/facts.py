@@ -7,7 +7,7 @@ from tidemill.explain import commands, words
 from tidemill.explain.answers import Fact, Withheld
 from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
-from tidemill.model.measures import FOREVER_MS, dollars_text
+from tidemill.model.measures import FOREVER_MS, dollars_text, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
 from tidemill.scheduling import shares
@@ -226,6 +226,22 @@ def _held(case: Case) -> Fact | None:
     return Fact("held", milli, MILLI, text, commands.line())
 
 
+def _reserved(case: Case) -> Fact | None:
+    """Who has the reservation that it would disturb, and until when."""
+    world, kinds = case.world, case.memo.known(case.world, case.s).kinds
+    found = [one for one in case.memo.reservations if not {*one.kinds}.isdisjoint(kinds)]
+    if not found:
+        return None
+    first = found[0]
+    wait_ms = max(0, first.at_ms - world.now_ms)
+    text = (
+        f"backfill reservation for job `{world.job_names[first.job]}`"
+        f" ({words.asks(world.shape_of(first.job))}) until {duration_text(first.at_ms)}"
+        f" (in {duration_text(wait_ms)}); it would not end by then"
+    )
+    return Fact("reserved until", first.at_ms, "ms", text, commands.line())
+
+
 def leaving(case: Case) -> list[int]:
     """Jobs that leave to make room for it."""
     asked = [j for j, s in sorted(case.world.leaving_for.items()) if s == case.s]
@@ -298,6 +314,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
     Cause.OVER_LIMIT: (_use, _limit, free),
     Cause.BEHIND: (_holder, _held, *_ROOM),
+    Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
     Cause.BUSY: (_busy, *_ROOM, _idle),
     Cause.PARTIAL_GANG: (_hosted, free, _busy, _idle),

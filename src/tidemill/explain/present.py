@@ -32,7 +32,7 @@ from tidemill.workload import losses
 NAMED = 3  # jobs ahead that are called by name
 SHAPES_AT_MOST = 250  # shown to the scheduler for one job: 0.3 ms each at 10,000 nodes, measured
 
-_MAY_HOLD = CURED_BY_WAITING | {Cause.NONE, Cause.BEHIND, Cause.PROMISED}
+_MAY_HOLD = CURED_BY_WAITING | {Cause.NONE, Cause.BEHIND, Cause.PROMISED, Cause.RESERVED}
 
 
 class Glance(Memo):
@@ -103,7 +103,7 @@ def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
 
     The scheduler does not look at a shape behind a held queue any further, whatever else it lacks.
     """
-    if cause is not Cause.BEHIND:
+    if cause not in (Cause.BEHIND, Cause.RESERVED):
         return cause
     lacking = supply_cause(world, memo, s)
     return cause if lacking is Cause.NONE else lacking
@@ -115,7 +115,7 @@ def rivals(world: World, policy: Policy, s: int) -> list[int]:
     found = [
         t for t in world.queued
         if t != s and causes.item(t) in _MAY_HOLD
-        and (t in world.promised or causes.item(t) == Cause.NONE
+        and (t in world.promised or causes.item(t) == Cause.NONE or policy.backfill != "none"
              or lines.first_to_lose_patience_ms(world, t) <= world.now_ms)
     ]  # fmt: skip
     found.sort(key=lambda t: world.waiting[t][0])

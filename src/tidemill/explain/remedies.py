@@ -191,6 +191,18 @@ def _behind(case: Case) -> Remedy:
     )
 
 
+def _reserved(case: Case) -> Remedy:
+    world, first = case.world, "the job that has a reservation"
+    if case.memo.reservations:
+        first = f"`{world.job_names[case.memo.reservations[0].job]}`"
+    shorter = "give a shorter estimate if it is true: a job that ends in time may pass"
+    return _make(
+        f"do not resubmit: it fits, but would delay {first}, which goes before it",
+        Fix(f"wait: {first} goes first"),
+        Fix(shorter),
+    )
+
+
 def _promised(case: Case) -> Remedy:
     jobs = facts.leaving(case)
     loss = prices.lost(case.world, jobs)
@@ -296,6 +308,7 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.NONE: _fits_now,
     Cause.OVER_LIMIT: _over_limit,
     Cause.BEHIND: _behind,
+    Cause.RESERVED: _reserved,
     Cause.PROMISED: _promised,
     Cause.BUSY: _busy,
     Cause.PARTIAL_GANG: _partial,

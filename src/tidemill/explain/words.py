@@ -32,6 +32,7 @@ CAUSES = {
     Cause.KEPT_BACK: "what is free is kept for other teams",
     Cause.IMPOSSIBLE_TOPOLOGY: "no domain will ever hold it together",
     Cause.TOPOLOGY: "free, but not close enough together",
+    Cause.RESERVED: "behind a backfill reservation",
 }
 
 

@@ -154,6 +154,7 @@ _CLAIMS: dict[Cause, Bucket] = {
     Cause.MEMORY_BINDS: Bucket.FRAGMENTED,
     Cause.KEPT_BACK: Bucket.QUOTA,
     Cause.TOPOLOGY: Bucket.TOPOLOGY,
+    Cause.RESERVED: Bucket.HELD,
 }
 
 CLAIMED_AS: tuple[int, ...] = tuple(

@@ -54,6 +54,15 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     attained_steps_ms: tuple[Natural, ...] = (HOUR_MS, 10 * HOUR_MS)
     """Where one step of ``attained`` ends and the next begins, in accelerator-milliseconds; within
     a step the oldest goes first."""
+    backfill: Literal["none", "easy", "conservative"] = "none"
+    """Who may pass a job that does not fit. ``none``: all, until it loses patience; then nobody.
+    ``easy``: who does not delay the first such job of each kind of accelerator, by estimates.
+    ``conservative``: who delays none of the first ``reservations_at_most``.
+    """
+    reservations_at_most: Bound = 8
+    """How many waiting jobs have a reservation under ``conservative`` backfill."""
+    hold_after_ms: Natural = 30 * DAY_MS
+    """With backfill, who waited this long is passed by nobody, whatever estimates say."""
     estimates: Literal["given", "history"] = "given"
     """How long a job is taken to run. ``given``: as its owner says. ``history``: as its owner says,
     corrected by how right the team was before; without a guess, as long as its like."""

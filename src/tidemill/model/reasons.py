@@ -39,6 +39,7 @@ class Cause(IntEnum):
     KEPT_BACK = 17
     IMPOSSIBLE_TOPOLOGY = 18
     TOPOLOGY = 19
+    RESERVED = 20
 
 
 LAYER_OF = {
@@ -62,6 +63,7 @@ LAYER_OF = {
     Cause.KEPT_BACK: Layer.SCHEDULING,
     Cause.IMPOSSIBLE_TOPOLOGY: Layer.WORKLOAD,
     Cause.TOPOLOGY: Layer.SCHEDULING,
+    Cause.RESERVED: Layer.SCHEDULING,
 }
 
 NEVER = frozenset(

@@ -16,6 +16,7 @@ CURED_BY_NODES = frozenset(
         Cause.PARTIAL_GANG,
         Cause.SCATTERED,
         Cause.BEHIND,
+        Cause.RESERVED,
         Cause.KEPT_BACK,
     }
 )

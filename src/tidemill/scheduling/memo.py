@@ -25,6 +25,7 @@ from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.scoring import Scoring
 
 if TYPE_CHECKING:
+    from tidemill.scheduling.backfill import Made, Reservation
     from tidemill.scheduling.members import Remembered
 
 Stamp = tuple[int, ...]
@@ -61,6 +62,11 @@ class Memo:
         self._outlasted: dict[int, bool] = {}
         self._trial: Room | None = None
         self._planning: Room | None = None
+        self.reservations: list[Reservation] = []
+        """The backfill reservations of the last cycle, for those who explain it."""
+        self.made: Made | None = None
+        self.has_refused = False
+        """Whether somebody was kept from passing one: a little later it may be let."""
         self.members: Remembered | None = None
         """Who was in the plan of the whole fleet, where a policy has one."""
         self._lines: Lines | None = None

@@ -212,30 +212,11 @@ class _Desk:
 
     def _take_now(self, one: One) -> bool:
         """Whether a seat is free already, and its team may have it; then it is taken."""
-        world, shape = self.world, self.world.shape_rows[one.shape]
-        q = world.shapes.queue.item(one.shape)
-        milli: dict[int, int] = {}
-        for piece in one.pieces:
-            k, part = world.nodes.kind.item(piece.node), shape.roles[piece.role].replica_milli
-            milli[k] = milli.get(k, 0) + piece.replicas * part
-        room = self.actual
-        is_free = room.could_take(shape, one.pieces) and all(
-            shares.within_limit(world, room.used, q, k, part)
-            and shares.leaves_kept(world, room, room.kind_free[k], q, k, part)
-            for k, part in sorted(milli.items())
-            if part
-        )
-        if is_free:
-            redo(room, q, shape, one.pieces)
-        return is_free
+        return _take(self.world, self.actual, one)
 
     def _keep(self, one: One) -> bool:
         """Whether an outsider is in nobody's way; then it is there again."""
-        shape = self.world.shape_rows[one.shape]
-        is_free = self.room.could_take(shape, one.pieces)
-        if is_free:
-            self._redo(one)
-        return is_free
+        return _take(self.world, self.room, one)
 
     def _cause(self, s: int) -> Cause:
         if s in self.promised:
@@ -266,6 +247,24 @@ class _Desk:
         for one in seated:
             q, shape = self.world.shapes.queue.item(one.shape), self.world.shape_rows[one.shape]
             undo(self.room, q, shape, one.pieces)
+
+
+def _take(world: World, room: Room, one: One) -> bool:
+    """Take a seat if it is free and the books of the teams allow it."""
+    shape, q = world.shape_rows[one.shape], world.shapes.queue.item(one.shape)
+    milli: dict[int, int] = {}
+    for piece in one.pieces:
+        k, part = world.nodes.kind.item(piece.node), shape.roles[piece.role].replica_milli
+        milli[k] = milli.get(k, 0) + piece.replicas * part
+    is_free = room.could_take(shape, one.pieces) and all(
+        shares.within_limit(world, room.used, q, k, part)
+        and shares.leaves_kept(world, room, room.kind_free[k], q, k, part)
+        for k, part in sorted(milli.items())
+        if part
+    )
+    if is_free:
+        redo(room, q, shape, one.pieces)
+    return is_free
 
 
 def _shortage_cause(shortage: Shortage) -> Cause:

@@ -27,6 +27,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
+from tidemill.scheduling.backfill import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
@@ -59,6 +60,7 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Actio
     memo.lines(policy).begin(world)
     if (
         memo.nothing_changed(world)
+        and not memo.has_refused
         and not memo.patience_was_lost(world, policy)
         and not reordering.may_reorder(policy)
     ):
@@ -88,6 +90,7 @@ class _Desk:
         self.actions: list[Action] = []
         self.lines = memo.lines(policy)
         self.placed = 0
+        self.reservations = Reservations(world, policy, memo, self.room)
         self.held: set[int] = set()
         self.leaving: set[int] = set()
         self.held_in_team: set[tuple[int, int]] = set()
@@ -95,7 +98,11 @@ class _Desk:
         self.searches = policy.searches_per_cycle - len(self.due)
 
     def decide(self) -> list[Action]:
-        heap = [self._next(s) for s in self.world.queued if self._matters(s)]
+        world = self.world
+        passes = self._has_backfill() and any(
+            self.memo.failure(world, s) is None for s in world.queued
+        )
+        heap = [self._next(s) for s in world.queued if passes or self._matters(s)]
         heapq.heapify(heap)
         while heap:
             item = heapq.heappop(heap)
@@ -104,6 +111,8 @@ class _Desk:
             if is_out_of_date or (self._try(s) and self.lines.take(self.world, s)):
                 heapq.heappush(heap, self._next(s))
         self.memo.watch(self.world, self.policy, bool(self.held or self.held_in_team))
+        self.memo.reservations = self.reservations.found
+        self.memo.has_refused = self.reservations.has_refused
         return self.actions
 
     def _matters(self, s: int) -> bool:
@@ -136,8 +145,12 @@ class _Desk:
         q = int(world.shapes.queue[s])
         found = fit_largest(self.room, q, world.shape_rows[s], known.options, self.scoring)
         if found.shortage is None:
+            pieces = self.reservations.let_past(s, j, found.pieces)
+            if not pieces:
+                self._say(s, Cause.RESERVED)
+                return self.reservations.may_try_next(s)
             attempt = int(world.jobs.attempt[j]) + 1
-            self.actions.append(AskedPlace(world.now_ms, j, attempt, found.pieces))
+            self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
             self.placed += 1
             return True
         cause = diagnose(world, self.memo, self.room, s, found.shortage)
@@ -269,9 +282,13 @@ class _Desk:
         A job that only a limit keeps out is in the way of those alone who are under that limit.
         """
         may_hold = cause in CURED_BY_WAITING or cause is Cause.OVER_LIMIT
-        if not (may_hold and self._lost_patience(j)):
+        is_reserving = self._has_backfill() and cause in CURED_BY_WAITING
+        if not may_hold or not (is_reserving or self._lost_patience(j)):
             return
         if not fits_when_others_end(self.world, self.memo, s):
+            return
+        if is_reserving and not self._is_overdue(j):
+            self.reservations.claim(s, j)
             return
         if cause is Cause.OVER_LIMIT:
             self._hold_under_limit(s)
@@ -284,6 +301,15 @@ class _Desk:
         for k in known.kinds:
             a = shares.binding(world, self.room.used, known.queue, k, need)
             self.held_in_team.add((known.queue if a < 0 else a, k))
+
+    def _has_backfill(self) -> bool:
+        return self.policy.backfill != "none"
+
+    def _is_overdue(self, j: int) -> bool:
+        """Whether a job waited for so long that estimates count no more: nobody passes it."""
+        lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)
+        waited_ms = self.world.now_ms - lost_at_ms + self.policy.patience_ms
+        return waited_ms >= self.policy.hold_after_ms
 
     def _lost_patience(self, j: int) -> bool:
         lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)

@@ -1,0 +1,202 @@
+"""Quality of queueing: waits, completion, fairness and losses under each policy, on two traces.
+
+Philly (15 teams) on 512 GPUs and ITP cluster04 (one team) on 512 GPUs, where it queues for long.
+Of Philly every n-th job on an n-th of the fleet, less the gangs that would not fit it (of cluster04
+four times as many). Owners guess as
+Mu'alem and Feitelson found (TPDS 2001): truth over guess is even between 0 and 1. Jobs save every
+half hour; coming back takes two minutes.
+
+- *wait*: all time from submission to end in which a job did not run; *JCT*: all of it.
+- *slowdown* of a team: the mean over its jobs of JCT over run time, run times below 10 minutes
+  counting as 10. *Jain*: Jain's index over the teams' slowdowns (1: all alike). *Envy*: the largest
+  slowdown of a team over the smallest.
+- *busy*: working hours over paid hours until the last arrival. *Lost*: accelerator-hours of rework,
+  restart and checkpoints.
+"""
+
+import time
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from bench.traces import folder
+from tidemill import api
+from tidemill.ledger.buckets import PRODUCTIVE, Bucket
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Checkpointing
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+from tidemill.twin.arrivals import Arrival
+from tidemill.twin.backend import Twin
+from tidemill.twin.traces import elasticflow, philly
+from tidemill.twin.traces.options import Options
+from tidemill.twin.traces.trace import Trace
+
+FLEETS = {"philly": 512, "cluster04": 512}
+SIZES = {"1": (1, 1), "2-8": (2, 8), "9+": (9, 1 << 30)}
+LOST = (Bucket.REWORK, Bucket.RESTART, Bucket.CHECKPOINT)
+
+_LONG = 14 * DAY_MS  # the patience of orders that put long jobs off; with six hours all are fifo
+_HISTORY = Policy(backfill="easy", estimates="history", patience_ms=_LONG)
+POLICIES: dict[str, Policy] = {
+    "priority (default)": Policy(),
+    "priority, spread": Policy(placement="spread"),
+    "priority, no patience": Policy(patience_ms=_LONG),
+    "priority, easy": Policy(backfill="easy"),
+    "priority, easy, history": Policy(backfill="easy", estimates="history"),
+    "priority, conservative, history": Policy(backfill="conservative", estimates="history"),
+    "drf, easy, history": Policy(fairness="drf", backfill="easy", estimates="history"),
+    "shortest": Policy(order="shortest", patience_ms=_LONG),
+    "shortest, easy, history": replace(_HISTORY, order="shortest"),
+    "smallest, easy, history": replace(_HISTORY, order="smallest"),
+    "attained, easy, history": replace(_HISTORY, order="attained"),
+    "smallest, may reorder, history": replace(_HISTORY, order="smallest", may_reorder=True),
+    "attained, may reorder": Policy(order="attained", may_reorder=True, patience_ms=_LONG),
+}
+
+
+class Ended(NamedTuple):
+    """Columns of the jobs that ended."""
+
+    jct_ms: NDArray[np.int64]
+    wait_ms: NDArray[np.int64]
+    run_ms: NDArray[np.int64]
+    gpus: NDArray[np.int64]
+    team: NDArray[np.int64]
+
+
+def run(every: int = 4, only: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Every policy on every trace."""
+    found: dict[str, Any] = {}
+    for name, trace in (("philly", _philly()), ("cluster04", _cluster04())):
+        story = _thinned(trace, FLEETS[name], every if name == "philly" else max(1, every // 4))
+        rows = {
+            title: _row(story, policy)
+            for title, policy in POLICIES.items()
+            if not only or title in only
+        }
+        found[name] = {
+            "jobs": len(story.arrivals), "gpus": story.contracts[0].count, "policies": rows,
+            "dominated": _dominated(rows),
+        }  # fmt: skip
+    return found
+
+
+def table(found: dict[str, Any]) -> str:
+    """The same as lines of Markdown."""
+    lines = []
+    for name, part in found.items():
+        rows = part["policies"]
+        heads = list(next(iter(rows.values())))
+        lines += [f"{name}: {part['jobs']:,} jobs, {part['gpus']} GPUs", ""]
+        lines += ["| | " + " | ".join(heads) + " |", "|---" * (len(heads) + 1) + "|"]
+        lines += [
+            f"| {title} | " + " | ".join(str(row[head]) for head in heads) + " |"
+            for title, row in rows.items()
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(story: Trace, policy: Policy) -> dict[str, float]:
+    last_ms = story.arrivals[-1].at_ms
+    start = time.process_time()
+    done = api.run(Twin.from_trace(story), policy, end_ms=last_ms)
+    cpu_s = time.process_time() - start
+    world = done.world
+    jobs = _ended(world)
+    slowdowns = _slowdowns(jobs)
+    total = done.statement.total()
+    row: dict[str, float] = {}
+    for size, (least, most) in SIZES.items():
+        mine = jobs.wait_ms[(jobs.gpus >= least) & (jobs.gpus <= most)] / HOUR_MS
+        row[f"wait {size} GPU h"] = round(float(mine.mean()), 2)
+        row[f"p99 {size} GPU h"] = round(float(np.quantile(mine, 0.99)), 1)
+    return row | {
+        "wait h": round(float(jobs.wait_ms.mean()) / HOUR_MS, 2),
+        "p99 wait h": round(float(np.quantile(jobs.wait_ms, 0.99)) / HOUR_MS, 1),
+        "JCT h": round(float(jobs.jct_ms.mean()) / HOUR_MS, 2),
+        "Jain": round(float(slowdowns.sum() ** 2 / (len(slowdowns) * (slowdowns**2).sum())), 3),
+        "envy": round(float(slowdowns.max() / slowdowns.min()), 1),
+        "lost GPU-h": round(sum(total.of([bucket]) for bucket in LOST) / 1000 / HOUR_MS),
+        "busy": round(total.of(PRODUCTIVE) / max(1, total.paid_milli_ms), 4),
+        "makespan d": round(int(world.jobs.since_ms[: world.job_count].max()) / HOUR_MS / 24, 1),
+        "CPU s": round(cpu_s, 1),
+    }
+
+
+def _ended(world: World) -> Ended:
+    count, jobs = world.job_count, world.jobs
+    done = np.flatnonzero(jobs.state[:count] == JobState.DONE)
+    assert len(done) == count, f"{count - len(done)} jobs did not end"
+    jct_ms = jobs.since_ms[done] - jobs.submit_ms[done]
+    shapes = jobs.shape[done]
+    return Ended(
+        jct_ms, jct_ms - jobs.ran_ms[done], jobs.ran_ms[done],
+        world.shapes.total_milli[shapes] // 1000, world.shapes.queue[shapes].astype(np.int64),
+    )  # fmt: skip
+
+
+def _slowdowns(jobs: Ended) -> NDArray[np.float64]:
+    run_ms = np.maximum(jobs.run_ms, 10 * MINUTE_MS)
+    each = np.maximum(1.0, jobs.jct_ms / run_ms)
+    sums = np.bincount(jobs.team, each)
+    counts = np.bincount(jobs.team)
+    means: NDArray[np.float64] = sums[counts > 0] / counts[counts > 0]
+    return means
+
+
+def _dominated(rows: dict[str, dict[str, float]]) -> list[str]:
+    """Policies that another one beats or equals in all of: wait, p99, JCT, Jain, busy, lost."""
+    signs = {"wait h": 1, "p99 wait h": 1, "JCT h": 1, "Jain": -1, "lost GPU-h": 1, "busy": -1}
+    scores = {
+        title: [sign * row[head] for head, sign in signs.items()] for title, row in rows.items()
+    }
+    return [
+        title
+        for title, mine in scores.items()
+        if any(
+            other != mine and all(a <= b for a, b in zip(other, mine, strict=True))
+            for other in scores.values()
+        )
+    ]
+
+
+def _philly() -> Trace:
+    options = Options(accelerators=FLEETS["philly"])
+    return philly.load(_at("philly", "philly.csv.gz"), options)
+
+
+def _cluster04() -> Trace:
+    options = Options(accelerators=FLEETS["cluster04"])
+    return elasticflow.load(_at("elasticflow", "cluster04.csv"), options)
+
+
+def _at(*parts: str) -> Path:
+    return folder().joinpath(*parts)
+
+
+def _thinned(trace: Trace, gpus: int, every: int) -> Trace:
+    """Every n-th job on an n-th of the fleet, with guesses and savings."""
+    fleet = replace(trace.contracts[0], count=gpus // every)
+    luck = Random(0)
+    arrivals = tuple(
+        _as_asked(arrival, luck)
+        for arrival in trace.arrivals[::every]
+        if arrival.job.shape.total_milli <= fleet.count * 1000
+    )
+    return replace(trace, contracts=(fleet,), arrivals=arrivals)
+
+
+def _as_asked(arrival: Arrival, luck: Random) -> Arrival:
+    share = max(0.02, luck.random())
+    job = replace(
+        arrival.job, estimate_ms=round(arrival.work_ms / share), restart_ms=2 * MINUTE_MS,
+        checkpointing=Checkpointing(interval_ms=HOUR_MS // 2),
+    )  # fmt: skip
+    return arrival._replace(job=job)
