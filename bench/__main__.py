@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import fgd, infeasible, muri, quality, room, sharing, spine, topology, waiting
+from bench import fgd, infeasible, muri, quality, replay, room, sharing, spine, topology, waiting
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -20,6 +20,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "fgd": fgd.run,
     "departures": fgd.departures,
     "quality": quality.run,
+    "replay": replay.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -33,6 +34,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "fgd": ((42, 43),),
     "departures": ((42,),),
     "quality": (16,),
+    "replay": (True,),
 }
 
 

@@ -11,7 +11,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
-from tidemill.model.states import CONFIDENCES, JobClass, JobState
+from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import Move, World
 from tidemill.units import speedup
@@ -215,6 +215,8 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     jobs.slow_ppm[j] = 0
     if world.topology.tiers:
         jobs.hop[j] = fold_topology.hop(world, world.placements[j])
+    if any(world.nodes.state[piece.node] != NodeState.READY for piece in rest):
+        world.supply_changes += 1  # it is not leaving any more, and a drain may be due
     return [j]
 
 

@@ -1,0 +1,105 @@
+"""Replays at speed: two recorded traces and a million generated jobs, ledger and checks on.
+
+The loop is the one that everything runs in; for the plain life of jobs it beats compiled
+(``engine.fold_stretch``). Each replay is run once to compile and load, then timed with the ledger,
+without it, and the time of the second reader is told apart. The yardstick is plain Python work
+timed in the same run; peers' figures are those published for a machine of two cores.
+"""
+
+import resource
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from bench import traces
+from bench.spine import reference_per_cpu_s
+from tidemill import api
+from tidemill.engine.fold_stretch import Before
+from tidemill.engine.loop import Loop
+from tidemill.engine.second_reader import check_story
+from tidemill.engine.story import Story
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
+from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+from tidemill.twin.backend import Twin
+from tidemill.twin.traces import elasticflow, philly
+from tidemill.twin.traces.options import Options
+
+MILLION = Path(__file__).with_name("million.toml")
+PLAIN = Policy(placement="pack")
+PEERS = {"philly": 5_814, "elasticflow": 368}
+"""Jobs per CPU-second of the fastest peer (Starburst, ATC'24), as measured for such a machine."""
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """All three replays; quick: a tenth of each."""
+    share = 10 if quick else 1
+    found: dict[str, Any] = {"reference_per_cpu_s": round(reference_per_cpu_s())}
+    files = traces.folder()
+    recorded = {
+        "philly": philly.load(files / "philly" / "philly.csv.gz", Options(accelerators=512)),
+        "elasticflow": elasticflow.load(
+            files / "elasticflow" / "cluster04.csv", Options(accelerators=480)
+        ),
+    }
+    for name, trace in recorded.items():
+        part = replace(trace, arrivals=trace.arrivals[: len(trace.arrivals) // share])
+        found[name] = _against(name, _timed(partial(Twin.from_trace, part)))
+    spec = api.load_spec(MILLION)
+    horizon_ms = int(spec.twin.horizon) // share
+    spec = replace(spec, twin=replace(spec.twin, horizon=type(spec.twin.horizon)(horizon_ms)))
+    found["million"] = _timed(partial(Twin.from_spec, spec), horizon_ms)
+    return found
+
+
+def _timed(twin: Callable[[], Twin], end_ms: int = FOREVER_MS) -> dict[str, Any]:
+    _play(twin(), end_ms, has_ledger=True)
+    with_ledger = _play(twin(), end_ms, has_ledger=True)
+    without = _play(twin(), end_ms, has_ledger=False)
+    return with_ledger | {
+        "jobs_per_cpu_s_without_ledger": without["jobs_per_cpu_s"],
+        "jobs_per_cpu_s_without_ledger_and_check": round(
+            without["jobs"] / (without["cpu_s"] - without["check_s"])
+        ),
+    }
+
+
+def _play(twin: Twin, end_ms: int, *, has_ledger: bool) -> dict[str, Any]:
+    world, checks = World(), list[float]()
+    bin_ms = DAY_MS if end_ms >= FOREVER_MS else HOUR_MS
+    readers = [Ledger(PLAIN, Window(0, end_ms, bin_ms))] if has_ledger else []
+
+    def timed_check(world: World, before: Before, story: Story) -> None:
+        begun = time.process_time()
+        check_story(world, before, story)
+        checks.append(time.process_time() - begun)
+
+    with patch("tidemill.engine.loop.check_story", timed_check):
+        start = time.process_time()
+        Loop(world, PLAIN, twin, None, readers).run()
+        cpu_s = time.process_time() - start
+    states = world.jobs.state[: world.job_count]
+    return {
+        "jobs": world.job_count,
+        "ended": int((states >= JobState.DONE).sum()),
+        "nodes": world.node_count,
+        "events": world.seq,
+        "stretches": len(checks),
+        "cpu_s": round(cpu_s, 2),
+        "check_s": round(sum(checks), 2),
+        "jobs_per_cpu_s": round(world.job_count / cpu_s),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def _against(peer: str, found: dict[str, Any]) -> dict[str, Any]:
+    times = found["jobs_per_cpu_s"] / PEERS[peer]
+    return found | {"peer_jobs_per_s": PEERS[peer], "times_the_peer": round(times, 1)}
