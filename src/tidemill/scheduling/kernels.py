@@ -59,7 +59,7 @@ def count_hosts(
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def looseness(n, node_free, first_device, devices, is_failed, device_free, milli):
     """How much would be left beside one replica: the smaller, the better the fit."""
     if milli >= WHOLE:
@@ -114,7 +114,7 @@ def best_single(
     return best
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def hosts_one(n, first_device, devices, is_failed, device_free, accelerators, milli):
     """Whether the devices of a node can host one replica; stops looking as soon as they can."""
     left = accelerators
@@ -273,7 +273,7 @@ def copy_nodes(
     return differ
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def rank_one(
     n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free, memory_free,
     node_free, device_free, accelerators, milli, cpu, memory, spreads,
