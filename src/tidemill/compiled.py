@@ -17,10 +17,13 @@ from numba import config
 _FOLDER = "CACHE_DIR"  # numba's documented setting, which it makes at run time
 
 
-def across(file: str, *others: ModuleType) -> Callable[[Callable[..., Any]], Any]:
+def across(
+    file: str, *others: ModuleType, inline: str = "never"
+) -> Callable[[Callable[..., Any]], Any]:
     """The decorator for a file of loops that call those of ``others``.
 
-    ``others`` are the modules called, and those that they call in turn.
+    ``others`` are the modules called, and those that they call in turn. With ``inline="always"`` a
+    call costs nothing: handing over many arrays takes longer than a short function.
     """
     stamp = 0
     for path in (file, *(str(other.__file__) for other in others)):
@@ -31,7 +34,7 @@ def across(file: str, *others: ModuleType) -> Callable[[Callable[..., Any]], Any
         before = getattr(config, _FOLDER)
         setattr(config, _FOLDER, str(folder))
         try:
-            return numba.njit(cache=True)(function)
+            return numba.njit(cache=True, inline=inline)(function)
         finally:
             setattr(config, _FOLDER, before)
 

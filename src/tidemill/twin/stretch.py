@@ -18,7 +18,7 @@ from tidemill.engine.fold_stretch import Before, Stretch, is_plain, may_begin
 from tidemill.engine.story import Story
 from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
 from tidemill.model.tables import I32, I64
@@ -88,10 +88,10 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
     if not _may_begin(world, policy, memo) or not _is_worth_it(world, coming, until_ms):
         return None
     arrivals, until_ms = _plain_arrivals(world, coming.ahead(ARRIVALS_AT_ONCE), until_ms)
-    if len(arrivals) < WORTH_IT:
+    waiting = _waiting(world)
+    if len(arrivals) + waiting < WORTH_IT:
         return None
     entries, serial = plans.split(is_plain_entry)
-    waiting = sum(len(world.waiting[s]) for s in world.queued)
     events = 4 * len(arrivals) + 4 * (len(entries) + waiting) + 1024
     stretch = Stretch(world, policy, memo, [arrival.job for arrival in arrivals], events)
     if not stretch.may_run:
@@ -121,10 +121,19 @@ def _may_begin(world: World, policy: Policy, memo: Memo) -> bool:
 
 
 def _is_worth_it(world: World, coming: Coming, until_ms: int) -> bool:
-    """Whether enough arrivals come before something else happens, for what is to be laid out."""
+    """Whether enough is ahead before something else happens, for what is to be laid out.
+
+    Arrivals count; and where nothing else will ever happen, those who wait.
+    """
     wanted = max(WORTH_IT, len(world.placements) // 32)
     ahead = coming.ahead(wanted)
+    if len(ahead) < wanted and until_ms >= FOREVER_MS:
+        return len(ahead) + _waiting(world) >= wanted
     return len(ahead) == wanted and ahead[-1].at_ms < until_ms
+
+
+def _waiting(world: World) -> int:
+    return sum(len(world.waiting[s]) for s in world.queued)
 
 
 def _plain_arrivals(

@@ -39,6 +39,7 @@ from tidemill.scheduling.kernels import (
 )
 
 compiled = across(__file__, engine, scheduling)
+inlined = across(__file__, engine, scheduling, inline="always")
 
 # Causes, as in the model; kernels import nothing of it.
 OVER_LIMIT, BEHIND = 9, 10
@@ -47,7 +48,7 @@ LIMIT, SHORT, UNFIT = range(3)
 CHANGED_AT_MOST = 256  # as scheduling.memo
 
 
-@compiled
+@inlined
 def cycle(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks, options,
     trees, queues, aboard, memory, scratch, log, pieces, lines,
@@ -124,7 +125,7 @@ def cycle(
     at[DECIDED] = at[NOW]
 
 
-@compiled
+@inlined
 def is_over(cause_of, supply, kinds, candidates, found, held):
     """Whether everybody left in the line is behind somebody, and that was said before."""
     for i in range(found):
@@ -136,7 +137,7 @@ def is_over(cause_of, supply, kinds, candidates, found, held):
     return True
 
 
-@compiled
+@inlined
 def line_up(keys, candidates, found, place, s):
     """Put a shape into the line of candidates, a heap by key."""
     i = found
@@ -152,7 +153,7 @@ def line_up(keys, candidates, found, place, s):
     return found + 1
 
 
-@compiled
+@inlined
 def step_forward(keys, candidates, found):
     """Take the first candidate out of the line (read it before)."""
     last = found - 1
@@ -174,7 +175,7 @@ def step_forward(keys, candidates, found):
     return last
 
 
-@compiled
+@inlined
 def say(at, cause_of, lines, s, cause):
     """Tell why a shape waits, if that changed."""
     if cause_of[s] != cause:
@@ -182,13 +183,13 @@ def say(at, cause_of, lines, s, cause):
         tell(at, lines, SAID_WHY, s, cause, 0, 0)
 
 
-@compiled
+@inlined
 def is_cured_by_waiting(cause):
     """Causes that go away when running jobs end."""
     return cause >= BUSY and cause <= MEMORY_BINDS
 
 
-@compiled
+@inlined
 def patience_was_lost(at, patience_ms, since_ms, head, queued):
     """Whether someone lost patience since the last cycle."""
     for i in range(at[QUEUED]):
@@ -198,7 +199,7 @@ def patience_was_lost(at, patience_ms, since_ms, head, queued):
     return False
 
 
-@compiled
+@inlined
 def freed_for(freed, kinds, s):
     """How often something that a shape may use became free."""
     total = 0
@@ -208,7 +209,7 @@ def freed_for(freed, kinds, s):
     return total
 
 
-@compiled
+@inlined
 def has_failed(at, memory, counts, asks, queue, used, limit, changed, s):
     """Whether a shape did not fit and nothing it needs was freed since; as ``Memo.failure``."""
     if memory.failed[s] == 0:
@@ -223,7 +224,7 @@ def has_failed(at, memory, counts, asks, queue, used, limit, changed, s):
     return True
 
 
-@compiled
+@inlined
 def is_hopeless(at, memory, counts, asks, queue, used, limit, changed, s):
     """Whether all that was freed since the last look is too small for even one replica."""
     if at[IS_LOOK_WHOLE] == 0 or memory.look[s] < at[LOOK] - 1 or memory.is_limited[s] == 1:
@@ -240,7 +241,7 @@ def is_hopeless(at, memory, counts, asks, queue, used, limit, changed, s):
     return is_small and used[queue[s], k] + asks.need[s] <= limit[queue[s], k]
 
 
-@compiled
+@inlined
 def key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s):
     """The place of a shape's next job in the order, as one number; see ``scheduling.order``."""
     place = 1_000_000 - priority[s] if by_priority else 0
@@ -250,7 +251,7 @@ def key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s):
     return (np.int64(rank) << 53) + (np.int64(place) << 31) + np.int64(head[s])
 
 
-@compiled
+@inlined
 def borrows(queue, kinds, used, floor, s):
     """Whether the team has its floor of everything the shape may use."""
     q = queue[s]
@@ -260,7 +261,7 @@ def borrows(queue, kinds, used, floor, s):
     return True
 
 
-@compiled
+@inlined
 def fit(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks, options, trees,
     queues, aboard, scratch, log, pieces, lines, s, j,
@@ -291,7 +292,7 @@ def fit(
     return shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s)
 
 
-@compiled
+@inlined
 def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     """Take the devices of a whole gang and write its pieces into the scratch, or return 0."""
     t = options.tree[o]
@@ -326,7 +327,7 @@ def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     return count
 
 
-@compiled
+@inlined
 def aboard_rows(scratch):
     """How many nodes there are."""
     return len(scratch.hosts)
@@ -353,7 +354,7 @@ def winner_of(at, rules, nodes, devices, trees, log, rows, is_ok, t, accelerator
     )  # fmt: skip
 
 
-@compiled
+@inlined
 def forget_log(at, trees, log):
     """Begin the log of changes again when it is half full, with what was not looked at yet."""
     end = at[LOGGED]
@@ -371,7 +372,7 @@ def forget_log(at, trees, log):
     at[LOGGED] = fresh
 
 
-@compiled
+@inlined
 def look_again(at, nodes, scratch, log):
     """Note the most that a node that changed since the last look has free, by kind."""
     begin, end = at[LOOKED], at[LOGGED]
@@ -389,7 +390,7 @@ def look_again(at, nodes, scratch, log):
     at[LOOKED] = end
 
 
-@compiled
+@inlined
 def shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s):
     """The cause for which a shape that supply could host does not fit now."""
     first, last = asks.first_option[s], asks.first_option[s + 1]
