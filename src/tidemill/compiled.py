@@ -8,7 +8,7 @@ folder named after everything they are made of.
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import numba
@@ -18,7 +18,7 @@ _FOLDER = "CACHE_DIR"  # numba's documented setting, which it makes at run time
 
 
 def across(
-    file: str, *others: ModuleType, inline: str = "never"
+    file: str, *others: ModuleType, inline: Literal["never", "always"] = "never"
 ) -> Callable[[Callable[..., Any]], Any]:
     """The decorator for a file of loops that call those of ``others``.
 

@@ -168,7 +168,7 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
-    if world.tree.depth > 1 or world.tree.keeps or world.topology.tiers:
+    if world.tree.depth > 1 or world.tree.keeps:
         return False
     nodes, rows = world.nodes, world.node_count
     carrying = np.fromiter(map(bool, world.aboard), bool, rows)
