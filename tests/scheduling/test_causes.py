@@ -194,6 +194,18 @@ def asking(world: World, waiting: object) -> World:
     return world
 
 
+def room_kept_by_a_reservation() -> World:
+    """A gang of two nodes is sure of them in an hour; who would run longer may not pass it."""
+    world, policy = fleet(nodes=2), Policy(backfill="easy")
+    submit(world, job("runs", gpus=8, estimate_ms=HOUR_MS))
+    beat(world, policy)
+    submit(world, job("gang", gpus=16, estimate_ms=HOUR_MS))
+    beat(world, policy)
+    submit(world, job(WAITING, gpus=1, estimate_ms=2 * HOUR_MS))
+    beat(world, policy)
+    return world
+
+
 CASES: list[tuple[Callable[[], World], Cause]] = [
     (nobody_looked, Cause.NONE),
     (no_contract_of_the_kind, Cause.NOTHING_CLAIMED),
@@ -222,6 +234,7 @@ CASES: list[tuple[Callable[[], World], Cause]] = [
     (free_but_kept_for_another_team, Cause.KEPT_BACK),
     (free_in_two_racks, Cause.TOPOLOGY),
     (more_than_any_rack_has, Cause.IMPOSSIBLE_TOPOLOGY),
+    (room_kept_by_a_reservation, Cause.RESERVED),
 ]
 
 
