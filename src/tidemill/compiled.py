@@ -3,6 +3,10 @@
 Numba keeps compiled code beside a file until that file changes; it does not notice that a function
 which it inlined came from another file that changed. So loops that reach across files are kept in a
 folder named after everything they are made of.
+
+Loops here allocate nothing, so they are compiled without numba's counting of references (``_nrt``):
+counting, atomically, every array of every tuple that is handed on took nine tenths of the time
+(measured on a replay of 82,247 jobs: 1.66 s with it, 0.11 s without).
 """
 
 from collections.abc import Callable
@@ -34,7 +38,7 @@ def across(
         before = getattr(config, _FOLDER)
         setattr(config, _FOLDER, str(folder))
         try:
-            return numba.njit(cache=True, inline=inline)(function)
+            return numba.njit(cache=True, inline=inline, _nrt=False)(function)
         finally:
             setattr(config, _FOLDER, before)
 

@@ -267,7 +267,8 @@ class Stretch:
         free, freed, taken, queue_freed = (column.tolist() for column in self.counts)
         world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
         world.queue_freed = queue_freed
-        world.now_ms, world.seq = int(at[kernels.NOW]), world.seq + events
+        if events:  # the last beats may have met nothing but what was called off
+            world.now_ms, world.seq = int(story.lines.at_ms[-1]), world.seq + events
         self._write_history(story)
         self._write_memo()
         return story

@@ -6,7 +6,11 @@ or taken back; that is the oracle, and tests hold the two to the same events and
 """
 
 import numpy as np
-from numba import njit
+
+from tidemill.compiled import across
+
+compiled = across(__file__)
+inlined = across(__file__, inline="always")
 
 # Where the numbers that change are in ``at``.
 NOW, JOBS, EVENTS, PIECES, LOGGED, QUEUED, PLACED_NOW = range(7)
@@ -24,7 +28,7 @@ LEVEL_ALLOCATED, LEVEL_READY = 0, 1
 BUSY_PPM = 1_000_000
 
 
-@njit(cache=True, inline="always")
+@inlined
 def tell(at, lines, kind, subject, number, first, pieces):
     """Write one event."""
     i = at[EVENTS]
@@ -37,7 +41,7 @@ def tell(at, lines, kind, subject, number, first, pieces):
     at[EVENTS] = i + 1
 
 
-@njit(cache=True, inline="always")
+@inlined
 def submit(at, jobs, shapes, queues, lines, j):
     """A job whose row is written waits from now on."""
     jobs.state[j] = WAITING
@@ -48,7 +52,7 @@ def submit(at, jobs, shapes, queues, lines, j):
     tell(at, lines, SUBMITTED, j, 0, 0, 0)
 
 
-@njit(cache=True)
+@compiled
 def enqueue(at, shapes, queues, s, j):
     """Put a job into the queue of its shape, which is in the order of numbers."""
     after = queues.after
@@ -76,7 +80,7 @@ def enqueue(at, shapes, queues, s, j):
     at[WAITING_ALL] += 1
 
 
-@njit(cache=True, inline="always")
+@inlined
 def start(at, jobs, lines, j):
     """A gang that was placed has come up."""
     jobs.state[j] = RUNNING
@@ -85,7 +89,7 @@ def start(at, jobs, lines, j):
     tell(at, lines, STARTED, j, jobs.attempt[j], 0, 0)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, lines,
            j):  # fmt: skip
     """A running job is done and gives everything back."""
@@ -97,7 +101,7 @@ def finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks, aboard,
     tell(at, lines, FINISHED, j, jobs.attempt[j], 0, 0)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def interrupt(at, jobs, nodes, devices, shapes, levels, used, counts, asks, queues, aboard, log,
               pieces, lines, j, kind, is_final):  # fmt: skip
     """A running attempt failed or was taken back: keep what was saved; wait again, or end."""
@@ -122,7 +126,7 @@ def interrupt(at, jobs, nodes, devices, shapes, levels, used, counts, asks, queu
     tell(at, lines, kind, j, jobs.attempt[j], 0, is_final)
 
 
-@njit(cache=True)
+@compiled
 def vacate(at, nodes, devices, shapes, levels, used, counts, asks, aboard, log, pieces, s, j):
     """Give back everything that a job holds."""
     q = shapes.queue[s]
@@ -149,7 +153,7 @@ def vacate(at, nodes, devices, shapes, levels, used, counts, asks, aboard, log, 
     aboard.pieces[j] = 0
 
 
-@njit(cache=True, inline="always")
+@inlined
 def is_first_on_node(pieces, first, i):
     """Whether no earlier piece of the same job sits on the same node."""
     for e in range(first, i):
@@ -158,7 +162,7 @@ def is_first_on_node(pieces, first, i):
     return True
 
 
-@njit(cache=True, inline="always")
+@inlined
 def move(nodes, devices, n, mask, device_milli, milli, cpu, memory, sign):
     """Give devices, CPU and memory back to a node (sign 1), or take them (-1)."""
     d = nodes.first_device[n]
@@ -172,7 +176,7 @@ def move(nodes, devices, n, mask, device_milli, milli, cpu, memory, sign):
     nodes.memory_free_mib[n] += sign * memory
 
 
-@njit(cache=True, inline="always")
+@inlined
 def note(at, log, n):
     """Remember that a node changed, for the trees; when there is no room, they begin again."""
     if at[LOGGED] < len(log):
@@ -180,7 +184,7 @@ def note(at, log, n):
     at[LOGGED] += 1
 
 
-@njit(cache=True, inline="always")
+@inlined
 def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, scratch, pieces,
           lines, s, j, found):  # fmt: skip
     """Write a placement whose devices are taken: books, queue, job, event."""

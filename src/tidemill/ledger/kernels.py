@@ -3,6 +3,10 @@
 import numpy as np
 from numba import njit
 
+from tidemill.compiled import across
+
+compiled = across(__file__)
+
 
 @njit(cache=True)
 def integrate(
@@ -154,7 +158,7 @@ LASTED, NOT_RUNNING = -1, -1  # as in ledger.cut
 BUSY_PPM = 1_000_000
 
 
-@njit(cache=True)
+@compiled
 def follow(
     i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, rework, lines, pieces,
     jobs_shape, interval_ms, cost_ms, node_contract, node_kind, replica_milli, first, count, after,
@@ -231,7 +235,7 @@ def follow(
     return i, now_ms
 
 
-@njit(cache=True)
+@compiled
 def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels, used, queue,
          ready, sign):  # fmt: skip
     """Count what a job takes (sign 1) or gives back (-1)."""
@@ -243,13 +247,15 @@ def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, le
         used[queue[s], node_kind[n]] += milli
 
 
-@njit(cache=True)
+@compiled
 def wait_again(j, s, waiting, head, after, last):
     """Put a job into the queue of its shape, in the order of numbers."""
     if waiting[s] == 0:
+        after[j] = -1
         head[s] = j
         last[s] = j
     elif j > last[s]:
+        after[j] = -1
         after[last[s]] = j
         last[s] = j
     elif j < head[s]:
@@ -264,7 +270,7 @@ def wait_again(j, s, waiting, head, after, last):
     waiting[s] += 1
 
 
-@njit(cache=True)
+@compiled
 def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     """Up to when an interruption took nothing back; as ``workload.progress.safe_ms``."""
     if interval_ms < 0:
@@ -274,7 +280,7 @@ def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     return now_ms - (now_ms - origin_ms) % (interval_ms + cost_ms)
 
 
-@njit(cache=True)
+@compiled
 def write_spans(j, s, bucket, begin_ms, until_ms, start_ms, end_ms, pieces, first, count,
                 node_contract, replica_milli, origin_ms, spans, written):  # fmt: skip
     """One span for each contract that the job held accelerators of, if it is in the window."""

@@ -104,6 +104,7 @@ class Supply:
 
         And how many attempts of training jobs were stopped at work inside the window.
         """
+        self._is_promised[:] = self._has_promised = False  # or it would not be a plain story
         moving = Moving(
             before.levels.copy(), before.used.copy(), before.waiting.copy(), before.head.copy(),
             before.cause.copy(),

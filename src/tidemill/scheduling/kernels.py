@@ -6,7 +6,11 @@ Ties always go to the lower node number.
 """
 
 import numpy as np
-from numba import njit
+
+from tidemill.compiled import across
+
+compiled = across(__file__)
+inlined = across(__file__, inline="always")
 
 HAS_TREES = True
 READY = 2  # NodeState.READY; kernels import nothing of the model
@@ -16,7 +20,7 @@ NOWHERE = -(1 << 62)  # the rank of a node that cannot host the request
 TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
 
 
-@njit(cache=True)
+@compiled
 def devices_hosting(free, is_failed, first, count, accelerators, milli):
     """How many replicas the devices of one node can host."""
     if accelerators == 0:
@@ -31,7 +35,7 @@ def devices_hosting(free, is_failed, first, count, accelerators, milli):
     return hosted // accelerators
 
 
-@njit(cache=True)
+@compiled
 def count_hosts(
     state, is_spare, group, first_device, devices, is_failed,
     is_ok, cpu_free, memory_free, node_free, device_free,
@@ -59,7 +63,7 @@ def count_hosts(
     return total
 
 
-@njit(cache=True, inline="always")
+@inlined
 def looseness(n, node_free, first_device, devices, is_failed, device_free, milli):
     """How much would be left beside one replica: the smaller, the better the fit."""
     if milli >= WHOLE:
@@ -71,7 +75,7 @@ def looseness(n, node_free, first_device, devices, is_failed, device_free, milli
     return tightest * TIGHTNESS + node_free[n]
 
 
-@njit(cache=True)
+@compiled
 def take_devices(n, replicas, accelerators, milli, first_device, devices, is_failed, device_free):
     """Take devices of one node for replicas that fit there; return the mask."""
     mask = np.uint64(0)
@@ -93,7 +97,7 @@ def take_devices(n, replicas, accelerators, milli, first_device, devices, is_fai
     return mask
 
 
-@njit(cache=True)
+@compiled
 def best_single(
     hosts, rows, spreads, milli, node_free, first_device, devices, is_failed, device_free
 ):
@@ -114,7 +118,7 @@ def best_single(
     return best
 
 
-@njit(cache=True, inline="always")
+@inlined
 def hosts_one(n, first_device, devices, is_failed, device_free, accelerators, milli):
     """Whether the devices of a node can host one replica; stops looking as soon as they can."""
     left = accelerators
@@ -126,7 +130,7 @@ def hosts_one(n, first_device, devices, is_failed, device_free, accelerators, mi
     return left == 0
 
 
-@njit(cache=True)
+@compiled
 def find_one(
     state, is_spare, group, first_device, devices, is_failed,
     is_ok, cpu_free, memory_free, node_free, device_free,
@@ -156,7 +160,7 @@ def find_one(
     return best
 
 
-@njit(cache=True)
+@compiled
 def fill(
     state, is_spare, group, first_device, devices, is_failed,
     is_ok, cpu_free, memory_free, node_free, device_free,
@@ -219,7 +223,7 @@ def fill(
     return pieces
 
 
-@njit(cache=True)
+@compiled
 def best_for_many(hosts, rows, left, node_free):
     """The node that hosts most of what is left of a gang; the tighter one among equals."""
     best = -1
@@ -232,7 +236,7 @@ def best_for_many(hosts, rows, left, node_free):
     return best
 
 
-@njit(cache=True)
+@compiled
 def give(n, replicas, mask, accelerators, milli, cpu, memory, first_device, cpu_free, memory_free,
          node_free, device_free, sign):  # fmt: skip
     """Give a piece back to a node (sign 1), or take it again (sign -1)."""
@@ -248,7 +252,7 @@ def give(n, replicas, mask, accelerators, milli, cpu, memory, first_device, cpu_
     node_free[n] += sign * replicas * accelerators * milli
 
 
-@njit(cache=True)
+@compiled
 def copy_nodes(
     which, count, first_device, devices, state, is_spare, cpu_from, memory_from,
     node_from, device_from, is_open, cpu_free, memory_free, node_free, device_free,
@@ -273,7 +277,7 @@ def copy_nodes(
     return differ
 
 
-@njit(cache=True, inline="always")
+@inlined
 def rank_one(
     n, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free, memory_free,
     node_free, device_free, accelerators, milli, cpu, memory, spreads,
@@ -290,7 +294,7 @@ def rank_one(
     return -looseness(n, node_free, first_device, devices, is_failed, device_free, milli)
 
 
-@njit(cache=True)
+@compiled
 def play_all(rank, winner):
     """Play the whole tournament: ``winner[1]`` wins, ``winner[0]`` nodes could host it."""
     size = len(rank)
@@ -303,7 +307,7 @@ def play_all(rank, winner):
         winner[i] = left if rank[left] >= rank[right] else right
 
 
-@njit(cache=True)
+@compiled
 def play_one(rank, winner, n, now):
     """Give one node another rank and play its matches again; as ``play_all``."""
     winner[0] += (now > NOWHERE) - (rank[n] > NOWHERE)
@@ -318,7 +322,7 @@ def play_one(rank, winner, n, now):
         i >>= 1
 
 
-@njit(cache=True)
+@compiled
 def rank_all(
     rank, winner, rows, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
@@ -335,7 +339,7 @@ def rank_all(
     return winner[1] if rank[winner[1]] > NOWHERE else -1
 
 
-@njit(cache=True)
+@compiled
 def rank_some(
     rank, winner, which, state, is_spare, group, first_device, devices, is_failed, is_ok, cpu_free,
     memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
@@ -351,7 +355,7 @@ def rank_some(
     return winner[1] if rank[winner[1]] > NOWHERE else -1
 
 
-@njit(cache=True)
+@compiled
 def fill_one(
     rank, winner, which, is_new, state, is_spare, group, first_device, devices, is_failed, is_ok,
     cpu_free, memory_free, node_free, device_free, rows, accelerators, milli, cpu, memory, spreads,

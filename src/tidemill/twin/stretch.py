@@ -111,7 +111,7 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
     for _ in told.jobs:
         coming.take()
     plans.join(_entries(heap, int(stretch.at[kernels.HEAP])), int(stretch.at[kernels.SERIAL]))
-    return stretch.before, told
+    return (stretch.before, told) if len(told) else None
 
 
 def _may_begin(world: World, policy: Policy, memo: Memo) -> bool:

@@ -1,7 +1,10 @@
 """The compiled loop of the second reader: every event of a story against what is left so far."""
 
 import numpy as np
-from numba import njit
+
+from tidemill.compiled import across
+
+compiled = across(__file__)
 
 SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)
 WAITING, STARTING, RUNNING, DONE = range(4)
@@ -9,7 +12,7 @@ READY = 2
 WHOLE = 1000
 
 
-@njit(cache=True)
+@compiled
 def read(
     lines, pieces, shape, nodes, is_failed, queue, roles, may_use, limit, used, state, attempt,
     cpu_free, memory_free, device_free, first, count, last_ms,
@@ -56,7 +59,7 @@ def read(
     return 0, 0
 
 
-@njit(cache=True)
+@compiled
 def read_place(
     lines, i, pieces, s, nodes, is_failed, q, role, may_use, limit, used, cpu_free,
     memory_free, device_free,
@@ -92,7 +95,7 @@ def read_place(
     return 0 if replicas == role[4] else 6
 
 
-@njit(cache=True)
+@compiled
 def settle(pieces, p, role, nodes, q, used, cpu_free, memory_free, device_free, sign):
     """Give back what a piece holds (sign 1), or take it (-1)."""
     n = pieces.node[p]
