@@ -14,17 +14,21 @@ from tests.builders import (
     fleet,
     job,
     leave,
+    move_node,
     pass_ms,
     placed,
+    queue,
     submit,
     team,
 )
 from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
+from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.states import NodeState
 
 NEVER_MS = FOREVER_MS // 4
 SHORTEST = Policy(order="shortest", patience_ms=NEVER_MS)
@@ -206,3 +210,24 @@ def test_the_second_reader_knows_the_order():
     assert violations(world, ev.Plan((put_off,)), SHORTEST) == [
         "job `short` is put off, but the order is of waiting jobs only"
     ]
+
+
+def test_the_plan_of_the_fleet_knows_which_nodes_take_work_now():
+    """What runs on a node that was cordoned since takes nothing away from those that were not."""
+    world, memo = fleet(nodes=2, teams=[queue("a"), queue("b", floor=4, lend=0)]), Memo()
+    submit(world, job("old", gpus=8))
+    assert placed(world, beat(world, SRTF, memo)) == {"old": {0: 8}}
+    move_node(world, 0, NodeState.CORDONED)
+    submit(world, job("new", gpus=4))
+    assert placed(world, decide(world, SRTF, memo)) == {"new": {1: 4}}
+
+
+def test_the_plan_of_the_fleet_knows_teams_that_came_since():
+    """A team that appears after the fleet was planned once is in the next plan."""
+    world, memo = fleet(nodes=1), Memo()
+    submit(world, job("old", gpus=4))
+    beat(world, SRTF, memo)
+    for name in "bcdefghijklmnopqrstuvwxyz":
+        fold(world, ev.QueueSet(0, team(name)))
+    submit(world, job("new", gpus=4, team="z"))
+    assert placed(world, decide(world, SRTF, memo)) == {"new": {0: 4}}

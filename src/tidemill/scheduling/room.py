@@ -46,18 +46,21 @@ class Room:
         self._copy_books(world)
 
     def empty(self) -> None:
-        """Pretend that nothing runs: every working device is free."""
+        """Pretend that nothing runs: every working device is free. Nothing older is kept."""
         nodes, rows = self.world.nodes, self.rows
+        self._read_open()
         np.copyto(self.cpu_free, nodes.cpu_milli[:rows])
         np.copyto(self.memory_free, nodes.memory_mib[:rows])
         working = nodes.devices[:rows] - nodes.failed[:rows]
         np.multiply(working, WHOLE_MILLI, out=self.node_free)
         self.device_free[:] = WHOLE_MILLI
         self.kind_free = self._kind_working()
-        self.used[:] = 0
+        self.used = np.zeros_like(self.world.used)
         if self.world.tree.keeps:
             self.below, self.kind_kept = kept(self.world.tree, self.world.guard, self.used)
         self._trees = Trees(self.rows)
+        self._touched.clear()
+        self._clean = 0
 
     def fill(self, role: Role, is_ok: U8, scoring: Scoring) -> "Filled":
         """Place all replicas of a role on nodes of the groups that are ok, or none.
@@ -210,8 +213,7 @@ class Room:
         np.copyto(self.memory_free, world.nodes.memory_free_mib[:rows])
         np.copyto(self.node_free, world.nodes.free_milli[:rows])
         np.copyto(self.device_free, world.devices.free_milli[:devices])
-        is_ready = world.nodes.state[:rows] == NodeState.READY
-        np.copyto(self.is_open, is_ready & (world.nodes.is_spare[:rows] == 0))
+        self._read_open()
         self._copy_books(world)
         self._read, self._clean = world.changes.end, 0
         self._touched: list[int] = []
@@ -219,6 +221,12 @@ class Room:
         """How often each node was touched."""
         self._trees = Trees(rows)
         self._together: dict[tuple[int, ...], tuple[U8, tuple[Option, ...]]] = {}
+
+    def _read_open(self) -> None:
+        """Which nodes take work now."""
+        nodes, rows = self.world.nodes, self.rows
+        is_ready = nodes.state[:rows] == NodeState.READY
+        np.copyto(self.is_open, is_ready & (nodes.is_spare[:rows] == 0))
 
     def _copy_books(self, world: World) -> None:
         self.kind_free = list(world.kind_free_milli)
@@ -232,9 +240,8 @@ class Room:
         world = self.world
         if not world.tree.keeps:
             return [FOREVER_MS] * len(world.kinds)
-        nodes, sums = world.nodes, np.zeros(len(world.kinds), np.int64)
-        is_open = (nodes.state[: self.rows] == NodeState.READY) & (nodes.is_spare[: self.rows] == 0)
-        np.add.at(sums, nodes.kind[: self.rows][is_open], self.node_free[is_open])
+        sums, is_open = np.zeros(len(world.kinds), np.int64), self.is_open
+        np.add.at(sums, world.nodes.kind[: self.rows][is_open], self.node_free[is_open])
         found: list[int] = sums.tolist()
         return found
 
