@@ -34,11 +34,13 @@ def across(
         stamp = crc32(Path(path).read_bytes(), stamp)
     folder = Path(file).parent / "__pycache__" / f"{Path(file).stem}-{stamp:08x}"
 
+    options: dict[str, Any] = {"cache": True, "inline": inline, "_nrt": False}
+
     def decorate(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
         before = getattr(config, _FOLDER)
         setattr(config, _FOLDER, str(folder))
         try:
-            return numba.njit(cache=True, inline=inline, _nrt=False)(function)
+            return numba.njit(**options)(function)
         finally:
             setattr(config, _FOLDER, before)
 
