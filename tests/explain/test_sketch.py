@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import DEFAULTS, beat, contract, fleet, job, role, submit, team
@@ -144,6 +144,20 @@ def queues(draw: st.DrawFn) -> World:
     return world
 
 
+def two_at_their_limit() -> World:
+    """Two jobs of one shape wait for their team's limit; a third, of another team, for room."""
+    world = fleet(contract("a", gpus=8), teams=[team("a"), team("b", limit=6)])
+    submit(world, job("a0", gpus=4, team="a", estimate_ms=6 * HOUR_MS),
+           job("b0", gpus=4, team="b", estimate_ms=20 * HOUR_MS))  # fmt: skip
+    beat(world, EAGER)
+    submit(world, *(job(f"b{i}", gpus=4, team="b", estimate_ms=HOUR_MS) for i in (1, 2)))
+    submit(world, job("a1", gpus=4, team="a", estimate_ms=HOUR_MS))
+    beat(world, EAGER)
+    fold(world, ev.Woke(HOUR_MS))
+    return world
+
+
+@example(world=two_at_their_limit())
 @given(world=queues())
 @settings(max_examples=150, deadline=None)
 def test_it_is_what_a_plain_drain_gives(world: World):

@@ -153,7 +153,7 @@ def drain(
     new_first, new_last = np.zeros(waiting, np.int64), np.zeros(waiting, np.int64)
     ends = [(now, np.int64(-1))]
     ends.pop()
-    failed = np.full(len(shape_role), -1)
+    failed, was_limited = np.full(len(shape_role), -1), np.zeros(len(shape_role), np.bool_)
     # kinds that did not host a shape when last looked at; not looked at is not stuck
     stuck = np.zeros((len(shape_role), kinds), np.bool_)
     freed = np.zeros(len(is_open), np.int64)
@@ -173,7 +173,8 @@ def drain(
                     is_behind = is_behind or (k >= 0 and held[k])
             if is_behind:
                 stuck[s] = False
-            fits, is_limited = False, False
+            # one that follows its like fails as that did, and holds nobody where a limit stopped it
+            fits, is_limited = False, failed[s] == now and was_limited[s]
             if not is_behind and failed[s] != now:
                 fits, at = True, last_piece
                 for r in range(first, end):
@@ -228,7 +229,7 @@ def drain(
                     return
                 continue
             if not is_behind:
-                failed[s] = now
+                failed[s], was_limited[s] = now, is_limited
                 if not is_limited and now - job[j, 2] >= patience:
                     for r in range(first, end):
                         for k in option[role[r, 5]]:
