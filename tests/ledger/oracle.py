@@ -1,13 +1,14 @@
 """A naive ledger: every accelerator looked at again between any two instants, in plain Python.
 
 It shares the fold and the names of the buckets with the real ledger, and nothing else. Between two
-events it asks the World from scratch who holds what, simulates every checkpoint one by one, lets
-waiting jobs claim what is free in a plain loop, and keeps a log of small facts (`Held`). Fates are
-looked up when all is known: was this work saved later, finished, or lost?
+events it asks the World from scratch who holds what, simulates every checkpoint that takes time one
+by one, lets waiting jobs claim what is free in a plain loop, and keeps a log of small facts
+(`Held`). Fates are looked up when all is known: was this work saved later, finished, or lost?
 """
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 from tidemill.engine.fold import fold
@@ -303,6 +304,12 @@ class Oracle:
             return [(start_ms, end_ms, "working")]
         found = []
         at_ms = self.origin_ms[j, attempt]
+        if not saving.cost_ms:  # only the last save parts anything, and there may be millions
+            last_ms = end_ms - (end_ms - at_ms) % saving.interval_ms
+            if last_ms > at_ms:
+                self.saved_ms[j, attempt] = last_ms
+            cuts = sorted({start_ms, max(start_ms, last_ms), end_ms})
+            return [(a, b, "working") for a, b in pairwise(cuts)]
         while at_ms < end_ms:
             for phase, length_ms in (("working", saving.interval_ms), ("saving", saving.cost_ms)):
                 a, b = max(at_ms, start_ms), min(at_ms + length_ms, end_ms)
