@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidemill.ledger import ratios
@@ -47,6 +47,16 @@ def test_printed_lines_add_up_to_the_printed_total(account: Account):
     assert sum(hours) == rounded(sum(account.capability), REFERENCE_GFLOPS * tenth)
 
 
+NEARLY_A_CENT_MORE = Account(
+    (0,) * (len(Bucket) - 3) + (9_392, 289_458_280_067, 1_109_444_177_444_177),
+    (0,) * (len(Bucket) - 3)
+    + (9_391_990_608, 289_457_990_608_719_933, 1_109_443_067_999_999_555_823),
+    None,
+)
+"""The largest line is just under a whole cent, and the total is rounded up."""
+
+
+@example(NEARLY_A_CENT_MORE)
 @given(accounts())
 def test_printed_lines_are_true_to_one_unit(account: Account):
     """No line is a whole unit away from its exact value."""

@@ -89,4 +89,14 @@ def rounded(amount: int, denominator: int) -> int:
 
 
 def _shown(amounts: tuple[int, ...], denominator: int) -> list[int]:
-    return share_out(rounded(sum(amounts), denominator), amounts)
+    """Each amount in whole units, less than one away from it; they add up to the rounded total.
+
+    By the remainders of the amounts themselves: shares of the rounded total would carry its
+    rounding into the largest line.
+    """
+    parts = [amount // denominator for amount in amounts]
+    left = rounded(sum(amounts), denominator) - sum(parts)
+    by_remainder = sorted(range(len(amounts)), key=lambda i: (-(amounts[i] % denominator), i))
+    for i in by_remainder[:left]:
+        parts[i] += 1
+    return parts
