@@ -9,8 +9,11 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 
 # Same examples on every run, and no deadline: the machines that run this are shared and noisy.
-# Without the profile (plain `pytest`) hypothesis looks for new examples each time.
+# Without the profile (plain `pytest`) hypothesis looks for new examples each time, also
+# without a deadline: the first example may load a compiled loop.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("plain", deadline=None)
+settings.load_profile("plain")
 
 
 @pytest.fixture(scope="session")
