@@ -3,10 +3,6 @@
 import numpy as np
 from numba import njit
 
-from tidemill.compiled import across
-
-compiled = across(__file__)
-
 
 @njit(cache=True)
 def integrate(
@@ -158,7 +154,7 @@ LASTED, NOT_RUNNING = -1, -1  # as in ledger.cut
 BUSY_PPM = 1_000_000
 
 
-@compiled
+@njit(cache=True)
 def follow(
     i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, rework, lines, pieces,
     jobs_shape, interval_ms, cost_ms, node_contract, node_kind, replica_milli, first, count, after,
@@ -235,7 +231,7 @@ def follow(
     return i, now_ms
 
 
-@compiled
+@njit(cache=True)
 def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels, used, queue,
          ready, sign):  # fmt: skip
     """Count what a job takes (sign 1) or gives back (-1)."""
@@ -247,7 +243,7 @@ def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, le
         used[queue[s], node_kind[n]] += milli
 
 
-@compiled
+@njit(cache=True)
 def wait_again(j, s, waiting, head, after, last):
     """Put a job into the queue of its shape, in the order of numbers."""
     if waiting[s] == 0:
@@ -270,7 +266,7 @@ def wait_again(j, s, waiting, head, after, last):
     waiting[s] += 1
 
 
-@compiled
+@njit(cache=True)
 def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     """Up to when an interruption took nothing back; as ``workload.progress.safe_ms``."""
     if interval_ms < 0:
@@ -280,7 +276,7 @@ def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     return now_ms - (now_ms - origin_ms) % (interval_ms + cost_ms)
 
 
-@compiled
+@njit(cache=True)
 def write_spans(j, s, bucket, begin_ms, until_ms, start_ms, end_ms, pieces, first, count,
                 node_contract, replica_milli, origin_ms, spans, written):  # fmt: skip
     """One span for each contract that the job held accelerators of, if it is in the window."""
