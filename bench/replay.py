@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from bench import traces
 from bench.spine import reference_per_cpu_s
 from tidemill import api
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.loop import Loop
 from tidemill.engine.second_reader import check_story
 from tidemill.engine.story import Story

@@ -83,6 +83,17 @@ def uncached_kernels(source: Source) -> Iterator[str]:
                 yield source.at(decorator.lineno, message)
 
 
+def kernels_out_of_date(source: Source) -> Iterator[str]:
+    """Numba does not notice that a loop which it compiled into another file has changed."""
+    if source.path.name != "kernels.py":
+        return
+    imports = list(_imports(source.tree))
+    if any(module.split(".")[0] == "numba" for _, module in imports):
+        for line, module in imports:
+            if "kernels" in module.split("."):
+                yield source.at(line, "njit is banned here, use tidemill.compiled.across")
+
+
 def vague_names(source: Source) -> Iterator[str]:
     names = [*source.path.parent.parts, source.path.stem]
     for name in VAGUE_NAMES.intersection(names):

@@ -29,6 +29,11 @@ def test_kernels_are_cached():
     assert findings(rules.uncached_kernels, "src") == []
 
 
+def test_kernels_are_never_out_of_date():
+    """A file of loops that calls those of another is cached by the content of both."""
+    assert findings(rules.kernels_out_of_date, "src") == []
+
+
 def test_names_say_what_they_hold():
     """No module or package is named utils, common, helpers, misc or manager."""
     assert findings(rules.vague_names, "src", "tests", "bench") == []
@@ -100,6 +105,7 @@ BAD: list[tuple[Rule, str, str]] = [
     (rules.careless_kernels, KERNELS, "@njit(cache=True, fastmath=True)\ndef f(): ..."),
     (rules.careless_kernels, KERNELS, "for j in numba.prange(3): ..."),
     (rules.uncached_kernels, KERNELS, "@njit\ndef f(): ..."),
+    (rules.kernels_out_of_date, KERNELS, "from numba import njit\nfrom a.kernels import f"),
     (rules.uncached_kernels, KERNELS, "@numba.njit(cache=False)\ndef f(): ..."),
     (rules.vague_names, "src/tidemill/live/utils.py", ""),
     (rules.vague_names, "tests/helpers/build.py", ""),
@@ -125,6 +131,7 @@ GOOD: list[tuple[Rule, str, str]] = [
     (rules.numba_outside_kernels, KERNELS, "from numba import njit"),
     (rules.careless_kernels, KERNELS, "@njit(cache=True)\ndef f():\n    return range(3)"),
     (rules.uncached_kernels, KERNELS, "@njit(cache=True, inline='always')\ndef f(): ..."),
+    (rules.kernels_out_of_date, KERNELS, "from a.kernels import f"),
     (rules.vague_names, "src/tidemill/live/translate.py", ""),
     (rules.prints, "src/tidemill/cli/main.py", "print('fits')"),
     (rules.outside_reached_from_core, "src/tidemill/twin/chance.py", "np.random.default_rng(1)"),

@@ -9,11 +9,23 @@ for byte, the one that the fold of these events makes; tests hold it to that.
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tidemill.engine import fold_history, fold_jobs, kernels
+from tidemill.engine.layout import (
+    Aboard,
+    Asks,
+    Before,
+    Counts,
+    Failures,
+    Options,
+    Queues,
+    Rules,
+    Scratch,
+    Trees,
+)
 from tidemill.engine.story import Lines, Pieces, Story
 from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
@@ -21,7 +33,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I32, I64, U8
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
@@ -35,123 +47,6 @@ TREE_BYTES_AT_MOST = 256 << 20
 LOG_ENTRIES = 1 << 16
 
 _ACTIVE = (int(JobState.STARTING), int(JobState.RUNNING))
-
-
-class Rules(NamedTuple):
-    """What a policy says, as numbers."""
-
-    by_priority: bool
-    spreads: bool
-    patience_ms: int
-    has_floors: bool
-
-
-class Asks(NamedTuple):
-    """One row a shape: what each of its jobs asks for, and what supply says about it."""
-
-    accelerators: I64
-    milli: I64
-    cpu: I64
-    memory: I64
-    replicas: I64
-    need: I64
-    kinds: U64
-    only_kind: I32
-    first_option: I32
-    supply: U8
-    outlasts: U8
-
-
-class Options(NamedTuple):
-    """One row a kind that a shape may use; those of a shape are neighbours."""
-
-    kind: I32
-    tree: I32
-    bare: I32
-    """The tree of the same devices without CPU and memory; -1: nodes may host several."""
-    is_ok: U8
-
-
-class Trees(NamedTuple):
-    """One row a tournament; see ``scheduling.trees``."""
-
-    rank: I64
-    winner: I32
-    read: I64
-
-
-class Queues(NamedTuple):
-    """Waiting jobs as chains: who comes after whom, who is last, and which shapes have any."""
-
-    after: I32
-    last: I32
-    queued: I32
-    place: I32
-
-
-class Aboard(NamedTuple):
-    """The pieces of active jobs, and how many jobs each node carries."""
-
-    first: I32
-    pieces: I32
-    jobs: I32
-
-
-class Counts(NamedTuple):
-    """What is free of each kind, and how often it was freed or taken."""
-
-    free: I64
-    freed: I64
-    taken: I64
-    queue_freed: I64
-
-
-class Failures(NamedTuple):
-    """Which shapes did not fit, at which counts, and why."""
-
-    failed: U8
-    freed: I64
-    queue_freed: I64
-    cause: U8
-    look: I64
-    is_limited: U8
-
-
-class Scratch(NamedTuple):
-    """Room for the work of one cycle."""
-
-    keys: I64
-    candidates: I32
-    held: U64
-    obstacle: U8
-    is_out: U8
-    is_limited: U8
-    changed: I64
-    hosts: I64
-    node: I32
-    replicas: I32
-    devices: U64
-    placed: I32
-    most_pieces: I64
-
-
-class Before(NamedTuple):
-    """What the World was before a stretch: what a second reader and the ledger begin with."""
-
-    levels: I64
-    used: I64
-    waiting: I32
-    head: I32
-    last: I32
-    cause: U8
-    after: I32
-    state: U8
-    attempt: I32
-    cpu_free: I64
-    memory_free: I64
-    device_free: I32
-    aboard: Aboard
-    pieces: Pieces
 
 
 def may_begin(world: World, policy: Policy) -> bool:

@@ -54,30 +54,36 @@ def submit(at, jobs, shapes, queues, lines, j):
 
 @compiled
 def enqueue(at, shapes, queues, s, j):
-    """Put a job into the queue of its shape, which is in the order of numbers."""
-    after = queues.after
+    """A job waits again, or for the first time."""
     if shapes.waiting[s] == 0:
-        after[j] = -1
-        shapes.head[s] = j
-        queues.last[s] = j
         queues.place[s] = at[QUEUED]
         queues.queued[at[QUEUED]] = s
         at[QUEUED] += 1
-    elif j > queues.last[s]:
+    link(shapes.waiting, shapes.head, queues.after, queues.last, s, j)
+    at[WAITING_ALL] += 1
+
+
+@compiled
+def link(waiting, head, after, last, s, j):
+    """Put a job into the chain of its shape, which is in the order of numbers."""
+    if waiting[s] == 0:
         after[j] = -1
-        after[queues.last[s]] = j
-        queues.last[s] = j
-    elif j < shapes.head[s]:
-        after[j] = shapes.head[s]
-        shapes.head[s] = j
+        head[s] = j
+        last[s] = j
+    elif j > last[s]:
+        after[j] = -1
+        after[last[s]] = j
+        last[s] = j
+    elif j < head[s]:
+        after[j] = head[s]
+        head[s] = j
     else:
-        earlier = shapes.head[s]
+        earlier = head[s]
         while after[earlier] < j:
             earlier = after[earlier]
         after[j] = after[earlier]
         after[earlier] = j
-    shapes.waiting[s] += 1
-    at[WAITING_ALL] += 1
+    waiting[s] += 1
 
 
 @inlined

@@ -14,7 +14,7 @@ from tidemill.engine import cycle as one
 from tidemill.engine import story
 from tidemill.engine.check import check
 from tidemill.engine.fold import fold
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.second_reader import check_story
 from tidemill.engine.story import Story
 from tidemill.model.errors import BackendError

@@ -64,7 +64,7 @@ _FIXES: dict[Bucket, _Rule] = {
         "free accelerators that only a limit keeps a waiting job from",
     ),
     Bucket.HELD: _all_of_it(
-        "ask for smaller gangs, or let others pass a waiting gang for longer (`patience`)",
+        'let others pass a waiting gang in time (`backfill = "easy"`), or ask for smaller gangs',
         "free accelerators kept for, or too few for, a gang that cannot start yet",
     ),
     Bucket.BY_DESIGN: _all_of_it(

@@ -1,10 +1,24 @@
 """Compiled loop of the ledger: what is paid and in no job's hands, and who claims it."""
 
 import numpy as np
-from numba import njit
+
+from tidemill.compiled import across
+from tidemill.engine import kernels as engine
+from tidemill.engine.kernels import (
+    BUSY_PPM,
+    FAILED,
+    FINISHED,
+    PLACED,
+    SAID_WHY,
+    STARTED,
+    SUBMITTED,
+    link,
+)
+
+compiled = across(__file__, engine, allocates=True)
 
 
-@njit(cache=True)
+@compiled
 def integrate(
     dt_ms, contracts, shapes, by_priority, ready, not_launched, no_demand,
     levels, is_running, is_reserved, count_milli, launched_milli, kind,
@@ -73,7 +87,7 @@ def integrate(
         unheld[c, no_demand, 0] += free[c] * dt_ms
 
 
-@njit(cache=True)
+@compiled
 def rehost(
     which, first_ask, asks, ask, may_use, state, is_spare, group, contract, first_device, devices,
     cpu_free, memory_free, device_free, is_failed, ready, whole, hosts, totals,
@@ -107,7 +121,7 @@ def rehost(
             hosts[n, i] = most
 
 
-@njit(cache=True)
+@compiled
 def weigh(
     dt_ms, is_changed, ready, size, arrivals, sizes, ask, may_ask, contracts, kind, levels, totals,
     came, usable, sums,
@@ -148,13 +162,11 @@ def weigh(
             sums[2, c] += free
 
 
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)  # as engine.story
 ALLOCATED = 0  # Level.ALLOCATED; ``ready`` is given
 LASTED, NOT_RUNNING = -1, -1  # as in ledger.cut
-BUSY_PPM = 1_000_000
 
 
-@njit(cache=True)
+@compiled
 def follow(
     i, now_ms, edge_ms, counts, start_ms, end_ms, starting, restart, rework, lines, pieces,
     jobs_shape, interval_ms, cost_ms, node_contract, node_kind, replica_milli, first, count, after,
@@ -190,7 +202,7 @@ def follow(
         if what == SAID_WHY:
             cause[j] = lines.number[i]
         elif what == SUBMITTED:
-            wait_again(j, jobs_shape[j], waiting, head, after, last)
+            link(waiting, head, after, last, jobs_shape[j], j)
         elif what == PLACED:
             s = jobs_shape[j]
             waiting[s] -= 1
@@ -224,14 +236,14 @@ def follow(
                      used, queue, ready, -1)  # fmt: skip
                 count[j] = 0
                 if what == FAILED and lines.pieces[i] == 0:
-                    wait_again(j, s, waiting, head, after, last)
+                    link(waiting, head, after, last, s, j)
                 elif what != FINISHED and waiting[s] == 0:
                     head[s] = j
         i += 1
     return i, now_ms
 
 
-@njit(cache=True)
+@compiled
 def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels, used, queue,
          ready, sign):  # fmt: skip
     """Count what a job takes (sign 1) or gives back (-1)."""
@@ -243,30 +255,7 @@ def hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, le
         used[queue[s], node_kind[n]] += milli
 
 
-@njit(cache=True)
-def wait_again(j, s, waiting, head, after, last):
-    """Put a job into the queue of its shape, in the order of numbers."""
-    if waiting[s] == 0:
-        after[j] = -1
-        head[s] = j
-        last[s] = j
-    elif j > last[s]:
-        after[j] = -1
-        after[last[s]] = j
-        last[s] = j
-    elif j < head[s]:
-        after[j] = head[s]
-        head[s] = j
-    else:
-        earlier = head[s]
-        while after[earlier] < j:
-            earlier = after[earlier]
-        after[j] = after[earlier]
-        after[earlier] = j
-    waiting[s] += 1
-
-
-@njit(cache=True)
+@compiled
 def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     """Up to when an interruption took nothing back; as ``workload.progress.safe_ms``."""
     if interval_ms < 0:
@@ -276,7 +265,7 @@ def last_safe_ms(origin_ms, now_ms, interval_ms, cost_ms):
     return now_ms - (now_ms - origin_ms) % (interval_ms + cost_ms)
 
 
-@njit(cache=True)
+@compiled
 def write_spans(j, s, bucket, begin_ms, until_ms, start_ms, end_ms, pieces, first, count,
                 node_contract, replica_milli, origin_ms, spans, written):  # fmt: skip
     """One span for each contract that the job held accelerators of, if it is in the window."""

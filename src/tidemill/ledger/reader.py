@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from tidemill.engine.fold import fold
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.story import PLACED, Story
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells

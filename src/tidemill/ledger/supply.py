@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.story import STARTED, Story
 from tidemill.ledger import kernels
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket

@@ -9,7 +9,7 @@ that (``worth``), and nobody is moved again before it has worked for a while.
 The search is bounded: the emptiest nodes of those that could host a replica, and few movers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -78,12 +78,7 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     world, heir = hunt.world, hunt.world.waiting[hunt.shape][0]
     jobs = [mover.victim.job for mover in movers]
     cost = sum(mover.victim.usd_micro for mover in movers)
-    for mover in movers:
-        hunt.free(mover.victim)
-    pieces = hunt.seat(hunt.options)
-    hunt.unseat(pieces)
-    for mover in movers:
-        hunt.put_back(mover.victim)
+    pieces = _seat_without(hunt, movers)
     gain = worth.usd_micro(world, hunt.heir, pieces, worth.wait_spared_ms(world, heir, jobs))
     if worth.is_worth(gain, cost, hunt.policy.move_gain_ppm):
         return Moves(movers, cost, gain)
@@ -190,7 +185,7 @@ def _reserved(
             taken.append(mover)
         else:
             stuck.add(victim.job)
-    is_room = not stuck and _heir_sits(hunt, taken)
+    is_room = not stuck and bool(_seat_without(hunt, taken))
     for mover in taken:
         undo(room, mover.victim.queue, mover.victim.shape, mover.gained)
     if not stuck and not is_room:
@@ -198,12 +193,12 @@ def _reserved(
     return tuple(movers), stuck
 
 
-def _heir_sits(hunt: Hunt, movers: list[Mover]) -> bool:
-    """Whether the next cycle, when all have moved, places the heir."""
+def _seat_without(hunt: Hunt, movers: Sequence[Mover]) -> tuple[Piece, ...]:
+    """Where the next cycle, when all have moved, places the heir; nowhere: no pieces."""
     for mover in movers:
         hunt.free(mover.victim)
     pieces = hunt.seat(hunt.options)
     hunt.unseat(pieces)
     for mover in movers:
         hunt.put_back(mover.victim)
-    return bool(pieces)
+    return pieces

@@ -8,7 +8,7 @@ everything that follows from something, and the wake that the last plan asked fo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, assert_never
 
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.story import Story
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError

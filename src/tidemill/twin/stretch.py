@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.engine import story
-from tidemill.engine.fold_stretch import Before, Stretch, is_plain, may_begin
+from tidemill.engine.fold_stretch import Stretch, is_plain, may_begin
+from tidemill.engine.layout import Before
 from tidemill.engine.story import Story
 from tidemill.model import events as ev
 from tidemill.model import tables

@@ -6,7 +6,7 @@ is worked out here from the rows, and what is free is added up again from what w
 
 import numpy as np
 
-from tidemill.engine.fold_stretch import Before
+from tidemill.engine.layout import Before
 from tidemill.engine.second_reader import kernels
 from tidemill.engine.story import Story
 from tidemill.model.errors import PlanRefused

@@ -6,8 +6,9 @@ change rarely (``scores.tables``), so that it stays true until the node changes.
 """
 
 import numpy as np
-from numba import njit
 
+from tidemill.compiled import across
+from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
@@ -22,6 +23,8 @@ from tidemill.scheduling.scores.codes import (
 )
 from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, PRICE, WEIGHT
 
+compiled = across(__file__, scheduling, allocates=True)
+
 PERCENT = 100
 PACK_NODE = 1 << 16  # above any node's free milli (64 devices x 1000)
 TIDE_ZERO = 1 << 11  # a tide score of 0 in the middle of its 12 bits
@@ -33,7 +36,7 @@ SHIFT = np.uint64(29)
 ONE = np.uint64(1)
 
 
-@njit(cache=True)
+@compiled
 def fill_one(
     rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
     is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed, wasted,
@@ -107,7 +110,7 @@ def fill_one(
     return n
 
 
-@njit(cache=True)
+@compiled
 def look(
     n, kind, first, slots, is_failed, cpu_free, memory_free, device_free, changed, wasted, tables
 ):
@@ -128,7 +131,7 @@ def look(
     wasted[n, 2] = lost * len(tables.draws)
 
 
-@njit(cache=True)
+@compiled
 def bits_after_tide(codes):
     """How many bits follow the score of ``tide`` in a rank; -1: it is not asked, or not first."""
     if codes[0] != TIDE:
@@ -139,7 +142,7 @@ def bits_after_tide(codes):
     return bits
 
 
-@njit(cache=True)
+@compiled
 def rank_one(
     n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
     accelerators, milli, cpu, memory, tables,
@@ -157,7 +160,7 @@ def rank_one(
     return rank
 
 
-@njit(cache=True)
+@compiled
 def take(
     n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
     accelerators, milli, cpu, memory, tables,
@@ -195,7 +198,7 @@ def take(
     return mask
 
 
-@njit(cache=True)
+@compiled
 def load(n, first_device, devices, is_failed, device_free, free):
     """Write the free milli of the working devices of a node into ``free``; return how many."""
     count = 0
@@ -206,7 +209,7 @@ def load(n, first_device, devices, is_failed, device_free, free):
     return count
 
 
-@njit(cache=True)
+@compiled
 def tightest(free, count, milli):
     """The device with the least room that is enough; -1: none."""
     best = -1
@@ -216,7 +219,7 @@ def tightest(free, count, milli):
     return best
 
 
-@njit(cache=True)
+@compiled
 def score_one(
     code, free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu,
     memory, tables,
@@ -253,7 +256,7 @@ def score_one(
     )  # fmt: skip
 
 
-@njit(cache=True)
+@compiled
 def clustering(free, count, total, accelerators, milli, largest_milli):
     """Keep like with like: nodes that hold only fractions, or only whole devices, before others."""
     if accelerators == 0:
@@ -273,7 +276,7 @@ def clustering(free, count, total, accelerators, milli, largest_milli):
     return tier + 25 * (largest_milli - total) // largest_milli
 
 
-@njit(cache=True)
+@compiled
 def sharing(free, count, accelerators, milli):
     """Fill devices that are shared already, then used nodes, then the smallest empty node."""
     if accelerators == 0:
@@ -291,7 +294,7 @@ def sharing(free, count, accelerators, milli):
     return max(PERCENT // 2 - accelerators, PERCENT // 3)
 
 
-@njit(cache=True)
+@compiled
 def fragments(free, count, kind, cpu_free, tables):
     """The free milli that a task of the mix could not use here, in millionths (FGD, section 4)."""
     total, lost = 0, 0
@@ -313,7 +316,7 @@ def fragments(free, count, kind, cpu_free, tables):
     return lost
 
 
-@njit(cache=True)
+@compiled
 def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
     """Fragmentation gradient descent: 100 sigmoid of the fragments that a placement removes."""
     before = fragments(free, count, kind, cpu_free, tables)
@@ -335,7 +338,7 @@ def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
     return np.searchsorted(tables.steps, gain, side="right"), -1
 
 
-@njit(cache=True)
+@compiled
 def is_first(free, d):
     """Whether no device before this one has the same room: equal ones need one look."""
     for e in range(d):
@@ -344,7 +347,7 @@ def is_first(free, d):
     return True
 
 
-@njit(cache=True)
+@compiled
 def take_whole(free, count, accelerators, after):
     """Write the devices as they are after so many whole ones were taken."""
     left = accelerators
@@ -355,7 +358,7 @@ def take_whole(free, count, accelerators, after):
             left -= 1
 
 
-@njit(cache=True)
+@compiled
 def tide(
     free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
     tables,
@@ -390,7 +393,7 @@ def tide(
     return min(max(score, 0), 2 * TIDE_ZERO - 1), chosen
 
 
-@njit(cache=True)
+@compiled
 def hosts_class(j, free, count, kind, cpu_free, memory_free, tables):
     """Whether a node has room for one replica of a class."""
     if (
@@ -406,7 +409,7 @@ def hosts_class(j, free, count, kind, cpu_free, memory_free, tables):
     return able >= tables.classes[j, ACCELERATORS]
 
 
-@njit(cache=True)
+@compiled
 def waste(free, count, kind, cpu_free, memory_free, tables):
     """What all rollouts together leave empty of a node; equal states share one answer.
 
@@ -429,7 +432,7 @@ def waste(free, count, kind, cpu_free, memory_free, tables):
     return left
 
 
-@njit(cache=True)
+@compiled
 def state_key(free, count, kind, cpu_free, memory_free, ordered):
     """A hash of a node's state in which the order of its devices does not count; never 0."""
     for d in range(count):
@@ -444,14 +447,14 @@ def state_key(free, count, kind, cpu_free, memory_free, ordered):
     return np.int64(key | ONE)
 
 
-@njit(cache=True)
+@compiled
 def stir(key, value):
     """One more number in a hash."""
     key = (key ^ np.uint64(value)) * MULTIPLIER
     return key ^ (key >> SHIFT)
 
 
-@njit(cache=True)
+@compiled
 def play_out(ordered, count, kind, cpu_free, memory_free, tables):
     """Feed the node each sequence of the mix, alone; add up the milli that stay empty.
 
@@ -518,7 +521,7 @@ def play_out(ordered, count, kind, cpu_free, memory_free, tables):
     return sum_left
 
 
-@njit(cache=True)
+@compiled
 def share(shared, parts, whole, d, left, least_milli):
     """Take a fraction of the ``d``-th shared device, or of a whole one if there are not so many.
 

@@ -6,15 +6,18 @@ nodes themselves. Ties go to the lower number.
 """
 
 import numpy as np
-from numba import njit
 
+from tidemill.compiled import across
+from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import PLENTY, READY, WHOLE, devices_hosting
+
+compiled = across(__file__, scheduling, allocates=True)
 
 MOST = (1 << 24) - 1  # above the replicas of any role (ten million): more is all the same
 FREE_BITS = 38  # milli free in a domain: 200,000 nodes of 64 devices need 34
 
 
-@njit(cache=True)
+@compiled
 def blocks_hosting(free, is_failed, first, count, block, wanted, milli, each):
     """How many groups the devices of one node can host, each inside one block of devices."""
     hosted = 0
@@ -30,7 +33,7 @@ def blocks_hosting(free, is_failed, first, count, block, wanted, milli, each):
     return hosted
 
 
-@njit(cache=True)
+@compiled
 def survey(
     state, is_spare, group, first_device, devices, is_failed,
     is_ok, cpu_free, memory_free, node_free, device_free,
@@ -68,7 +71,7 @@ def survey(
             hosts[n] = min(most, on_devices) // each
 
 
-@njit(cache=True)
+@compiled
 def gather(hosts, node_free, rows, position, parent, domains, ratio, cap, free):
     """Write into ``cap`` and ``free`` what each domain of each tier can host, and has free.
 
@@ -96,7 +99,7 @@ def gather(hosts, node_free, rows, position, parent, domains, ratio, cap, free):
             cap[t, d] = min(MOST, cap[t, d]) // ratio[t]
 
 
-@njit(cache=True)
+@compiled
 def divide(cap, free, rows, position, parent, domains, ratio, top, want, quota):
     """Divide ``want`` groups of tier ``top`` over its domains, those over theirs, down to nodes.
 
@@ -156,7 +159,7 @@ def divide(cap, free, rows, position, parent, domains, ratio, top, want, quota):
             start = end
 
 
-@njit(cache=True)
+@compiled
 def pick_whole(mask, first, count, block, wanted, is_failed, free):
     """Add the devices of one group to a mask: of the tightest block that has them all."""
     best = -1
@@ -178,7 +181,7 @@ def pick_whole(mask, first, count, block, wanted, is_failed, free):
     return mask
 
 
-@njit(cache=True)
+@compiled
 def block_for_shares(left, first, count, block, milli, each, is_failed):
     """The first device of the block whose devices have least left and hold a group of shares."""
     best = -1
@@ -194,7 +197,7 @@ def block_for_shares(left, first, count, block, milli, each, is_failed):
     return best
 
 
-@njit(cache=True)
+@compiled
 def pieces(
     quota, rows, ratio, each, block, accelerators, milli, first_device, devices, is_failed,
     device_free, out_node, out_replicas, out_mask,

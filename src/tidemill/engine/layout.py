@@ -1,0 +1,127 @@
+"""Layout: the columns over which compiled beats run, beside the tables of the World.
+
+``fold_stretch`` fills them from a World and writes them back; ``engine.kernels`` and
+``engine.desk.kernels`` say what they mean to the beat.
+"""
+
+from typing import NamedTuple
+
+from tidemill.engine.story import Pieces
+from tidemill.model.tables import I32, I64, U8, U64
+
+
+class Rules(NamedTuple):
+    """What a policy says, as numbers."""
+
+    by_priority: bool
+    spreads: bool
+    patience_ms: int
+    has_floors: bool
+
+
+class Asks(NamedTuple):
+    """One row a shape: what each of its jobs asks for, and what supply says about it."""
+
+    accelerators: I64
+    milli: I64
+    cpu: I64
+    memory: I64
+    replicas: I64
+    need: I64
+    kinds: U64
+    only_kind: I32
+    first_option: I32
+    supply: U8
+    outlasts: U8
+
+
+class Options(NamedTuple):
+    """One row a kind that a shape may use; those of a shape are neighbours."""
+
+    kind: I32
+    tree: I32
+    bare: I32
+    """The tree of the same devices without CPU and memory; -1: nodes may host several."""
+    is_ok: U8
+
+
+class Trees(NamedTuple):
+    """One row a tournament; see ``scheduling.trees``."""
+
+    rank: I64
+    winner: I32
+    read: I64
+
+
+class Queues(NamedTuple):
+    """Waiting jobs as chains: who comes after whom, who is last, and which shapes have any."""
+
+    after: I32
+    last: I32
+    queued: I32
+    place: I32
+
+
+class Aboard(NamedTuple):
+    """The pieces of active jobs, and how many jobs each node carries."""
+
+    first: I32
+    pieces: I32
+    jobs: I32
+
+
+class Counts(NamedTuple):
+    """What is free of each kind, and how often it was freed or taken."""
+
+    free: I64
+    freed: I64
+    taken: I64
+    queue_freed: I64
+
+
+class Failures(NamedTuple):
+    """Which shapes did not fit, at which counts, and why."""
+
+    failed: U8
+    freed: I64
+    queue_freed: I64
+    cause: U8
+    look: I64
+    is_limited: U8
+
+
+class Scratch(NamedTuple):
+    """Room for the work of one cycle."""
+
+    keys: I64
+    candidates: I32
+    held: U64
+    obstacle: U8
+    is_out: U8
+    is_limited: U8
+    changed: I64
+    hosts: I64
+    node: I32
+    replicas: I32
+    devices: U64
+    placed: I32
+    most_pieces: I64
+
+
+class Before(NamedTuple):
+    """What the World was before a stretch: what a second reader and the ledger begin with."""
+
+    levels: I64
+    used: I64
+    waiting: I32
+    head: I32
+    last: I32
+    cause: U8
+    after: I32
+    state: U8
+    attempt: I32
+    cpu_free: I64
+    memory_free: I64
+    device_free: I32
+    aboard: Aboard
+    pieces: Pieces
