@@ -11,7 +11,7 @@ import sys
 import typer
 
 from tidemill import __version__
-from tidemill.cli import defrag, demo, doctor, fleet, journal, ledger, report, twin, why
+from tidemill.cli import defrag, demo, doctor, fleet, journal, ledger, report, twin, unit, why
 from tidemill.cli.screen import complain
 from tidemill.model.errors import SpecError, TidemillError
 
@@ -35,6 +35,7 @@ app.command("pending", epilog=why.PENDING_EXAMPLES)(why.pending)
 app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
 app.command("defrag", epilog=defrag.EXAMPLES)(defrag.defrag)
 app.command("fleet", epilog=fleet.EXAMPLES)(fleet.fleet)
+app.add_typer(unit.app, name="unit")
 app.add_typer(journal.app, name="journal")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command("report", epilog=report.EXAMPLES)(report.report)
