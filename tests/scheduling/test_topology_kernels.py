@@ -50,8 +50,8 @@ def compiled(plot: Plot, role: Role, rung: Rung, luck: int) -> list[Placed] | No
     mask = np.zeros(role.count, np.uint64)
     found = kernels.pieces(
         quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,
-        columns.first_device, columns.devices, columns.is_failed, columns.device_free, node,
-        replicas, mask,
+        columns.first_device, columns.devices, columns.is_failed, columns.device_free,
+        np.empty(64, np.int64), node, replicas, mask,
     )  # fmt: skip
     lists = (node[:found].tolist(), replicas[:found].tolist(), mask[:found].tolist())
     return list(zip(*lists, strict=True))

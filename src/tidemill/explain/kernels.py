@@ -8,13 +8,17 @@ thousandths, CPU, memory.
 import heapq
 
 import numpy as np
-from numba import njit
+
+from tidemill.compiled import across
+
+compiled = across(__file__)
+with_lists = across(__file__, allocates=True)
 
 WHOLE = 1000
 SIZES = 65  # a node has at most 64 devices
 
 
-@njit(cache=True)
+@compiled
 def hosts_on(n, role, r, whole, part, cpu, memory):
     """How many replicas of a role one node hosts."""
     if role[r, 0] == 0:
@@ -30,7 +34,7 @@ def hosts_on(n, role, r, whole, part, cpu, memory):
     return most
 
 
-@njit(cache=True)
+@compiled
 def move(piece, p, sign, is_open, kind, whole, part, cpu, memory, free, count):
     """Take a piece of a node (sign -1) or give it back (1); what is free of each kind follows."""
     n = piece[p, 0]
@@ -52,7 +56,7 @@ def move(piece, p, sign, is_open, kind, whole, part, cpu, memory, free, count):
         count[kind[n], whole[n]] += 1
 
 
-@njit(cache=True)
+@compiled
 def fill(k, role, r, may_use, is_open, kind, group, whole, part, cpu, memory, piece, first):
     """Choose nodes of one kind for a role; write pieces from ``first`` on, return where they end.
 
@@ -86,7 +90,7 @@ def fill(k, role, r, may_use, is_open, kind, group, whole, part, cpu, memory, pi
     return last if left == 0 else -1
 
 
-@njit(cache=True)
+@compiled
 def write(n, replicas, role, r, piece, last):
     """Write a piece; return where the next one goes."""
     piece[last, 0] = n
@@ -98,7 +102,7 @@ def write(n, replicas, role, r, piece, last):
     return last + 1
 
 
-@njit(cache=True)
+@compiled
 def could_fit(k, role, r, free, count):
     """Whether enough is free of a kind in all, and in large enough blocks; a quick no."""
     if role[r, 0] == 0:
@@ -113,7 +117,7 @@ def could_fit(k, role, r, free, count):
     return hosted >= role[r, 2]
 
 
-@njit(cache=True)
+@compiled
 def within(q, k, milli, used, limit, paths):
     """Whether a queue and all above it may use this much more."""
     for a in paths[q]:
@@ -122,7 +126,7 @@ def within(q, k, milli, used, limit, paths):
     return True
 
 
-@njit(cache=True)
+@compiled
 def book(q, k, milli, used, paths):
     """Count what a queue and all above it use."""
     for a in paths[q]:
@@ -130,7 +134,7 @@ def book(q, k, milli, used, paths):
             used[a, k] += milli
 
 
-@njit(cache=True)
+@with_lists
 def drain(
     times, target, is_open, kind, group, whole, part, cpu, memory, end_ms, end_piece, end_queue,
     piece, come_ms, come_node, job, shape_role, role, option, may_use, used, limit, paths, start_ms,
@@ -273,7 +277,7 @@ def drain(
             c += 1
 
 
-@njit(cache=True)
+@compiled
 def give_back(piece, p, q, is_open, kind, whole, part, cpu, memory, free, count, used, paths,
                freed, look):  # fmt: skip
     """Give one piece back, off the books, and note its node; return how many were noted."""
@@ -286,7 +290,7 @@ def give_back(piece, p, q, is_open, kind, whole, part, cpu, memory, free, count,
     return look
 
 
-@njit(cache=True)
+@compiled
 def helps(k, role, r, freed, look, may_use, is_open, kind, group, whole, part, cpu, memory):
     """Whether a node that was given something back hosts a replica; many nodes surely do."""
     if look == len(freed):

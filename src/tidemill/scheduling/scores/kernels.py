@@ -23,7 +23,7 @@ from tidemill.scheduling.scores.codes import (
 )
 from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, PRICE, WEIGHT
 
-compiled = across(__file__, scheduling, allocates=True)
+compiled = across(__file__, scheduling)
 
 PERCENT = 100
 PACK_NODE = 1 << 16  # above any node's free milli (64 devices x 1000)
@@ -50,7 +50,8 @@ def fill_one(
     """
     bits_after, need = bits_after_tide(tables.codes), accelerators * milli
     if is_new:
-        rank[:] = NOWHERE
+        for n in range(len(rank)):
+            rank[n] = NOWHERE
     for i in range(rows if is_new else len(which)):
         n = i if is_new else which[i]
         now, is_exact[n] = NOWHERE, True
@@ -137,8 +138,8 @@ def bits_after_tide(codes):
     if codes[0] != TIDE:
         return -1
     bits = 0
-    for code in codes[1:]:
-        bits += BITS[code]
+    for i in range(1, len(codes)):
+        bits += BITS[codes[i]]
     return bits
 
 
@@ -323,19 +324,33 @@ def fgd(free, count, kind, cpu_free, accelerators, milli, cpu, tables):
     after = tables.scratch[1]
     best, chosen = -1, -1
     if milli < WHOLE and accelerators > 0:
-        after[:count] = free[:count]
+        for d in range(count):
+            after[d] = free[d]
         for d in range(count):
             if free[d] >= milli and is_first(free, d):
                 after[d] -= milli
                 gain = before - fragments(after, count, kind, cpu_free - cpu, tables)
                 after[d] += milli
-                score = np.searchsorted(tables.steps, gain, side="right")
+                score = step_of(tables.steps, gain)
                 if score > best:
                     best, chosen = score, d
         return best, chosen
     take_whole(free, count, accelerators, after)
     gain = before - fragments(after, count, kind, cpu_free - cpu, tables)
-    return np.searchsorted(tables.steps, gain, side="right"), -1
+    return step_of(tables.steps, gain), -1
+
+
+@compiled
+def step_of(steps, gain):
+    """How many steps a gain has reached."""
+    low, high = 0, len(steps)
+    while low < high:
+        middle = (low + high) >> 1
+        if steps[middle] <= gain:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @compiled
@@ -423,7 +438,8 @@ def waste(free, count, kind, cpu_free, memory_free, tables):
             return known[i, 1]
         i = (i + 1) & last
     if 2 * known[-1, 0] > last:
-        known[:] = 0
+        for k in range(len(known)):
+            known[k, 0] = 0
         i = key & last
     left = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
     known[i, 0] = key

@@ -11,7 +11,8 @@ from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import PLENTY, READY, WHOLE, devices_hosting
 
-compiled = across(__file__, scheduling, allocates=True)
+compiled = across(__file__, scheduling)
+sorting = across(__file__, scheduling, allocates=True)
 
 MOST = (1 << 24) - 1  # above the replicas of any role (ten million): more is all the same
 FREE_BITS = 38  # milli free in a domain: 200,000 nodes of 64 devices need 34
@@ -99,7 +100,7 @@ def gather(hosts, node_free, rows, position, parent, domains, ratio, cap, free):
             cap[t, d] = min(MOST, cap[t, d]) // ratio[t]
 
 
-@compiled
+@sorting
 def divide(cap, free, rows, position, parent, domains, ratio, top, want, quota):
     """Divide ``want`` groups of tier ``top`` over its domains, those over theirs, down to nodes.
 
@@ -200,11 +201,13 @@ def block_for_shares(left, first, count, block, milli, each, is_failed):
 @compiled
 def pieces(
     quota, rows, ratio, each, block, accelerators, milli, first_device, devices, is_failed,
-    device_free, out_node, out_replicas, out_mask,
+    device_free, left, out_node, out_replicas, out_mask,
 ):  # fmt: skip
-    """Write the pieces of a role whose ``quota`` of groups each node takes; return how many."""
+    """Write the pieces of a role whose ``quota`` of groups each node takes; return how many.
+
+    ``left`` is scratch: a number for each device of a node.
+    """
     count = 0
-    left = np.empty(64, np.int64)
     for n in range(rows):
         groups = quota[n] * ratio
         if groups == 0:

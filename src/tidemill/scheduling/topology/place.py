@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Role
+from tidemill.model.rows import MAX_DEVICES, Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I32, I64, U8
 from tidemill.model.world import World
@@ -155,11 +155,11 @@ def _pieces(here: Ground, role: Role, rung: Rung, found: Count) -> tuple[tuple[i
         rung.top, rung.want, quota,
     )  # fmt: skip
     node, replicas = (np.empty(role.count, np.int32) for _ in range(2))
-    mask = np.empty(role.count, np.uint64)
+    mask, left = np.empty(role.count, np.uint64), np.empty(MAX_DEVICES, np.int64)
     count = loops.pieces(
         quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,
-        world.nodes.first_device, world.nodes.devices, here.is_failed, here.device_free, node,
-        replicas, mask,
+        world.nodes.first_device, world.nodes.devices, here.is_failed, here.device_free, left,
+        node, replicas, mask,
     )  # fmt: skip
     columns = (node[:count], replicas[:count], mask[:count])
     return tuple(zip(*(column.tolist() for column in columns), strict=True))
