@@ -42,6 +42,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 \
 lock: $(VENV)/.made ## pin the dependencies again (LOCK_FLAGS=--upgrade takes newer versions)
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(LOCK) --group build --output-file requirements/run.txt
+	$(LOCK) --group build --extra probe --constraints requirements/run.txt --output-file requirements/probe.txt
 	$(LOCK) --group build --group dev --constraints requirements/run.txt --output-file requirements/dev.txt
 
 clean: ## remove .venv and everything built

@@ -11,7 +11,19 @@ import sys
 import typer
 
 from tidemill import __version__
-from tidemill.cli import defrag, demo, doctor, fleet, journal, ledger, report, twin, unit, why
+from tidemill.cli import (
+    defrag,
+    demo,
+    doctor,
+    fleet,
+    journal,
+    ledger,
+    probe,
+    report,
+    twin,
+    unit,
+    why,
+)
 from tidemill.cli.screen import complain
 from tidemill.model.errors import SpecError, TidemillError
 
@@ -36,6 +48,7 @@ app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
 app.command("defrag", epilog=defrag.EXAMPLES)(defrag.defrag)
 app.command("fleet", epilog=fleet.EXAMPLES)(fleet.fleet)
 app.add_typer(unit.app, name="unit")
+app.add_typer(probe.app, name="probe")
 app.add_typer(journal.app, name="journal")
 app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command("report", epilog=report.EXAMPLES)(report.report)

@@ -1,0 +1,196 @@
+"""``tidemill probe``: measure a real unit; ``probe compare``: find the slow one among its like."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+
+if TYPE_CHECKING:
+    from tidemill.probe.card import Card
+    from tidemill.probe.peers import Finding
+
+app = typer.Typer(
+    invoke_without_command=True,
+    epilog=options.example(
+        "tidemill probe --quick",
+        "tidemill probe --tenants --seconds 300 -o card.json",
+        "tidemill probe compare a.json b.json c.json",
+    ),
+)
+EXAMPLES = options.example(
+    "tidemill probe compare examples/cards/h200-2026-11.json",
+    "tidemill probe compare *.json --json",
+)
+LONGEST_S = 3600.0
+
+
+@app.callback()
+def probe(
+    context: typer.Context,
+    gpu: Annotated[int, typer.Option(min=0, help="Which GPU, as torch counts them.")] = 0,
+    seconds: Annotated[
+        float, typer.Option(min=5, max=LONGEST_S, help="Begin nothing new after so long.")
+    ] = 120,
+    quick: Annotated[bool, typer.Option("--quick", help="A look: under half a minute.")] = False,
+    tenants: Annotated[
+        bool, typer.Option("--tenants", help="Also two tenants at once, time-sliced and with MPS.")
+    ] = False,
+    folder: Annotated[
+        Path, typer.Option("--disk", help="Where a checkpoint is written, and removed again.")
+    ] = Path(),
+    conditions: Annotated[str, typer.Option(help="What to remember about this sitting.")] = "",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the card here.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure this machine's GPU and set it beside the catalogue. Changes no setting of the card.
+
+    Rates per precision, memory and host-link bandwidth, power and clocks under load, a training
+    step, a checkpoint; with --tenants, six workloads alone and in pairs. Needs torch.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from tidemill.probe import sitting
+    from tidemill.probe.card import written
+
+    plan = sitting.Plan(gpu, seconds, quick, tenants, folder, conditions)
+    with screen.progress("probing") as tell:
+        card = sitting.sit(plan, tell)
+    if output is not None:
+        output.write_bytes(written(card) + b"\n")
+        screen.note(f"the card is in {output}")
+    if as_json:
+        screen.json_out(written(card))
+        return
+    _print(card)
+
+
+@app.command(epilog=EXAMPLES)
+def compare(
+    cards: Annotated[list[Path], typer.Argument(help="Cards of like units.", metavar="CARD…")],
+    tolerance: Annotated[
+        float, typer.Option(min=0.001, max=0.9, help="How far below the median is slow.")
+    ] = 0.05,
+    as_json: options.Json = False,
+) -> None:
+    """Set cards beside each other and flag a unit slower than its peers; exit code 1 if one is.
+
+    One card alone is set beside the catalogue.
+    """
+    from tidemill.probe import card, peers
+
+    read = [card.read(path) for path in cards]
+    findings = peers.compare(read, tolerance)
+    slow = peers.slow_cards(findings)
+    if as_json:
+        _json(read, cards, findings)
+    elif len(read) == 1:
+        _print(read[0])
+    else:
+        _print_findings(findings, cards)
+        if not findings:
+            screen.note("no two of these cards are of the same part, power limit and figure")
+        for number in slow:
+            screen.out().print(f"[bold red]slow:[/] {cards[number]}")
+        if len(read) < peers.FEWEST:
+            screen.note(f"fewer than {peers.FEWEST} cards: they differ, but nobody can be blamed")
+    raise typer.Exit(1 if slow else 0)
+
+
+def _json(read: "list[Card]", cards: list[Path], findings: "list[Finding]") -> None:
+    import msgspec
+
+    from tidemill.probe import peers, standing
+    from tidemill.units.catalogue.book import Catalogue
+
+    book = Catalogue()
+    against = [
+        {
+            "card": str(path),
+            "part": part.key if (part := standing.part_of(card, book)) is not None else None,
+            "figures": [
+                {"figure": s.figure.key, "value": s.figure.value, "unit": s.figure.unit,
+                 "listed": s.listed, "ratio": s.ratio}
+                for s in standing.standings(card, part)
+            ],
+        }
+        for path, card in zip(cards, read, strict=True)
+    ]  # fmt: skip
+    rows = [
+        {"card": str(cards[f.card]), "figure": f.figure.key, "value": f.figure.value,
+         "median": f.median, "ratio": f.ratio, "z": f.z, "peers": f.peers, "is_slow": f.is_slow}
+        for f in findings
+    ]  # fmt: skip
+    slow = [str(cards[number]) for number in peers.slow_cards(findings)]
+    screen.json_out(msgspec.json.encode({"standing": against, "peers": rows, "slow": slow}))
+
+
+def _print(card: "Card") -> None:
+    from tidemill.probe import standing
+    from tidemill.units.catalogue.book import Catalogue
+
+    part = standing.part_of(card, Catalogue())
+    made = screen.table("measured", "", "", "catalogue", "reached",
+                        title=f"{card.unit.name}, {card.made[:10]}")  # fmt: skip
+    for s in standing.standings(card, part):
+        if s.figure.key.startswith("tenant."):
+            continue  # below, with what they press on
+        made.add_row(s.figure.words, f"{s.figure.value:,.4g}", s.figure.unit,
+                     "-" if s.listed is None else f"{s.listed:,.4g}",
+                     "-" if s.ratio is None else f"{s.ratio:.1%}")  # fmt: skip
+    made.columns[2].justify = "left"
+    screen.out().print(made)
+    _print_conditions(card)
+    if card.tenants:
+        _print_tenants(card)
+    for what, why in card.unknown.items():
+        screen.note(f"not measured: {what}: {why}")
+    screen.out().print(standing.verdict(card, part), soft_wrap=True)
+
+
+def _print_conditions(card: "Card") -> None:
+    kept, saved, step = card.sustained, card.checkpoint, card.step
+    if kept is not None and kept.watts_mean is not None:
+        screen.out().print(
+            f"under load for {kept.seconds:.0f} s: {kept.watts_mean:,.0f} W "
+            f"(at most {kept.watts_max:,.0f}), {kept.sm_mhz_mean:,.0f} MHz "
+            f"(at least {kept.sm_mhz_min:,.0f}), {kept.celsius_max:.0f} °C"
+        )
+    if step is not None:
+        size = f"{step.parameters / 1e6:,.0f} M parameters"
+        screen.out().print(f"a step of {size} on {step.tokens:,} tokens: {step.ms:.1f} ms")
+    if saved is not None:
+        screen.out().print(
+            f"a checkpoint of {saved.bytes / 1e9:.1f} GB ({saved.disk}): steps stand still for "
+            f"{saved.sync_stall_s:.2f} s, or {saved.async_stall_s:.2f} s if a thread writes"
+        )
+
+
+def _print_tenants(card: "Card") -> None:
+    made = screen.table("tenant", "alone /s", "p99 ms", "on the device", "kernels")
+    for tenant in card.tenants:
+        made.add_row(tenant.kind, f"{tenant.per_s:,.0f}", f"{tenant.p99_ms:.2f}",
+                     f"{tenant.device_us / tenant.period_us:.0%}", str(tenant.kernels))  # fmt: skip
+    screen.out().print(made)
+    single = {tenant.kind: tenant for tenant in card.tenants}
+    made = screen.table("mode", "tenant", "beside", "keeps", "p99 ms", "×", right_from=3)
+    for pair in card.pairs:
+        for one, other in ((pair.a, pair.b), (pair.b, pair.a)):
+            before = single[one.kind]
+            p99 = one.p99_ms
+            made.add_row(pair.mode, one.kind, other.kind, f"{one.per_s / before.per_s:.0%}",
+                         "-" if p99 is None else f"{p99:.2f}",
+                         "-" if p99 is None else f"{p99 / before.p99_ms:.1f}")  # fmt: skip
+    screen.out().print(made)
+
+
+def _print_findings(findings: "list[Finding]", cards: list[Path]) -> None:
+    made = screen.table("figure", "card", "measured", "median", "ratio", "z", "", right_from=2)
+    for f in findings:
+        mark = "[bold red]slow[/]" if f.is_slow else ""
+        made.add_row(f.figure.words, str(cards[f.card]), f"{f.figure.value:,.4g}",
+                     f"{f.median:,.4g}", f"{f.ratio:.3f}", f"{f.z:+.1f}", mark)  # fmt: skip
+    screen.out().print(made)

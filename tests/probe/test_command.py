@@ -1,0 +1,48 @@
+"""``tidemill probe`` on a machine without a GPU, and ``probe compare`` on any machine."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import tidemill
+from tests.probe.cards import card
+from tidemill.probe.card import written
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "cards" / "h200-2026-11.json"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is here")
+def test_without_torch_it_says_so():
+    """Without torch the probe says what is missing and what to install, and measures nothing."""
+    ran = tidemill("probe", "--quick", "--json")
+    assert ran.code == 6
+    assert ran.out == ""
+    assert "torch, which is not installed" in ran.err
+    assert "tidemill[probe]" in ran.err
+
+
+def test_the_slow_one_is_named(tmp_path: Path):
+    """Four cards of one part: the slow one is named, and the exit code says that there is one."""
+    paths = []
+    for number, tflops in enumerate((747, 750, 744, 610)):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_bytes(written(card(bf16=tflops)))
+    ran = tidemill("probe", "compare", *map(str, paths))
+    assert ran.code == 1
+    assert "slow" in ran.out
+    assert "3.json" in ran.out
+    told = json.loads(tidemill("probe", "compare", *map(str, paths), "--json").out)
+    assert told["slow"] == [str(paths[3])]
+    assert told["standing"][0]["part"] == "h200-sxm-141"
+    healthy = tidemill("probe", "compare", *map(str, paths[:3]))
+    assert healthy.code == 0
+
+
+def test_what_is_no_card_is_refused(tmp_path: Path):
+    """A file that is no card is refused with the exit code of things that cannot be used."""
+    path = tmp_path / "x.json"
+    path.write_text("{}", encoding="utf-8")
+    assert tidemill("probe", "compare", str(path)).code == 2
+    assert tidemill("probe", "compare", str(tmp_path / "absent.json")).code == 2
