@@ -2,7 +2,10 @@
 
 import typer
 
+from tidemill.cli import unit_mig
+
 app = typer.Typer(
     no_args_is_help=True,
     help="What one unit of compute really is: does this fit, what binds, how fast, who may share.",
 )
+app.command("mig", epilog=unit_mig.EXAMPLES)(unit_mig.mig)
