@@ -1,0 +1,148 @@
+"""Does it fit: the smallest division, and what would fit instead."""
+
+from itertools import product
+
+import pytest
+from msgspec.structs import replace
+
+from tidemill.model.errors import SpecError
+from tidemill.model.topology import Parallelism
+from tidemill.units import divides, fitting, memory, precision, remedies, serving
+from tidemill.units.catalogue.book import Catalogue
+from tidemill.units.fitting import Stated
+from tidemill.units.flops import Recompute
+from tidemill.units.model_zoo import Zoo
+from tidemill.units.models import Model
+from tidemill.units.parallelism import ranks
+from tidemill.units.serving import Serving
+from tidemill.units.training import Training
+
+ZOO, BOOK = Zoo(), Catalogue()
+H100, H200 = BOOK.part("h100"), BOOK.part("h200")
+
+
+def test_fourteen_h100_hold_the_state_of_70b_and_two_its_weights():
+    """1,120 GB on cards of 80: 14, by size alone; 140 GB of 16-bit weights: 2."""
+    assert fitting.by_size(memory.state_bytes(70 * 10**9), H100) == 14
+    assert fitting.by_size(70e9 * precision.size("bf16"), H100) == 2
+
+
+def test_the_smallest_service_of_70b():
+    """Llama 3 70B in 16 bits needs two H200 or four H100 (two are full of weights)."""
+    model = ZOO.model("llama-3-70b")
+    how = Serving(batch=8, context=4096)
+    units = {
+        (part.key, name): fit.units
+        for part, name in product((H100, H200), ("bf16", "fp8"))
+        if (fit := fitting.to_serve(model, part, Stated(), replace(how, weights=name)))
+    }
+    assert units == {
+        ("h100-sxm-80", "bf16"): 4,
+        ("h100-sxm-80", "fp8"): 2,
+        ("h200-sxm-141", "bf16"): 2,
+        ("h200-sxm-141", "fp8"): 1,
+    }
+
+
+def test_a_node_of_h200_serves_deepseek_v3_in_fp8_and_a_node_of_h100_does_not():
+    """671 GB of weights: eight cards of 141 GB hold them, eight of 80 do not."""
+    model, how = ZOO.model("deepseek-v3"), Serving(weights="fp8", batch=16)
+    on_h200 = fitting.to_serve(model, H200, Stated(), how)
+    assert on_h200 is not None
+    assert on_h200.units <= 8
+    assert fitting.to_serve(model, H100, Stated(units=8), how) is None
+
+
+SMALL = Model(key="small", layers=8, hidden=4096, heads=16, kv_heads=4, ffn=16_384, is_gated=True)
+EXPERTS = replace(SMALL, key="experts", experts=8, active_experts=2)
+
+
+@pytest.mark.parametrize("model", [SMALL, EXPERTS], ids=lambda model: model.key)
+@pytest.mark.parametrize("zero", [0, 1, 3])
+@pytest.mark.parametrize("gb", [10, 24, 80])
+def test_the_search_agrees_with_trying_everything(model: Model, zero: int, gb: int):
+    """No division of so few units fits where the search says that more are needed."""
+    part = replace(H100, memory_gb=gb)
+    how, room = Training(zero=zero), fitting.usable(part)
+    found = fitting.to_train(model, part, Stated(sequence=4096), how)
+    sizes = [
+        Parallelism(tensor=t, pipeline=p, data=d, expert=e, sequence=4096)
+        for t in (1, 2, 4, 8)
+        for p in (1, 2, 4, 5, 8)
+        for d in range(1, 65)
+        for e in (1, 2, 4, 8)
+        if (e == 1 or model.experts) and d % e == 0
+    ]
+    fits = [
+        ranks(size)
+        for size in sizes
+        if divides.stage_layers(model, size.pipeline)
+        and memory.training(model, size, how).total <= room
+    ]
+    assert (found.units if found else None) == min(fits, default=None)
+
+
+def test_what_is_stated_is_kept():
+    """A search fills in only what was left open."""
+    model = ZOO.model("llama-3-70b")
+    stated = Stated(tensor=4, pipeline=4, batch=256, sequence=4096)
+    found = fitting.to_train(model, H100, stated, Training())
+    assert found is not None
+    assert (found.stated.tensor, found.stated.pipeline) == (4, 4)
+    assert 256 % found.stated.data == 0
+    exact = fitting.to_train(model, H100, Stated(units=64, sequence=4096), Training())
+    assert exact is not None
+    assert exact.units == 64
+
+
+def test_what_was_found_divides_and_fits():
+    """The second reader of a division finds nothing to refuse, and every stage has room."""
+    for key in ("llama-3-405b", "mixtral-8x7b", "deepseek-v3"):
+        model, how = ZOO.model(key), Training(zero=1)
+        found = fitting.to_train(model, H200, Stated(sequence=4096), how)
+        assert found is not None
+        divides.check(model, found.stated)
+        stages = range(found.stated.pipeline)
+        held = [memory.on_stage(model, found.stated, how, i).total for i in stages]
+        assert max(held) == found.held.total <= fitting.usable(H200)
+
+
+def test_remedies_of_a_long_sequence():
+    """A million tokens of Llama 3 8B fit nowhere with everything kept; each remedy then fits."""
+    model, stated = ZOO.model("llama-3-8b"), Stated(sequence=2**20)
+    how = Training(recompute=Recompute.NONE)
+    assert fitting.to_train(model, H100, stated, how) is None
+    offered = remedies.to_train(model, H100, stated, how, fitting.RESERVE)
+    assert offered
+    assert all(remedy.fit.held.total <= fitting.usable(H100) for remedy in offered)
+
+
+def test_remedies_of_a_service():
+    """What does not fit on two units as 16 bits does so as 8, or on more."""
+    model, stated, how = ZOO.model("llama-3-70b"), Stated(units=1), Serving(batch=4)
+    assert fitting.to_serve(model, H200, stated, how) is None
+    offered = {
+        remedy.change: remedy.fit.units
+        for remedy in remedies.to_serve(model, H200, stated, how, fitting.RESERVE)
+    }
+    assert offered["another division"] == 2
+    assert offered["--weights fp8"] == 1
+
+
+def test_a_reserve_leaves_less():
+    """A tenth is set aside unless told otherwise."""
+    assert fitting.usable(H100) == pytest.approx(72e9)
+    assert fitting.usable(H100, 0.0) == 80e9
+
+
+def test_rates_that_a_part_lacks_are_refused():
+    """A precision that a part does not have, and one that nobody has, are told apart."""
+    with pytest.raises(SpecError, match="no published rate at fp4") as refused:
+        precision.rate(H100, "fp4")
+    assert "fp8" in refused.value.hint
+    with pytest.raises(SpecError, match="no precision called `fp5`"):
+        precision.rate(H100, "fp5")
+    with pytest.raises(SpecError, match="stored, not multiplied"):
+        precision.rate(H100, "int4")
+    assert precision.rate(H100, "fp8") == 2 * precision.rate(H100, "bf16") + 1e12
+    assert serving.cache_per_token(SMALL, "int8") == 8 * 2 * 4 * 256
