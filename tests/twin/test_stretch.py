@@ -18,7 +18,7 @@ from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
-from tidemill.model.policy import Policy
+from tidemill.model.policy import Placement, Policy
 from tidemill.model.rows import Contract, Queue
 from tidemill.model.world import World
 from tidemill.twin import stretch
@@ -28,6 +28,9 @@ from tidemill.twin.faults import QUIET, FaultAt, Faults
 
 REQUESTS = [(1, 1000), (2, 1000), (4, 1000), (8, 1000), (1, 500), (1, 250), (0, 1000)]
 KINDS = [(), ("H100",), ("A100", "H100"), ("B200",)]
+PLACEMENTS: list[Placement | tuple[Placement, ...]] = [
+    "pack", "spread", "tide", "best-fit", ("spread", "fgd"), ("tide", "pack")
+]  # fmt: skip
 TEAMS = [team("a", limit=24), team("b"), Queue("c")]
 
 
@@ -107,7 +110,7 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
         known = tuple(FaultAt(luck.randrange(200_000), luck.randrange(10), 5000) for _ in range(4))
         faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
     policy = Policy(
-        order=luck.choice(["fifo", "priority"]), placement=luck.choice(["pack", "spread"]),
+        order=luck.choice(["fifo", "priority"]), placement=luck.choice(PLACEMENTS),
         patience_ms=luck.choice([HOUR_MS, 20_000]),
     )  # fmt: skip
     stretches: list[int] = []

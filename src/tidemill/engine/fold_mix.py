@@ -28,8 +28,13 @@ LARGE_AT_MOST = 32
 
 def is_due(world: World) -> bool:
     """Whether enough arrived since the last look at the mix."""
+    return world.job_count >= next_point(world)
+
+
+def next_point(world: World) -> int:
+    """After how many arrivals in all the mix is looked at next."""
     step = ARRIVALS_BETWEEN + world.node_count // NODES_BETWEEN
-    return world.job_count >= world.mix_point + min(max(FIRST_LOOK, 2 * world.mix_point), step)
+    return world.mix_point + min(max(FIRST_LOOK, 2 * world.mix_point), step)
 
 
 def said_mix(world: World, event: ev.SaidMix) -> list[int]:

@@ -8,12 +8,11 @@ for byte, the one that the fold of these events makes; tests hold it to that.
 
 from collections import deque
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from tidemill.engine import fold_history, fold_jobs, kernels
+from tidemill.engine import fold_history, fold_jobs, fold_mix, kernels
 from tidemill.engine.layout import (
     Aboard,
     Asks,
@@ -27,8 +26,9 @@ from tidemill.engine.layout import (
     Trees,
 )
 from tidemill.engine.story import Lines, Pieces, Story
+from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
@@ -39,6 +39,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import scoring
+from tidemill.scheduling.scores.tables import BLANK
 from tidemill.workload import progress
 
 KINDS_AT_MOST = 63  # the kinds that a shape may use are bits of one number
@@ -56,8 +57,6 @@ def may_begin(world: World, policy: Policy) -> bool:
     if policy.fairness != "none" or world.half_life_ms or policy.may_move:
         return False
     if policy.may_resize and _has_elastic(world):
-        return False
-    if scoring.needs_tables(policy):
         return False
     if world.topology.tiers or policy.backfill != "none":
         return False
@@ -91,19 +90,18 @@ class Stretch:
     def __init__(
         self, world: World, policy: Policy, memo: Memo, coming: Sequence[Job], events: int
     ) -> None:
-        self.world, self.memo, self.coming = world, memo, coming
+        self.world, self.policy, self.memo, self.coming = world, policy, memo, coming
         self.first_job, self.first_shape = world.job_count, len(world.shape_rows)
         self._write_rows()
         shapes = {*world.queued, *world.jobs.shape[self.first_job :][: len(coming)].tolist()}
         self.may_run = not any(memo.may_evict(world, s) for s in sorted(shapes))
-        """Whether nobody here has a right to another's place."""
+        """Whether nobody here has a right to another's place, and there is room for all trees."""
         if not self.may_run:
             return
-        self.rules = Rules(
-            policy.order == "priority", scoring.names_of(policy) == ("spread",), policy.patience_ms,
-            bool(world.floor.any()),
-        )  # fmt: skip
-        self.asks, self.options, self.trees = _asks(world, memo)
+        self.asks, self.options, self.trees = _asks(world, memo, scoring.needs_tables(policy))
+        if len(self.trees.read) >= _trees_at_most(world) and scoring.needs_tables(policy):
+            self.may_run = False  # a score needs its tree
+            return
         self.queues, waiting = self._queues()
         self.counts = Counts(*(
             np.array(column, np.int64)
@@ -112,6 +110,11 @@ class Stretch:
         ))  # fmt: skip
         self.failures = self._failures()
         self.at: I64 = np.zeros(kernels.NUMBERS, np.int64)
+        self.at[kernels.NEXT_MIX] = (
+            fold_mix.next_point(world) if scoring.looks_ahead(policy) else FOREVER_MS
+        )
+        self.scores = BLANK
+        self.take_scores()
         self._lay_out_pieces(events)
         self.lines: Lines = tables.blank(Lines, events)
         self.log: I32 = np.zeros(LOG_ENTRIES, np.int32)
@@ -135,27 +138,50 @@ class Stretch:
         return (
             self.at, self.rules, ink.jobs, ink.nodes, ink.devices, ink.shapes, ink.levels, ink.used,
             ink.limit, ink.floor, self.counts, self.asks, self.options, self.trees, self.queues,
-            self.aboard, self.failures, self.scratch, self.log,
+            self.aboard, self.failures, self.scratch, self.log, self.scores,
         )  # fmt: skip
 
     def give_up(self) -> None:
         """Leave the World as if nothing had been laid out."""
         self._forget_unseen_shapes()
 
+    def look_at_mix(self) -> None:
+        """Between the events of a beat and its cycle: fold the look, and tell it."""
+        world, at = self.world, self.at
+        self._write_names()
+        world.kind_free_milli = self.counts.free.tolist()
+        fold_mix.said_mix(world, ev.SaidMix(int(at[kernels.NOW])))
+        i = int(at[kernels.EVENTS])
+        self.lines.kind[i], self.lines.at_ms[i] = kernels.SAID_MIX, at[kernels.NOW]
+        at[kernels.EVENTS] += 1
+        at[kernels.NEXT_MIX] = fold_mix.next_point(world)
+
+    def take_scores(self) -> None:
+        """Place by what the World says of the mix now; what the trees know may be out of date."""
+        world, policy = self.world, self.policy
+        found = self.memo.scoring(world, policy)
+        self.rules = Rules(
+            policy.order == "priority", found.spreads, policy.patience_ms, bool(world.floor.any())
+        )
+        if self.at[kernels.IS_SCORED] and found.tables is self.scores:
+            return
+        self.at[kernels.IS_SCORED] = found.tables is not None
+        self.scores = BLANK if found.tables is None else found.tables
+        self.trees.read[:] = -1
+        self.trees.wasted[:] = -1
+
     def finish(self) -> Story:
         """Write back what the columns say, and return what happened."""
         world, at = self.world, self.at
         submitted = int(at[kernels.JOBS]) - self.first_job
-        names = [job.name for job in islice(self.coming, submitted)]
-        world.job_names += names
-        world.job_number.update(zip(names, range(self.first_job, world.job_count), strict=True))
+        self._write_names()
         self._forget_unseen_shapes()
         events = int(at[kernels.EVENTS])
         story = Story(
             tables.copied(self.lines, events),
             tables.copied(self.pieces, int(at[kernels.PIECES])),
             self.first_job,
-            list(islice(self.coming, submitted)),
+            list(self.coming[:submitted]),
         )
         self._write_queues()
         self._write_places(story)
@@ -297,6 +323,14 @@ class Stretch:
 
     # Writing back ------------------------------------------------------------------------------
 
+    def _write_names(self) -> None:
+        """The names of those who have come so far."""
+        world, known = self.world, self.world.job_count
+        came = self.coming[known - self.first_job : int(self.at[kernels.JOBS]) - self.first_job]
+        names = [job.name for job in came]
+        world.job_names += names
+        world.job_number.update(zip(names, range(known, world.job_count), strict=True))
+
     def _forget_unseen_shapes(self) -> None:
         """Shapes of jobs that were laid out and did not come: nobody has seen them."""
         world = self.world
@@ -384,15 +418,23 @@ def _replicas_per_device(world: World) -> int:
     return WHOLE_MILLI // min(fractions, default=WHOLE_MILLI)
 
 
-def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
+def _leaves(world: World) -> int:
+    return 1 << max(1, (world.node_count - 1).bit_length())
+
+
+def _trees_at_most(world: World) -> int:
+    return TREE_BYTES_AT_MOST // (17 * _leaves(world))
+
+
+def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]:
     """Every shape as numbers; equal requests share a tree."""
     room, groups = len(world.ink.shapes.queue) + 1, max(1, len(world.groups))
     asks: Asks = tables.blank(Asks, room)
-    asks.only_kind[:] = -1
-    kinds, trees, bare, allowed = list[int](), list[int](), list[int](), list[U8]()
+    asks.only_kind[:] = asks.together[:] = -1
+    kinds, trees, bare, scored = list[int](), list[int](), list[int](), list[int]()
+    allowed = list[U8]()
     numbers: dict[tuple[Any, ...], int] = {}
-    leaves = 1 << max(1, (world.node_count - 1).bit_length())
-    at_most = TREE_BYTES_AT_MOST // (16 * leaves)
+    leaves, at_most = _leaves(world), _trees_at_most(world)
 
     def grow(key: tuple[Any, ...]) -> int:
         """The number of a request's tree; -1: there are too many."""
@@ -413,6 +455,11 @@ def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
         asks.only_kind[s] = known.kinds[0] if len(known.kinds) == 1 else -1
         asks.supply[s] = diagnose.supply_cause(world, memo, s)
         asks.outlasts[s] = diagnose.fits_when_others_end(world, memo, s)
+        if scores and role.count == 1 and not role.kinds and len(known.options[0]) > 1:
+            everywhere = tuple(option.is_ok.tobytes() for option in known.options[0])
+            asks.together[s] = grow(
+                (everywhere, role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
+            )
         one_a_node = role.milli == WHOLE_MILLI and 2 * role.accelerators > widest
         for option in known.options[0]:
             is_ok = np.zeros(groups, np.uint8)
@@ -421,16 +468,21 @@ def _asks(world: World, memo: Memo) -> tuple[Asks, Options, Trees]:
             where = (is_ok.tobytes(), role.accelerators, role.milli)
             trees.append(grow((*where, role.cpu_milli, role.memory_mib)) if has_tree else -1)
             bare.append(grow((*where, 0, 0)) if has_tree else -1)
+            goes_alone = scores and (role.count == 1 or role.milli < WHOLE_MILLI)
+            by_score = (*where, role.cpu_milli, role.memory_mib, "scored")
+            scored.append(grow(by_score) if goes_alone else -1)
             kinds.append(option.kind)
             allowed.append(is_ok)
         asks.first_option[s + 1] = len(kinds)
     options = Options(
         np.array(kinds, np.int32), np.array(trees, np.int32), np.array(bare, np.int32),
-        np.array(allowed, np.uint8).reshape(-1, groups),
+        np.array(scored, np.int32), np.array(allowed, np.uint8).reshape(-1, groups),
     )  # fmt: skip
     count = len(numbers)
     forest = Trees(
         np.zeros((count, leaves), np.int64), np.zeros((count, 2 * leaves), np.int32),
-        np.full(count, -1, np.int64),
+        np.full(count, -1, np.int64), np.zeros((count, leaves), np.bool_),
+        np.zeros(count, np.uint64), np.zeros((count, groups), np.uint8),
+        np.zeros(world.node_count, np.int64), np.full((world.node_count, 3), -1, np.int64),
     )  # fmt: skip
     return asks, options, forest

@@ -6,6 +6,9 @@
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tidemill.engine.story import Pieces
 from tidemill.model.tables import I32, I64, U8, U64
 
@@ -33,6 +36,8 @@ class Asks(NamedTuple):
     first_option: I32
     supply: U8
     outlasts: U8
+    together: I32
+    """The tree of a single replica that may go to any kind, where nodes are scored; or -1."""
 
 
 class Options(NamedTuple):
@@ -42,15 +47,23 @@ class Options(NamedTuple):
     tree: I32
     bare: I32
     """The tree of the same devices without CPU and memory; -1: nodes may host several."""
+    scored: I32
+    """The tree of a request whose replicas are placed one by one, by their scores; -1: never."""
     is_ok: U8
 
 
 class Trees(NamedTuple):
-    """One row a tournament; see ``scheduling.trees``."""
+    """One row a tournament, and what its scores remember of nodes; see ``scheduling.trees``."""
 
     rank: I64
     winner: I32
     read: I64
+    is_exact: NDArray[np.bool_]
+    mask: U64
+    """Which options a tree of several kinds compares, and which groups of nodes they are."""
+    is_ok: U8
+    touched: I64
+    wasted: I64
 
 
 class Queues(NamedTuple):

@@ -12,11 +12,11 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece
 from tidemill.model.tables import I32, I64, U8, U64
 
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED = range(7)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX = range(8)
 
 
 class Lines(NamedTuple):
-    """One row an event: which, when, about which job or shape."""
+    """One row an event: which, when, about which job or shape (of SAID_MIX: neither)."""
 
     kind: U8
     at_ms: I64
@@ -68,6 +68,8 @@ def events(story: Story) -> Iterator[ev.Event]:
             yield ev.JobCancelled(at_ms, subject)
         elif kind == SAID_WHY:
             yield ev.SaidWhy(at_ms, subject, Cause(number))
+        elif kind == SAID_MIX:
+            yield ev.SaidMix(at_ms)
         else:
             mine = range(first, first + count)
             placed = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)

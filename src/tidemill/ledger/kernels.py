@@ -9,6 +9,7 @@ from tidemill.engine.kernels import (
     FAILED,
     FINISHED,
     PLACED,
+    SAID_MIX,
     SAID_WHY,
     STARTED,
     SUBMITTED,
@@ -215,7 +216,7 @@ def follow(
             origin_ms[j] = NOT_RUNNING
             hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels,
                  used, queue, ready, 1)  # fmt: skip
-        else:
+        elif what != SAID_MIX:
             s = jobs_shape[j]
             bucket, safe_ms = LASTED, now_ms
             if what == STARTED:

@@ -16,7 +16,9 @@ from tidemill.engine.kernels import (
     FAILED,
     FINISHED,
     HEAP,
+    IS_PAUSED,
     JOBS,
+    NEXT_MIX,
     NOW,
     PIECES,
     PLACED_NOW,
@@ -26,12 +28,14 @@ from tidemill.engine.kernels import (
     WAITING_ALL,
 )
 from tidemill.scheduling import kernels as scheduling
+from tidemill.scheduling.scores import codes
+from tidemill.scheduling.scores import kernels as scores
 
-compiled = across(__file__, desk, engine, scheduling)
+compiled = across(__file__, desk, engine, scheduling, scores, codes)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
 FINAL = 16  # above any kind of event: the failure that is one too many
-OVER, FULL = 0, 1
+OVER, FULL, AT_MIX, AFTER_MIX = range(4)
 FOREVER = 1 << 62
 
 
@@ -112,60 +116,68 @@ def push_end(at, heap, truth, jobs, now, j):
 @compiled
 def stretch(
     until_ms, arrivals, truth, startup, at, rules, jobs, nodes, devices, shapes, levels, used,
-    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, heap, pieces,
-    lines,
+    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, tables, heap,
+    pieces, lines,
 ):  # fmt: skip
-    """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room."""
+    """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room.
+
+    Stop within a beat, before the cycle, when a look at the mix is due, and go on from there when
+    called again; stop after that cycle, so that the next one may have other tables.
+    """
     first_job = at[JOBS] - at[ARRIVED]
     room = len(lines.kind)
     slots = len(pieces.node)
     while True:
-        now = FOREVER
-        if at[HEAP] > 0:
-            now = heap.at_ms[0]
-        coming = at[ARRIVED]
-        if coming < len(arrivals.at_ms) and arrivals.at_ms[coming] < now:
-            now = arrivals.at_ms[coming]
-        if now >= until_ms:
-            return OVER
-        together = coming
-        while together < len(arrivals.at_ms) and arrivals.at_ms[together] == now:
-            together += 1
-        most = 2 * at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue)
-        if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
-            return FULL
-        at[NOW] = now
-        desk.forget_log(at, trees, log)
-        seen = 0
-        while at[HEAP] > 0 and heap.at_ms[0] == now:
-            j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
-            what = heap.what[0] % FINAL
-            is_final = heap.what[0] >= FINAL
-            pop(at, heap)
-            if rank == END_RANK and jobs.state[j] == RUNNING and jobs.attempt[j] == stamp:
-                if what == FINISHED:
-                    engine.finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks,
-                                  aboard, log, pieces, lines, j)  # fmt: skip
-                else:
-                    engine.interrupt(at, jobs, nodes, devices, shapes, levels, used, counts, asks,
-                                     queues, aboard, log, pieces, lines, j, what,
-                                     is_final and what == FAILED)  # fmt: skip
-                    truth.crashes[j] += what == FAILED
+        if at[IS_PAUSED] == 0:
+            now = FOREVER
+            if at[HEAP] > 0:
+                now = heap.at_ms[0]
+            coming = at[ARRIVED]
+            if coming < len(arrivals.at_ms) and arrivals.at_ms[coming] < now:
+                now = arrivals.at_ms[coming]
+            if now >= until_ms:
+                return OVER
+            together = coming
+            while together < len(arrivals.at_ms) and arrivals.at_ms[together] == now:
+                together += 1
+            most = 2 * at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue) + 1
+            if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
+                return FULL
+            at[NOW] = now
+            desk.forget_log(at, trees, log)
+            seen = 0
+            while at[HEAP] > 0 and heap.at_ms[0] == now:
+                j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
+                what = heap.what[0] % FINAL
+                is_final = heap.what[0] >= FINAL
+                pop(at, heap)
+                if rank == END_RANK and jobs.state[j] == RUNNING and jobs.attempt[j] == stamp:
+                    if what == FINISHED:
+                        engine.finish(at, jobs, nodes, devices, shapes, levels, used, counts, asks,
+                                      aboard, log, pieces, lines, j)  # fmt: skip
+                    else:
+                        engine.interrupt(at, jobs, nodes, devices, shapes, levels, used, counts,
+                                         asks, queues, aboard, log, pieces, lines, j, what,
+                                         is_final and what == FAILED)  # fmt: skip
+                        truth.crashes[j] += what == FAILED
+                    seen += 1
+                elif rank == START_RANK and jobs.state[j] == STARTING and jobs.attempt[j] == stamp:
+                    engine.start(at, jobs, lines, j)
+                    push_end(at, heap, truth, jobs, now, j)
+                    seen += 1
+            for i in range(coming, together):
+                engine.submit(at, jobs, shapes, queues, lines, first_job + i)
                 seen += 1
-            elif rank == START_RANK and jobs.state[j] == STARTING and jobs.attempt[j] == stamp:
-                engine.start(at, jobs, lines, j)
-                push_end(at, heap, truth, jobs, now, j)
-                seen += 1
-        for i in range(coming, together):
-            engine.submit(at, jobs, shapes, queues, lines, first_job + i)
-            seen += 1
-        at[ARRIVED] = together
-        if seen == 0:
-            continue
-        at[PLACED_NOW] = 0
+            at[ARRIVED] = together
+            if seen == 0:
+                continue
+            at[PLACED_NOW] = 0
+            if at[JOBS] >= at[NEXT_MIX]:
+                at[IS_PAUSED] = 1
+                return AT_MIX
         desk.cycle(
             at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks,
-            options, trees, queues, aboard, memory, scratch, log, pieces, lines,
+            options, trees, queues, aboard, memory, scratch, log, tables, pieces, lines,
         )  # fmt: skip
         for i in range(at[PLACED_NOW]):
             j = scratch.placed[i]
@@ -173,4 +185,7 @@ def stretch(
             if jobs.attempt[j] > 1:
                 wait += jobs.restart_ms[j]
             luck = startup[(31 * j + jobs.attempt[j]) % len(startup)]
-            push(at, heap, now + np.int64(wait * luck), START_RANK, j, jobs.attempt[j], 0)
+            push(at, heap, at[NOW] + np.int64(wait * luck), START_RANK, j, jobs.attempt[j], 0)
+        if at[IS_PAUSED] == 1:
+            at[IS_PAUSED] = 0
+            return AFTER_MIX

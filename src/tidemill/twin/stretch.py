@@ -101,12 +101,19 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
         return None
     heap = _heap(entries, len(entries) + waiting + len(arrivals) + 1)
     stretch.at[kernels.HEAP], stretch.at[kernels.SERIAL] = len(entries), serial
-    truths = attempts.truths(arrivals)
+    truths, startup = attempts.truths(arrivals), attempts.startup()
     times = np.array([arrival.at_ms for arrival in arrivals], np.int64)
-    kernels.stretch(
-        until_ms, Arrivals(times), truths, attempts.startup(), *stretch.columns, heap,
-        stretch.pieces, stretch.lines,
-    )  # fmt: skip
+    while True:
+        stopped = kernels.stretch(
+            until_ms, Arrivals(times), truths, startup, *stretch.columns, heap, stretch.pieces,
+            stretch.lines,
+        )  # fmt: skip
+        if stopped == kernels.AT_MIX:
+            stretch.look_at_mix()
+        elif stopped == kernels.AFTER_MIX:
+            stretch.take_scores()
+        else:
+            break
     told = stretch.finish()
     attempts.came(arrivals[: len(told.jobs)], truths)
     for _ in told.jobs:

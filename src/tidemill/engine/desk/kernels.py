@@ -1,8 +1,8 @@
 """The compiled cycle: order the waiting, fit each gang, hold, say why; over columns, in place.
 
-The same as ``scheduling.schedule`` while nobody may be evicted, moved or resized, queues are flat
-and placement is ``pack`` or ``spread``; that is the oracle, and tests hold the two to the same
-events. What it places is folded at once.
+The same as ``scheduling.schedule`` while nobody may be evicted, moved or resized, and queues are
+flat; that is the oracle, and tests hold the two to the same events. What it places is folded at
+once.
 """
 
 import numpy as np
@@ -13,6 +13,7 @@ from tidemill.engine.kernels import (
     DECIDED,
     IS_LOOK_WHOLE,
     IS_LOST,
+    IS_SCORED,
     IS_SEEN,
     JOBS,
     LOGGED,
@@ -24,6 +25,8 @@ from tidemill.engine.kernels import (
     SEEN_FREED,
     SEEN_JOBS,
     SEEN_QUEUES,
+    WASTED,
+    move,
     note,
     place,
     tell,
@@ -37,9 +40,12 @@ from tidemill.scheduling.kernels import (
     rank_some,
     take_devices,
 )
+from tidemill.scheduling.scores import codes
+from tidemill.scheduling.scores import kernels as scores
+from tidemill.scheduling.scores.kernels import fill_one
 
-compiled = across(__file__, engine, scheduling)
-inlined = across(__file__, engine, scheduling, inline="always")
+compiled = across(__file__, engine, scheduling, scores, codes)
+inlined = across(__file__, engine, scheduling, scores, codes, inline="always")
 
 # Causes, as in the model; kernels import nothing of it.
 OVER_LIMIT, BEHIND = 9, 10
@@ -51,7 +57,7 @@ CHANGED_AT_MOST = 256  # as scheduling.memo
 @inlined
 def cycle(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks, options,
-    trees, queues, aboard, memory, scratch, log, pieces, lines,
+    trees, queues, aboard, memory, scratch, log, tables, pieces, lines,
 ):  # fmt: skip
     """Order the waiting, fit each gang, hold behind those who lost patience, say why."""
     if at[QUEUED] == 0:
@@ -98,7 +104,7 @@ def cycle(
         else:
             cause = fit(
                 at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks,
-                options, trees, queues, aboard, scratch, log, pieces, lines, s, j,
+                options, trees, queues, aboard, scratch, log, tables, pieces, lines, s, j,
             )  # fmt: skip
             if cause == 0:
                 if shapes.waiting[s] > 0:
@@ -264,13 +270,23 @@ def borrows(queue, kinds, used, floor, s):
 @inlined
 def fit(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks, options, trees,
-    queues, aboard, scratch, log, pieces, lines, s, j,
+    queues, aboard, scratch, log, tables, pieces, lines, s, j,
 ):  # fmt: skip
     """Place the next job of a shape and return 0, or the cause for which it cannot be placed."""
     q = shapes.queue[s]
     need = asks.need[s]
     first, last = asks.first_option[s], asks.first_option[s + 1]
     scratch.is_limited[0] = 0
+    if at[IS_SCORED] == 1 and asks.together[s] >= 0:
+        t = asks.together[s]
+        bring_together(options, trees, used, limit, t, first, last, need, q)
+        found = take_by_score(
+            at, nodes, devices, asks, trees, scratch, log, tables, t, trees.is_ok[t], s
+        )
+        if found > 0:
+            place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, scratch,
+                  pieces, lines, s, j, found)  # fmt: skip
+            return 0
     for o in range(first, last):
         k = options.kind[o]
         if need > 0 and used[q, k] + need > limit[q, k]:
@@ -279,9 +295,13 @@ def fit(
         elif k >= 0 and need > counts.free[k]:
             scratch.obstacle[o] = SHORT
         else:
-            found = take(
-                at, rules, nodes, devices, asks, options, trees, scratch, log, s, o,
-            )  # fmt: skip
+            if at[IS_SCORED] == 1 and options.scored[o] >= 0:
+                found = take_by_score(
+                    at, nodes, devices, asks, trees, scratch, log, tables, options.scored[o],
+                    options.is_ok[o], s,
+                )  # fmt: skip
+            else:
+                found = take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o)
             if found > 0:
                 place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
                       scratch, pieces, lines, s, j, found)  # fmt: skip
@@ -327,6 +347,70 @@ def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
     return count
 
 
+@compiled
+def take_by_score(at, nodes, devices, asks, trees, scratch, log, tables, t, is_ok, s):
+    """The same as ``take``, replica by replica, each on the node with the highest score."""
+    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.replicas[s]
+    cpu, memory, rows = asks.cpu[s], asks.memory[s], len(scratch.hosts)
+    for i in range(count):
+        forget_waste(at, trees, log)
+        read, end = trees.read[t], at[LOGGED]
+        trees.read[t] = end
+        is_new = read < 0 or end > len(log) or end - read > rows
+        if is_new:
+            read = end = 0
+        n = fill_one(
+            trees.rank[t], trees.winner[t], trees.is_exact[t], log[read:end], is_new, nodes.state,
+            nodes.is_spare, nodes.group, nodes.kind, nodes.first_device, nodes.devices,
+            devices.is_failed, is_ok, nodes.cpu_milli, nodes.cpu_free_milli,
+            nodes.memory_free_mib, nodes.free_milli, devices.free_milli, trees.touched,
+            trees.wasted, rows, accelerators, milli, cpu, memory, tables, scratch.devices[i:],
+        )  # fmt: skip
+        if n < 0:
+            for e in range(i):
+                move(nodes, devices, scratch.node[e], scratch.devices[e], milli,
+                     accelerators * milli, cpu, memory, 1)  # fmt: skip
+                note(at, log, scratch.node[e])
+            return 0
+        scratch.node[i] = n
+        scratch.replicas[i] = 1
+        note(at, log, n)
+    return count
+
+
+@compiled
+def bring_together(options, trees, used, limit, t, first, last, need, q):
+    """Let a tree compare all kinds that the team's limits leave to a single replica.
+
+    A kind of which too little is free needs no mention: none of its nodes has room.
+    """
+    mask = np.uint64(0)
+    for o in range(first, last):
+        k = options.kind[o]
+        if need == 0 or used[q, k] + need <= limit[q, k]:
+            mask |= np.uint64(1) << np.uint64(o - first)
+    if trees.mask[t] != mask:
+        trees.mask[t] = mask
+        trees.read[t] = -1
+        for g in range(trees.is_ok.shape[1]):
+            trees.is_ok[t, g] = 0
+            for o in range(first, last):
+                if mask >> np.uint64(o - first) & np.uint64(1):
+                    trees.is_ok[t, g] |= options.is_ok[o, g]
+
+
+@compiled
+def forget_waste(at, trees, log):
+    """Forget what was known of the waste on nodes that changed since."""
+    begin, end = at[WASTED], at[LOGGED]
+    at[WASTED] = end
+    if end > len(log):
+        trees.wasted[:, 0] = -1
+    else:
+        for i in range(begin, end):
+            trees.wasted[log[i], 0] = -1
+
+
 @inlined
 def aboard_rows(scratch):
     """How many nodes there are."""
@@ -368,6 +452,9 @@ def forget_log(at, trees, log):
         log[i] = log[at[LOOKED] + i]
     for t in range(len(trees.read)):
         trees.read[t] = fresh if trees.read[t] == end and end <= len(log) else -1
+    if at[WASTED] != end or end > len(log):
+        trees.wasted[:, 0] = -1
+    at[WASTED] = fresh
     at[LOOKED] = 0
     at[LOGGED] = fresh
 

@@ -96,5 +96,7 @@ def _asked(world: World) -> Iterator[Asked]:
         mixed, noted, hosts = (
             column.item(s) for column in (shapes.mixed, shapes.noted, shapes.hosts)
         )
+        if not (mixed or noted or hosts):
+            continue
         for role in world.shape_rows[s].roles:
             yield Asked(role, mixed * role.count, noted * role.count, hosts)

@@ -65,3 +65,17 @@ class Tables(NamedTuple):
             for row, admits in zip(*rows, strict=True)
             if row[PRICE]
         )
+
+
+BLANK = Tables(
+    codes=np.zeros(1, np.int64),
+    limits=np.zeros(6, np.int64),
+    classes=np.zeros((1, 6), np.int64),
+    dearest=np.zeros(1, np.int64),
+    admits=np.zeros((1, 1), np.uint8),
+    draws=np.zeros((1, 1), np.int16),
+    steps=np.zeros(1, np.int64),
+    known=np.zeros((1, 2), np.int64),
+    scratch=np.zeros((1, 1), np.int64),
+)
+"""Tables that nobody reads, where compiled loops must be handed some."""
