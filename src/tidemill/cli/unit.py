@@ -2,10 +2,12 @@
 
 import typer
 
-from tidemill.cli import unit_mig
+from tidemill.cli import unit_compare, unit_mig, unit_show
 
 app = typer.Typer(
     no_args_is_help=True,
     help="What one unit of compute really is: does this fit, what binds, how fast, who may share.",
 )
 app.command("mig", epilog=unit_mig.EXAMPLES)(unit_mig.mig)
+app.command("show", epilog=unit_show.EXAMPLES)(unit_show.show)
+app.command("compare", epilog=unit_compare.EXAMPLES)(unit_compare.compare)
