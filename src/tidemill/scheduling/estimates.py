@@ -33,13 +33,13 @@ class Estimates:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._reads_history = policy.estimates == "history"
+        self.reads_history = policy.estimates == "history"
         self._known: dict[tuple[int, int], tuple[int, Basis]] = {}
 
     def basis(self, world: World, s: int) -> Basis:
         """What history says about the jobs of a shape."""
         q = world.shapes.queue.item(s)
-        if not self._reads_history or q >= len(world.ended):
+        if not self.reads_history or q >= len(world.ended):
             return Basis(None, None)
         size = history.size_of(world.shapes.total_milli.item(s))
         known = self._known.get((q, size))
@@ -50,17 +50,24 @@ class Estimates:
             known = self._known[q, size] = (world.ended[q], found)
         return known[1]
 
-    def total_ms(self, world: World, j: int, worked_ms: int = 0) -> int:
-        """How long a job that has done so much already, or ever had, is taken to run in all."""
-        s, guess_ms = world.jobs.shape.item(j), world.jobs.estimate_ms.item(j)
-        basis = self.basis(world, s)
+    def first_ms(self, world: World, j: int) -> int:
+        """How long a job was taken to run in all before anything was known of it."""
+        guess_ms = world.jobs.estimate_ms.item(j)
+        basis = self.basis(world, world.jobs.shape.item(j))
         total_ms = guess_ms or basis.run_ms or self._policy.unknown_run_ms or 1
         if guess_ms and basis.ratio_ppm is not None:
             total_ms = guess_ms * basis.ratio_ppm // ONE_PPM
-        total_ms = max(1, min(total_ms, FOREVER_MS // 4))
+        return max(1, min(total_ms, FOREVER_MS // 4))
+
+    def total_ms(self, world: World, j: int, worked_ms: int = 0) -> int:
+        """How long a job that has done so much already, or ever had, is taken to run in all."""
+        total_ms = self.first_ms(world, j)
         reached_ms = max(worked_ms, world.jobs.reached_ms.item(j))
-        while total_ms <= reached_ms:
-            total_ms = self._next_ms(world, s, guess_ms, basis, total_ms)
+        if total_ms <= reached_ms:
+            s, guess_ms = world.jobs.shape.item(j), world.jobs.estimate_ms.item(j)
+            basis = self.basis(world, s)
+            while total_ms <= reached_ms:
+                total_ms = self._next_ms(world, s, guess_ms, basis, total_ms)
         return total_ms
 
     def left_ms(self, world: World, j: int, worked_ms: int) -> int:

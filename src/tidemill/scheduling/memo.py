@@ -25,7 +25,8 @@ from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.scoring import Scoring
 
 if TYPE_CHECKING:
-    from tidemill.scheduling.backfill import Made, Reservation
+    from tidemill.scheduling.backfill.reservations import Made, Reservation
+    from tidemill.scheduling.backfill.running import Running
     from tidemill.scheduling.members import Remembered
 
 Stamp = tuple[int, ...]
@@ -65,6 +66,7 @@ class Memo:
         self.reservations: list[Reservation] = []
         """The backfill reservations of the last cycle, for those who explain it."""
         self.made: Made | None = None
+        self.running: Running | None = None
         self.has_refused = False
         """Whether somebody was kept from passing one: a little later it may be let."""
         self.members: Remembered | None = None
@@ -294,12 +296,13 @@ class Memo:
         self._supply[s] = (_supply_stamp(world), cause)
 
     def _stamp(self, world: World, s: int) -> Stamp:
-        known, total = self.known(world, s), 0
+        known, total, given_back = self.known(world, s), 0, 0
         for k in known.kinds:
             total += world.kind_freed[k]
         if self._heeds_taken(world, s):
             total += sum(world.kind_taken)
-        given_back = sum(world.queue_freed[a] for a in world.tree.paths[known.queue])
+        for a in world.tree.paths[known.queue]:
+            given_back += world.queue_freed[a]
         return (total, given_back, world.supply_changes)
 
     def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:
@@ -338,8 +341,9 @@ class Memo:
         There are new victims, old ones cannot move any more, or its roles settle elsewhere than
         they did in vain.
         """
-        is_moved_for = s in self._heeding
-        return is_moved_for or self.may_evict(world, s) or len(world.shape_rows[s].roles) > 1
+        if s in self._heeding or len(world.shape_rows[s].roles) > 1:
+            return True
+        return self.may_evict(world, s)
 
 
 NODES_KEPT_OUT = frozenset({Cause.BUSY, Cause.SCATTERED})

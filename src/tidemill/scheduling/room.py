@@ -13,7 +13,7 @@ import numpy as np
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I64, U8
+from tidemill.model.tables import I32, I64, U8
 from tidemill.model.tree import kept
 from tidemill.model.world import World
 from tidemill.scheduling import eligible, shares
@@ -134,6 +134,25 @@ class Room:
         self._touched += self.out_node[:found].tolist()
         self._changed[self.out_node[:found]] += 1
         return Filled(role.count, self._placed(found))
+
+    def sweep(self, role: Role, is_ok: U8, *, spreads: bool) -> "Filled":
+        """As ``fill`` without scores, by one sweep over the nodes: for a room that is not kept."""
+        return self._fill(role, is_ok, spreads)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the loops are the compiled ones."""
+        return bool(self._loops.HAS_TREES)
+
+    @property
+    def columns(self) -> tuple[I64, I64, I64, I32]:
+        """What is free: CPU, memory and accelerators of nodes, and each device."""
+        return self.cpu_free, self.memory_free, self.node_free, self.device_free
+
+    def touch(self, nodes: I32) -> None:
+        """Note that others wrote into the columns of these nodes."""
+        self._touched += nodes.tolist()
+        self._changed[nodes] += 1
 
     def together(self, options: tuple[Option, ...]) -> U8:
         """The groups of several options as one array; the same one every time."""

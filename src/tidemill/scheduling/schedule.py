@@ -27,7 +27,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
-from tidemill.scheduling.backfill import Reservations
+from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
@@ -98,29 +98,66 @@ class _Desk:
         self.searches = policy.searches_per_cycle - len(self.due)
 
     def decide(self) -> list[Action]:
-        world = self.world
-        passes = self._has_backfill() and any(
-            self.memo.failure(world, s) is None for s in world.queued
-        )
-        heap = [self._next(s) for s in world.queued if passes or self._matters(s)]
+        heap = [self._next(s) for s in self._candidates()]
         heapq.heapify(heap)
         while heap:
             item = heapq.heappop(heap)
             s = item.shape
             is_out_of_date = item.placed != self.placed and self._key(s) != item.key
-            if is_out_of_date or (self._try(s) and self.lines.take(self.world, s)):
+            if is_out_of_date or (self._try(s) and self._step_on(s)):
                 heapq.heappush(heap, self._next(s))
         self.memo.watch(self.world, self.policy, bool(self.held or self.held_in_team))
         self.memo.reservations = self.reservations.found
         self.memo.has_refused = self.reservations.has_refused
         return self.actions
 
-    def _matters(self, s: int) -> bool:
-        """Whether looking at a shape can change anything: it may fit, or hold others back."""
-        world = self.world
-        if s in world.promised or self.memo.failure(world, s) is None:
-            return True
-        return self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms
+    def _candidates(self) -> list[int]:
+        """The shapes that are looked at: they may fit, or keep others back."""
+        world, memo = self.world, self.memo
+        causes = {s: None if s in world.promised else memo.failure(world, s) for s in world.queued}
+        if self._has_backfill():
+            return self._with_reservations(causes)
+        return [
+            s
+            for s, cause in causes.items()
+            if cause is None or self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms
+        ]
+
+    def _with_reservations(self, causes: dict[int, Cause | None]) -> list[int]:
+        """Whoever may fit, or is told another cause; and if somebody may, who keeps others back.
+
+        Where keys do not change in a cycle, only the first of those who may use the same kinds has
+        a reservation under ``easy``, and only the first few under ``conservative``.
+        """
+        world, said = self.world, self.world.shapes.cause
+        found = [s for s, cause in causes.items() if cause is None or said.item(s) != cause.value]
+        if None not in causes.values():
+            return found
+        if self.fair.mode != "none" or (world.floor > 0).any():
+            return list(causes)
+        others, looked_at = [], frozenset(found)
+        for s, cause in causes.items():
+            if s in looked_at:
+                continue
+            if cause is Cause.OVER_LIMIT:
+                if self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms:
+                    found.append(s)
+            elif cause in CURED_BY_WAITING and fits_when_others_end(world, self.memo, s):
+                others.append((self.lines.head(world, s), s))
+        return found + self._first_reserved(sorted(others))
+
+    def _first_reserved(self, others: list[tuple[order.Head, int]]) -> list[int]:
+        """Of these shapes, in order, those that have a reservation; and whoever is overdue."""
+        found, kinds, left = list[int](), set[tuple[int, ...]](), self.policy.reservations_at_most
+        for (_, j), s in others:
+            mine = self.memo.known(self.world, s).kinds
+            if self._is_overdue(j):
+                found.append(s)
+            elif mine not in kinds if self.policy.backfill == "easy" else left > 0:
+                found.append(s)
+                kinds.add(mine)
+                left -= 1
+        return found
 
     def _next(self, s: int) -> _Next:
         return _Next(self._key(s), s, self.placed)
@@ -128,6 +165,15 @@ class _Desk:
     def _key(self, s: int) -> order.Key:
         known, head = self.memo.known(self.world, s), self.lines.head(self.world, s)
         return order.key_at(self.fair, self.room.used, known, s, head)
+
+    def _step_on(self, s: int) -> bool:
+        """Go on to the next job of a shape that may have a chance; whether there is one."""
+        while self.lines.take(self.world, s):
+            if not self.reservations.is_refused(s, self.lines.head(self.world, s)[1]):
+                return True
+            if not self.reservations.may_try_next(s):
+                return False
+        return False
 
     def _try(self, s: int) -> bool:
         """Place the next job of a shape; if it cannot be, deal with that and return False."""

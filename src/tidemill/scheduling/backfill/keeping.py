@@ -1,0 +1,69 @@
+"""Keeping: what a reservation takes out of a room while somebody else is fitted beside it."""
+
+from types import ModuleType
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from tidemill.model.rows import Piece, Shape
+from tidemill.model.tables import I32, I64, U64
+from tidemill.scheduling.backfill import plain
+from tidemill.scheduling.room import Room
+
+
+class Kept(NamedTuple):
+    """The pieces of a reservation as columns, and what was free of them when they were kept."""
+
+    node: I32
+    mask: U64
+    milli: I64
+    cpu: I64
+    memory: I64
+    kept_mask: U64
+    kept_cpu: I64
+    kept_memory: I64
+
+    @classmethod
+    def of(cls, shape: Shape, pieces: tuple[Piece, ...]) -> Self:
+        """Nothing is kept yet."""
+        count, roles = len(pieces), [shape.roles[piece.role] for piece in pieces]
+        both = [*zip(pieces, roles, strict=True)]
+        return cls(
+            np.array([piece.node for piece in pieces], np.int32),
+            np.array([piece.devices for piece in pieces], np.uint64),
+            np.array([role.milli for role in roles], np.int64),
+            np.array([piece.replicas * role.cpu_milli for piece, role in both], np.int64),
+            np.array([piece.replicas * role.memory_mib for piece, role in both], np.int64),
+            np.zeros(count, np.uint64), np.zeros(count, np.int64), np.zeros(count, np.int64),
+        )  # fmt: skip
+
+
+def keep(room: Room, kept: Kept) -> None:
+    """Take what these pieces need and is free now out of the room."""
+    loops_of(room).keep(
+        len(kept.node), kept.node, kept.mask, kept.milli, kept.cpu, kept.memory,
+        room.world.nodes.first_device, *room.columns, kept.kept_mask, kept.kept_cpu,
+        kept.kept_memory,
+    )  # fmt: skip
+    room.touch(kept.node)
+
+
+def let_go(room: Room, kept: Kept) -> None:
+    """Give it back."""
+    loops_of(room).let_go(
+        len(kept.node), kept.node, kept.milli, room.world.nodes.first_device, *room.columns,
+        kept.kept_mask, kept.kept_cpu, kept.kept_memory,
+    )  # fmt: skip
+    room.touch(kept.node)
+
+
+def loops_of(room: Room) -> ModuleType:
+    """The loops of backfill: compiled ones for a room of compiled ones."""
+    return compiled() if room.is_compiled else plain
+
+
+def compiled() -> ModuleType:
+    """The compiled loops; loaded when a policy first asks for them."""
+    from tidemill.scheduling.backfill import kernels  # noqa: PLC0415 - a cold process may do without
+
+    return kernels

@@ -1,0 +1,192 @@
+"""Compiled loops of backfill: expected ends in order, when enough has ended, what is kept free.
+
+Plain integer loops over columns, in place; nothing is allocated, so the compiled cycle may call
+them too. ``plain`` says the same of what is kept; ``Reservations`` finds by halving, one whole fit
+at a time, what ``enough_after`` finds in one pass. Running work is one row a job (``job`` -1: a row
+that nobody has), its pieces are neighbours, and every piece carries what one replica asks for.
+"""
+
+import numpy as np
+
+from tidemill.compiled import across
+from tidemill.scheduling import kernels as scheduling
+from tidemill.scheduling.kernels import PLENTY, READY, devices_hosting, give
+
+compiled = across(__file__, scheduling)
+inlined = across(__file__, scheduling, inline="always")
+
+NEVER = 1 << 62  # as FOREVER_MS: the end of a row that nobody has, or that is not to be counted on
+ONE_PPM = 1_000_000
+LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
+
+
+@compiled
+def expect(
+    now_ms, rows, job, total_ms, placed_ms, startup_ms, restart_ms, attempt, saved_ms, reached_ms,
+    speed_ppm, is_leaving, done_ms, end_ms, outrun,
+):  # fmt: skip
+    """What every running job has done, and when it is expected to end.
+
+    Return how many outran what was thought of them. Their rows are written into ``outrun``; whoever
+    knows the estimates gives them a new total, and asks again.
+    """
+    found = 0
+    for i in range(rows):
+        j = job[i]
+        if j < 0:
+            end_ms[i] = NEVER
+            continue
+        begin_ms = placed_ms[j] + startup_ms[j]
+        if attempt[j] > 1:
+            begin_ms += restart_ms[j]
+        done_ms[i] = saved_ms[j] + max(0, now_ms - begin_ms) * speed_ppm[j] // ONE_PPM
+        if total_ms[i] <= max(done_ms[i], reached_ms[j]):
+            outrun[found] = i
+            found += 1
+        left_ms = total_ms[i] - done_ms[i]
+        if speed_ppm[j] != ONE_PPM:
+            left_ms = min(left_ms, LONGEST_MS) * ONE_PPM // max(1, speed_ppm[j])
+        end_ms[i] = now_ms if is_leaving[j] != 0 else max(begin_ms, now_ms) + left_ms
+    return found
+
+
+@compiled
+def sort_again(order, rows, end_ms, job):
+    """Sort rows by (end, job) in place; costs what changed, since they were in order before."""
+    for i in range(1, rows):
+        row = order[i]
+        at = i
+        while at > 0:
+            up = order[at - 1]
+            if end_ms[up] < end_ms[row] or (end_ms[up] == end_ms[row] and job[up] <= job[row]):
+                break
+            order[at] = up
+            at -= 1
+        order[at] = row
+
+
+@inlined
+def hosted_on(
+    n, state, is_spare, group, first_device, devices, is_barred, is_ok, cpu_free, memory_free,
+    node_free, device_free, accelerators, milli, cpu, memory,
+):  # fmt: skip
+    """How many replicas one node can take; as ``scheduling.kernels.count_hosts`` for one."""
+    if state[n] != READY or is_spare[n] != 0 or is_ok[group[n]] == 0:
+        return 0
+    if node_free[n] < accelerators * milli:
+        return 0
+    most = PLENTY
+    if cpu > 0:
+        most = min(most, cpu_free[n] // cpu)
+    if memory > 0:
+        most = min(most, memory_free[n] // memory)
+    if most <= 0:
+        return 0
+    return min(
+        most,
+        devices_hosting(device_free, is_barred, first_device[n], devices[n], accelerators, milli),
+    )
+
+
+@compiled
+def end_first(
+    begin, end, sign, order, first, pieces, node, replicas, mask, accelerators, milli, cpu, memory,
+    first_device, cpu_free, memory_free, node_free, device_free,
+):  # fmt: skip
+    """Give back what the rows from ``begin`` to ``end`` of the order hold (1), or take it (-1)."""
+    for i in range(begin, end):
+        row = order[i]
+        for p in range(first[row], first[row] + pieces[row]):
+            give(node[p], replicas[p], mask[p], accelerators[p], milli[p], cpu[p], memory[p],
+                 first_device, cpu_free, memory_free, node_free, device_free, sign)  # fmt: skip
+
+
+@compiled
+def enough_after(
+    count, order, first, pieces, node, replicas, mask, accelerators_of, milli_of, cpu_of,
+    memory_of, state, is_spare, group, kind, first_device, devices, is_barred, is_ok, cpu_free,
+    memory_free, node_free, device_free, rows, accelerators, milli, cpu, memory, wanted, k, short,
+    hosts,
+):  # fmt: skip
+    """How many of the first ``count`` must end until a gang fits on one kind; -1: not even all.
+
+    ``short``: how much more of the kind must come free in all. The columns are left as they were.
+    """
+    total = 0
+    for n in range(rows):
+        hosts[n] = hosted_on(
+            n, state, is_spare, group, first_device, devices, is_barred, is_ok, cpu_free,
+            memory_free, node_free, device_free, accelerators, milli, cpu, memory,
+        )  # fmt: skip
+        total += hosts[n]
+    found = -1
+    given = 0
+    for i in range(count):
+        row = order[i]
+        for p in range(first[row], first[row] + pieces[row]):
+            n = node[p]
+            give(n, replicas[p], mask[p], accelerators_of[p], milli_of[p], cpu_of[p], memory_of[p],
+                 first_device, cpu_free, memory_free, node_free, device_free, 1)  # fmt: skip
+            if kind[n] == k and state[n] == READY and is_spare[n] == 0:
+                short -= replicas[p] * accelerators_of[p] * milli_of[p]
+            now = hosted_on(
+                n, state, is_spare, group, first_device, devices, is_barred, is_ok, cpu_free,
+                memory_free, node_free, device_free, accelerators, milli, cpu, memory,
+            )  # fmt: skip
+            total += now - hosts[n]
+            hosts[n] = now
+        given = i + 1
+        if total >= wanted and short <= 0:
+            found = given
+            break
+    end_first(0, given, -1, order, first, pieces, node, replicas, mask, accelerators_of, milli_of,
+              cpu_of, memory_of, first_device, cpu_free, memory_free, node_free,
+              device_free)  # fmt: skip
+    return found
+
+
+@compiled
+def keep(
+    count, node, mask, milli, cpu, memory, first_device, cpu_free, memory_free, node_free,
+    device_free, kept_mask, kept_cpu, kept_memory,
+):  # fmt: skip
+    """Take what pieces need and is free now, and write down what that was."""
+    for i in range(count):
+        n = node[i]
+        taken = np.uint64(0)
+        bits = mask[i]
+        d = first_device[n]
+        bit = np.uint64(1)
+        while bits != 0:
+            if bits & np.uint64(1) and device_free[d] >= milli[i]:
+                device_free[d] -= milli[i]
+                node_free[n] -= milli[i]
+                taken |= bit
+            bits >>= np.uint64(1)
+            bit <<= np.uint64(1)
+            d += 1
+        kept_mask[i] = taken
+        kept_cpu[i] = min(cpu[i], max(0, cpu_free[n]))
+        kept_memory[i] = min(memory[i], max(0, memory_free[n]))
+        cpu_free[n] -= kept_cpu[i]
+        memory_free[n] -= kept_memory[i]
+
+
+@compiled
+def let_go(
+    count, node, milli, first_device, cpu_free, memory_free, node_free, device_free, kept_mask,
+    kept_cpu, kept_memory,
+):  # fmt: skip
+    """Give back what was kept."""
+    for i in range(count):
+        n = node[i]
+        bits = kept_mask[i]
+        d = first_device[n]
+        while bits != 0:
+            if bits & np.uint64(1):
+                device_free[d] += milli[i]
+                node_free[n] += milli[i]
+            bits >>= np.uint64(1)
+            d += 1
+        cpu_free[n] += kept_cpu[i]
+        memory_free[n] += kept_memory[i]

@@ -1,0 +1,288 @@
+"""Reservations: when and where a job that does not fit will, and who may pass it.
+
+A *reservation* is the earliest moment at which a waiting job fits, by the expected ends of what
+runs, and the devices on which it fits then: running jobs are given back in the order of their ends
+in a scratch room until the whole gang fits. Whoever comes after it in the order may pass if it is
+taken to end by then, or fits beside the devices that are kept.
+
+``easy`` (Lifka, JSSPP'95): one reservation for each kind of accelerator, for the first in the order
+that does not fit on it. ``conservative``: one for each of the first ``reservations_at_most`` that
+do not fit. A later reservation does not count on the end of a job that is itself only reserved.
+
+Reservations are not kept from cycle to cycle: they follow from the World. They are looked for only
+when somebody could pass, so a queue in which nobody fits costs nothing. A gang of one role is
+looked for in one compiled pass over what ends; others by halving, one whole fit at a time.
+"""
+
+from typing import NamedTuple
+
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece, Shape
+from tidemill.model.tables import U8
+from tidemill.model.world import World
+from tidemill.scheduling import shares
+from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
+from tidemill.scheduling.backfill.running import Running
+from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.estimates import Estimates
+from tidemill.scheduling.fit import redo, undo
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.room import Room
+from tidemill.scheduling.topology import wishes
+
+PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
+
+Pieces = tuple[Piece, ...]
+
+
+class Reservation(NamedTuple):
+    """A waiting job, when it is expected to fit, and where."""
+
+    job: int
+    kinds: tuple[int, ...]
+    at_ms: int
+    pieces: Pieces
+
+
+class Made(NamedTuple):
+    """Reservations as they were made, what they depend on, and until when nothing ends."""
+
+    stamp: tuple[object, ...]
+    until_ms: int
+    found: tuple[Reservation, ...]
+
+
+class Reservations:
+    """The reservations of one cycle."""
+
+    def __init__(self, world: World, policy: Policy, memo: Memo, room: Room) -> None:
+        self.world, self.policy, self.memo, self.room = world, policy, memo, room
+        self.estimates: Estimates = memo.lines(policy).estimates
+        self.found: list[Reservation] = []
+        self.has_refused = False
+        """Whether somebody who fits was not let past."""
+        self._claims: list[tuple[int, int]] = []
+        self._kinds: set[int] = set()
+        self._tried: dict[int, int] = {}
+        self._refused_ms: dict[int, int] = {}
+        """By shape: whoever ends later than this has no place beside what is kept."""
+        self._kept: dict[int, Kept] = {}
+        self._running: Running | None = None
+
+    def claim(self, s: int, j: int) -> None:
+        """A job that does not fit shall have a reservation, if the policy has one for it."""
+        kinds = self.memo.known(self.world, s).kinds
+        if self.policy.backfill == "easy":
+            if not self._kinds.isdisjoint(kinds):
+                return
+            self._kinds.update(kinds)
+        elif len(self._claims) + len(self.found) >= self.policy.reservations_at_most:
+            return
+        self._claims.append((s, j))
+
+    def let_past(self, s: int, j: int, pieces: Pieces) -> Pieces:
+        """Where a job that was fitted may sit without disturbing whoever goes before it.
+
+        The pieces as they are, others, or none; the room is left accordingly.
+        """
+        if not self._claims and not self.found:
+            return pieces
+        world, room = self.world, self.room
+        shape, q = world.shape_rows[s], world.shapes.queue.item(s)
+        if self._claims:
+            undo(room, q, shape, pieces)
+            self._make_all()
+            redo(room, q, shape, pieces)
+        end_ms, known = self._end_if_placed_ms(j), self.memo.known(world, s)
+        disturbed = [
+            one for one in self.found
+            if one.at_ms < end_ms and not set(one.kinds).isdisjoint(known.kinds)
+        ]  # fmt: skip
+        if not disturbed:
+            return pieces
+        undo(room, q, shape, pieces)
+        self._keep(disturbed)
+        scoring = self.memo.scoring(world, self.policy)
+        found = fit_largest(room, q, shape, known.options, scoring)
+        self._let_go(disturbed)
+        if found.shortage is not None:
+            self.has_refused = True
+            self._refused_ms[s] = max(one.at_ms for one in disturbed)
+        return found.pieces
+
+    def is_refused(self, s: int, j: int) -> bool:
+        """Whether a job is known not to be let past: one of its like was not that ends no later.
+
+        What is free only gets less in a cycle, and what is kept only more.
+        """
+        refused_ms = self._refused_ms.get(s)
+        return refused_ms is not None and self._end_if_placed_ms(j) > refused_ms
+
+    def may_try_next(self, s: int) -> bool:
+        """Whether the next job of a shape may be asked, too: it may be shorter."""
+        self._tried[s] = self._tried.get(s, 0) + 1
+        return self._tried[s] < PASSERS_AT_MOST
+
+    # Reservations ------------------------------------------------------------------------------
+
+    def _make_all(self) -> None:
+        """Make what was claimed; the same again if nothing that it depends on changed."""
+        world, claims, before = self.world, tuple(self._claims), tuple(self.found)
+        stamp = (
+            sum(world.kind_freed), sum(world.kind_taken), world.supply_changes,
+            world.share_changes, sum(world.ended), len(world.leaving_for),
+            self.room.used.tobytes(), claims, before,
+        )  # fmt: skip
+        last = self.memo.made
+        if last is None or last.stamp != stamp or world.now_ms >= last.until_ms:
+            running = self._read_running()
+            for s, j in claims:
+                made = self._make(running, s, j)
+                if made is not None:
+                    self.found.append(made)
+            until_ms = next((end for end in running.ends_ms.tolist() if end > world.now_ms), 0)
+            self.memo.made = Made(stamp, until_ms, tuple(self.found))
+        else:
+            self.found = list(last.found)
+        self._claims.clear()
+
+    def _make(self, running: Running, s: int, j: int) -> Reservation | None:
+        if self._is_simple(s):
+            ended, pieces = self._pass_over(running, s)
+        else:
+            ended, pieces = self._halve(running, s)
+        if not pieces:
+            return None
+        at_ms = running.ends_ms.item(ended - 1)
+        return Reservation(j, self.memo.known(self.world, s).kinds, at_ms, pieces)
+
+    def _read_running(self) -> Running:
+        """What runs, as of now."""
+        if self._running is None:
+            before = self.memo.running
+            if before is None or before.world is not self.world:
+                before = None
+            if before is None or before.estimates is not self.estimates:
+                before = Running(self.world, self.estimates, self.room.is_compiled)
+            self._running = self.memo.running = before
+            self._running.read()
+        return self._running
+
+    # In one pass -------------------------------------------------------------------------------
+
+    def _is_simple(self, s: int) -> bool:
+        """Whether nothing but nodes keeps a shape out: no limit, no bonds, one role of one size."""
+        world, known, shape = self.world, self.memo.known(self.world, s), self.world.shape_rows[s]
+        if not self.room.is_compiled or len(shape.roles) > 1 or shape.elastic_role is not None:
+            return False
+        if world.tree.keeps or (world.topology.tiers and wishes.of(world.topology, shape)):
+            return False
+        need, used = shape.roles[0].total_milli, self.room.used
+        return all(_is_whole(world.shape_of(one.job)) for one in self.found) and all(
+            shares.within_limit(world, used, known.queue, option.kind, need)
+            for option in known.options[0]
+            if need
+        )
+
+    def _pass_over(self, running: Running, s: int) -> tuple[int, Pieces]:
+        """How many must end until a shape fits on one of its kinds, and where it does then."""
+        world, room, options = self.world, self.room, self.memo.known(self.world, s).options[0]
+        shape = world.shape_rows[s]
+        role, is_barred = shape.roles[0], self._barred()
+        after = [
+            running.enough_after(room, role, option, is_barred) for option in options
+        ]  # fmt: skip
+        able = [(ended, o) for o, ended in enumerate(after) if ended > 0]
+        if not able:
+            return 0, ()
+        ended, o = min(able)
+        running.end_first(room, ended, 1)
+        self._keep(self.found)
+        spreads = self.memo.scoring(world, self.policy).spreads
+        filled = room.sweep(role, options[o].is_ok, spreads=spreads)
+        pieces = tuple(Piece(0, *place) for place in filled.placed)
+        room.give(shape, pieces)
+        self._let_go(self.found)
+        running.end_first(room, ended, -1)
+        return ended, pieces
+
+    # By halving --------------------------------------------------------------------------------
+
+    def _halve(self, running: Running, s: int) -> tuple[int, Pieces]:
+        """The same for any shape: as few as need be, a whole fit each time."""
+        jobs = running.jobs
+        given = high = len(jobs)
+        pieces = self._fit_after(s, jobs, 0, high)
+        low = 0
+        while pieces and high - low > 1:
+            middle = (low + high) // 2
+            found = self._fit_after(s, jobs, given, middle)
+            given = middle
+            if found:
+                high, pieces = middle, found
+            else:
+                low = middle
+        self._give(jobs, given, 0)
+        return high, pieces
+
+    def _fit_after(self, s: int, jobs: list[int], given: int, wanted: int) -> Pieces:
+        """Where a shape fits once so many have ended, beside what is reserved already."""
+        self._give(jobs, given, wanted)
+        known, shape = self.memo.known(self.world, s), self.world.shape_rows[s]
+        self._keep(self.found)
+        scoring = self.memo.scoring(self.world, self.policy)
+        found = fit_largest(self.room, known.queue, shape, known.options, scoring)
+        undo(self.room, known.queue, shape, found.pieces)
+        self._let_go(self.found)
+        return found.pieces
+
+    def _give(self, jobs: list[int], given: int, wanted: int) -> None:
+        """Have so many of those that end given back, whatever it was before."""
+        world = self.world
+        for i in (*range(given, wanted), *range(given - 1, wanted - 1, -1)):
+            j = jobs[i]
+            s = world.jobs.shape.item(j)
+            change = undo if wanted > given else redo
+            change(self.room, world.shapes.queue.item(s), world.shape_rows[s], world.placements[j])
+
+    # Keeping -----------------------------------------------------------------------------------
+
+    def _keep(self, those: list[Reservation]) -> None:
+        """Take what reservations need and is free now out of the room."""
+        for one in those:
+            if one.job not in self._kept:
+                self._kept[one.job] = Kept.of(self.world.shape_of(one.job), one.pieces)
+            keep(self.room, self._kept[one.job])
+
+    def _let_go(self, those: list[Reservation]) -> None:
+        for one in reversed(those):
+            let_go(self.room, self._kept[one.job])
+
+    def _barred(self) -> U8:
+        """Devices that nobody else may count on: failed, or reserved whole."""
+        world, is_failed = self.world, self.world.devices.is_failed
+        if not self.found:
+            return is_failed
+        is_barred = is_failed.copy()
+        for one in self.found:
+            for piece in one.pieces:
+                first = world.nodes.first_device.item(piece.node)
+                for d in range(piece.devices.bit_length()):
+                    is_barred[first + d] |= piece.devices >> d & 1
+        return is_barred
+
+    def _end_if_placed_ms(self, j: int) -> int:
+        """When a waiting job is expected to end if it is placed now."""
+        jobs = self.world.jobs
+        up_ms = jobs.startup_ms.item(j) + (jobs.restart_ms.item(j) if jobs.attempt.item(j) else 0)
+        left_ms = self.estimates.left_ms(self.world, j, jobs.saved_ms.item(j))
+        return self.world.now_ms + up_ms + left_ms
+
+
+def _is_whole(shape: Shape) -> bool:
+    """Whether a shape keeps whole devices and nothing else."""
+    return all(
+        role.milli == WHOLE_MILLI and not role.cpu_milli and not role.memory_mib
+        for role in shape.roles
+    )

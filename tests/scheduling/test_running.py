@@ -1,0 +1,178 @@
+"""Running work by expected end, and reservations in one pass: as the slow and simple ways say."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
+from tidemill.engine.cycle import Memo
+from tidemill.engine.fold import fold
+from tidemill.model.events import AskedEvict, Why
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+from tidemill.scheduling import plain as numpy_loops
+from tidemill.scheduling.backfill import kernels, plain
+from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
+from tidemill.scheduling.backfill.reservations import Reservation, Reservations
+from tidemill.scheduling.backfill.running import Running
+from tidemill.scheduling.estimates import Estimates
+from tidemill.scheduling.room import Room
+
+EASY = Policy(order="fifo", backfill="easy", may_preempt=False)
+HISTORY = Policy(order="fifo", backfill="easy", estimates="history", may_preempt=False)
+SEEDS = range(12)
+
+
+def crowd(luck: Random, policy: Policy, steps: int = 30) -> tuple[World, Memo]:
+    """A small fleet on which jobs of all sorts came, ran, ended, crashed and wait."""
+    world, memo = fleet(nodes=6, teams=[team("a"), team("b")]), Memo()
+    for _ in range(steps):
+        some_jobs(luck, world)
+        beat(world, policy, memo)
+        pass_ms(world, luck.randrange(HOUR_MS))
+        running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+        luck.shuffle(running)
+        for j in running[: luck.randrange(3)]:
+            end_somehow(luck, world, j)
+    return world, memo
+
+
+def some_jobs(luck: Random, world: World) -> None:
+    for _ in range(luck.randrange(4)):
+        gpus = luck.choice([1, 1, 2, 4, 8, 16, 24])
+        milli = luck.choice([1000, 1000, 250]) if gpus == 1 else 1000
+        cpu_milli = luck.choice([0, 0, 4000])
+        submit(world, job(
+            f"j{world.job_count}", gpus=gpus, milli=milli, cpu_milli=cpu_milli,
+            team=luck.choice("ab"), estimate_ms=luck.randrange(1, 9 * HOUR_MS),
+        ))  # fmt: skip
+
+
+def end_somehow(luck: Random, world: World, j: int) -> None:
+    if luck.random() < 0.6:
+        finish(world, world.job_names[j])
+    else:
+        crash(world, world.job_names[j])
+
+
+def ask_to_leave(world: World, j: int) -> None:
+    if not world.jobs.is_leaving[j]:
+        fold(world, AskedEvict(world.now_ms, j, int(world.jobs.attempt[j]), Why.DRAINED, -1))
+
+
+def simple_ends(world: World, estimates: Estimates) -> list[tuple[int, int]]:
+    """The same from the rows, job by job."""
+    jobs, found = world.jobs, []
+    for j in world.placements:
+        begin_ms = int(jobs.placed_ms[j] + jobs.startup_ms[j])
+        begin_ms += int(jobs.restart_ms[j]) if jobs.attempt[j] > 1 else 0
+        speed = int(jobs.speed_ppm[j])
+        done_ms = int(jobs.saved_ms[j]) + max(0, world.now_ms - begin_ms) * speed // ONE_PPM
+        left_ms = estimates.left_ms(world, j, done_ms) * ONE_PPM // speed
+        end_ms = max(begin_ms, world.now_ms) + left_ms
+        found.append((world.now_ms if jobs.is_leaving[j] else end_ms, j))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("policy", [EASY, HISTORY], ids=["given", "history"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy):
+    """What is kept from cycle to cycle is, at every step, what the rows say."""
+    luck, world = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")])
+    memo, estimates = Memo(), Estimates(policy)
+    kept = [Running(world, estimates, is_compiled) for is_compiled in (True, False)]
+    for step in range(40):
+        some_jobs(luck, world)
+        beat(world, policy, memo)
+        pass_ms(world, luck.randrange(2 * HOUR_MS))
+        running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+        for j in luck.sample(running, min(len(running), luck.randrange(3))):
+            end_somehow(luck, world, j)
+        if step % 7 == 3 and running and running[0] in world.placements:
+            ask_to_leave(world, running[0])
+        expected = simple_ends(world, Estimates(policy))
+        for one in kept:
+            one.read()
+            assert [*zip(one.ends_ms.tolist(), one.jobs, strict=True)] == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_pass_finds_what_halving_finds(seed: int):
+    """How many must end, and where the gang sits then; and the room is as it was."""
+    luck = Random(seed)
+    world, memo = crowd(luck, EASY)
+    room = memo.scheduling.room(world)
+    found = 0
+    for is_beside in (False, True):
+        desk = Reservations(world, EASY, memo.scheduling, room)
+        running = desk._read_running()
+        before = [column.tolist() for column in room.columns]
+        for s in world.queued:
+            if not desk._is_simple(s):
+                continue
+            halved = desk._halve(running, s)
+            assert desk._pass_over(running, s) == (halved if halved[1] else (0, ()))
+            assert [column.tolist() for column in room.columns] == before
+            found += bool(halved[1])
+            if is_beside and halved[1] and not desk.found:
+                j, at_ms = world.waiting[s][0], running.ends_ms.item(halved[0] - 1)
+                desk.found.append(Reservation(j, (0,), at_ms, halved[1]))
+    assert found or not world.queued
+
+
+def columns(luck: Random, rows: int) -> dict[str, Any]:
+    """Random columns for ``expect``."""
+
+    def some(high: int, kind: type = np.int64) -> Any:
+        return np.array([luck.randrange(high) for _ in range(rows)], kind)
+
+    return {
+        "total_ms": some(1000), "placed_ms": some(900), "startup_ms": some(50),
+        "restart_ms": some(50), "attempt": some(3, np.int32), "saved_ms": some(300),
+        "reached_ms": some(400), "speed_ppm": some(2 * ONE_PPM) + 1,
+        "is_leaving": some(2, np.uint8),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ends_compiled_and_plain_are_the_same(seed: int):
+    """Rows of nobody never end; who outran is named; ties go by the number."""
+    luck, rows = Random(seed), 20
+    job = np.array([j if luck.random() < 0.8 else -1 for j in range(rows)])
+    given = columns(luck, rows)
+    results = []
+    for loops in (kernels, plain):
+        done, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        outrun, order = np.zeros(rows, np.int64), np.arange(rows)[::-1].copy()
+        found = loops.expect(1000, rows, job, *given.values(), done, ends, outrun)
+        loops.sort_again(order, rows, ends, job)
+        live = order[ends[order] < FOREVER_MS].tolist()
+        results.append((found, outrun[:found].tolist(), done.tolist(), ends.tolist(), live))
+    assert results[0] == results[1]
+    assert [*results[0][4]] == sorted(results[0][4], key=lambda row: (results[0][3][row], job[row]))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_keeping_compiled_and_plain_are_the_same_and_leave_nothing(seed: int):
+    """What is free of a reservation is taken, no more; given back, the room is as it was."""
+    luck = Random(seed)
+    world, _ = crowd(luck, EASY)
+    shape = job("x", gpus=16, cpu_milli=5000).shape
+    pieces = tuple(Piece(0, n, 1, luck.randrange(1, 256)) for n in (0, 3, 5))
+    after = []
+    for loops in (None, numpy_loops):
+        room = Room(world, loops)
+        before = [column.tolist() for column in room.columns]
+        kept = Kept.of(shape, pieces)
+        keep(room, kept)
+        after.append([column.tolist() for column in room.columns])
+        assert all(value >= 0 for value in after[-1][3])
+        let_go(room, kept)
+        assert [column.tolist() for column in room.columns] == before
+    assert after[0] == after[1]
+    assert after[0] != before
