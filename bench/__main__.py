@@ -6,7 +6,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from bench import fgd, infeasible, muri, quality, replay, room, sharing, spine, topology, waiting
+from bench import (
+    fgd,
+    infeasible,
+    muri,
+    quality,
+    replay,
+    room,
+    sharing,
+    spine,
+    steps,
+    topology,
+    waiting,
+)
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
@@ -21,6 +33,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "departures": fgd.departures,
     "quality": quality.run,
     "replay": replay.run,
+    "steps": steps.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -35,6 +48,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "departures": ((42,),),
     "quality": (16,),
     "replay": (True,),
+    "steps": (),
 }
 
 

@@ -1,41 +1,19 @@
-"""Collectives: how long what the ranks of a job say to each other takes, hop by hop.
+"""Collectives: how long what a group of ranks says to each other takes.
 
 The alpha-beta model: a message costs its latency and its bytes over the bandwidth of the slowest
-link it passes. Rings for all-reduce, all-gather and reduce-scatter (Thakur et al. 2005), pairwise
-for all-to-all. Nothing overlaps, so a slowdown is an upper bound. Seconds are floats here, physics;
-what leaves this module for a decision or a ledger is a whole number of parts per million.
-
-Volumes of a training step are those of Megatron-LM (Narayanan et al. 2021, Korthikanti et al. 2022)
-in 16-bit numbers: four all-reduces of activations a layer for tensor parallelism, keys and values
-round the context group, four all-to-alls a layer for experts, activations between pipeline stages,
-gradients once a step for data parallelism.
+link it passes. Rings (Thakur et al. 2005), double binary trees (Sanders et al. 2009, as in NCCL
+2.4), the two levels of node and network one after the other, pairwise exchange; of those that a
+collective has, the fastest is taken, as NCCL's tuner does. Where every accelerator has a network
+card of its own, the ranks of a group on one node send on all of theirs at once. Seconds are floats
+here: physics.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from math import ceil, log2
 
-from tidemill.model.measures import ONE_PPM
-from tidemill.model.topology import APART, Parallelism, Topology
+from tidemill.units.links import Link, Spread
 
-BYTES = 2  # of a number: bfloat16
-COMPUTE_EFFICIENCY = 0.5  # of the peak that matrix products alone reach in well-tuned training
-SLOWEST_PPM = 100 * ONE_PPM
-
-
-class Link(NamedTuple):
-    """What a hop gives to one accelerator."""
-
-    bytes_per_s: float
-    latency_s: float
-
-
-def link(topology: Topology, hop: int) -> Link | None:
-    """The link of a hop; beyond every tier it is that of the outermost. None when unknown."""
-    tier = topology.tiers[max(hop, APART + 1) - 1]
-    if not tier.mb_per_s:
-        return None
-    usable = tier.mb_per_s * 1e6 * 1000 / tier.oversubscription_milli
-    return Link(usable, tier.latency_ns / 1e9)
+TREE = 0.92
+"""Of a link's bandwidth, used by trees: what NCCL's tuner assumes."""
 
 
 def all_reduce_s(ranks: int, size: float, over: Link) -> float:
@@ -45,111 +23,99 @@ def all_reduce_s(ranks: int, size: float, over: Link) -> float:
 
 def all_gather_s(ranks: int, size: float, over: Link) -> float:
     """A ring: each of the parts, ``size`` together, passes every rank but one."""
-    return (ranks - 1) * (size / ranks / over.bytes_per_s + over.latency_s)
+    return (ranks - 1) * (size / ranks / over.rate(size) + over.latency_s)
 
 
 reduce_scatter_s = all_gather_s
 """The same ring, the other way round."""
 
 
+def tree_all_reduce_s(ranks: int, size: float, over: Link) -> float:
+    """Two trees, each for half of the data: up and down once, in as many steps as they are deep."""
+    if ranks == 1:
+        return 0.0
+    return 2 * (size / (TREE * over.rate(size)) + ceil(log2(ranks)) * over.latency_s)
+
+
 def all_to_all_s(ranks: int, size: float, over: Link) -> float:
     """Pairwise: each rank keeps its own part of ``size`` and sends the others one by one."""
-    return (ranks - 1) * (size / ranks / over.bytes_per_s + over.latency_s)
+    return (ranks - 1) * (size / ranks / over.rate(size) + over.latency_s)
 
 
 def point_to_point_s(size: float, over: Link) -> float:
     """One message."""
-    return size / over.bytes_per_s + over.latency_s
+    return size / over.rate(size) + over.latency_s
 
 
-def slow_ppm(
-    topology: Topology,
-    stated: Parallelism,
-    gflops: int | None,
-    here: Mapping[str, int],
-    best: Mapping[str, int],
-) -> int | None:
-    """How much longer a step takes where its groups cross ``here`` than where they cross ``best``.
-
-    Hops by dimension (see ``parallelism.groups``). None where the model or a link is unknown.
-    """
-    compute_s = _compute_s(stated, gflops)
-    now_s, best_s = (_talk_s(topology, stated, hops) for hops in (here, best))
-    if compute_s is None or now_s is None or best_s is None:
-        return None
-    return _ppm((compute_s + now_s) / (compute_s + best_s) - 1)
+def all_reduce(group: Spread, size: float) -> float:
+    """Sum ``size`` bytes over all ranks of a group, for each of them."""
+    return min(all_reduce_ways(group, size).values())
 
 
-def share_slow_ppm(topology: Topology, links_ppm: int, here: int, best: int) -> int:
-    """The same for a job of which only the share of time on links is known: that part grows as the
-    bandwidth shrinks.
-    """
-    now, then = link(topology, here), link(topology, best)
-    if now is None or then is None:
-        return 0
-    return _ppm(links_ppm / ONE_PPM * (then.bytes_per_s / now.bytes_per_s - 1))
+def all_reduce_ways(group: Spread, size: float) -> dict[str, float]:
+    """How long each way would take."""
+    if group.domains == 1:
+        over = group.inner
+        return {
+            "ring": all_reduce_s(group.ranks, size, over),
+            "tree": tree_all_reduce_s(group.ranks, size, over),
+        }
+    wide, part = _together(group), size / group.inside
+    inside = 2 * all_gather_s(group.inside, size, group.inner)
+    return {
+        "ring": 2 * _ring(group, size),
+        "tree": tree_all_reduce_s(group.domains, size, wide)
+        + 2 * (group.inside - 1) * group.inner.latency_s,
+        "hierarchical": inside + all_reduce_s(group.domains, part, group.outer),
+        "hierarchical tree": inside + tree_all_reduce_s(group.domains, part, group.outer),
+    }
 
 
-def _compute_s(stated: Parallelism, gflops: int | None) -> float | None:
-    """Six floating-point operations a parameter and token, at what kernels reach of the peak."""
-    tokens = stated.batch * stated.sequence
-    if not (gflops and stated.parameters_m and tokens):
-        return None
-    ranks = stated.tensor * stated.context * stated.pipeline * stated.data
-    return 6e6 * stated.parameters_m * tokens / (ranks * gflops * 1e9 * COMPUTE_EFFICIENCY)
+def all_gather(group: Spread, size: float) -> float:
+    """Give every rank of a group the parts of all others, ``size`` bytes together."""
+    return min(all_gather_ways(group, size).values())
 
 
-def _talk_s(topology: Topology, stated: Parallelism, hops: Mapping[str, int]) -> float | None:
-    links = {name: link(topology, hop) for name, hop in hops.items()}
-    total = 0.0
-    for name, over in links.items():
-        if over is None:
-            return None
-        total += _OF_DIMENSION[name](stated, over)
-    return total
+def all_gather_ways(group: Spread, size: float) -> dict[str, float]:
+    """How long each way would take."""
+    if group.domains == 1:
+        return {"ring": all_gather_s(group.ranks, size, group.inner)}
+    across = all_gather_s(group.domains, size / group.inside, group.outer)
+    return {
+        "ring": _ring(group, size),
+        "hierarchical": across + all_gather_s(group.inside, size, group.inner),
+    }
 
 
-def _activations(stated: Parallelism) -> float:
-    """Bytes that one layer hands to the next on one rank, over all micro-batches of a step."""
-    sequences = stated.batch / stated.data
-    return BYTES * sequences * stated.sequence / stated.context * stated.hidden
+reduce_scatter = all_gather
+"""The same, the other way round."""
 
 
-def _layers(stated: Parallelism) -> float:
-    return stated.layers / stated.pipeline
+def all_to_all(group: Spread, size: float) -> float:
+    """Each rank sends an equal part of its ``size`` bytes to every other; both ways at once."""
+    if group.domains == 1:
+        return all_to_all_s(group.ranks, size, group.inner)
+    near, far = group.inside - 1, group.ranks - group.inside
+    each = size / group.ranks
+    inside = near * (each / group.inner.rate(size) + group.inner.latency_s)
+    return max(inside, far * (each / group.outer.rate(size) + group.outer.latency_s))
 
 
-def _tensor_s(stated: Parallelism, over: Link) -> float:
-    return 4 * _layers(stated) * all_reduce_s(stated.tensor, _activations(stated), over)
+def send(group: Spread, size: float) -> float:
+    """One rank of a group to the next, over the worst link between two of them."""
+    return point_to_point_s(size, group.inner if group.domains == 1 else group.outer)
 
 
-def _context_s(stated: Parallelism, over: Link) -> float:
-    keys_and_values = 2 * _activations(stated) * stated.context / stated.tensor
-    return 3 * _layers(stated) * all_gather_s(stated.context, keys_and_values, over)
+def _ring(group: Spread, size: float) -> float:
+    """One ring through all ranks; it leaves each node as often as the group has ranks there."""
+    wide = _together(group)
+    steps = (group.ranks - group.domains) * group.inner.latency_s
+    steps += (group.domains - 1) * group.outer.latency_s
+    return (group.ranks - 1) / group.ranks * size / wide.rate(size) + steps
 
 
-def _expert_s(stated: Parallelism, over: Link) -> float:
-    tokens = _activations(stated) / stated.tensor
-    return 4 * _layers(stated) * all_to_all_s(stated.expert, tokens, over)
-
-
-def _pipeline_s(stated: Parallelism, over: Link) -> float:
-    return 2 * point_to_point_s(_activations(stated), over)
-
-
-def _data_s(stated: Parallelism, over: Link) -> float:
-    gradients = BYTES * 1e6 * stated.parameters_m / (stated.tensor * stated.pipeline)
-    return all_reduce_s(stated.data, gradients, over)
-
-
-_OF_DIMENSION = {
-    "tensor": _tensor_s,
-    "context": _context_s,
-    "expert": _expert_s,
-    "pipeline": _pipeline_s,
-    "data": _data_s,
-}
-
-
-def _ppm(part: float) -> int:
-    return min(SLOWEST_PPM, max(0, round(part * ONE_PPM)))
+def _together(group: Spread) -> Link:
+    """The network cards of a group's ranks on one node, as one link, no faster than the node's."""
+    outer, most = group.outer, group.inner.bytes_per_s
+    table = tuple((size, min(most, group.inside * rate)) for size, rate in outer.table)
+    return Link(min(most, group.inside * outer.bytes_per_s), outer.latency_s, table)

@@ -50,6 +50,8 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Biases in projections and norms, as in GPT."""
     has_dropout: bool = False
     """Trained with dropout, whose masks are kept for the backward pass."""
+    is_parallel: bool = False
+    """Attention and feed-forward side by side, from one norm, as PaLM has them."""
     source: Annotated[str, Meta(max_length=500)] = ""
 
     @property

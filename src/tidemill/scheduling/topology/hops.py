@@ -15,7 +15,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.topology import APART, NO_HOP
 from tidemill.model.world import World
-from tidemill.units import capability, collectives, parallelism
+from tidemill.units import parallelism, slowdown
 
 
 class Sizes(NamedTuple):
@@ -73,7 +73,7 @@ def slow_ppm(world: World, j: int, fleet: Sizes) -> int:
     if found is not None:
         return found
     best = fleet.hop(-(-shape.total_milli // 1000))
-    return collectives.share_slow_ppm(topology, int(world.jobs.links_ppm[j]), hop, max(hop, best))
+    return slowdown.share_slow_ppm(topology, int(world.jobs.links_ppm[j]), hop, max(hop, best))
 
 
 def _by_parallelism(
@@ -83,16 +83,20 @@ def _by_parallelism(
     if stated is None or r < 0:
         return None
     role, mine = shape.roles[r], [piece for piece in pieces if piece.role == r]
-    here, best = dict[str, int](), dict[str, int]()
+    here, best = list[tuple[str, int]](), list[tuple[str, int]]()
     for name, size in parallelism.groups(stated):
-        here[name] = best[name] = fleet.hop(size)
+        hop = nearest = fleet.hop(size)
         if size > role.accelerators:  # else inside one replica, on one node, as near as it gets
             each = -(-size // role.accelerators)
             sits = sum(piece.replicas for piece in mine)
             together = sits if sits % each else each
-            here[name] = min(best[name], hop_of_groups(world, mine, together))
+            hop = min(nearest, hop_of_groups(world, mine, together))
+        here.append((name, hop))
+        best.append((name, nearest))
     kind = world.kinds[int(world.nodes.kind[mine[0].node])]
-    return collectives.slow_ppm(world.topology, stated, capability.gflops(kind), here, best)
+    return slowdown.slow_ppm(
+        world.topology, stated, kind, role.accelerators, tuple(here), tuple(best)
+    )
 
 
 def _is_whole(domains: I64, replicas: I64, each: int) -> bool:
