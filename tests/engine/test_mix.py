@@ -30,7 +30,7 @@ def test_the_mix_is_said_when_enough_arrived_and_the_policy_looks_ahead():
     """After ten arrivals ``tide`` wants to know; ``pack`` never does."""
     assert asked(decide(crowd(9), TIDE), ev.SaidMix) == []
     assert asked(decide(crowd(10), TIDE), ev.SaidMix) == [ev.SaidMix(0)]
-    assert asked(decide(crowd(10), Policy()), ev.SaidMix) == []
+    assert asked(decide(crowd(10), Policy(placement="pack")), ev.SaidMix) == []
 
 
 def test_a_look_counts_arrivals_hosts_and_what_is_free():

@@ -28,10 +28,13 @@ from tidemill.engine.fold import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
 from tidemill.model import snapshot
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World
 
 LIMIT_S = 0.01
+
+HOLDING = Policy(backfill="none")
 
 
 def why(world: World, name: str) -> Answer:
@@ -139,13 +142,14 @@ def test_who_only_waits_for_its_turn_has_no_certificate():
     """Behind a held queue it is not the room that is lacking."""
     world = fleet(nodes=2)
     submit(world, job("runs", gpus=12, per_node=4))
-    beat(world)
+    beat(world, HOLDING)
     submit(world, job("old", gpus=16))
-    beat(world)
-    pass_ms(world, DEFAULTS.patience_ms)
+    beat(world, HOLDING)
+    pass_ms(world, HOLDING.patience_ms)
     submit(world, job("young", gpus=1))
-    beat(world)
-    assert (why(world, "young").cause, why(world, "young").certificate) == ("behind", None)
+    beat(world, HOLDING)
+    answer = explain.why(world, HOLDING, world.job_number["young"])
+    assert (answer.cause, answer.certificate) == ("behind", None)
 
 
 # What it promises -----------------------------------------------------------------------------

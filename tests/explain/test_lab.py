@@ -33,7 +33,7 @@ from tidemill.model.states import NodeState, Terms
 from tidemill.model.world import World
 
 DOLLAR = 1_000_000
-PATIENT = Policy(patience_ms=HOUR_MS)
+PATIENT = Policy(patience_ms=HOUR_MS, backfill="none")
 
 
 def why(world: World, name: str, policy: Policy = DEFAULTS) -> Answer:

@@ -59,9 +59,10 @@ def test_who_would_delay_it_may_not(policy: Policy):
 
 def test_without_backfill_everybody_passes():
     """Until patience is lost, nobody is kept from what is free."""
-    world = half_full(Policy(order="fifo"))
+    policy = Policy(order="fifo", backfill="none")
+    world = half_full(policy)
     submit(world, job("long", gpus=1, estimate_ms=DAY_MS))
-    assert list(placed(world, decide(world, Policy(order="fifo")))) == ["long"]
+    assert list(placed(world, decide(world, policy))) == ["long"]
 
 
 @BOTH

@@ -37,7 +37,7 @@ from tidemill.model.topology import Bond
 from tidemill.model.world import World
 
 WAITING = "waiting"
-SPREAD = Policy(placement="spread", patience_ms=HOUR_MS)
+SPREAD = Policy(placement="spread", patience_ms=HOUR_MS, backfill="none")
 FULL_HOST: dict[str, Any] = {"cpu_milli": 8_000, "memory_mib": 64}
 
 

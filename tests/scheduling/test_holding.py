@@ -16,7 +16,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass
 
-PATIENT = Policy(patience_ms=HOUR_MS, may_preempt=False)
+PATIENT = Policy(patience_ms=HOUR_MS, may_preempt=False, backfill="none")
 
 
 def test_nobody_is_held_behind_what_services_will_never_let_in():

@@ -22,6 +22,7 @@ from tests.builders import (
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import NodeState
@@ -29,6 +30,9 @@ from tidemill.model.tables import U8
 from tidemill.model.world import World
 from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.scores.scoring import Scoring
+
+PLAIN = Policy(backfill="none")
+"""Reservations try placements of their own."""
 
 
 class Counting(Room):
@@ -49,7 +53,7 @@ def memo() -> Memo:
 def tries(world: World, memo: Memo) -> int:
     """How many placements one beat tries."""
     room = memo.scheduling._room = Counting(world)
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     return room.tries
 
 
@@ -57,7 +61,7 @@ def full(memo: Memo) -> World:
     """A fleet whose node has one accelerator free; two kinds."""
     world = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100"))
     submit(world, job("h7", gpus=7, kinds=["H100"]), job("a7", gpus=7, kinds=["A100"]))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     return world
 
 
@@ -65,7 +69,7 @@ def test_equal_jobs_are_tried_once(memo: Memo):
     """A thousand equal jobs that do not fit cost one try."""
     world = fleet(nodes=1)
     submit(world, job("runs", gpus=1, cpu_milli=500_000))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     submit(world, *(job(f"k{i}", gpus=2, cpu_milli=600_000) for i in range(1000)))
     assert tries(world, memo) == 1
     assert cause_of(world, "k999") is Cause.CPU_BINDS
@@ -75,7 +79,7 @@ def test_what_did_not_fit_is_not_tried_again_while_nothing_is_freed(memo: Memo):
     """Another beat, a new job of another kind, a placement: none of them is a reason."""
     world = full(memo)
     submit(world, job("wide", gpus=8, kinds=["H100"]))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     pass_ms(world, 1)
     assert tries(world, memo) == 0
     submit(world, job("small", gpus=1, kinds=["A100"]))
@@ -86,7 +90,7 @@ def test_what_did_not_fit_is_tried_again_when_its_kind_is_freed(memo: Memo):
     """A job of its kind ends: it is tried. One of another kind ends: it is not."""
     world = full(memo)
     submit(world, job("wide", gpus=8, kinds=["H100"]))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     finish(world, "a7")
     assert tries(world, memo) == 0
     finish(world, "h7")
@@ -99,7 +103,7 @@ def test_what_did_not_fit_is_tried_again_when_a_node_comes(memo: Memo):
     world = fleet(nodes=2)
     move_node(world, 1, NodeState.CORDONED)
     submit(world, job("large", gpus=16))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     move_node(world, 1, NodeState.READY)
     assert placed(world, decide(world, memo=memo)) == {"large": {0: 8, 1: 8}}
 
@@ -108,7 +112,7 @@ def test_what_was_over_its_limit_is_tried_again_when_the_limit_is_raised(memo: M
     """New shares are a reason to look again, and the old verdict is forgotten."""
     world = fleet(nodes=1, teams=[team("a", limit=4)])
     submit(world, job("large", gpus=8))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "large") is Cause.OVER_LIMIT_ALWAYS
     fold(world, ev.QueueSet(0, team("a", limit=8)))
     assert placed(world, decide(world, memo=memo)) == {"large": {0: 8}}
@@ -118,10 +122,10 @@ def test_a_new_team_is_understood_at_once(memo: Memo):
     """A team that appears after the supply was looked at is judged with its own row."""
     world = fleet(nodes=1)
     submit(world, job("first", gpus=16, per_node=4))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     fold(world, ev.QueueSet(0, team("b", limit=4, kind="B200")))
     submit(world, job("second", gpus=16, per_node=4, team="b"))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "second") is Cause.IMPOSSIBLE_GANG
 
 
@@ -131,7 +135,7 @@ def test_work_before_any_node_waits(memo: Memo):
     fold(world, ev.QueueSet(0, team("a")))
     fold(world, ev.ContractSigned(0, contract(gpus=8)))
     submit(world, job("early", gpus=8))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "early") is Cause.NOTHING_LAUNCHED
     fold(world, ev.ContractStarted(0, 0))
     fold(world, ev.NodeAdded(0, node("n")))
@@ -147,7 +151,7 @@ def busy(memo: Memo) -> World:
             submit(world, job(f"{size}-{n}", gpus=size))
             place(world, f"{size}-{n}", Piece(0, n, 1, mask))
             start(world, f"{size}-{n}")
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     return world
 
 
@@ -155,7 +159,7 @@ def test_what_is_freed_in_pieces_too_small_is_no_reason(memo: Memo):
     """A job of four is not tried while nodes that changed have less than four free."""
     world = busy(memo)
     submit(world, job("four", gpus=4))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "four") is Cause.BUSY
     finish(world, "1-0")
     assert tries(world, memo) == 0
@@ -171,7 +175,7 @@ def test_a_gang_is_no_reason_to_look_while_no_replica_fits(memo: Memo):
     """Of a gang of two times six not even one replica fits: what is freed is too small for it."""
     world = busy(memo)
     submit(world, job("gang", gpus=12, per_node=6))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     for name in ("1-0", "2-0", "1-1", "2-1"):
         finish(world, name)
         assert tries(world, memo) == 0
@@ -187,9 +191,9 @@ def test_cores_that_are_freed_are_a_reason(memo: Memo):
     """A job that only CPU kept out is tried when a node gets cores back."""
     world = fleet(nodes=1)
     submit(world, job("eats", gpus=1, cpu_milli=900_000))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     submit(world, job("wants", gpus=1, cpu_milli=500_000))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "wants") is Cause.CPU_BINDS
     finish(world, "eats")
     assert tries(world, memo) == 1
@@ -202,9 +206,9 @@ def test_what_a_limit_kept_out_is_tried_when_its_team_frees_anything(memo: Memo)
         contract("h", gpus=8), contract("t", gpus=8, kind="A100"), teams=[team("a", limit=4)]
     )
     submit(world, job("small", gpus=4, kinds=["H100"]), job("large", gpus=7, kinds=["A100"]))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     submit(world, job("either", gpus=4))
-    beat(world, memo=memo)
+    beat(world, PLAIN, memo)
     assert cause_of(world, "either") is Cause.BUSY
     finish(world, "small")
     assert tries(world, memo) == 1

@@ -193,7 +193,8 @@ def test_when_the_target_is_lost_the_heir_is_released_and_waits():
 def test_with_departures_moves_admit_what_packing_alone_cannot():
     """Small jobs end all over a full fleet: what they leave is whole nodes only after moves."""
     admitted = {}
-    for name, policy in (("waiting", Policy()), ("moving", MOVING)):
+    packs = Policy(placement="pack")
+    for name, policy in (("waiting", packs), ("moving", replace(packs, may_move=True))):
         world = fleet(contract(gpus=64, per_node=8))
         submit(world, *(job(f"s{i}", gpus=2, **OFTEN) for i in range(32)))
         beat(world, policy)

@@ -20,7 +20,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 
 FIFO = Policy(order="fifo", may_preempt=False)
-PATIENT = Policy(patience_ms=HOUR_MS, may_preempt=False)
+PATIENT = Policy(patience_ms=HOUR_MS, may_preempt=False, backfill="none")
 
 
 def test_the_higher_priority_goes_first():

@@ -33,6 +33,7 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 
 RESIZING = Policy(may_resize=True)
+RIGID = Policy(may_resize=False)
 
 
 def elastic(name: str = "e", count: int = 8, least: int = 2, **more: Any) -> Job:
@@ -146,7 +147,7 @@ def test_nobody_is_stopped_where_shrinking_does():
     submit(world, job("high", gpus=4, priority=9))
     assert evicted(world, decide(world, RESIZING)) == {}
     assert shrunk(world) == {"e": {0: 4}}
-    assert evicted(world, decide(world)) != {}
+    assert evicted(world, decide(world, RIGID)) != {}
 
 
 def test_shrinking_and_stopping_go_together():
@@ -161,11 +162,12 @@ def test_shrinking_and_stopping_go_together():
 
 
 def test_a_policy_may_leave_sizes_alone():
-    """By default nobody is resized."""
+    """Where it says so, nobody is resized."""
     world = full()
     submit(world, job("w", gpus=3))
     pass_ms(world, HOUR_MS)
-    assert asked(decide(world), ev.AskedMove) == []
+    assert asked(decide(world, RIGID), ev.AskedMove) == []
+    assert asked(decide(world, RESIZING), ev.AskedMove) != []
 
 
 # Growing --------------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ from tidemill.workload import losses
 NAMED = 3  # jobs ahead that are called by name
 SHAPES_AT_MOST = 250  # shown to the scheduler for one job: 0.3 ms each at 10,000 nodes, measured
 
-_MAY_HOLD = CURED_BY_WAITING | {Cause.NONE, Cause.BEHIND, Cause.PROMISED, Cause.RESERVED}
+_MAY_HOLD = CURED_BY_WAITING | {
+    Cause.NONE, Cause.BEHIND, Cause.PROMISED, Cause.RESERVED, Cause.OVER_LIMIT
+}  # fmt: skip
 
 
 class Glance(Memo):
@@ -160,7 +162,7 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
         milli += count * int(world.shapes.total_milli[t])
         ahead.append((key, head))
         cause = causes.get(t, Cause(world.shapes.cause.item(t)))
-        if t != s and _holds(world, policy, t, head, cause):
+        if t != s and _holds(world, policy, s, t, head, cause):
             holders.append((key, head))
     holder = min(holders)[1] if holders else -1
     held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
@@ -175,11 +177,14 @@ def in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
     return [j for _, j in sorted(keys)]
 
 
-def _holds(world: World, policy: Policy, t: int, head: int, cause: Cause) -> bool:
+def _holds(world: World, policy: Policy, s: int, t: int, head: int, cause: Cause) -> bool:
+    """Whether nobody of shape ``s`` passes the head of shape ``t``: a limit is its team's alone."""
     if world.promised.get(t, 0) > 0:
         return True
+    queue = world.shapes.queue
+    is_in_the_way = cause is Cause.OVER_LIMIT and queue.item(s) == queue.item(t)
     lost_at_ms = order.loses_patience_at_ms(world, policy, head)
-    return cause in CURED_BY_WAITING and lost_at_ms <= world.now_ms
+    return (is_in_the_way or cause in CURED_BY_WAITING) and lost_at_ms <= world.now_ms
 
 
 def _key(world: World, fair: Fair, memo: Glance, s: int, j: int) -> order.Key:
