@@ -2,7 +2,7 @@
 
 import typer
 
-from tidemill.cli import unit_compare, unit_mig, unit_show
+from tidemill.cli import unit_compare, unit_host, unit_mig, unit_show
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -11,3 +11,4 @@ app = typer.Typer(
 app.command("mig", epilog=unit_mig.EXAMPLES)(unit_mig.mig)
 app.command("show", epilog=unit_show.EXAMPLES)(unit_show.show)
 app.command("compare", epilog=unit_compare.EXAMPLES)(unit_compare.compare)
+app.command("host", epilog=unit_host.EXAMPLES)(unit_host.host)
