@@ -135,14 +135,10 @@ def test_a_reserve_leaves_less():
     assert fitting.usable(H100, 0.0) == 80e9
 
 
-def test_rates_that_a_part_lacks_are_refused():
-    """A precision that a part does not have, and one that nobody has, are told apart."""
-    with pytest.raises(SpecError, match="no published rate at fp4") as refused:
-        precision.rate(H100, "fp4")
-    assert "fp8" in refused.value.hint
-    with pytest.raises(SpecError, match="no precision called `fp5`"):
-        precision.rate(H100, "fp5")
-    with pytest.raises(SpecError, match="stored, not multiplied"):
-        precision.rate(H100, "int4")
-    assert precision.rate(H100, "fp8") == 2 * precision.rate(H100, "bf16") + 1e12
+def test_a_precision_that_nobody_has_is_refused():
+    """The refusal lists those there are; formats below a byte carry their scales."""
+    with pytest.raises(SpecError, match="no precision called `fp5`") as refused:
+        precision.size("fp5")
+    assert "'fp8'" in refused.value.hint
+    assert precision.size("fp4") == 0.5625
     assert serving.cache_per_token(SMALL, "int8") == 8 * 2 * 4 * 256

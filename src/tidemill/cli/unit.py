@@ -2,7 +2,15 @@
 
 import typer
 
-from tidemill.cli import unit_compare, unit_host, unit_mig, unit_show
+from tidemill.cli import (
+    unit_compare,
+    unit_fit,
+    unit_host,
+    unit_mfu,
+    unit_mig,
+    unit_roofline,
+    unit_show,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -12,3 +20,6 @@ app.command("mig", epilog=unit_mig.EXAMPLES)(unit_mig.mig)
 app.command("show", epilog=unit_show.EXAMPLES)(unit_show.show)
 app.command("compare", epilog=unit_compare.EXAMPLES)(unit_compare.compare)
 app.command("host", epilog=unit_host.EXAMPLES)(unit_host.host)
+app.command("fit", epilog=unit_fit.EXAMPLES)(unit_fit.fit)
+app.command("roofline", epilog=unit_roofline.EXAMPLES)(unit_roofline.roofline)
+app.command("mfu", epilog=unit_mfu.EXAMPLES)(unit_mfu.mfu)

@@ -87,6 +87,18 @@ def to_serve(
     return Fit(found, ranks(found), held(found)) if found is not None else None
 
 
+def nearest_to_train(model: Model, part: Part, stated: Stated, how: Training) -> Fit | None:
+    """The division that holds least on a unit, whether it fits or not; None when none divides."""
+    ways = _divisions(model, part, stated, how)
+    return _least(ways, lambda division: memory.training(model, division, how))
+
+
+def nearest_to_serve(model: Model, part: Part, stated: Stated, how: Serving) -> Fit | None:
+    """The same for a service."""
+    ways = _divisions(model, part, stated, None)
+    return _least(ways, lambda division: serving.serving(model, division, how))
+
+
 class _Way(NamedTuple):
     """A division but for its data-parallel ranks, and which numbers of those are possible."""
 
@@ -111,6 +123,12 @@ def _smallest(ways: Iterator[_Way], held: Holds, room: float) -> Parallelism | N
                 best, found = rank, division
                 break
     return found
+
+
+def _least(ways: Iterator[_Way], held: Callable[[Parallelism], Memory | Served]) -> Fit | None:
+    divisions = (replace(way.base, data=way.data[-1]) for way in ways)
+    fits = [Fit(division, ranks(division), held(division)) for division in divisions]
+    return min(fits, key=lambda fit: (fit.held.total, fit.units, fit.stated.pipeline), default=None)
 
 
 def _divisions(model: Model, part: Part, stated: Stated, how: Training | None) -> Iterator[_Way]:

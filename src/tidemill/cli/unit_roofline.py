@@ -1,0 +1,142 @@
+"""``tidemill unit roofline``: which ceiling binds, how long it takes, and what would change it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen, unit_catalogue, unit_fit, unit_model
+from tidemill.model.errors import SpecError
+
+if TYPE_CHECKING:
+    from tidemill.units.whatif import Phase, Question
+
+EXAMPLES = options.example(
+    "tidemill unit roofline llama-3-8b --on h100 --batch 32",
+    "tidemill unit roofline llama-3-70b --on h200 --tp 4 --batch 64 --sequence 8192 --versus b200",
+    "tidemill unit roofline gpt-3 --on a100 --phase train --tp 8 --micro-batch 2 --sequence 2048",
+    "tidemill unit roofline 13b --on h100 --json",
+)
+FORMULA = (
+    "time = Σ over pieces of max(FLOP / peak, bytes / memory bandwidth, bytes / link); ridge = "
+    "peak / bandwidth (Williams, Waterman, Patterson 2009). Peaks: the least time possible, no "
+    "forecast."
+)
+
+PhaseName = Annotated[
+    str, typer.Option("--phase", help="decode, prefill or train.", metavar="PHASE")
+]
+Precision = Annotated[str, typer.Option("--precision", help="Of the arithmetic.")]
+Weights = Annotated[
+    str | None, typer.Option("--weights", help="Precision of weights; default: as --precision.")
+]
+Versus = Annotated[
+    list[str] | None, typer.Option("--versus", metavar="PART", help="Ask the same of another part.")
+]
+Share = "Share of the peak {} that is reached (a probe tells)."
+ComputeShare = Annotated[
+    float, typer.Option("--compute-share", min=0.01, max=1.0, help=Share.format("rate"))
+]
+MemoryShare = Annotated[
+    float, typer.Option("--memory-share", min=0.01, max=1.0, help=Share.format("bandwidth"))
+]
+Tensor = Annotated[int, typer.Option("--tp", min=1, help="Tensor ranks.")]
+Expert = Annotated[int, typer.Option("--ep", min=1, help="Ranks of an expert group.")]
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", min=1, help="Sequences at once, or a step, over all units.",
+                 show_default="one, or one micro-batch"),
+]  # fmt: skip
+
+
+def roofline(
+    model: unit_model.Name,
+    on: unit_fit.On,
+    phase: PhaseName = "decode",
+    batch: Batch = None,
+    sequence: unit_fit.Sequence = 4096,
+    precision: Precision = "bf16",
+    weights: Weights = None,
+    cache: unit_fit.Cache = "bf16",
+    tensor: Tensor = 1,
+    expert: Expert = 1,
+    micro_batch: unit_fit.Micro = 1,
+    recompute: unit_fit.Again = "selective",
+    compute_share: ComputeShare = 1.0,
+    memory_share: MemoryShare = 1.0,
+    versus: Versus = None,
+    layers: unit_model.Layers = None,
+    hidden: unit_model.Hidden = None,
+    heads: unit_model.Heads = None,
+    kv_heads: unit_model.KvHeads = None,
+    ffn: unit_model.Ffn = None,
+    gated: unit_model.Gated = None,
+    vocabulary: unit_model.Vocabulary = None,
+    experts: unit_model.Experts = None,
+    active_experts: unit_model.Active = None,
+    file: unit_catalogue.File = None,
+    as_json: options.Json = False,
+) -> None:
+    """Which ceiling binds (arithmetic, memory, link), the least time, and what would change it."""
+    from tidemill.cli import unit_roofline_tables as tables
+    from tidemill.model.topology import Parallelism
+    from tidemill.units import divides, whatif
+    from tidemill.units.models import Model
+    from tidemill.units.serving import Serving
+    from tidemill.units.training import Training
+
+    book = unit_catalogue.catalogue(file)
+    figures = {
+        "layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn,
+        "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
+        "active_experts": active_experts,
+    }  # fmt: skip
+    bare = unit_model.size_only(model, **figures)
+    chosen: Model | int = bare if bare is not None else unit_model.chosen(model, **figures)
+    does = _phase(phase)
+    is_train = does == whatif.Phase.TRAIN
+    stated = Parallelism(
+        tensor=tensor, expert=expert, data=expert, sequence=sequence,
+        batch=(batch or micro_batch * expert) if is_train else 0,
+    )  # fmt: skip
+    if isinstance(chosen, Model):
+        divides.check(chosen, stated, micro_batch)
+    elif is_train:
+        raise SpecError(
+            f"`{model}` is only a size; a training step depends on layers and widths",
+            hint="give a published model, or --layers, --hidden and --heads",
+        )
+    asked = whatif.Question(
+        chosen, unit_fit.part_of(book, on), does, stated,
+        Serving(batch=batch or expert, context=sequence, weights=weights or precision, cache=cache),
+        Training(micro_batch=micro_batch, recompute=unit_fit.recomputed(recompute)),
+        precision, compute_share, memory_share,
+    )  # fmt: skip
+    _check_link(asked)
+    others = [unit_fit.part_of(book, name) for name in versus or ()]
+    if as_json:
+        screen.json_out(tables.encoded(asked, model, others))
+    else:
+        tables.shown(asked, model, others)
+
+
+def _phase(name: str) -> "Phase":
+    from tidemill.units.whatif import Phase
+
+    try:
+        return Phase(name)
+    except ValueError as error:
+        raise SpecError(
+            f"--phase is `{name[:50]}`", hint="it is decode, prefill or train"
+        ) from error
+
+
+def _check_link(asked: "Question") -> None:
+    """A unit without a known link cannot be timed where ranks talk."""
+    from tidemill.units import whatif
+
+    part = asked.part
+    if part.link_gb_s is None and any(piece.sent for piece in whatif.pieces(asked)):
+        raise SpecError(
+            f"the link of `{part.key}` is unknown, and these ranks talk over it",
+            hint="leave out --tp and --ep, or give `link_gb_s` in a file for --catalogue",
+        )
