@@ -8,15 +8,13 @@ what feeds them.
 import numpy as np
 
 from tidemill.compiled import across
-from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import NOWHERE, READY, find_one, give, hosts_one, take_devices
 from tidemill.scheduling.kernels import fill_one as fill_packed
 from tidemill.scheduling.scores import kernels as scores
-from tidemill.scheduling.scores.futures import kernels as futures
 from tidemill.scheduling.scores.kernels import fill_one as fill_scored
 from tidemill.scheduling.scores.kernels import rank_one, take
 
-compiled = across(__file__, scheduling, scores, futures)
+compiled = across(__file__, scores, *scores.PARTS)
 
 PACKED, SCORED, PACKED_SCAN, SCORED_SCAN = range(4)
 

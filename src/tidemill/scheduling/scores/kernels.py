@@ -10,6 +10,8 @@ import numpy as np
 from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
+from tidemill.scheduling.scores import codes as policies
+from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
     BITS,
@@ -33,7 +35,9 @@ from tidemill.scheduling.scores.tables import (
     Tables,
 )
 
-compiled = across(__file__, scheduling, futures)
+PARTS = (scheduling, policies, columns, futures)
+"""What these loops are made of, for those who call them (see ``across``)."""
+compiled = across(__file__, *PARTS)
 
 PERCENT = 100
 ONE_PPM = 1_000_000

@@ -78,8 +78,11 @@ BLANK = Tables(
     dearest=np.zeros(1, np.int64),
     admits=np.zeros((1, 1), np.uint8),
     draws=np.zeros((1, 1), np.int16),
+    turns=np.zeros((1, 1), np.uint64),
+    still_open=np.zeros(1, np.uint64),
     steps=np.zeros(1, np.int64),
-    known=np.zeros((1, 2), np.int64),
+    known=np.zeros((2, 2), np.int64),
+    ranked=np.zeros((1, 2), np.int64),
     scratch=np.zeros((1, 1), np.int64),
 )
 """Tables that nobody reads, where compiled loops must be handed some."""

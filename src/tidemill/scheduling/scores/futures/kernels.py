@@ -10,9 +10,10 @@ import numpy as np
 from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import WHOLE
+from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI
 
-compiled = across(__file__, scheduling)
+compiled = across(__file__, scheduling, columns)
 
 NO_DEVICE = 1 << 29
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
