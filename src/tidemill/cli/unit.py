@@ -9,6 +9,7 @@ from tidemill.cli import (
     unit_mfu,
     unit_mig,
     unit_roofline,
+    unit_share,
     unit_show,
 )
 
@@ -23,3 +24,4 @@ app.command("host", epilog=unit_host.EXAMPLES)(unit_host.host)
 app.command("fit", epilog=unit_fit.EXAMPLES)(unit_fit.fit)
 app.command("roofline", epilog=unit_roofline.EXAMPLES)(unit_roofline.roofline)
 app.command("mfu", epilog=unit_mfu.EXAMPLES)(unit_mfu.mfu)
+app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
