@@ -3,6 +3,7 @@
 import typer
 
 from tidemill.cli import (
+    unit_balance,
     unit_compare,
     unit_fit,
     unit_host,
@@ -25,3 +26,4 @@ app.command("fit", epilog=unit_fit.EXAMPLES)(unit_fit.fit)
 app.command("roofline", epilog=unit_roofline.EXAMPLES)(unit_roofline.roofline)
 app.command("mfu", epilog=unit_mfu.EXAMPLES)(unit_mfu.mfu)
 app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
+app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
