@@ -90,12 +90,14 @@ _FIXES: dict[Bucket, _Rule] = {
     Bucket.STRAGGLER: _all_of_it("swap the slow node", NOT_PRODUCED[Bucket.STRAGGLER]),
     Bucket.HOST: _all_of_it(
         "more loader workers, or more CPU per accelerator",
-        "share of the step in which the accelerator waits for its host, as each job tells",
+        "share of the step in which the accelerator waits for its host, as each job tells or as"
+        " follows from what it computes (`tidemill unit step --spec FILE --job NAME`)",
         None,
     ),
     Bucket.LINKS: _all_of_it(
         "overlap communication with compute; keep tensor parallelism inside a node",
-        "share of the step spent in collectives, as each job tells",
+        "share of the step spent in collectives, as each job tells or as follows from what it"
+        " computes (`tidemill unit step --spec FILE --job NAME`), and what a worse place adds",
         None,
     ),
     Bucket.INTERFERENCE: _all_of_it(

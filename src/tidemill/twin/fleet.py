@@ -17,7 +17,17 @@ from tidemill.model.states import Confidence
 from tidemill.model.topology import Bond, Parallelism, Tier, Topology
 from tidemill.twin import durations, spec_words
 from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
-from tidemill.twin.spec_tables import ContractTable, FaultsTable, Spec, Spread, TeamTable, Traits
+from tidemill.twin.spec_tables import (
+    ContractTable,
+    FaultsTable,
+    Sizes,
+    Spec,
+    Spread,
+    TeamTable,
+    Traits,
+)
+from tidemill.units import models
+from tidemill.units.model_zoo import Zoo
 
 
 def contract(row: ContractTable) -> Contract:
@@ -152,7 +162,8 @@ def efficiency(row: Traits, mfu_ppm: int) -> Efficiency:
     """How productive time divides; unknown unless the file says something about it."""
     if row.mfu is None:
         return Efficiency()
-    return Efficiency(mfu_ppm, int(row.host_stall), int(row.link_stall), Confidence.MODELLED)
+    known = Confidence.MEASURED if row.measured else Confidence.MODELLED
+    return Efficiency(mfu_ppm, int(row.host_stall), int(row.link_stall), known)
 
 
 def usable(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> list[ContractTable]:
@@ -206,11 +217,21 @@ def parallelism(row: Traits, accelerators: int) -> Parallelism | None:
     inner = given.tensor * given.context * given.pipeline if given else 0
     if given is None or not accelerators or accelerators % inner:
         return None
+    parameters_m, layers, hidden = _figures(row, given)
     return Parallelism(
         given.tensor, given.context, given.expert, given.pipeline, accelerators // inner,
-        round(given.parameters_billion * 1000), given.layers, given.hidden, given.sequence,
-        given.batch,
+        parameters_m, layers, hidden, given.sequence, given.batch,
     )  # fmt: skip
+
+
+def _figures(row: Traits, given: Sizes) -> tuple[int, int, int]:
+    """Parameters in millions, layers and hidden size: as given, else those of the model named."""
+    stated = (round(given.parameters_billion * 1000), given.layers, given.hidden)
+    named = Zoo().find(row.computes.model) if row.computes and row.computes.model else None
+    if named is None or all(stated):
+        return stated
+    of_model = (round(models.active_parameters(named) / 1e6), named.layers, named.hidden)
+    return tuple(own or theirs for own, theirs in zip(stated, of_model, strict=True))  # type: ignore[return-value]
 
 
 def bonds(row: Traits) -> tuple[Bond, ...]:

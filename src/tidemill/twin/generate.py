@@ -5,7 +5,7 @@ plain integers are drawn at once (numpy); a ``Job`` exists only from the moment 
 equal shapes, efficiencies and tides are one object.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import merge
 from itertools import islice
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Efficiency, Job, Shape
-from tidemill.twin import arrivals, columns, durations, fleet, presets, sizes
+from tidemill.twin import arrivals, columns, durations, fleet, physics, presets, sizes
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.columns import Columns
 from tidemill.twin.mix import Mix
@@ -60,24 +60,35 @@ def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arri
     drawn = columns.draw(row, mix, int(spec.twin.horizon), streams)
     per_node = fleet.node_devices(spec.contracts, row.kinds)
     shapes = [fleet.shape(row, milli, per_node) for milli in mix.sizes.milli]
-    return _rows(row, drawn, shapes, _tides(row, streams.of(f"tides/{row.name}")))
+    tides = _tides(row, streams.of(f"tides/{row.name}"))
+
+    def divided(size: int, mfu_ppm: int) -> Efficiency:
+        return physics.efficiency_of(row, spec, int(mix.sizes.milli[size]), mfu_ppm)
+
+    return _rows(row, drawn, shapes, tides, divided)
 
 
 def _rows(
-    row: WorkloadTable, drawn: Columns, shapes: list[Shape], tides: list[Tide]
+    row: WorkloadTable,
+    drawn: Columns,
+    shapes: list[Shape],
+    tides: list[Tide],
+    divided: Callable[[int, int], Efficiency],
 ) -> Iterator[Arrival]:
     name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
     resize_ms = int(row.resize)
     saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
-    efficiencies: dict[int, Efficiency] = {}
+    efficiencies: dict[tuple[int, int], Efficiency] = {}
+    by_size = row.mfu is None and row.computes is not None
     number = 0
     for start in range(0, len(drawn.at_ms), CHUNK):
         part = (column[start : start + CHUNK].tolist() for column in drawn)
         for at_ms, work_ms, size, guess_ms, ending, crash_ms, mfu, active_ms in zip(
             *part, strict=True
         ):
-            if mfu not in efficiencies:
-                efficiencies[mfu] = fleet.efficiency(row, mfu)
+            kind = (size if by_size else 0, mfu)
+            if kind not in efficiencies:
+                efficiencies[kind] = divided(size, mfu)
             job = Job(
                 f"{name}-{number:05d}",
                 shapes[size],
@@ -85,7 +96,7 @@ def _rows(
                 startup_ms,
                 restart_ms,
                 saving,
-                efficiencies[mfu],
+                efficiencies[kind],
                 resize_ms,
             )
             activity: Tide | Spell | None = None
@@ -109,6 +120,7 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
     if row.fraction is not None:
         milli = row.fraction * WHOLE_MILLI // ONE_PPM
     shape = fleet.shape(row, milli, fleet.node_devices(spec.contracts, row.kinds))
+    divided = physics.efficiency_of(row, spec, milli, int(row.mfu or 0))
     for copy in range(1, row.copies + 1):
         job = Job(
             row.name if row.copies == 1 else f"{row.name}-{copy}",
@@ -117,7 +129,7 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
             int(row.startup),
             int(row.restart),
             fleet.checkpointing(row),
-            fleet.efficiency(row, int(row.mfu or 0)),
+            divided,
             int(row.resize),
         )
         yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))

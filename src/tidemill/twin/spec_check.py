@@ -6,7 +6,7 @@ reading; what jobs ask for is checked in ``spec_check_jobs``.
 
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, duration_text
-from tidemill.twin import fleet, spec_check_jobs, spec_check_tiers
+from tidemill.twin import fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
 from tidemill.twin.spec_errors import Place, nearest, shown
 from tidemill.twin.spec_tables import MAX_JOBS, MAX_NODES, ContractTable, Spec, Spread, TeamTable
 
@@ -22,6 +22,7 @@ def check(spec: Spec) -> None:
     _check_faults(spec)
     spec_check_tiers.check(spec)
     spec_check_jobs.check(spec)
+    spec_check_computes.check(spec)
 
 
 def _refuse_empty(spec: Spec) -> None:

@@ -13,6 +13,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import MAX_DEVICES, Name
 from tidemill.model.states import JobClass, Terms
 from tidemill.twin.spec_words import Cores, Dollars, Gib, Part, Span
+from tidemill.units.flops import Recompute
 
 MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
 MAX_JOBS = 20_000_000  # about 2 GB of columns while they are drawn
@@ -83,6 +84,30 @@ class Sizes(_Table, frozen=True, kw_only=True):
     batch: Zero = 0
 
 
+class Computes(_Table, frozen=True, kw_only=True):
+    """What a job computes, for those whose efficiency follows from it (``twin.physics``).
+
+    A model by its name (or by the figures of ``parallelism``), or samples with their operations;
+    and what its input costs the host.
+    """
+
+    model: str = ""
+    precision: str = "bf16"
+    micro_batch: Whole = 1
+    interleave: Whole = 1
+    recompute: Recompute = Recompute.SELECTIVE
+    zero: Annotated[int, Meta(ge=0, le=3)] = 1
+    gflop_per_sample: Rate = 0.0
+    """Forward and backward, where it trains."""
+    samples_per_s: Rate = 0.0
+    """That one accelerator takes when it never waits."""
+    samples_per_core_s: Rate = 0.0
+    kb_per_sample: Annotated[float, Meta(gt=0, le=10_000_000)] = 100.0
+    kb_on_device: Rate = 0.0
+    read_gb_per_s: Rate = 0.0
+    """What storage gives a node; 0: more than is ever needed."""
+
+
 class TeamTable(_Table, frozen=True, kw_only=True):
     """``[[team]]``: sure of its floor, never above its limit, by accelerator kind.
 
@@ -135,6 +160,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     within: str = ""
     near: str = ""
     parallelism: Sizes | None = None
+    computes: Computes | None = None
     cpu_per_accelerator: Cores = Cores(0)
     memory_gib_per_accelerator: Gib = Gib(0)
     startup: Span = Span(0)
@@ -145,6 +171,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     mfu: Part | None = None
     host_stall: Part = Part(0)
     link_stall: Part = Part(0)
+    measured: bool = False
     tide: TideShape | None = None
     busy: Part = Part(1_000_000)
 

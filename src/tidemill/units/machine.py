@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
+from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
 from tidemill.units.links import Ladder, Link, Rung, Spread
 
@@ -15,6 +16,8 @@ OUTER_REACHED = 0.85
 INNER_LATENCY_S = 3e-6
 OUTER_LATENCY_S = 10e-6
 """A step of a ring between nodes: card, switches, proxy (NCCL's tuner assumes as much)."""
+NIC_GB_S = 25.0
+"""A network card an accelerator, where nobody says."""
 HOST_LINK_GB_S = 32.0
 """Between parts without a scale-up link: PCIe 4.0 ×16, one direction."""
 
@@ -56,6 +59,17 @@ def of(part: Part, per_node: int, nic_gb_s: float | None, oversubscription: floa
         outer = nic_gb_s / per_node * 1e9 * OUTER_REACHED / oversubscription
     network = Link(outer, OUTER_LATENCY_S)
     return Machine(part, Ladder((Rung(joined, inner), Rung(inf, network))))
+
+
+def network_gb_s(book: Catalogue, part: Part, per_node: int) -> float:
+    """All cards of a node: as in the largest box of the catalogue with this part, else one of
+    200 Gb/s an accelerator.
+    """
+    boxes = [box for box in book.boxes.values() if box.part == part.key and box.nic_gb_s]
+    if not boxes:
+        return NIC_GB_S * per_node
+    box = max(boxes, key=lambda box: (box.count, box.nic_gb_s, box.key))
+    return (box.nic_gb_s or 0.0) / box.count * per_node
 
 
 def pod(part: Part, chips: int, link_gb_s: float, network_gb_s: float) -> Machine:

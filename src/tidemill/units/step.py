@@ -132,7 +132,7 @@ def parts(case: Case) -> Parts:
     mean, worst = stage.mean.total, stage.worst_s
     shown = 0.0 if case.hiding.pipeline else send
     fill = (stages - 1) * (mean + send) / chunks
-    bubble = many * (worst - mean) + fill
+    bubble = many * (worst - mean) + fill if stages > 1 else 0.0
     work, again = stage.once.times(many), stage.again.times(many)
     waits = work + again
     return Parts(

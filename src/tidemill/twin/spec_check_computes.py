@@ -1,0 +1,33 @@
+"""Whether what jobs say they compute can be: models, precisions, sizes that divide."""
+
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.twin.physics import Reckoning
+from tidemill.twin.spec_check_jobs import size_milli
+from tidemill.twin.spec_errors import Place
+from tidemill.twin.spec_tables import Spec, Traits
+
+
+def check(spec: Spec) -> None:
+    """Raise a SpecError at the first job or workload that computes what cannot be."""
+    for i, job in enumerate(spec.jobs, 1):
+        _check(Place(spec.source, "job", i, job.name), job, spec, [job.accelerators * WHOLE_MILLI])
+    for i, workload in enumerate(spec.workloads, 1):
+        place = Place(spec.source, "workload", i, workload.name)
+        sizes = [size_milli(place, text) for text in workload.sizes]
+        _check(place, workload, spec, sizes or [WHOLE_MILLI])
+
+
+def _check(place: Place, row: Traits, spec: Spec, sizes: list[int]) -> None:
+    """Refused unless one of the sizes works; of a workload, others have unknown efficiency."""
+    if row.computes is None:
+        return
+    refusals = []
+    for milli in sizes:
+        try:
+            Reckoning(row, spec, milli).efficiency  # noqa: B018 (asked for its refusals)
+        except SpecError as error:
+            refusals.append(error)
+        else:
+            return
+    place.refuse("computes", refusals[-1].message, hint=refusals[-1].hint)

@@ -1,0 +1,76 @@
+"""Efficiency from physics: how the productive time of a job divides, when only its work is known.
+
+Training by the step-time model, a service by the roofline of its decoding, anything else by the
+samples that one accelerator takes. Waiting for the host comes first, and stretches the rest. What
+is neither host nor links nor model FLOPs is below the roofline: the bubble of a pipeline,
+recomputation, kernels short of their peak. Always *modelled*.
+"""
+
+from typing import NamedTuple
+
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.rows import Efficiency
+from tidemill.model.states import Confidence
+from tidemill.model.topology import Parallelism
+from tidemill.units import collectives, flops, models, precision, serving
+from tidemill.units.machine import Machine
+from tidemill.units.models import Model
+from tidemill.units.silicon import WIDE, Silicon
+from tidemill.units.step import Step
+
+
+class Decode(NamedTuple):
+    """One token for every sequence of a service, on all ranks of a replica."""
+
+    seconds: float
+    links_s: float
+    flops: float
+    ranks: int
+    is_memory_bound: bool
+
+
+def of_step(found: Step, host_ppm: int = 0) -> Efficiency:
+    """Of a training step, without the host's part, and how much of the time waits for the host."""
+    return shares(found.mfu, found.links, host_ppm)
+
+
+def of_decode(found: Decode, chip: Silicon, host_ppm: int = 0) -> Efficiency:
+    """Of a service."""
+    mfu = found.flops / (found.ranks * chip.peak * found.seconds)
+    return shares(mfu, found.links_s / found.seconds, host_ppm)
+
+
+def of_samples(flops_each: float, per_s: float, chip: Silicon, host_ppm: int = 0) -> Efficiency:
+    """Of a job of which only the samples are known; what it says on links is not."""
+    return shares(min(1.0, flops_each * per_s / chip.peak), 0.0, host_ppm)
+
+
+def shares(mfu: float, links: float, host_ppm: int) -> Efficiency:
+    """Shares of the time without the host, stretched by it, in whole parts per million."""
+    rest = ONE_PPM - host_ppm
+    links_ppm = min(rest, round(links * rest))
+    mfu_ppm = min(rest - links_ppm, int(mfu * rest))
+    return Efficiency(mfu_ppm, host_ppm, links_ppm, Confidence.MODELLED)
+
+
+def decode(
+    model: Model, stated: Parallelism, where: Machine, chip: Silicon, name: str = "bf16"
+) -> Decode:
+    """Every weight and the cache are read once; products; two all-reduces a layer.
+
+    Stages of a pipeline each work on a batch of their own.
+    """
+    sequences = max(1, stated.batch // (stated.data * stated.pipeline))
+    ranks = stated.tensor * stated.pipeline
+    weights = models.parameters(model) * precision.size(name) / ranks
+    heads = serving.cache_ranks(model, stated.tensor)
+    cache = serving.cache_per_token(model) * stated.sequence / (heads * stated.pipeline)
+    read_s = (weights + sequences * cache) / chip.memory
+    each = flops.forward_per_token(model, stated.sequence).total
+    compute_s = sequences * each / (ranks * chip.products)
+    group = where.spread("tensor", stated.tensor)
+    said = collectives.all_reduce(group, WIDE * sequences * model.hidden)
+    links_s = 2 * model.layers / stated.pipeline * said
+    seconds = max(read_s, compute_s) + links_s
+    busy = sequences * each / stated.pipeline  # of one stage; the others have their own sequences
+    return Decode(seconds, links_s, busy, stated.tensor, read_s > compute_s)
