@@ -126,10 +126,13 @@ def role(
     labels: Labels | None = None,
     least: int = 0,
     bonds: Sequence[Bond] = (),
+    profile: str = "",
 ) -> Role:
-    """``count`` replicas of ``gpus`` each, or of ``milli`` thousandths of one."""
+    """``count`` replicas of ``gpus`` each, or of ``milli`` thousandths of one, or instances."""
     wanted, tied = tuple((labels or {}).items()), tuple(bonds)
-    return Role(name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted, least, tied)
+    return Role(
+        name, count, gpus, milli, cpu_milli, memory_mib, tuple(kinds), wanted, least, tied, profile
+    )
 
 
 def job(

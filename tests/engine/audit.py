@@ -11,6 +11,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Queue, Share
 from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, NodeState
 from tidemill.model.world import Level, World
+from tidemill.units.mig import geometry
 
 
 def audit(world: World) -> None:
@@ -35,16 +36,26 @@ def audit_tables(world: World) -> None:
 def audit_devices(world: World) -> None:
     """Nothing is over-committed, and what is free is what the placements leave."""
     milli, cpu, memory = _taken(world)
+    slices = sliced(world)
+    assert world.sliced == len(slices)
     for n in range(world.node_count):
-        nodes, first, free = world.nodes, int(world.nodes.first_device[n]), 0
+        nodes, first, free, stranded = world.nodes, int(world.nodes.first_device[n]), 0, 0
         for d in range(int(nodes.devices[n])):
             left = WHOLE_MILLI - milli[n, d]
             assert left >= 0, f"device {d} of node {n} is over-committed by {-left} milli"
-            assert world.devices.free_milli[first + d] == left
             is_failed = bool(world.devices.is_failed[first + d])
             assert not (is_failed and milli[n, d]), f"failed device {d} of node {n} is in use"
+            assert world.devices.slices[first + d] == slices.get((n, d), 0)
+            if (n, d) in slices:
+                assert world.devices.free_milli[first + d] == 0, "a cut device is closed to others"
+                lost = stranded_milli(world.kinds[int(nodes.kind[n])], slices[n, d])
+                stranded += lost
+                free += left - lost
+                continue
+            assert world.devices.free_milli[first + d] == left
             free += 0 if is_failed else left
         assert nodes.free_milli[n] == free
+        assert nodes.stranded_milli[n] == stranded
         failed = world.devices.is_failed[first : first + int(nodes.devices[n])]
         assert nodes.failed[n] == int(failed.sum())
         assert 0 <= nodes.cpu_free_milli[n] == nodes.cpu_milli[n] - cpu[n]
@@ -66,6 +77,9 @@ def audit_levels(world: World) -> None:
         launched[c] += int(world.nodes.devices[n]) * WHOLE_MILLI
         levels[c, Level.FAILED] += int(world.nodes.failed[n]) * WHOLE_MILLI
         levels[c, Level.ALLOCATED] += sum(milli[n, d] for d in range(int(world.nodes.devices[n])))
+        stranded = int(world.nodes.stranded_milli[n])
+        is_ready = _level(world, n) is Level.READY
+        levels[c, Level.STRANDED if is_ready else _level(world, n)] += stranded
         levels[c, _level(world, n)] += int(world.nodes.free_milli[n])
         if _level(world, n) is Level.READY:
             kind_free[int(world.nodes.kind[n])] += int(world.nodes.free_milli[n])
@@ -194,6 +208,37 @@ def _taken(world: World) -> tuple[Counter[tuple[int, int]], Counter[int], Counte
             cpu[piece.node] += piece.replicas * role.cpu_milli
             memory[piece.node] += piece.replicas * role.memory_mib
     return milli, cpu, memory
+
+
+def sliced(world: World) -> dict[tuple[int, int], int]:
+    """The slices that instances take of each device; nobody else is on it, and none overlap."""
+    found: dict[tuple[int, int], int] = {}
+    others: set[tuple[int, int]] = set()
+    for j, pieces in world.placements.items():
+        for piece in (*pieces, *_gained(world, j)):
+            where = [(piece.node, d) for d in range(64) if piece.devices >> d & 1]
+            if not piece.slices:
+                others.update(where)
+                continue
+            assert len(where) == piece.replicas == 1, "an instance is one replica on one device"
+            assert not found.get(where[0], 0) & piece.slices, "instances overlap"
+            found[where[0]] = found.get(where[0], 0) | piece.slices
+    assert not others & found.keys(), "a device is cut and shared"
+    return found
+
+
+def stranded_milli(kind: str, state: int) -> int:
+    """Free slices that no legal placement of any profile covers, the slow way."""
+    part = geometry.of_kind(kind)
+    assert part is not None
+    usable: set[int] = set()
+    for row in part.profiles:
+        for start in row.starts:
+            run = range(start, start + row.memory)
+            if not any(state >> i & 1 for i in run) and not (row.is_media and state >> 8):
+                usable.update(run)
+    free = {i for i in range(part.memory) if not state >> i & 1}
+    return len(free - usable) * WHOLE_MILLI // part.memory
 
 
 def _gained(world: World, j: int) -> tuple[Piece, ...]:

@@ -3,8 +3,8 @@
 A story has two kinds of accelerators, spares, sometimes nodes on demand; teams with floors and
 limits, often in a tree, with borrowing and lending limits; whole gangs, roles, fractions, CPU-only
 work and labels; nodes and devices that fail, drains, cordons, crashes, owners who cancel and shares
-that change. In every second story the fleet has racks and some gangs are to sit together. All of it
-ends, so that whoever can fit must finally run.
+that change. In every second story the fleet has racks and some gangs are to sit together; in every
+third some jobs ask for MIG instances. All of it ends, so that whoever can fit must finally run.
 """
 
 import dataclasses
@@ -100,7 +100,7 @@ def _story(seed: int) -> Script:
     contracts = _contracts(luck)
     nodes = sum(row.count // row.node.devices for row in contracts)
     arrivals = [_arrival(luck, i) for i in range(luck.randint(15, 35))]
-    arrivals = _with_elastic_jobs(arrivals, seed)
+    arrivals = _with_elastic_jobs(_with_instances(arrivals, seed), seed)
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     teams = [_team(luck, name) for name in ("a", "b", "c")]
     script = Script(
@@ -167,7 +167,7 @@ def _with_topology(seed: int, script: Script) -> Script:
 
 
 def _tied(luck: Random, row: Job, topology: Topology) -> Job:
-    if luck.random() < 0.5:
+    if luck.random() < 0.5 or any(part.profile for part in row.shape.roles):
         return row
     shape, outside = row.shape, [tier.name for tier in topology.tiers if not tier.devices]
     musts = 0.0 if shape.elastic_role is not None else 0.6
@@ -213,6 +213,35 @@ def _with_guesses(arrivals: list[Arrival], seed: int) -> list[Arrival]:
             saving = Checkpointing(interval_ms=1)
             job = replace(job, startup_ms=0, restart_ms=0, checkpointing=saving)
         found.append(arrival._replace(job=job))
+    return found
+
+
+PROFILES = {
+    "H100": (("1g.10gb", 125), ("1g.10gb+me", 125), ("1g.20gb", 250), ("2g.20gb", 250),
+             ("3g.40gb", 500), ("4g.40gb", 500), ("7g.80gb", 1000)),
+    "A100": (("1g.5gb", 125), ("1g.10gb", 250), ("2g.10gb", 250), ("3g.20gb", 500)),
+}  # fmt: skip
+
+
+def _with_instances(arrivals: list[Arrival], seed: int) -> list[Arrival]:
+    """In every third story some jobs have roles of MIG instances, from a stream of its own."""
+    luck = Random(f"instances {seed}")
+    if luck.random() < 2 / 3:
+        return arrivals
+    found = []
+    for arrival in arrivals:
+        shape = arrival.job.shape
+        r = luck.randrange(len(shape.roles))
+        kind = luck.choice(KINDS)
+        profile, milli = luck.choice(PROFILES[kind])
+        kinds, count = luck.choice([(), (kind,)]), luck.choice([1, 1, 2, 4, 9])
+        cut = replace(
+            shape.roles[r], accelerators=1, milli=milli, profile=profile, kinds=kinds, count=count
+        )
+        roles = (*shape.roles[:r], cut, *shape.roles[r + 1 :])
+        if luck.random() < 0.6:
+            shape = replace(shape, roles=roles)
+        found.append(arrival._replace(job=replace(arrival.job, shape=shape)))
     return found
 
 

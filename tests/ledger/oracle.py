@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
+from tests.engine import audit
 from tidemill.engine.fold import fold
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.spans import Window
@@ -20,6 +21,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Piece, Role
 from tidemill.model.states import LAUNCHED, Confidence, JobClass, JobState, NodeState, Terms
 from tidemill.model.world import World
+from tidemill.units.mig import geometry
 
 MILLION = 1_000_000
 OF_STATE = {
@@ -158,6 +160,7 @@ class Oracle:
                 continue
             launched += row.node.devices * 1000
             for d in range(row.node.devices):
+                lost = self._stranded_milli(n, d) if state is NodeState.READY else 0
                 left = 1000 - self._taken_milli(n, d)
                 if self.world.devices.is_failed[int(self.world.nodes.first_device[n]) + d]:
                     assert left == 1000, "a failed device holds nothing"
@@ -167,7 +170,8 @@ class Oracle:
                 elif self.world.nodes.is_spare[n]:
                     now[0, c, Bucket.BY_DESIGN, -1, -1] += left
                 else:
-                    free += left
+                    free += left - lost
+                    now[0, c, Bucket.STRANDED, -1, -1] += lost
         now[0, c, Bucket.NOT_LAUNCHED, -1, -1] += self._paid_milli(c) - launched
         now[0, c, Bucket.NO_DEMAND, -1, -1] += free
         if c == len(self.world.contract_rows) - 1:
@@ -223,7 +227,17 @@ class Oracle:
             return Bucket.TOPOLOGY
         return Bucket.HELD if cause in HOLDING else Bucket.FRAGMENTED
 
+    def _stranded_milli(self, n: int, d: int) -> int:
+        """Free slices of a cut device that no placement covers, the slow way."""
+        state = audit.sliced(self.world).get((n, d), 0)
+        return audit.stranded_milli(self._row_of(n).kind, state) if state else 0
+
     def _may_use(self, row: Contract, role: Role) -> bool:
+        if role.profile:
+            part = geometry.of_kind(row.kind)
+            found = part.find(role.profile) if part else None
+            if part is None or found is None or part.milli(found) != role.milli:
+                return False
         if role.kinds and row.kind not in role.kinds:
             return False
         labels = [{*row.node.labels}]

@@ -49,7 +49,11 @@ def usable_now(world: World) -> list[int | None]:
     roles = [role for j in range(world.job_count) for role in world.shape_of(j).roles]
     found: list[int | None] = []
     for c, row in enumerate(world.contract_rows):
-        came = [r for r in roles if r.accelerators and (not r.kinds or row.kind in r.kinds)]
+        came = [
+            r
+            for r in roles
+            if r.accelerators and not r.profile and (not r.kinds or row.kind in r.kinds)
+        ]
         total = 0
         for role in came:
             by_node = {

@@ -16,6 +16,9 @@ from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.backend import Twin
 from tidemill.twin.faults import Faults, LogNormal
 
+PROFILES = (
+    ("1g.10gb", 125), ("3g.40gb", 500), ("1g.10gb", 125), ("2g.10gb", 250), ("1g.20gb", 250),
+)  # fmt: skip
 HORIZON_MS = 12 * HOUR_MS
 FAULTS = Faults(
     node_rate=1_500.0,  # a fault a node every 16 hours: everything happens within the story
@@ -80,9 +83,13 @@ def _job(luck: Random, i: int) -> Job:
     milli = luck.choice((250, 500)) if gpus == 1 and luck.random() < 0.5 else 1000
     kinds = luck.choice(((), ("H100",), ("A100",), ("A100", "H100")))
     cpu_milli = luck.choice((0, 250_000))
+    asks = role(count, gpus=gpus, milli=milli, kinds=kinds, cpu_milli=cpu_milli)
+    if i % 5 == 4:
+        profile, share = PROFILES[i // 5 % len(PROFILES)]
+        asks = role(count, milli=share, profile=profile)
     return job(
         f"j{i}",
-        roles=[role(count, gpus=gpus, milli=milli, kinds=kinds, cpu_milli=cpu_milli)],
+        roles=[asks],
         team=luck.choice("abc"),
         kind=luck.choice((JobClass.TRAINING, JobClass.TRAINING, *JobClass)),
         priority=luck.choice((0, 0, 0, 5)),

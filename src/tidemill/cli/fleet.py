@@ -9,6 +9,7 @@ from tidemill.model.measures import dollars_text
 if TYPE_CHECKING:
     from tidemill.model.world import World
     from tidemill.scheduling.schedulability import Fits, Lot
+    from tidemill.scheduling.slices import Cut
 
 EXAMPLES = options.example("tidemill fleet -j out/demo.sqlite", "tidemill fleet --at 3d12h --json")
 
@@ -22,16 +23,19 @@ def fleet(
     import msgspec
 
     from tidemill.cli.moment import world_at
-    from tidemill.scheduling import schedulability
+    from tidemill.scheduling import schedulability, slices
 
     world, _ = world_at(journal, at)
-    rows, lots = list(_rows(world)), schedulability.survey(world)
+    rows, lots, cuts = list(_rows(world)), schedulability.survey(world), slices.survey(world)
     if as_json:
         found = [lot._asdict() | {"sizes": [fits._asdict() for fits in lot.sizes]} for lot in lots]
-        screen.json_out(msgspec.json.encode({"contracts": rows, "schedulability": found}))
+        cut = [row._asdict() | {"fits": [fits._asdict() for fits in row.fits]} for row in cuts]
+        data = {"contracts": rows, "schedulability": found, "mig": cut}
+        screen.json_out(msgspec.json.encode(data))
         return
     _print_contracts(rows)
     _print_lots(lots)
+    _print_cuts(cuts)
 
 
 def _print_contracts(rows: "list[dict[str, str | int]]") -> None:
@@ -60,6 +64,22 @@ def _print_lots(lots: "tuple[Lot, ...]") -> None:
                          f"{fits.now:,}", f"{fits.consolidated:,}")  # fmt: skip
         made.add_section()
     if lots:
+        screen.out().print(made)
+
+
+def _print_cuts(cuts: "tuple[Cut, ...]") -> None:
+    """Devices that carry MIG instances, and how many more of each profile would fit."""
+    made = screen.table("kind", "cut devices", "free in them", "stranded", "profile",
+                        "fit beside", "fit on empty")  # fmt: skip
+    made.columns[4].justify = "left"
+    for cut in cuts:
+        head = (cut.kind, f"{cut.devices:,}", f"{cut.free_milli / 1000:,g}",
+                f"{cut.stranded_milli / 1000:,g}")  # fmt: skip
+        for i, fits in enumerate(cut.fits):
+            made.add_row(*("" if i else part for part in head), fits.profile,
+                         f"{fits.beside:,}", f"{fits.empty:,}")  # fmt: skip
+        made.add_section()
+    if cuts:
         screen.out().print(made)
 
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.rows import Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
+from tidemill.units.mig import geometry as mig
 
 MAX_BYTES = 1_000_000
 
@@ -42,8 +44,9 @@ def from_options(
     hours: float,
     within: str,
     near: str,
+    profile: str = "",
 ) -> Job:
-    """A gang of ``gpus`` accelerators, ``per_node`` to a replica."""
+    """A gang of ``gpus`` accelerators, ``per_node`` to a replica; or so many MIG instances."""
     teams = sorted(world.queue_number)
     team = team or (teams[0] if len(teams) == 1 else "")
     if team not in world.queue_number:
@@ -59,6 +62,9 @@ def from_options(
         )
     role = Role(count=gpus // size, accelerators=size, cpu_milli=cpu_milli,
                 memory_mib=memory_mib, kinds=kinds)  # fmt: skip
+    if profile:
+        milli = mig.share_of(profile, kinds or world.kinds)
+        role = replace(role, count=gpus, accelerators=1, milli=milli, profile=profile)
     bonds = ((Bond(within),) if within else ()) + ((Bond(near, 0, False),) if near else ())
     shape = Shape(team, (role,), priority=priority, bonds=bonds)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))

@@ -26,6 +26,7 @@ PENDING_EXAMPLES = options.example(
 )
 FIT_EXAMPLES = options.example(
     "tidemill fit --team research --gpus 64 --per-node 8 --kind H100 --hours 12",
+    "tidemill fit --team research --gpus 4 --profile 1g.10gb",
     "tidemill fit --job job.json -j out/demo.sqlite --json",
 )
 
@@ -108,6 +109,9 @@ def fit(
     hours: Annotated[float, typer.Option("--hours", min=0, help="Estimated run time.")] = 0,
     within: Annotated[str, typer.Option("--within", help="All of it in one of this tier.")] = "",
     near: Annotated[str, typer.Option("--near", help="The same, if possible.")] = "",
+    profile: Annotated[
+        str, typer.Option("--profile", help="--gpus MIG instances of this profile instead.")
+    ] = "",
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
@@ -126,6 +130,7 @@ def fit(
             world, team=team, gpus=gpus, per_node=per_node, kinds=tuple(kind or ()),
             cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024),
             priority=priority, hours=hours, within=within, near=near,
+            profile=profile,
         )  # fmt: skip
     _refuse_known(world, row)
     forecast = explain.fit(world, policy, row)

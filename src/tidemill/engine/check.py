@@ -10,6 +10,7 @@ from collections import Counter
 
 from tidemill.engine import check_bonds
 from tidemill.engine.check_order import goes_before, loses_nothing
+from tidemill.engine.check_slices import Slices
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import FOREVER_MS
@@ -56,6 +57,7 @@ class _Reader:
         self.world, self.policy = world, policy
         self.wrong: list[str] = []
         self.device_milli: Counter[tuple[int, int]] = Counter()
+        self.slices = Slices(world)
         self.cpu_milli: Counter[int] = Counter()
         self.memory_mib: Counter[int] = Counter()
         self.team_milli: Counter[tuple[int, int]] = Counter()
@@ -124,6 +126,7 @@ class _Reader:
 
     def finish(self) -> list[str]:
         self._finish_nodes()
+        self.wrong += self.slices.finish(self.device_milli)
         self._finish_teams()
         names = self.world.job_names
         self.wrong += [f"job `{names[j]}` is named twice" for j, n in self.jobs.items() if n > 1]
@@ -189,7 +192,9 @@ class _Reader:
         devices = [d for d in range(most) if piece.devices >> d & 1]
         if held != piece.replicas * role.accelerators or piece.replicas < 1 or len(devices) < held:
             self.wrong.append(f"job `{world.job_names[j]}` gets {held} of `{row.name}`")
-        for d in devices:
+        if role.profile or piece.slices:
+            self.wrong += self.slices.read(j, role, piece)
+        for d in [] if role.profile else devices:
             self.device_milli[n, d] += role.milli
         self.cpu_milli[n] += piece.replicas * role.cpu_milli
         self.memory_mib[n] += piece.replicas * role.memory_mib
@@ -321,14 +326,17 @@ class _Reader:
 
     def _holds(self, held: Pieces, lost: Pieces) -> bool:
         """Whether every device and replica that is left was held."""
-        devices = {(p.role, p.node, d) for p in held for d in range(64) if p.devices >> d & 1}
+        devices = {
+            (p.role, p.node, d, p.slices) for p in held for d in range(64) if p.devices >> d & 1
+        }
         replicas: Counter[tuple[int, int]] = Counter()
         for piece in held:
             replicas[piece.role, piece.node] += piece.replicas
         for piece in lost:
             replicas[piece.role, piece.node] -= piece.replicas
             for d in range(64):
-                if piece.devices >> d & 1 and (piece.role, piece.node, d) not in devices:
+                place = (piece.role, piece.node, d, piece.slices)
+                if piece.devices >> d & 1 and place not in devices:
                     return False
         return min(replicas.values(), default=0) >= 0
 

@@ -10,11 +10,12 @@ from tidemill.model import tables
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job, Piece, Shape
+from tidemill.model.rows import Job, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import Move, World
 from tidemill.units import speedup
+from tidemill.units.mig import geometry as mig
 from tidemill.workload import progress
 
 # Plain integers: comparing a numpy scalar with an enum costs a microsecond.
@@ -51,6 +52,8 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
                 f" {role.accelerators} devices; a fraction is of one device",
                 hint="ask for one accelerator with `milli`, or for several whole ones",
             )
+        if role.profile:
+            _refuse_unless_profile(job, role)
     _refuse_unless_elastic(job)
     if job.shape not in world.shape_number:
         fold_topology.refuse_bonds(world.topology, job.name, job.shape)
@@ -306,6 +309,7 @@ def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
             return None
         whole = rest[i]
         replicas, devices = whole.replicas - part.replicas, whole.devices ^ part.devices
+        assert not (whole.slices and replicas), "an instance is one replica"
         rest[i : i + 1] = [Piece(part.role, part.node, replicas, devices)] if replicas else []
     return tuple(rest)
 
@@ -313,7 +317,7 @@ def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
 def _is_part(part: Piece, whole: Piece) -> bool:
     """Whether a piece holds at least as much as another, as many devices for each replica."""
     return (
-        (part.role, part.node) == (whole.role, whole.node)
+        (part.role, part.node, part.slices) == (whole.role, whole.node, whole.slices)
         and 1 <= part.replicas <= whole.replicas
         and part.devices & ~whole.devices == 0
         and part.devices.bit_count() * whole.replicas == whole.devices.bit_count() * part.replicas
@@ -437,6 +441,27 @@ def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
     world.ink.jobs.state[j] = int(state)
     world.ink.jobs.since_ms[j] = at_ms
     fold_history.note(world, j)
+
+
+def _refuse_unless_profile(job: Job, role: Role) -> None:
+    """Refuse a profile that no part has, whose share is another, or that is tied to others."""
+    what = f"job `{job.name}` role `{role.name}` asks for profile `{role.profile}`"
+    sizes = mig.shares(role.profile)
+    if not sizes:
+        raise EventRefused(
+            f"{what}, which no part has", hint="see `tidemill unit mig PART` for those of a part"
+        )
+    if role.accelerators != 1 or role.milli not in sizes:
+        found = " or ".join(f"{milli} milli ({', '.join(keys)})" for milli, keys in sizes.items())
+        raise EventRefused(
+            f"{what} as {role.milli} milli of {role.accelerators} devices; it is {found} of one",
+            hint="give `milli` the share that the profile takes on the kinds it may use",
+        )
+    if job.shape.bonds or job.shape.parallelism or any(row.bonds for row in job.shape.roles):
+        raise EventRefused(
+            f"{what} and has bonds or a parallelism, which instances do not keep",
+            hint="ask for whole accelerators where replicas must sit together",
+        )
 
 
 def _refuse_unless_elastic(job: Job) -> None:

@@ -2,6 +2,8 @@
 
 Every change to a node is made between ``take_out`` and ``put_back``, which move the node's
 accelerators out of and into the levels of its contract; so the levels are right by construction.
+A device that carries MIG instances has nothing free by the milli; what its free slices are worth is
+in the node's sum, or, where no profile can use them any more, in what is stranded.
 """
 
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.world import Level, World
+from tidemill.units.mig import geometry as mig
 
 _LEVEL_OF = {
     NodeState.BOOTING: Level.BOOTING,
@@ -62,6 +65,7 @@ def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Piece
     """Refuse pieces that together ask for more than their nodes have left for this job."""
     nodes = world.nodes
     taken: dict[int, int] = {}
+    slices: dict[int, int] = {}
     cpu: dict[int, int] = {}
     memory: dict[int, int] = {}
     for piece in pieces:
@@ -70,8 +74,12 @@ def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Piece
         first = int(nodes.first_device[n])
         for bit in bits(piece.devices):
             d = first + bit
+            if role.profile:
+                _refuse_if_sliced(world, j, role, piece, slices, taken)
+                continue
             taken[d] = taken.get(d, 0) + role.milli
-            if world.devices.is_failed[d] or taken[d] > world.devices.free_milli[d]:
+            free = 0 if d in slices else world.devices.free_milli[d]
+            if world.devices.is_failed[d] or taken[d] > free:
                 asked = f"{taken[d]} milli of `{world.node_rows[n].name}` device {bit}"
                 raise _refusal(world, j, asked, "it is not free")
         cpu[n] = cpu.get(n, 0) + piece.replicas * role.cpu_milli
@@ -80,6 +88,26 @@ def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Piece
             asked = f"{cpu[n]} CPU-milli and {memory[n]} MiB of `{world.node_rows[n].name}`"
             found = f"{nodes.cpu_free_milli[n]} and {nodes.memory_free_mib[n]} are free"
             raise _refusal(world, j, asked, found)
+
+
+def _refuse_if_sliced(
+    world: World, j: int, role: Role, piece: Piece, slices: dict[int, int], taken: dict[int, int]
+) -> None:
+    """Refuse an instance that is not legal on its device, or whose slices are not free."""
+    n, bit = piece.node, piece.devices.bit_length() - 1
+    d, part = int(world.nodes.first_device[n]) + bit, world.kinds[world.nodes.kind[n]]
+    asked = f"slices {piece.slices:#b} of `{world.node_rows[n].name}` device {bit}"
+    geometry = mig.of_kind(part)
+    row = geometry.find(role.profile) if geometry else None
+    if geometry is None or row is None or geometry.milli(row) != role.milli:
+        raise _refusal(world, j, asked, f"`{part}` has no such profile `{role.profile}`")
+    if piece.slices not in (mig.claim(row, start) for start in row.starts):
+        raise _refusal(world, j, asked, f"no `{role.profile}` may sit there")
+    state = slices.get(d, int(world.devices.slices[d]))
+    is_empty = not state and world.devices.free_milli[d] == WHOLE_MILLI and d not in taken
+    if world.devices.is_failed[d] or state & piece.slices or not (state or is_empty):
+        raise _refusal(world, j, asked, "they are not free")
+    slices[d] = state | piece.slices
 
 
 def _refuse_if_unfit(world: World, j: int, roles: tuple[Role, ...], piece: Piece) -> None:
@@ -94,6 +122,10 @@ def _refuse_if_unfit(world: World, j: int, roles: tuple[Role, ...], piece: Piece
         raise _refusal(world, j, f"node `{name}`", f"it is {state} and takes no new work")
     wanted = piece.replicas * roles[piece.role].accelerators
     is_mask = 0 <= piece.devices < 1 << int(nodes.devices[n])
+    is_instance = piece.replicas == 1 and piece.slices > 0
+    if bool(roles[piece.role].profile) != is_instance or (piece.slices and not is_instance):
+        asked = f"slices {piece.slices:#b} of `{name}` for {piece.replicas} replicas"
+        raise _refusal(world, j, asked, "each replica with a profile is a piece with slices")
     if piece.replicas < 1 or not is_mask or piece.devices.bit_count() != wanted:
         asked = f"devices {piece.devices:#b} of `{name}` for {piece.replicas} replicas"
         raise _refusal(world, j, asked, f"{wanted} of its {nodes.devices[n]} devices are meant")
@@ -129,14 +161,32 @@ def _change_room(world: World, piece: Piece, role: Role, sign: int) -> None:
     nodes, devices, n = world.ink.nodes, world.ink.devices, piece.node
     take_out(world, n)
     first = int(nodes.first_device[n])
-    for bit in bits(piece.devices):
-        devices.free_milli[first + bit] += sign * role.milli
     milli = piece.replicas * role.replica_milli
-    nodes.free_milli[n] += sign * milli
+    if piece.slices:
+        _change_slices(world, n, first + piece.devices.bit_length() - 1, piece.slices, sign)
+    else:
+        for bit in bits(piece.devices):
+            devices.free_milli[first + bit] += sign * role.milli
+        nodes.free_milli[n] += sign * milli
     nodes.cpu_free_milli[n] += sign * piece.replicas * role.cpu_milli
     nodes.memory_free_mib[n] += sign * piece.replicas * role.memory_mib
     put_back(world, n)
     world.ink.levels[nodes.contract[n], Level.ALLOCATED] -= sign * milli
+
+
+def _change_slices(world: World, n: int, d: int, slices: int, sign: int) -> None:
+    """Give an instance its slices (-1) or take them back; what is free and stranded follows."""
+    nodes, devices = world.ink.nodes, world.ink.devices
+    geometry = mig.of_kind(world.kinds[nodes.kind[n]])
+    assert geometry is not None, "only a part that divides carries instances"
+    before = int(devices.slices[d])
+    after = before | slices if sign < 0 else before & ~slices
+    world.sliced += (after > 0) - (before > 0)
+    devices.slices[d] = after
+    devices.free_milli[d] = 0 if after else WHOLE_MILLI
+    was, now = mig.left_milli(geometry, before), mig.left_milli(geometry, after)
+    nodes.free_milli[n] += now.free - was.free
+    nodes.stranded_milli[n] += now.stranded - was.stranded
 
 
 def _shift(world: World, n: int, sign: int) -> None:
@@ -146,14 +196,16 @@ def _shift(world: World, n: int, sign: int) -> None:
         return
     levels = world.ink.levels[nodes.contract[n]]
     free, failed = int(nodes.free_milli[n]), int(nodes.failed[n])
+    stranded = int(nodes.stranded_milli[n])
     if failed:
         levels[Level.FAILED] += sign * failed * WHOLE_MILLI
     if state != _READY:
-        levels[_LEVEL_BY_STATE[state]] += sign * free
+        levels[_LEVEL_BY_STATE[state]] += sign * (free + stranded)
     elif nodes.is_spare[n]:
-        levels[Level.SPARE] += sign * free
+        levels[Level.SPARE] += sign * (free + stranded)
     else:
         levels[Level.READY] += sign * free
+        levels[Level.STRANDED] += sign * stranded
         world.kind_free_milli[nodes.kind[n]] += sign * free
 
 

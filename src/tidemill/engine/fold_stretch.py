@@ -54,6 +54,8 @@ def may_begin(world: World, policy: Policy) -> bool:
     """Whether nothing is going on that compiled beats do not know."""
     if world.promised or world.leaving_for or world.moving or policy.cull_idle_after_ms:
         return False
+    if world.sliced:
+        return False
     if policy.fairness != "none" or world.half_life_ms or policy.may_move:
         return False
     if policy.may_resize and _has_elastic(world):
@@ -80,7 +82,7 @@ def is_plain(shape: Shape) -> bool:
     """Whether jobs of a shape live the plain life: one role of one size, and an end."""
     role = shape.roles[0]
     is_fixed = len(shape.roles) == 1 and not role.least
-    is_free = not (role.bonds or shape.bonds or shape.parallelism)
+    is_free = not (role.bonds or shape.bonds or shape.parallelism or role.profile)
     return is_fixed and is_free and shape.kind is not JobClass.INFERENCE
 
 

@@ -92,6 +92,7 @@ class Alternative(Struct, frozen=True):
     cpu_milli: int
     memory_mib: int
     words: str
+    profile: str = ""
 
 
 class Certificate(Struct, frozen=True):

@@ -18,6 +18,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import diagnose, shares
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.topology import ever
+from tidemill.units.mig import geometry as mig
 
 
 class Claim(NamedTuple):
@@ -100,6 +101,8 @@ def _no_label(claim: Claim) -> Certificate:
 
 def _too_large(claim: Claim) -> Certificate:
     role, rows = claim.role, claim.labelled
+    if role.profile and not any(mig.offers(r.kind, role.profile, role.milli) for r in rows):
+        return _no_profile(role, sorted({row.kind for row in rows}))
     devices = max(row.node.devices for row in rows)
     if role.accelerators > devices:
         return _too_many_devices(role, devices)
@@ -113,6 +116,24 @@ def _too_large(claim: Claim) -> Certificate:
             "keep fewer spares, or ask for another kind",
         )  # fmt: skip
     return _too_much_host(role, in_use)
+
+
+def _no_profile(role: Role, kinds: list[str]) -> Certificate:
+    """No part that it may use has such instances: what they have, and what would do."""
+    have, near = list[str](), list[str]()
+    for kind in kinds:
+        part = mig.of_kind(kind)
+        names = words.ids([row.name for row in part.profiles], 9) if part else "no MIG profiles"
+        have.append(f"`{kind}` has {names}")
+        close = mig.nearest(part, role.profile) if part else None
+        if part is not None and close is not None:
+            milli = part.milli(close)
+            near.append(f"`{close.name}` ({words.amount(milli)}) on `{kind}`")
+    return Certificate(
+        "profile", role.count, 0, "replicas",
+        f"no part has a profile `{role.profile}` of {words.amount(role.milli)}; {'; '.join(have)}",
+        f"ask for {' or '.join(near)}" if near else "ask for a fraction of a device instead",
+    )  # fmt: skip
 
 
 def _too_many_devices(role: Role, devices: int) -> Certificate:

@@ -53,6 +53,8 @@ def needs(case: Case) -> Fact:
     role = case.role
     if role.count == 1 and role.accelerators > 1:
         text = f"needs {role.accelerators} on one node"
+    elif role.profile:
+        text = f"needs {words.many(role.count, 'MIG instance')} of `{role.profile}`"
     elif role.accelerators:
         text = f"needs {words.many(role.count, 'replica')} of {words.amount(role.replica_milli)}"
     else:
@@ -72,16 +74,20 @@ def _withheld(place: Place, lot: Lot) -> Withheld:
     return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
 
 
-def _largest(case: Case) -> Fact:
+def _largest(case: Case) -> Fact | None:
+    if case.role.profile:
+        return None
     text = f"largest free block {case.blocks.largest}"
     return Fact("largest free block", case.blocks.largest, "accelerators", text,
                 commands.nodes(case.name))  # fmt: skip
 
 
 def _hosted(case: Case) -> Fact | None:
-    if case.role.count == 1:
+    if case.role.count == 1 and not case.role.profile:
         return None
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
+    if case.role.profile:
+        text += f": no other device has a legal start free for `{case.role.profile}`"
     return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.name))
 
 

@@ -16,6 +16,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.scheduling import eligible, shares
 from tidemill.scheduling.room import Room
+from tidemill.units.mig import geometry as mig
 
 HALVINGS = 5  # cores and memory are tried at a half, a quarter, … of what was asked
 MOST = 3  # alternatives that are shown
@@ -112,6 +113,23 @@ def _elsewhere(wish: Wish) -> Iterator[Alternative]:
             yield _made("another kind", made)
 
 
+def _other_profile(wish: Wish) -> Iterator[Alternative]:
+    """Instances that would do, the smallest first; then smaller ones, the largest first."""
+    role, world = wish.role, wish.room.world
+    for kind in sorted(world.kinds) if role.profile else ():
+        part = mig.of_kind(kind)
+        asked = part.find(role.profile) if part else None
+        if part is None or asked is None or (role.kinds and kind not in role.kinds):
+            continue
+        rows = sorted(part.profiles, key=lambda row: (row.memory, row.compute, row.name))
+        does = [r for r in rows if r.memory >= asked.memory and r.compute >= asked.compute]
+        for row in (*does, *(r for r in reversed(rows) if r not in does)):
+            made = replace(role, profile=row.name, milli=part.milli(row), kinds=(kind,))
+            if row is not asked and hosted(wish, made) >= role.count:
+                yield _made("another profile", made)
+                return
+
+
 def _unlabelled(wish: Wish) -> Iterator[Alternative]:
     made = replace(wish.role, labels=())
     if wish.role.labels and hosted(wish, made) >= made.count:
@@ -135,7 +153,7 @@ def _memory(wish: Wish) -> Iterator[Alternative]:
 
 
 _CHANGES: tuple[Callable[[Wish], Iterator[Alternative]], ...] = (
-    _cores, _memory, _split, _unlabelled, _elsewhere, _fewer, _smaller,
+    _cores, _memory, _split, _unlabelled, _other_profile, _elsewhere, _fewer, _smaller,
 )  # fmt: skip
 
 
@@ -146,10 +164,10 @@ def _halves(asked: int) -> Iterator[int]:
 
 
 def _made(change: str, role: Role, but: str = "") -> Alternative:
-    size = words.amount(role.replica_milli)
+    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
     kinds = f" {words.either(role.kinds)}" if role.kinds else ""
     text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
     return Alternative(
         change, role.count, role.accelerators, role.milli, role.kinds, role.cpu_milli,
-        role.memory_mib, f"{text} {but}" if but else text,
+        role.memory_mib, f"{text} {but}" if but else text, role.profile,
     )  # fmt: skip

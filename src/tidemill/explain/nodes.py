@@ -17,6 +17,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import eligible, shares
+from tidemill.units.mig import geometry as mig
 
 PLENTY = 1 << 30  # a replica that asks nothing of a resource is never stopped by it
 
@@ -75,7 +76,7 @@ def survey(world: World, job: int, role: int = 0) -> Survey:
     asks = world.shape_of(job).roles[role]
     rows, table = world.node_count, world.nodes
     here = np.flatnonzero(table.state[:rows] != NodeState.GONE)
-    slots = supply.hosting_devices(world, asks.milli)[here]
+    slots = supply.hosting(world, asks)[here]
     hosts = np.minimum(
         slots // asks.accelerators if asks.accelerators else np.full(len(here), PLENTY),
         np.minimum(
@@ -102,7 +103,11 @@ def _checks(
     world: World, role: Role, here: I64, slots: I64, q: int
 ) -> list[tuple[Verdict, np.ndarray]]:
     table = world.nodes
-    kind_ok = [not role.kinds or kind in role.kinds for kind in world.kinds]
+    kind_ok = [
+        (not role.kinds or kind in role.kinds)
+        and (not role.profile or mig.offers(kind, role.profile, role.milli))
+        for kind in world.kinds
+    ]
     limit_ok = [
         not role.total_milli
         or (
@@ -170,7 +175,8 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
     world, role, table = found.world, found.role, found.world.nodes
     match verdict:
         case Verdict.KIND:
-            return f"`{world.kinds[table.kind[n]]}`, it asks for {words.kinds(role)}"
+            asked = f"profile `{role.profile}` of " if role.profile else ""
+            return f"`{world.kinds[table.kind[n]]}`, it asks for {asked}{words.kinds(role)}"
         case Verdict.LABEL:
             return f"label {_missing(found, n)} missing"
         case Verdict.STATE:
@@ -193,6 +199,8 @@ def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int
             return f"CPU: {_span(free, words.cores)} of {words.cores(role.cpu_milli)} cores free"
         case Verdict.MEMORY:
             return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
+        case _ if role.profile:
+            return f"no device where a `{role.profile}` may begin"
         case _:
             return f"too few free devices: {_span(free, str)} of {role.accelerators}"
 

@@ -16,7 +16,7 @@ from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose
+from tidemill.scheduling import diagnose, slices
 from tidemill.scheduling.fit import fit, undo
 from tidemill.workload import losses
 
@@ -106,7 +106,7 @@ def _emptiest(case: Case) -> list[int]:
     world, role = case.world, case.role
     rows, nodes = world.node_count, world.nodes
     working = nodes.devices[:rows] - nodes.failed[:rows]
-    slots = supply.hosting_devices(world, role.milli)
+    slots = supply.hosting(world, role)
     may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
     may &= (nodes.is_spare[:rows] == 0) & (working >= role.accelerators)
     may &= (nodes.cpu_milli[:rows] >= role.cpu_milli) & (nodes.memory_mib[:rows] >= role.memory_mib)
@@ -123,6 +123,7 @@ def _offer(case: Case, n: int) -> _Offer | None:
     first, count = int(nodes.first_device[n]), int(nodes.devices[n])
     free = world.devices.free_milli[first : first + count].tolist()
     failed = world.devices.is_failed[first : first + count].tolist()
+    cut = world.devices.slices[first : first + count].tolist()
     cpu, memory = int(nodes.cpu_free_milli[n]), int(nodes.memory_free_mib[n])
     staying = [j for j in sorted(world.aboard[n]) if _may_go(world, j)]
     usd, gone = 0, []
@@ -131,11 +132,20 @@ def _offer(case: Case, n: int) -> _Offer | None:
             asks = world.shape_of(j).roles[piece.role]
             cpu += piece.replicas * asks.cpu_milli
             memory += piece.replicas * asks.memory_mib
+            if piece.slices:
+                d = piece.devices.bit_length() - 1
+                cut[d] ^= piece.slices
+                free[d] = 0 if cut[d] else WHOLE_MILLI
+                continue
             for d in range(count):
                 free[d] += asks.milli * (piece.devices >> d & 1)
         usd += price
         gone.append(j)
-        slots = sum(f // role.milli for f, bad in zip(free, failed, strict=True) if not bad)
+        slots = sum(
+            slices.hosted(world, n, state, f, role) if role.profile else f // role.milli
+            for f, state, bad in zip(free, cut, failed, strict=True)
+            if not bad
+        )
         if slots >= role.accelerators and cpu >= role.cpu_milli and memory >= role.memory_mib:
             return _Offer(usd, n, tuple(gone))
     return None

@@ -38,7 +38,7 @@ def _too_few_free(case: Case) -> Certificate:
 
 def _too_scattered(case: Case) -> Certificate:
     role, largest = case.role, case.blocks.largest
-    if role.count > 1 or role.milli < WHOLE_MILLI:
+    if role.count > 1 or role.milli < WHOLE_MILLI or role.profile:
         return _too_few_replicas(case)
     return Certificate(
         "accelerators on one node", role.accelerators, largest, "accelerators",
@@ -49,13 +49,21 @@ def _too_scattered(case: Case) -> Certificate:
 
 def _too_few_replicas(case: Case) -> Certificate:
     role, hosted = case.role, case.hosted
-    size = words.amount(role.replica_milli)
+    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
     most = words.many(hosted, "replica")
     return Certificate(
         "gang", role.count, hosted, "replicas",
         f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
-        f"ask for at most {most}" if hosted else "ask for smaller replicas",
+        f"ask for at most {most}" if hosted else _smaller(case),
     )  # fmt: skip
+
+
+def _smaller(case: Case) -> str:
+    return (
+        "wait for instances to end, or ask for a smaller profile"
+        if case.role.profile
+        else ("ask for smaller replicas")
+    )
 
 
 def _too_few_cores(case: Case) -> Certificate:

@@ -15,8 +15,10 @@ from tidemill.model.rows import Role
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.scheduling import slices
 from tidemill.scheduling.diagnose import could_match
 from tidemill.scheduling.eligible import Option
+from tidemill.units.mig import geometry as mig
 
 Mask = NDArray[np.bool_]
 
@@ -36,10 +38,11 @@ class Place(StrEnum):
     DRAINING = "draining"
     SPARE = "spare"
     FREE = "free"
+    STRANDED = "stranded beside MIG instances"
     BUSY = "busy"
 
 
-WITHHELD = tuple(place for place in Place if place not in (Place.FREE, Place.BUSY))
+WITHHELD = tuple(place for place in Place if place not in (Place.FREE, Place.STRANDED, Place.BUSY))
 """Places in which an accelerator takes no work."""
 
 _OF_STATE = {
@@ -122,7 +125,7 @@ def blocks(world: World, role: Role, options: tuple[Option, ...]) -> Blocks:
     free = nodes.free_milli[:rows][mine]
     if not len(mine):
         return Blocks(0, 0, 0, 0, 0, 0)
-    slots = hosting_devices(world, role.milli)[mine]
+    slots = hosting(world, role)[mine]
     roomy = mine[slots >= role.accelerators]
     whole = hosting_devices(world, WHOLE_MILLI)[mine]
     return Blocks(
@@ -141,6 +144,11 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
     return is_ok[world.nodes.group[:rows]] & (world.nodes.state[:rows] != NodeState.GONE)
 
 
+def hosting(world: World, role: Role) -> I64:
+    """For each node, how many devices count for a role, or parts or slices of devices."""
+    return slices.per_node(world, role) if role.profile else hosting_devices(world, role.milli)
+
+
 def hosting_devices(world: World, milli: int) -> I64:
     """For each node, how many parts of this size its devices have free."""
     rows, count = world.node_count, world.device_count
@@ -155,6 +163,8 @@ def hosting_devices(world: World, milli: int) -> I64:
 def _is_claim(world: World, c: int, role: Role) -> bool:
     row = world.contract_rows[c]
     is_kind = not role.kinds or row.kind in role.kinds
+    if role.profile and not mig.offers(row.kind, role.profile, role.milli):
+        return False
     return row.end_ms > world.now_ms and is_kind and could_match(world, row, role)
 
 
@@ -163,11 +173,16 @@ def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
     state, free = nodes.state[:rows], nodes.free_milli[:rows]
     failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI
     whole = nodes.devices[:rows].astype(np.int64) * WHOLE_MILLI
+    stranded = nodes.stranded_milli[:rows]
+    busy = whole - failed - free - stranded
     launched = mine & np.isin(state, sorted(LAUNCHED))
     ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1
     found = [(place, mine & (state == at), free) for at, place in _OF_STATE.items()]
     found += [(Place.FREE, ready & ~spare, free), (Place.SPARE, ready & spare, free)]
-    return [*found, (Place.FAILED, launched, failed), (Place.BUSY, launched, whole - failed - free)]
+    return [
+        *found, (Place.FAILED, launched, failed), (Place.STRANDED, launched, stranded),
+        (Place.BUSY, launched, busy),
+    ]  # fmt: skip
 
 
 def _ready_milli(world: World, mine: Mask) -> int:

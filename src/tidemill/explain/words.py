@@ -138,7 +138,7 @@ def _asks(role: Role) -> str:
     if not role.accelerators:
         size = f"{cores(role.cpu_milli)} cores"
         return f"{role.count}×{size}" if role.count > 1 else size
-    size = amount(role.replica_milli)
+    size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     kinds = f" {either(role.kinds)}" if role.kinds else " of any kind"
     where = f" with {labels(role)}" if role.labels else ""
     tied = "".join(map(_tied, role.bonds))

@@ -124,7 +124,7 @@ NOT_PRODUCED: dict[Bucket, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
-    Bucket.STRANDED: "fixed slices (MIG) are not modelled yet; free parts count as free",
+    Bucket.STRANDED: "no device was cut into MIG instances, or none left a slice nobody can use",
 }
 """Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""
 
@@ -136,6 +136,7 @@ OF_LEVEL: dict[Level, Bucket] = {
     Level.DRAINING: Bucket.DRAINING,
     Level.REPAIRING: Bucket.UNHEALTHY,
     Level.FAILED: Bucket.UNHEALTHY,
+    Level.STRANDED: Bucket.STRANDED,
 }
 """Levels that are a bucket as they are; READY is divided by claims, ALLOCATED by jobs."""
 
@@ -169,8 +170,10 @@ FREE_OF_JOBS = frozenset(
 )
 """Buckets of what takes work and has none: together they are what was free."""
 
-ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING)
-"""Buckets in which a job holds the accelerator."""
+ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING) - {
+    Bucket.STRANDED
+}
+"""Buckets in which a job holds the accelerator; a stranded slice lies between those who do."""
 
 OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
 """Buckets in which the accelerator was busy, whatever came of it."""

@@ -12,9 +12,10 @@ from tidemill.model.rows import Role
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.diagnose import could_match
+from tidemill.units.mig import geometry as mig
 
 Flags = NDArray[np.bool_]
-Rule = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+Rule = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str, int]
 
 
 class Claimants:
@@ -55,7 +56,7 @@ class Claimants:
         self.first_role[self._shapes] = first + len(roles)
 
     def _rule(self, role: Role) -> int:
-        rule = (role.kinds, role.labels)
+        rule = (role.kinds, role.labels, role.profile, role.milli if role.profile else 0)
         if rule not in self._rules:
             self._rules[rule] = len(self._examples)
             self._examples.append(role)
@@ -73,4 +74,6 @@ def with_room(array: I64, rows: int) -> I64:
 
 def _may_use(world: World, c: int, role: Role) -> bool:
     row = world.contract_rows[c]
+    if role.profile and not mig.offers(row.kind, role.profile, role.milli):
+        return False
     return (not role.kinds or row.kind in role.kinds) and could_match(world, row, role)

@@ -7,7 +7,7 @@ by replaying history with it.
 
 from collections.abc import Callable
 
-from tidemill.ledger import reckoning
+from tidemill.ledger import reckoning, stranding
 from tidemill.ledger.buckets import NOT_PRODUCED, Bucket
 from tidemill.ledger.reckoning import Fix
 from tidemill.ledger.statement import Statement
@@ -103,7 +103,7 @@ _FIXES: dict[Bucket, _Rule] = {
     Bucket.INTERFERENCE: _all_of_it(
         "do not share saturated axes", NOT_PRODUCED[Bucket.INTERFERENCE]
     ),
-    Bucket.STRANDED: _all_of_it("choose another layout", NOT_PRODUCED[Bucket.STRANDED]),
+    Bucket.STRANDED: stranding.lay_out,
     Bucket.BELOW_ROOFLINE: _all_of_it(
         "larger batches, fused kernels, a lower precision where the model allows it",
         "between what the silicon could do and model FLOPs; nobody reaches all of it",

@@ -87,7 +87,8 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     ``accelerators`` whole devices, or one device of which ``milli`` thousandths; none at all is
     allowed (a CPU-only role). Empty ``kinds`` means any kind. With ``least`` the role is elastic:
     it works with any number of replicas from ``least`` to ``count``. ``bonds`` say which replicas
-    are to sit together.
+    are to sit together. With a ``profile`` each replica is one MIG instance; ``milli`` is then its
+    share of a device by memory, 125 a slice of eight (``units.mig``).
     """
 
     name: Name = "worker"
@@ -100,6 +101,7 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     labels: tuple[tuple[str, str], ...] = ()
     least: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 0
     bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
+    profile: Annotated[str, Meta(max_length=40)] = ""
 
     @property
     def fewest(self) -> int:
@@ -185,9 +187,13 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Piece(Struct, frozen=True, array_like=True):
-    """Replicas of one role on one node, and the mask of devices they hold there."""
+    """Replicas of one role on one node, and the mask of devices they hold there.
+
+    A MIG instance is a piece of its own, with the mask of the slices that it takes of its device.
+    """
 
     role: int
     node: int
     replicas: int
     devices: int
+    slices: int = 0

@@ -18,7 +18,7 @@ from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Move, World
 
-LAYOUT = 2
+LAYOUT = 3
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
@@ -102,7 +102,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
         j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)
         for j, (gained, lost, keeps_work) in state["moving"]
     }
-    world.kind_free_milli = state["kind_free_milli"]
+    world.kind_free_milli, world.sliced = state["kind_free_milli"], state["sliced"]
     world.kind_freed = state["kind_freed"]
     world.kind_taken = state["kind_taken"]
     world.queue_freed = state["queue_freed"]

@@ -47,7 +47,7 @@ class Jobs(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """One row a node; free amounts are of working devices."""
+    """One row a node; free amounts are of working devices, stranded is what no profile can use."""
 
     contract: I32
     kind: I32
@@ -66,14 +66,20 @@ class Nodes(NamedTuple):
     cpu_free_milli: I64
     memory_free_mib: I64
     free_milli: I64
+    stranded_milli: I64
     failed: I32
 
 
 class Devices(NamedTuple):
-    """One row an accelerator; a node's devices are neighbours."""
+    """One row an accelerator; a node's devices are neighbours.
+
+    ``slices`` is the mask of what MIG instances take (``units.mig.geometry``). While it is not
+    empty nothing of the device is free by the milli.
+    """
 
     free_milli: I32
     is_failed: U8
+    slices: I32
 
 
 class Contracts(NamedTuple):

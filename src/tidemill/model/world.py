@@ -34,6 +34,7 @@ class Level(IntEnum):
     DRAINING = 6
     REPAIRING = 7
     FAILED = 8
+    STRANDED = 9
 
 
 class Group(NamedTuple):
@@ -200,6 +201,8 @@ class World:
         self.mix_free_milli = 0
         """What was free at the last look at the mix."""
         self.device_count = 0
+        self.sliced = 0
+        """How many devices carry MIG instances."""
         self.changes = Changes()
         """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
         self.ink = Ink()
@@ -308,6 +311,7 @@ class World:
             "mix_point": self.mix_point,
             "mix_changes": self.mix_changes,
             "mix_free_milli": self.mix_free_milli,
+            "sliced": self.sliced,
             "levels": self.levels[: self.contract_count],
             "used": self.used,
             "floor": self.floor,

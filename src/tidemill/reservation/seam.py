@@ -24,6 +24,6 @@ def seams(world: World) -> list[Seam]:
 def _seam(world: World, c: int) -> Seam:
     row, levels = world.contract_rows[c], world.levels[c]
     paid = world.paid_milli(c)
-    schedulable = int(levels[Level.ALLOCATED] + levels[Level.READY] + levels[Level.SPARE])
+    schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.SPARE, Level.STRANDED]].sum())
     gap = (paid - schedulable) * row.usd_micro_per_hour // WHOLE_MILLI
     return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, gap)

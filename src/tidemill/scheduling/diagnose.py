@@ -19,6 +19,7 @@ from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.topology import ever
+from tidemill.units.mig import geometry as mig
 
 PER_DEVICE = 1000
 
@@ -87,7 +88,9 @@ def replicas_per_node(contract: Contract, role: Role) -> int:
     """How many replicas an empty node of this contract hosts."""
     node = contract.node
     most = 1 << 30
-    if role.accelerators:
+    if role.profile:
+        most = node.devices * mig.most(contract.kind, role.profile, role.milli)
+    elif role.accelerators:
         most = node.devices * (PER_DEVICE // role.milli) // role.accelerators
     if role.cpu_milli:
         most = min(most, node.cpu_milli // role.cpu_milli)

@@ -69,6 +69,8 @@ def fit_largest(room: Room, q: int, shape: Shape, options: Options, scoring: Sco
 
 def cut(piece: Piece, role: Role, replicas: int) -> Piece:
     """The last so many replicas of a piece, with the highest of its devices."""
+    if replicas == piece.replicas:
+        return piece
     wanted, mask = replicas * role.accelerators, 0
     for d in reversed(range(piece.devices.bit_length())):
         if wanted and piece.devices >> d & 1:

@@ -1,4 +1,4 @@
-"""Eligible: which groups of nodes a role may use at all, by kind and labels.
+"""Eligible: which groups of nodes a role may use at all, by kind, MIG profile and labels.
 
 Nodes of one group cannot be told apart by any constraint, so the question is asked once per group
 and role, and remembered until there are more groups.
@@ -11,6 +11,7 @@ import numpy as np
 from tidemill.model.rows import Role
 from tidemill.model.tables import U8
 from tidemill.model.world import World
+from tidemill.units.mig import geometry as mig
 
 
 class Option(NamedTuple):
@@ -25,6 +26,8 @@ def options(world: World, role: Role) -> tuple[Option, ...]:
     kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
     found = []
     for k in kinds if role.kinds else range(len(world.kinds)):
+        if role.profile and not mig.offers(world.kinds[k], role.profile, role.milli):
+            continue
         is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.uint8)
         if is_ok.any():
             found.append(Option(k, is_ok))

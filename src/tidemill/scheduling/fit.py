@@ -162,7 +162,7 @@ def _fit_tied_role(
 def _fit_role(
     room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
-    if scoring.tables is not None and role.count == 1 and not role.kinds:
+    if scoring.tables is not None and role.count == 1 and not role.kinds and not role.profile:
         best = _best_of_all(room, q, role, options, scoring)
         if best:
             return (Piece(r, *best[0]),), ()
@@ -192,7 +192,7 @@ def _barred(room: Room, q: int, k: int, need: int) -> Obstacle | None:
 
 def _best_of_all(
     room: Room, q: int, role: Role, options: tuple[Option, ...], scoring: Scoring
-) -> tuple[tuple[int, int, int], ...]:
+) -> tuple[tuple[int, ...], ...]:
     """Where a single replica goes when every kind that nothing bars it from is compared."""
     need = role.replica_milli
     able = tuple(o for o in options if o.kind >= 0 and _barred(room, q, o.kind, need) is None)

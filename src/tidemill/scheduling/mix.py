@@ -1,8 +1,9 @@
 """The mix: what has been asked for so far, as a few requests and how often each arrived.
 
 One *ask* is what one replica wants of one node; one *size* is an ask and how many replicas make the
-gang. Every role that asks for accelerators counts once an arrival of its job. The table is bounded:
-when it is full, asks that differ only in CPU and memory are counted with the first of their kind.
+gang. Every role that asks for accelerators counts once an arrival of its job; MIG instances do not,
+their room is counted by the profile (``slices.survey``). The table is bounded: when it is full,
+asks that differ only in CPU and memory are counted with the first of their kind.
 """
 
 from typing import NamedTuple
@@ -81,7 +82,9 @@ class Mix:
                 self.arrivals[i] += jobs
 
     def _sizes(self, shape: Shape) -> tuple[int, ...]:
-        return tuple(self._size(role) for role in shape.roles if role.accelerators)
+        return tuple(
+            self._size(role) for role in shape.roles if role.accelerators and not role.profile
+        )
 
     def _size(self, role: Role) -> int:
         size = Size(self._ask(role), role.fewest)

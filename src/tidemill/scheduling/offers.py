@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tidemill.model.events import Why
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import U8
@@ -18,6 +19,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import eligible
 from tidemill.scheduling.fit import Options
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.slices import hosted
 
 _READY = int(NodeState.READY)
 
@@ -182,6 +184,8 @@ class _Here:
             if devices.is_failed[first + d]:
                 self.device[d] = -(1 << 30)
         self.cpu, self.memory = int(room.cpu_free[n]), int(room.memory_free[n])
+        self.world = room.world
+        self.slices: list[int] = room.slices[first : first + count].tolist()
 
     def free(self, victim: Victim, sign: int) -> None:
         for piece in victim.pieces:
@@ -191,6 +195,12 @@ class _Here:
             self.cpu += sign * piece.replicas * role.cpu_milli
             self.memory += sign * piece.replicas * role.memory_mib
             mask = piece.devices
+            if piece.slices:
+                d = mask.bit_length() - 1
+                self.slices[d] ^= piece.slices
+                if self.device[d] >= 0:
+                    self.device[d] = 0 if self.slices[d] else WHOLE_MILLI
+                continue
             while mask:
                 low = mask & -mask
                 self.device[low.bit_length() - 1] += sign * role.milli
@@ -199,6 +209,11 @@ class _Here:
     def hosts(self, role: Role) -> bool:
         if self.cpu < role.cpu_milli or self.memory < role.memory_mib:
             return False
+        if role.profile:
+            return any(
+                free >= 0 and hosted(self.world, self.node, state, free, role)
+                for state, free in zip(self.slices, self.device, strict=True)
+            )
         return sum(free >= role.milli for free in self.device) >= role.accelerators
 
 

@@ -292,7 +292,7 @@ def _on_free_devices(room: Room, world: World, one: One) -> tuple[Piece, ...] | 
                 mask |= 1 << d
                 wanted -= 1
         taken[n] = taken.get(n, 0) | mask
-        if wanted or role.milli < WHOLE_MILLI:
+        if wanted or role.milli < WHOLE_MILLI or role.profile:
             return None
         pieces.append(Piece(piece.role, n, piece.replicas, mask))
     return tuple(pieces) if room.could_take(shape, tuple(pieces)) else None

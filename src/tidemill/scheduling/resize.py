@@ -132,12 +132,13 @@ def _joined(held: tuple[Piece, ...], parts: list[Piece]) -> tuple[Piece, ...]:
     for piece in held:
         mine: list[Piece] = []
         for part in [p for p in left if (p.role, p.node) == (piece.role, piece.node)]:
-            if part.devices & ~piece.devices == 0 and len(mine) < piece.replicas:
+            is_mine = part.devices & ~piece.devices == 0 and part.slices == piece.slices
+            if is_mine and len(mine) < piece.replicas:
                 mine.append(part)
                 left.remove(part)
         if mine:
             devices = sum(part.devices for part in mine)
-            joined.append(Piece(piece.role, piece.node, len(mine), devices))
+            joined.append(Piece(piece.role, piece.node, len(mine), devices, piece.slices))
     assert not left, "a part belongs to a piece"
     return tuple(joined)
 

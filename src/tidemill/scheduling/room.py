@@ -2,7 +2,8 @@
 
 ``fit`` places a whole gang or leaves the room as it was; ``give`` and ``take`` move one job's
 pieces out and in. The World itself is never written. The loops are the compiled ones unless told
-otherwise; they are loaded when the first room is made.
+otherwise; they are loaded when the first room is made. MIG instances have loops of their own
+(``slices``); a device that carries some is closed to everybody else.
 """
 
 from types import ModuleType
@@ -16,10 +17,11 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I32, I64, U8
 from tidemill.model.tree import kept
 from tidemill.model.world import World
-from tidemill.scheduling import eligible, shares
+from tidemill.scheduling import eligible, shares, slices
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.scores.scoring import Scoring
 from tidemill.scheduling.trees import Tree, Trees
+from tidemill.units.mig import geometry as mig
 
 TOUCHED_AT_MOST = 1 << 17  # changes remembered for the trees; then everything is looked at anew
 _NONE = np.zeros(0, np.int64)
@@ -32,6 +34,7 @@ class Room:
         self.world = world
         self._loops = loops or compiled()
         self._read = self._clean = -1
+        self._axis: slices.Axis | None = None
         self._copy_all(world)
 
     def refresh(self, world: World) -> None:
@@ -54,6 +57,7 @@ class Room:
         working = nodes.devices[:rows] - nodes.failed[:rows]
         np.multiply(working, WHOLE_MILLI, out=self.node_free)
         self.device_free[:] = WHOLE_MILLI
+        self.slices[:] = 0
         self.kind_free = self._kind_working()
         self.used = np.zeros_like(self.world.used)
         if self.world.tree.keeps:
@@ -69,6 +73,8 @@ class Room:
         put on the fewest nodes. Loops without trees pack where scores are asked for: what fits is
         the same.
         """
+        if role.profile:
+            return Filled(*slices.fill(self, role, is_ok))
         if self._loops.HAS_TREES and (role.count == 1 or _goes_one_by_one(role, scoring)):
             tree = self._trees.of(role, is_ok, scoring)
             if tree is not None:
@@ -154,6 +160,13 @@ class Room:
         self._touched += nodes.tolist()
         self._changed[nodes] += 1
 
+    @property
+    def axis(self) -> slices.Axis:
+        """The devices with their nodes and kinds."""
+        if self._axis is None:
+            self._axis = slices.axis(self.world)
+        return self._axis
+
     def together(self, options: tuple[Option, ...]) -> U8:
         """The groups of several options as one array; the same one every time."""
         key = tuple(id(option.is_ok) for option in options)
@@ -163,6 +176,8 @@ class Room:
 
     def count_hosts(self, role: Role, is_ok: U8) -> int:
         """How many replicas of a role would fit."""
+        if role.profile:
+            return slices.count(self, role, is_ok)
         world, nodes = self.world, self.world.nodes
         total: int = self._loops.count_hosts(
             nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
@@ -192,6 +207,8 @@ class Room:
 
     def could_take(self, shape: Shape, pieces: tuple[Piece, ...]) -> bool:
         """Whether pieces that were given could be taken again as they were."""
+        if any(piece.slices for piece in pieces):
+            return slices.could_take(self, shape, pieces)
         self._move(shape, pieces, -1)
         nodes = sorted({piece.node for piece in pieces})
         first, count = self.world.nodes.first_device, self.world.nodes.devices
@@ -207,7 +224,29 @@ class Room:
     def _move(self, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
         for piece in pieces:
             role = shape.roles[piece.role]
-            self._move_one(role, piece.node, piece.replicas, piece.devices, sign)
+            if piece.slices:
+                d = self.world.nodes.first_device.item(piece.node) + piece.devices.bit_length() - 1
+                self.slide(role, piece.node, d, piece.slices, sign)
+            else:
+                self._move_one(role, piece.node, piece.replicas, piece.devices, sign)
+
+    def slide(self, role: Role, n: int, d: int, mask: int, sign: int) -> None:
+        """Take an instance's slices of a device (-1) or give them back, with its CPU and memory."""
+        k = self.world.nodes.kind.item(n)
+        part = mig.of_kind(self.world.kinds[k])
+        assert part is not None, "only a part that divides carries instances"
+        before = self.slices.item(d)
+        after = before | mask if sign < 0 else before & ~mask
+        was, now = mig.left_milli(part, before), mig.left_milli(part, after)
+        self.slices[d], self.device_free[d] = after, 0 if after else WHOLE_MILLI
+        self.node_free[n] += now.free - was.free
+        if self.is_open[n]:  # the books move what it holds itself; what it strands is free no more
+            self.kind_free[k] -= now.stranded - was.stranded
+        self.cpu_free[n] += sign * role.cpu_milli
+        self.memory_free[n] += sign * role.memory_mib
+        self._has_slices = True
+        self._touched.append(n)
+        self._changed[n] += 1
 
     def _move_one(self, role: Role, n: int, replicas: int, devices: int, sign: int) -> None:
         self._loops.give(
@@ -232,6 +271,9 @@ class Room:
         np.copyto(self.memory_free, world.nodes.memory_free_mib[:rows])
         np.copyto(self.node_free, world.nodes.free_milli[:rows])
         np.copyto(self.device_free, world.devices.free_milli[:devices])
+        np.copyto(self.slices, world.devices.slices[:devices])
+        self._has_slices = world.sliced > 0
+        self._axis = None
         self._read_open()
         self._copy_books(world)
         self._read, self._clean = world.changes.end, 0
@@ -269,6 +311,12 @@ class Room:
         if not which:
             return
         nodes, devices = self.world.nodes, self.world.devices
+        if self._has_slices or self.world.sliced:
+            for n in which:
+                first = nodes.first_device.item(n)
+                mine = slice(first, first + nodes.devices.item(n))
+                self.slices[mine] = devices.slices[mine]
+            self._has_slices = self.world.sliced > 0
         found = np.array(which)
         count = self._loops.copy_nodes(
             found, len(which), nodes.first_device, nodes.devices, nodes.state, nodes.is_spare,
@@ -285,6 +333,7 @@ class Room:
         self.memory_free: I64 = np.zeros(rows, np.int64)
         self.node_free: I64 = np.zeros(rows, np.int64)
         self.device_free = np.zeros(devices, np.int32)
+        self.slices = np.zeros(devices, np.int32)
         self.hosts: I64 = np.zeros(rows, np.int64)
         self._allocate_out(64)
 
@@ -295,10 +344,13 @@ class Room:
 
 
 class Filled(NamedTuple):
-    """What ``fill`` did: how many replicas fit, and (node, replicas, mask) of each piece."""
+    """What ``fill`` did: how many replicas fit, and (node, replicas, mask) of each piece.
+
+    Of an instance also its slices.
+    """
 
     hosted: int
-    placed: tuple[tuple[int, int, int], ...]
+    placed: tuple[tuple[int, ...], ...]
 
 
 def compiled() -> ModuleType:

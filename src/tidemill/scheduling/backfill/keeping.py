@@ -5,10 +5,14 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.tables import I32, I64, U64
 from tidemill.scheduling.backfill import plain
 from tidemill.scheduling.room import Room
+
+Sliced = tuple[Shape, tuple[Piece, ...]]
+"""Free slices that are kept for an instance, as a shape of their own."""
 
 
 class Kept(NamedTuple):
@@ -55,6 +59,30 @@ def let_go(room: Room, kept: Kept) -> None:
         kept.kept_mask, kept.kept_cpu, kept.kept_memory,
     )  # fmt: skip
     room.touch(kept.node)
+
+
+def keep_slices(room: Room, shape: Shape, pieces: tuple[Piece, ...]) -> list[Sliced]:
+    """Take what instances need and is free now out of the room; what that was."""
+    found, first = list[Sliced](), room.world.nodes.first_device
+    for piece in pieces:
+        role, n = shape.roles[piece.role], piece.node
+        d = first.item(n) + piece.devices.bit_length() - 1
+        state = room.slices.item(d)
+        is_open = state or room.device_free.item(d) == WHOLE_MILLI
+        free = piece.slices & ~state if is_open else 0
+        cpu = min(role.cpu_milli, max(0, room.cpu_free.item(n)))
+        memory = min(role.memory_mib, max(0, room.memory_free.item(n)))
+        asks = Role(accelerators=int(free > 0), cpu_milli=cpu, memory_mib=memory)
+        part = (Shape(shape.team, (asks,)), (Piece(0, n, 1, piece.devices if free else 0, free),))
+        room.take(*part)
+        found.append(part)
+    return found
+
+
+def let_slices_go(room: Room, kept: list[Sliced]) -> None:
+    """Give them back."""
+    for part in reversed(kept):
+        room.give(*part)
 
 
 def loops_of(room: Room) -> ModuleType:

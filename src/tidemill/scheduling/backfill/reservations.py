@@ -22,7 +22,14 @@ from tidemill.model.rows import Piece, Shape
 from tidemill.model.tables import U8
 from tidemill.model.world import World
 from tidemill.scheduling import shares
-from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
+from tidemill.scheduling.backfill.keeping import (
+    Kept,
+    Sliced,
+    keep,
+    keep_slices,
+    let_go,
+    let_slices_go,
+)
 from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.estimates import Estimates
@@ -68,6 +75,7 @@ class Reservations:
         self._refused_ms: dict[int, int] = {}
         """By shape: whoever ends later than this has no place beside what is kept."""
         self._kept: dict[int, Kept] = {}
+        self._sliced: dict[int, list[Sliced]] = {}
         self._running: Running | None = None
 
     def claim(self, s: int, j: int) -> None:
@@ -172,8 +180,13 @@ class Reservations:
     # In one pass -------------------------------------------------------------------------------
 
     def _is_simple(self, s: int) -> bool:
-        """Whether nothing but nodes keeps a shape out: no limit, no bonds, one role of one size."""
+        """Whether nothing but nodes keeps a shape out: no limit, no bonds, one role of one size.
+
+        And no device is cut, or to be cut: compiled passes know no slices.
+        """
         world, known, shape = self.world, self.memo.known(self.world, s), self.world.shape_rows[s]
+        if world.sliced or shape.roles[0].profile:
+            return False
         if not self.room.is_compiled or len(shape.roles) > 1 or shape.elastic_role is not None:
             return False
         if world.tree.keeps or (world.topology.tiers and wishes.of(world.topology, shape)):
@@ -251,12 +264,18 @@ class Reservations:
     def _keep(self, those: list[Reservation]) -> None:
         """Take what reservations need and is free now out of the room."""
         for one in those:
+            shape = self.world.shape_of(one.job)
+            cut = tuple(piece for piece in one.pieces if piece.slices)
             if one.job not in self._kept:
-                self._kept[one.job] = Kept.of(self.world.shape_of(one.job), one.pieces)
+                rest = tuple(piece for piece in one.pieces if not piece.slices) if cut else None
+                self._kept[one.job] = Kept.of(shape, one.pieces if rest is None else rest)
             keep(self.room, self._kept[one.job])
+            if cut:
+                self._sliced[one.job] = keep_slices(self.room, shape, cut)
 
     def _let_go(self, those: list[Reservation]) -> None:
         for one in reversed(those):
+            let_slices_go(self.room, self._sliced.pop(one.job, []))
             let_go(self.room, self._kept[one.job])
 
     def _barred(self) -> U8:
@@ -283,6 +302,9 @@ class Reservations:
 def _is_whole(shape: Shape) -> bool:
     """Whether a shape keeps whole devices and nothing else."""
     return all(
-        role.milli == WHOLE_MILLI and not role.cpu_milli and not role.memory_mib
+        role.milli == WHOLE_MILLI
+        and not role.cpu_milli
+        and not role.memory_mib
+        and not role.profile
         for role in shape.roles
     )

@@ -6,11 +6,13 @@ slices (a test enumerates them). A part is known by its own name or by that of i
 """
 
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from typing import NamedTuple
 
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.mig.profiles import GEOMETRIES, Geometry, Profile
 
@@ -57,6 +59,22 @@ def slices(mask: int) -> int:
     return (mask & (MEDIA - 1)).bit_count()
 
 
+class Left(NamedTuple):
+    """What instances leave of a device, in milli: what a further one can have, and what none."""
+
+    free: int
+    stranded: int
+
+
+@cache
+def left_milli(geometry: Geometry, state: int) -> Left:
+    """What is left of a device in a state; of an empty one all, by the milli or by the slice."""
+    if not state:
+        return Left(WHOLE_MILLI, 0)
+    each, stranded = WHOLE_MILLI // geometry.memory, tables(geometry).stranded[state]
+    return Left((geometry.memory - slices(state) - stranded) * each, stranded * each)
+
+
 @cache
 def of_kind(kind: str) -> Geometry | None:
     """How accelerators of a kind divide (``H100``, ``NVIDIA-A100-SXM4-80GB``); None: not at all.
@@ -70,6 +88,60 @@ def of_kind(kind: str) -> Geometry | None:
     words = set(re.split(r"[-_ ./]+", kind.lower().replace("gb", "")))
     found = [row for row in GEOMETRIES if set(row.key.split("-")) <= words]
     return found[0] if found else None
+
+
+@cache
+def shares(name: str) -> dict[int, tuple[str, ...]]:
+    """What share of a device, in milli, a profile of this name is on which parts."""
+    found: dict[int, tuple[str, ...]] = {}
+    for geometry in GEOMETRIES:
+        row = geometry.find(name)
+        if row is not None:
+            milli = geometry.milli(row)
+            found[milli] = (*found.get(milli, ()), geometry.key)
+    return found
+
+
+def offers(kind: str, name: str, milli: int) -> bool:
+    """Whether accelerators of a kind have a profile of this name and share."""
+    geometry = of_kind(kind)
+    row = geometry.find(name) if geometry else None
+    return geometry is not None and row is not None and geometry.milli(row) == milli
+
+
+def most(kind: str, name: str, milli: int) -> int:
+    """How many instances of a profile an empty device of a kind hosts; 0: it has no such."""
+    geometry = of_kind(kind)
+    row = geometry.find(name) if geometry else None
+    is_offered = geometry is not None and row is not None and geometry.milli(row) == milli
+    return row.most if row is not None and is_offered else 0
+
+
+def share_of(name: str, kinds: Iterable[str]) -> int:
+    """The share of a device, in milli, that a profile is on these kinds; it must be one."""
+    kinds = list(kinds)
+    found: dict[int, str] = {}
+    for kind in kinds:
+        geometry = of_kind(kind)
+        row = geometry.find(name) if geometry else None
+        if geometry is not None and row is not None:
+            found.setdefault(geometry.milli(row), kind)
+    if not found:
+        parts = [(kind, part) for kind in kinds if (part := of_kind(kind))]
+        have = [f"`{kind}` has {', '.join(r.name for r in part.profiles)}" for kind, part in parts]
+        near = [(kind, row) for kind, part in parts if (row := nearest(part, name))]
+        raise SpecError(
+            f"no accelerator here has a MIG profile `{name[:100]}`; "
+            + ("; ".join(have) or "none of them can be partitioned"),
+            hint=" or ".join(f"`{row.name}` of `{kind}` would do" for kind, row in near)
+            or "ask for a fraction of an accelerator instead",
+        )
+    if len(found) > 1:
+        shown = ", ".join(f"{milli} milli of `{kind}`" for milli, kind in found.items())
+        raise SpecError(
+            f"MIG profile `{name[:100]}` is {shown}", hint="say on which kind it is meant"
+        )
+    return next(iter(found))
 
 
 def known(name: str) -> Geometry:

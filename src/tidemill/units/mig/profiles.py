@@ -94,7 +94,7 @@ GEOMETRIES: tuple[Geometry, ...] = (
              ("a100-sxm-40", "a100-pcie-40")),
     Geometry("a100-80", "A100 80GB", 8, 7,
              _eight((10, 20, 20, 40, 40, 80), _A100, f"{GUIDE}; {LISTED}"),
-             ("a100-sxm-80", "a100-pcie-80")),
+             ("a100-sxm-80", "a100-pcie-80", "a800-sxm-80")),
     Geometry("a30", "A30 24GB", 4, 4, (
         Profile("1g.6gb", 1, 1, (0, 1, 2, 3), 4, 14, source=_FOUR, placement=ASSUMED),
         Profile("1g.6gb+me", 1, 1, (0, 1, 2, 3), 1, 14, True, _FOUR, ASSUMED),
@@ -110,7 +110,7 @@ GEOMETRIES: tuple[Geometry, ...] = (
              ("h100-nvl-94",)),
     Geometry("h100-96", "H100 / GH200 / H20 96GB", 8, 7,
              _eight((12, 24, 24, 48, 48, 96), _UNLISTED, f"{GUIDE}; {LISTED}"),
-             ("gh200-96", "h20-96", "h100-sxm-96")),
+             ("gh200-96", "h20-sxm-96", "h100-sxm-96")),
     Geometry("h200-141", "H200 141GB", 8, 7,
              _eight((18, 35, 35, 71, 71, 141), _HOPPER, SEEN_ON_H200),
              ("h200-sxm-141", "h200-nvl-141")),
