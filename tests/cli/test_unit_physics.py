@@ -207,3 +207,12 @@ def test_the_table_of_mfu():
     assert "41.7%" in ran.out  # the paper's 41.5 and 43.7, of a step that is 1.10 s when rounded
     assert "43.8%" in ran.out
     assert "arXiv 2205.05198" in ran.err
+
+
+def test_a_box_is_counted_whole_and_priced():
+    """70e9 parameters to train on p5.48xlarge: units are rounded up to boxes, with their price."""
+    words = ("fit", "llama-3-70b", "--on", "p5.48xlarge", "--train")
+    found = asked(*words)
+    assert found["part"] == "h100-sxm-80"
+    assert found["boxes"] == -(-found["units"] // 8)
+    assert f"in whole boxes {found['boxes']} × p5.48xlarge" in tidemill("unit", *words).out

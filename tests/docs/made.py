@@ -21,7 +21,10 @@ from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.model import events, policy, reasons, rows, states, topology
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
+from tidemill.probe import card as cards
+from tidemill.probe import predicted, standing
 from tidemill.provisioning import life
+from tidemill.units.catalogue.book import Catalogue
 
 ROWS = (
     rows.Contract,
@@ -38,6 +41,7 @@ ROWS = (
     topology.Parallelism,
     rows.Checkpointing,
     rows.Efficiency,
+    rows.Demand,
     rows.Piece,
 )
 DOCUMENT = (
@@ -143,6 +147,33 @@ def life_part() -> str:
     return f"```mermaid\n{life.diagram()}\n```\n"
 
 
+def pairs_part() -> str:
+    """Every pair of tenants of the H200 card: measured beside predicted."""
+    card = cards.read(pages.ROOT / "examples" / "cards" / "h200-2026-11.json")
+    lines = [
+        _line(row.mode, row.tenant, row.beside, f"{row.keeps:.1%}", f"{row.predicted_keeps:.1%}",
+              f"{row.error:+.0%}", f"{row.p99_ms:.2f}", f"{row.predicted_p99_ms:.2f}",
+              f"{row.p99_error:+.0%}", "" if row.is_held_out else "yes")
+        for row in predicted.compared(card)
+    ]  # fmt: skip
+    head = ("mode", "tenant", "beside", "keeps", "predicted", "error", "p99 ms", "predicted",
+            "error", "calibrated on")  # fmt: skip
+    return _table(head, lines)
+
+
+def standing_part() -> str:
+    """The H200 card beside the catalogue."""
+    card = cards.read(pages.ROOT / "examples" / "cards" / "h200-2026-11.json")
+    found = standing.standings(card, standing.part_of(card, Catalogue()))
+    lines = [
+        _line(s.figure.words, f"{s.figure.value:,.4g} {s.figure.unit}",
+              "—" if s.listed is None else f"{s.listed:,.4g}",
+              "—" if s.ratio is None else f"{s.ratio:.1%}")
+        for s in found
+    ]  # fmt: skip
+    return _table(("figure", "measured", "catalogue", "reached"), lines)
+
+
 Make = Callable[[], str]
 PARTS: dict[str, dict[str, Make]] = {
     "docs/reference/cli.md": {"cli": cli_part},
@@ -150,6 +181,8 @@ PARTS: dict[str, dict[str, Make]] = {
     "docs/reference/ledger-json.md": {"document": document_part, "buckets": buckets_part},
     "docs/reference/policy.md": {"policy": policy_part},
     "docs/concepts/provisioning.md": {"life": life_part},
+    "docs/concepts/sharing-a-device.md": {"pairs": pairs_part},
+    "docs/guides/probe-a-gpu.md": {"standing": standing_part},
 }
 
 

@@ -46,3 +46,11 @@ def test_what_is_no_card_is_refused(tmp_path: Path):
     path.write_text("{}", encoding="utf-8")
     assert tidemill("probe", "compare", str(path)).code == 2
     assert tidemill("probe", "compare", str(tmp_path / "absent.json")).code == 2
+
+
+def test_the_example_card_says_how_it_stands():
+    """One card alone stands beside the catalogue, its pairs beside what the laws predict."""
+    ran = tidemill("probe", "compare", str(EXAMPLE))
+    assert ran.code == 0, ran.err
+    assert "of its dense bf16 peak" in ran.out
+    assert "predictions that were held out" in ran.out

@@ -1,7 +1,10 @@
 """Peers: a unit slower than its like is named, and nobody else is."""
 
+from msgspec.structs import replace
+
 from tests.probe.cards import card
 from tidemill.probe import peers
+from tidemill.probe.card import Bandwidth, Card
 
 
 def test_the_slow_one_among_eight_is_found():
@@ -46,3 +49,16 @@ def test_each_figure_has_its_own_peers():
     cards = [card(bf16=750, hbm_gb_s=4250)] * 3 + [card(bf16=750, hbm_gb_s=3100)]
     slow = [f for f in peers.compare(cards) if f.is_slow]
     assert [(f.card, f.figure.key) for f in slow] == [(3, "gb_s.hbm-copy")]
+
+
+def test_the_host_is_not_blamed_on_the_unit():
+    """Pageable copies differ by a quarter from sitting to sitting: no unit is slow for that."""
+    found = peers.compare([paged(9.0), paged(9.1), paged(8.9), paged(6.6)])
+    assert len(found) == 4
+    assert peers.slow_cards(found) == []
+
+
+def paged(gb_s: float) -> Card:
+    """A card with one pageable bandwidth."""
+    band = Bandwidth(what="h2d-pageable", gb_s=gb_s, timed=20)
+    return replace(card(), bandwidths=(band,))

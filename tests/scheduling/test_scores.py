@@ -114,7 +114,7 @@ def test_states_that_were_forgotten_are_played_again(states: int):
     asked = [Asked(role_of(1, gpus=1, milli=milli), 5, 5, 0) for milli in (250, 700, 1000)]
     supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000)
     found = demand.tables(("tide",), asked, supply, Knobs(4, 120, 0))
-    small = found._replace(known=np.zeros((states + 1, 2), np.int64))
+    small = found._replace(known=np.zeros((states, 2), np.int64))
     for free in range(0, 1000, 50):
         spot = Spot(0, 10**6, 10**6, (free, 1000))
         role = role_of(1, gpus=1)

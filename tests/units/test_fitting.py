@@ -142,3 +142,83 @@ def test_a_precision_that_nobody_has_is_refused():
     assert "'fp8'" in refused.value.hint
     assert precision.size("fp4") == 0.5625
     assert serving.cache_per_token(SMALL, "int8") == 8 * 2 * 4 * 256
+
+
+# --- published runs -----------------------------------------------------------------------------
+
+# Korthikanti et al. 2022 (arXiv 2205.05198), table 3: model, stages, chunks, micro-batch, units.
+A100_80 = BOOK.part("a100-sxm-80")
+KORTHIKANTI = [
+    ("megatron-22b", 1, 1, 4, 8),
+    ("gpt-3-175b", 8, 3, 1, 64),
+    ("megatron-530b", 35, 3, 1, 280),
+    ("megatron-1t", 64, 1, 1, 512),
+]
+
+
+@pytest.mark.parametrize("row", KORTHIKANTI, ids=[row[0] for row in KORTHIKANTI])
+def test_figure_1_of_korthikanti(row: tuple[str, int, int, int, int]):
+    """None of the four fits in 80 GB with everything kept; all do with what the paper proposes.
+
+    Weights, gradients and optimiser with 18 bytes, as Megatron-LM sums gradients up in 32 bits.
+    """
+    key, stages, chunks, micro, units = row
+    model, stated = ZOO.model(key), Parallelism(tensor=8, pipeline=stages, sequence=2048)
+    assert ranks(stated) == units
+    kept = Training(
+        micro_batch=micro, interleave=chunks, recompute=Recompute.NONE, is_fused=False, zero=0,
+        is_sequence_parallel=False, optimiser="adam-fp32-gradients",
+    )  # fmt: skip
+    proposed = replace(kept, recompute=Recompute.SELECTIVE, is_sequence_parallel=True)
+    assert memory.training(model, stated, kept).total > 80e9
+    assert memory.training(model, stated, proposed).total < 80e9
+
+
+# Narayanan et al., SC'21 (arXiv 2104.04473), table 1: model, tensor, stages, units.
+SC21 = [
+    ("megatron-1.7b", 1, 1, 32),
+    ("megatron-7.5b", 4, 1, 128),
+    ("megatron-39b", 8, 2, 512),
+    ("megatron-145b", 8, 8, 1536),
+    ("megatron-530b", 8, 35, 2520),
+    ("megatron-1008b", 8, 64, 3072),
+]
+
+
+@pytest.mark.parametrize("row", SC21, ids=[row[0] for row in SC21])
+def test_runs_of_sc21_fit_as_they_ran(row: tuple[str, int, int, int]):
+    """With full recomputation, plain attention and no ZeRO, each fits its A100 with the reserve."""
+    key, tensor, stages, units = row
+    stated = Stated(tensor=tensor, pipeline=stages, data=units // (tensor * stages), sequence=2048)
+    how = Training(
+        recompute=Recompute.FULL, is_fused=False, is_sequence_parallel=False, zero=0,
+        optimiser="adam-fp32-gradients",
+    )  # fmt: skip
+    found = fitting.to_train(ZOO.model(key), A100_80, stated, how)
+    assert found is not None
+    assert found.units == units
+
+
+def test_llama_3_405b_fits_as_it_was_trained():
+    """Grattafiori et al. 2024, table 4: tensor 8, 16 stages, no recomputation, optimiser and
+    gradients divided; short and long sequences hold the same, as 16 context ranks share the long.
+    """
+    model = ZOO.model("llama-3-405b")
+    how = Training(recompute=Recompute.NONE, zero=2)
+    short = Stated(tensor=8, pipeline=16, data=64, sequence=8192, batch=2048)
+    long = Stated(tensor=8, pipeline=16, data=8, context=16, sequence=131_072, batch=128)
+    fits = [fitting.to_train(model, H100, stated, how) for stated in (short, long)]
+    assert [fit.units if fit else None for fit in fits] == [8192, 16_384]
+    assert fits[0]
+    assert fits[1]
+    assert fits[0].held._asdict()["activations"] == fits[1].held._asdict()["activations"]
+    assert fitting.to_train(model, H100, short, replace(how, zero=0)) is None
+
+
+def test_what_is_nearest_has_no_more_ranks_than_make_a_difference():
+    """Where nothing fits, the division that is shown is not the largest that was tried."""
+    model, how = ZOO.model("deepseek-v3"), Training()
+    near = fitting.nearest_to_train(model, BOOK.part("l4"), Stated(sequence=4096), how)
+    assert near is not None
+    assert near.units < 20_000
+    assert near.held.total > fitting.usable(BOOK.part("l4"))

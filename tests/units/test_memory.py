@@ -135,12 +135,12 @@ def test_tensor_ranks_divide_the_cache_as_far_as_there_are_heads():
 
 
 def test_the_most_sequences_fill_the_units_and_one_more_does_not_fit():
-    """What most_sequences says fits, and one more sequence does not, but for its own logits."""
+    """The largest number that still fits."""
     model, stated = ZOO.model("llama-3-8b"), Parallelism(sequence=1)
     how, room = Serving(context=32_768), 72e9
     most = serving.most_sequences(model, stated, how, room)
     assert most > 1
-    assert serving.serving(model, stated, replace(how, batch=most - 1)).total <= room
+    assert serving.serving(model, stated, replace(how, batch=most)).total <= room
     assert serving.serving(model, stated, replace(how, batch=most + 1)).total > room
 
 

@@ -170,21 +170,32 @@ def _print_conditions(card: "Card") -> None:
 
 
 def _print_tenants(card: "Card") -> None:
+    from tidemill.probe import predicted
+
     made = screen.table("tenant", "alone /s", "p99 ms", "on the device", "kernels")
     for tenant in card.tenants:
         made.add_row(tenant.kind, f"{tenant.per_s:,.0f}", f"{tenant.p99_ms:.2f}",
                      f"{tenant.device_us / tenant.period_us:.0%}", str(tenant.kernels))  # fmt: skip
     screen.out().print(made)
-    single = {tenant.kind: tenant for tenant in card.tenants}
-    made = screen.table("mode", "tenant", "beside", "keeps", "p99 ms", "×", right_from=3)
-    for pair in card.pairs:
-        for one, other in ((pair.a, pair.b), (pair.b, pair.a)):
-            before = single[one.kind]
-            p99 = one.p99_ms
-            made.add_row(pair.mode, one.kind, other.kind, f"{one.per_s / before.per_s:.0%}",
-                         "-" if p99 is None else f"{p99:.2f}",
-                         "-" if p99 is None else f"{p99 / before.p99_ms:.1f}")  # fmt: skip
+    made = screen.table("mode", "tenant", "beside", "keeps", "predicted", "error", "p99 ms",
+                        "predicted", "error", "", right_from=3)  # fmt: skip
+    rows = predicted.compared(card)
+    for row in rows:
+        p99, foretold, error = row.p99_ms, row.predicted_p99_ms, row.p99_error
+        made.add_row(row.mode, row.tenant, row.beside, f"{row.keeps:.1%}",
+                     f"{row.predicted_keeps:.1%}", f"{row.error:+.0%}",
+                     "-" if p99 is None else f"{p99:.2f}",
+                     "-" if foretold is None else f"{foretold:.2f}",
+                     "-" if error is None else f"{error:+.0%}",
+                     "" if row.is_held_out else "calibrated on")  # fmt: skip
     screen.out().print(made)
+    held_out = [row for row in rows if row.is_held_out]
+    if held_out:
+        off = predicted.errors(held_out)
+        screen.out().print(
+            f"{off.rows} predictions that were held out: {off.mean:.1%} off on average, "
+            f"{off.worst:.0%} at worst; their p99 {off.p99_mean:.0%} and {off.p99_worst:.0%}"
+        )
 
 
 def _print_findings(findings: "list[Finding]", cards: list[Path]) -> None:

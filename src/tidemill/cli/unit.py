@@ -3,12 +3,14 @@
 import typer
 
 from tidemill.cli import (
+    unit_balance,
     unit_compare,
     unit_fit,
     unit_host,
     unit_mfu,
     unit_mig,
     unit_roofline,
+    unit_share,
     unit_show,
     unit_step,
 )
@@ -24,4 +26,6 @@ app.command("host", epilog=unit_host.EXAMPLES)(unit_host.host)
 app.command("fit", epilog=unit_fit.EXAMPLES)(unit_fit.fit)
 app.command("roofline", epilog=unit_roofline.EXAMPLES)(unit_roofline.roofline)
 app.command("mfu", epilog=unit_mfu.EXAMPLES)(unit_mfu.mfu)
+app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
+app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
 app.command("step", epilog=unit_step.EXAMPLES)(unit_step.step)

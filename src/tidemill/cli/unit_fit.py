@@ -9,7 +9,7 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
-    from tidemill.units.catalogue.rows import Part
+    from tidemill.units.catalogue.rows import Box, Part
     from tidemill.units.fitting import Fit, Stated
     from tidemill.units.flops import Recompute
     from tidemill.units.models import Model
@@ -96,6 +96,8 @@ class Answer(NamedTuple):
     fit: "Fit"
     fits: bool
     remedies: "tuple[Remedy, ...]"
+    box: "Box | None" = None
+    """What was named instead of an accelerator."""
 
 
 def fit(
@@ -139,7 +141,8 @@ def fit(
     from tidemill.units.training import Training
     from tidemill.units.training import optimiser as check_optimiser
 
-    part = part_of(unit_catalogue.catalogue(file), on)
+    book = unit_catalogue.catalogue(file)
+    part, box = part_of(book, on), book.find_box(on)
     figures = {
         "layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn,
         "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
@@ -161,6 +164,7 @@ def fit(
         how = Serving(batch=batch or 1, context=sequence, weights=weights, cache=cache)
         stated = stated._replace(batch=0)
     found = answer(unit_model.chosen(model, **figures), part, stated, how, reserve)
+    found = found._replace(box=box)
     if as_json:
         screen.json_out(tables.encoded(found))
     else:

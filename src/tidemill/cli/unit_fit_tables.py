@@ -6,6 +6,7 @@ import msgspec
 
 from tidemill.cli import screen
 from tidemill.cli.bars import bar
+from tidemill.model.measures import dollars_text
 from tidemill.units import fitting, memory, models, precision, serving
 from tidemill.units.training import OPTIMISERS, Training
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from tidemill.cli.unit_fit import Answer
     from tidemill.model.topology import Parallelism
-    from tidemill.units.catalogue.rows import Part
+    from tidemill.units.catalogue.rows import Box, Part
 
 TRAIN_FORMULA = (
     "state: bytes a parameter of the optimiser, divided by tp × pp and by ZeRO (arXiv 1910.02054); "
@@ -66,6 +67,7 @@ def encoded(found: "Answer") -> bytes:
         "total_bytes": round(found.fit.held.total),
         "usable_bytes": round(room),
         "units_by_size_alone": _by_size_alone(found),
+        "boxes": None if found.box is None else -(-found.fit.units // found.box.count),
         "would_fit": [
             {"change": r.change, "units": r.fit.units, "division": _sizes(r.fit.stated)}
             for r in found.remedies
@@ -126,6 +128,8 @@ def _held(found: "Answer") -> "Table":
 def _remarks(found: "Answer") -> "list[str]":
     room = fitting.usable(found.part, found.reserve)
     lines = [f"by size alone at least {_by_size_alone(found):,} × {found.part.key}"]
+    if found.box is not None:
+        lines.append(_boxes(found.fit.units, found.box))
     if isinstance(found.how, Training):
         lines.append(f"{found.how.optimiser}: {OPTIMISERS[found.how.optimiser].source}")
         return lines
@@ -136,6 +140,15 @@ def _remarks(found: "Answer") -> "list[str]":
         f"{screen.count(most, 'sequence')} of {found.how.context:,} tokens"
     )
     return lines
+
+
+def _boxes(units: int, box: "Box") -> str:
+    """Whole boxes, and what they cost where that is known."""
+    count = -(-units // box.count)
+    line = f"in whole boxes {count:,} × {box.key}, of {box.count} each"
+    if box.usd_micro_per_hour is None:
+        return line
+    return f"{line}: {dollars_text(count * box.usd_micro_per_hour)} an hour"
 
 
 def _by_size_alone(found: "Answer") -> int:

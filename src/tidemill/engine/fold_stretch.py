@@ -40,6 +40,7 @@ from tidemill.scheduling import diagnose
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.tables import BLANK
+from tidemill.scheduling.trees import WASTED
 from tidemill.workload import progress
 
 KINDS_AT_MOST = 63  # the kinds that a shape may use are bits of one number
@@ -485,6 +486,6 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
         np.zeros((count, leaves), np.int64), np.zeros((count, 2 * leaves), np.int32),
         np.full(count, -1, np.int64), np.zeros((count, leaves), np.bool_),
         np.zeros(count, np.uint64), np.zeros((count, groups), np.uint8),
-        np.zeros(world.node_count, np.int64), np.full((world.node_count, 3), -1, np.int64),
+        np.zeros(world.node_count, np.int64), np.full((world.node_count, WASTED), -1, np.int64),
     )  # fmt: skip
     return asks, options, forest

@@ -170,10 +170,23 @@ class Efficiency(Struct, frozen=True, forbid_unknown_fields=True):
     confidence: Confidence = Confidence.UNKNOWN
 
 
+class Demand(Struct, frozen=True, forbid_unknown_fields=True):
+    """What each replica of a job uses of its device, alone on it, averaged over time.
+
+    ``compute_ppm`` of the rate and ``bandwidth_ppm`` of the memory bandwidth that the device
+    reaches; ``memory_mb`` (10^6 bytes) is what it holds there.
+    """
+
+    compute_ppm: Ppm = 0
+    bandwidth_ppm: Ppm = 0
+    memory_mb: Natural = 0
+
+
 class Job(Struct, frozen=True, forbid_unknown_fields=True):
     """A job as submitted. ``estimate_ms`` is the owner's guess of its run time; 0 is no guess.
 
     ``resize_ms``: how long an elastic job pauses when it grows or shrinks; it loses no work.
+    ``demand``: what it uses of a device that it shares; None: nobody said.
     """
 
     name: Name
@@ -184,6 +197,7 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
     checkpointing: Checkpointing = Checkpointing()
     efficiency: Efficiency = Efficiency()
     resize_ms: Natural = 0
+    demand: Demand | None = None
 
 
 class Piece(Struct, frozen=True, array_like=True):

@@ -5,7 +5,7 @@ What was not measured is absent, and ``unknown`` says why; nothing is zero for w
 """
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,7 +18,7 @@ What = Literal["hbm-copy", "hbm-read", "h2d-pinned", "d2h-pinned", "h2d-pageable
 Mode = Literal["time-slice", "mps"]
 Text = Annotated[str, Meta(max_length=2000)]
 Amount = Annotated[float, Meta(gt=0, le=1e18)]
-Share = Annotated[float, Meta(ge=0, le=1e6)]
+Natural = Annotated[float, Meta(ge=0, le=1e18)]
 Count = Annotated[int, Meta(ge=1, le=10**12)]
 
 
@@ -46,7 +46,7 @@ class Rate(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     """Of the square matrices."""
     tflops: Amount
     """10^12 operations a second, at the median."""
-    spread: Share
+    spread: Natural
     """(slowest − fastest) / median of the products timed, without the slowest tenth."""
     timed: Count
 
@@ -113,8 +113,8 @@ class Tenant(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     device_us: Amount
     """Of that, on the device: iterations back to back without the host."""
     kernels: Count
-    flops: Share
-    bytes: Share
+    flops: Natural
+    bytes: Natural
     """Read and written in device memory by an iteration."""
     memory_bytes: Count
     per_s: Amount
@@ -126,7 +126,7 @@ class Run(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_de
     """One tenant of a pair while the other runs."""
 
     kind: Text
-    per_s: Share
+    per_s: Natural
     p50_ms: Amount | None = None
     p99_ms: Amount | None = None
     iterations: Annotated[int, Meta(ge=0)]
@@ -183,4 +183,16 @@ def read(path: Path) -> Card:
 
 def written(card: Card) -> bytes:
     """A card as its file holds it."""
-    return msgspec.json.format(msgspec.json.encode(card), indent=1)
+    return msgspec.json.format(msgspec.json.encode(_short(msgspec.to_builtins(card))), indent=1)
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 - any piece of a JSON document
+    """Figures with six digits: more would pretend to more than was measured."""
+    match value:
+        case float():
+            return float(f"{value:.6g}")
+        case dict():
+            return {key: _short(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_short(inner) for inner in value]
+    return value

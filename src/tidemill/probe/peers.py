@@ -19,8 +19,6 @@ TOLERANCE = 0.05
 OUTLIER = 3.5
 FEWEST = 3
 """Cards below which nobody can be blamed."""
-NOISE = 0.01
-"""The least spread that is believed: two sittings on one H200 differ by about as much."""
 
 
 class Finding(NamedTuple):
@@ -59,7 +57,8 @@ def _among(peers: list[tuple[int, Figure]], tolerance: float) -> list[Finding]:
     values = [figure.value for _, figure in peers]
     middle = median(values)
     deviation = 1.4826 * median(abs(value - middle) for value in values)
-    deviation = max(deviation, NOISE * middle)
+    # Equal figures by chance are no proof of precision: what two sittings differ by is the least.
+    deviation = max(deviation, peers[0][1].noise * middle)
     found = []
     for number, figure in peers:
         z = (figure.value - middle) / deviation

@@ -107,13 +107,13 @@ class Room:
                 tree.scoring.spreads, self.out_mask,
             )  # fmt: skip
         else:
-            n = compiled_scores().fill_one(
+            n = compiled_scores().fill_one_loose(
                 tree.rank, tree.winner, tree.is_exact, which, is_new, nodes.state, nodes.is_spare,
                 nodes.group, nodes.kind, nodes.first_device, nodes.devices,
                 self.world.devices.is_failed, is_ok, nodes.cpu_milli, self.cpu_free,
                 self.memory_free, self.node_free, self.device_free, self._changed,
                 self._trees.wasted(tree.scoring), self.rows, role.accelerators, role.milli,
-                role.cpu_milli, role.memory_mib, scores, self.out_mask,
+                role.cpu_milli, role.memory_mib, self.out_mask, *scores,
             )  # fmt: skip
         if n >= 0:
             self._touched.append(n)

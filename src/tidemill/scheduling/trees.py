@@ -14,6 +14,8 @@ from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 256 KiB a request: enough for 256 kinds of request
 
+WASTED = 4  # columns of what is known of a node, see ``wasted``
+
 Key = tuple[int, int, int, int, int, tuple[str, ...]]
 
 
@@ -41,8 +43,8 @@ class Trees:
         self._at_most = BYTES_AT_MOST // (16 * self._leaves)
         self._trees: dict[Key, Tree] = {}
         self._rows = rows
-        self._scoring: Scoring | None = None
-        self._wasted: I64 = np.zeros((0, 3), np.int64)
+        self._known: I64 | None = None
+        self._wasted: I64 = np.zeros((0, WASTED), np.int64)
 
     def of(self, role: Role, is_ok: U8, scoring: Scoring) -> Tree | None:
         """The tournament of a request, new if it was never asked for.
@@ -61,8 +63,12 @@ class Trees:
         return tree
 
     def wasted(self, scoring: Scoring) -> I64:
-        """What is known of each node under a scoring: at which touch, its waste, the lost part."""
-        if self._scoring is not scoring:
-            self._scoring = scoring
-            self._wasted = np.full((self._rows, 3), -1, np.int64)
+        """What is known of each node: at which touch, its waste, the lost part, its state's hash.
+
+        It holds as long as what was played out does.
+        """
+        assert scoring.tables is not None, "only scores with tables waste"
+        if self._known is not scoring.tables.known:
+            self._known = scoring.tables.known
+            self._wasted = np.full((self._rows, WASTED), -1, np.int64)
         return self._wasted

@@ -27,11 +27,9 @@ from tidemill.engine.kernels import (
     STARTING,
     WAITING_ALL,
 )
-from tidemill.scheduling import kernels as scheduling
-from tidemill.scheduling.scores import codes
 from tidemill.scheduling.scores import kernels as scores
 
-compiled = across(__file__, desk, engine, scheduling, scores, codes)
+compiled = across(__file__, desk, engine, scores, *scores.PARTS)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
 FINAL = 16  # above any kind of event: the failure that is one too many

@@ -24,6 +24,7 @@ from tidemill.units.training import Training
 
 RESERVE = 0.1  # serving engines take nine tenths by default; training runs see about as much lost
 MOST_UNITS = 200_000
+NEAR = 1.05  # what is called nearest may hold so much more than the least, on far fewer units
 
 Holds = Callable[[Parallelism], float]
 
@@ -126,9 +127,17 @@ def _smallest(ways: Iterator[_Way], held: Holds, room: float) -> Parallelism | N
 
 
 def _least(ways: Iterator[_Way], held: Callable[[Parallelism], Memory | Served]) -> Fit | None:
-    divisions = (replace(way.base, data=way.data[-1]) for way in ways)
-    fits = [Fit(division, ranks(division), held(division)) for division in divisions]
-    return min(fits, key=lambda fit: (fit.held.total, fit.units, fit.stated.pipeline), default=None)
+    """Least on a unit; of its data-parallel ranks only as many as make a difference."""
+    found = [(held(replace(way.base, data=way.data[-1])).total, way) for way in ways]
+    if not found:
+        return None
+    least, way = min(found, key=lambda one: (one[0], ranks(one[1].base), one[1].base.pipeline))
+    for data in way.data:
+        division = replace(way.base, data=data)
+        fit = Fit(division, ranks(division), held(division))
+        if fit.held.total <= NEAR * least:
+            break
+    return fit
 
 
 def _divisions(model: Model, part: Part, stated: Stated, how: Training | None) -> Iterator[_Way]:

@@ -1,6 +1,6 @@
 """What would make a model fit that does not: the same search, with one choice made otherwise."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -28,12 +28,12 @@ def to_train(
     model: Model, part: Part, stated: Stated, how: Training, reserve: float
 ) -> tuple[Remedy, ...]:
     """Changes of a training run after which it fits, the mildest first."""
-    tries = _ways_to_train(model, stated, how)
+    tries = _ways_to_train(stated, how)
     found = (
         (change, fitting.to_train(model, part, other, then, reserve))
         for change, other, then in tries
     )
-    return tuple(Remedy(change, fit) for change, fit in found if fit)
+    return _first_of_each(Remedy(change, fit) for change, fit in found if fit)
 
 
 def to_serve(
@@ -45,7 +45,17 @@ def to_serve(
         (change, fitting.to_serve(model, part, other, then, reserve))
         for change, other, then in tries
     )
-    return tuple(Remedy(change, fit) for change, fit in found if fit)
+    return _first_of_each(Remedy(change, fit) for change, fit in found if fit)
+
+
+def _first_of_each(offered: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Of changes to one option, the mildest that helps."""
+    found: dict[str, Remedy] = {}
+    for remedy in offered:
+        is_single = remedy.change.count("--") == 1
+        option = remedy.change.partition(" ")[0] if is_single else remedy.change
+        found.setdefault(option, remedy)
+    return tuple(found.values())
 
 
 def free(stated: Stated) -> Stated:
@@ -53,15 +63,13 @@ def free(stated: Stated) -> Stated:
     return Stated(context=stated.context, sequence=stated.sequence, batch=stated.batch)
 
 
-def _ways_to_train(
-    model: Model, stated: Stated, how: Training
-) -> Iterator[tuple[str, Stated, Training]]:
+def _ways_to_train(stated: Stated, how: Training) -> Iterator[tuple[str, Stated, Training]]:
     anyhow = free(stated)
     full = replace(how, recompute=Recompute.FULL)
     if how.recompute != Recompute.FULL:
         yield "--recompute full", stated, full
-    if how.zero < 3:
-        yield "--zero 3", stated, replace(how, zero=3)
+    for zero in range(how.zero + 1, 4):
+        yield f"--zero {zero}", stated, replace(how, zero=zero)
     if anyhow != stated:
         yield "another division", anyhow, how
     for context in CONTEXTS:
@@ -74,7 +82,7 @@ def _ways_to_train(
     yield f"--cp {most} --recompute full --zero 3", anyhow._replace(context=most), replace(
         full, zero=3, micro_batch=1
     )  # fmt: skip
-    if model.layers and how.optimiser == "adam":
+    if how.optimiser == "adam":
         yield "--optimiser adam-8bit", stated, replace(how, optimiser="adam-8bit")
 
 

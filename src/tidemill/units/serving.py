@@ -2,12 +2,14 @@
 
 Of every token each layer keeps a key and a value for every key-value head; latent attention keeps
 one vector for all heads (DeepSeek-AI 2024, arXiv 2405.04434). Tensor ranks divide the cache as far
-as there are key-value heads; beyond that, and with latent attention, each has all of it.
+as there are key-value heads; beyond that, and with latent attention, each has all of it. Context
+ranks divide it along the sequence.
 """
 
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
 from tidemill.units import memory, precision
@@ -17,6 +19,7 @@ _Size = Annotated[int, Meta(ge=1, le=100_000_000)]
 CHUNK = 8192  # tokens of a prompt that are computed at once, as serving engines do by default
 WIDE = 2  # bytes of an activation
 LOGIT_BYTES = 4
+MOST_SEQUENCES = 1 << 24
 
 
 class Serving(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -59,7 +62,8 @@ def on_stage(model: Model, stated: Parallelism, how: Serving, stage: int) -> Ser
     kinds = memory.layers_of(model, stated.pipeline, 1)[stage]
     shared, routed = memory.parameters(model, stated, kinds, stage)
     each = _numbers(model) / cache_ranks(model, stated.tensor) * precision.size(how.cache)
-    held = -(-how.batch // stated.data) * how.context * sum(kinds) * each
+    tokens = -(-how.batch // stated.data) * how.context / stated.context
+    held = tokens * sum(kinds) * each
     return Served(
         (shared + routed) * precision.size(how.weights), held, _working(model, stated, how)
     )
@@ -67,10 +71,17 @@ def on_stage(model: Model, stated: Parallelism, how: Serving, stage: int) -> Ser
 
 def most_sequences(model: Model, stated: Parallelism, how: Serving, usable: float) -> int:
     """How many sequences of this length units with so many usable bytes hold; 0: none."""
-    one = serving(model, stated, Serving(batch=1, context=how.context, weights=how.weights,
-                                         cache=how.cache))  # fmt: skip
-    free = usable - one.weights - one.working
-    return max(0, int(free / one.cache)) * stated.data
+
+    def fits(each: int) -> bool:
+        return serving(model, stated, replace(how, batch=each * stated.data)).total <= usable
+
+    low, high = 0, 1
+    while high < MOST_SEQUENCES and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * stated.data
 
 
 def cache_ranks(model: Model, tensor: int) -> int:

@@ -31,7 +31,6 @@ from tidemill.engine.kernels import (
     place,
     tell,
 )
-from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import (
     READY,
     count_hosts,
@@ -40,12 +39,11 @@ from tidemill.scheduling.kernels import (
     rank_some,
     take_devices,
 )
-from tidemill.scheduling.scores import codes
 from tidemill.scheduling.scores import kernels as scores
 from tidemill.scheduling.scores.kernels import fill_one
 
-compiled = across(__file__, engine, scheduling, scores, codes)
-inlined = across(__file__, engine, scheduling, scores, codes, inline="always")
+compiled = across(__file__, engine, scores, *scores.PARTS)
+inlined = across(__file__, engine, scores, *scores.PARTS, inline="always")
 
 # Causes, as in the model; kernels import nothing of it.
 OVER_LIMIT, BEHIND = 9, 10

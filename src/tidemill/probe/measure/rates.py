@@ -9,13 +9,15 @@ from tidemill.probe.card import Precision, Rate
 from tidemill.probe.measure import timing
 
 SIZE = 8192
+TIMED = 20
+"""Products: enough for a median, too few to run into the power limit (see ``sustained``)."""
 
 
 def rate(precision: Precision, budget_s: float, size: int = SIZE) -> Rate:
     """The rate of square products of one precision."""
     product = work(precision, size)
     try:
-        timed = timing.seconds(product, budget_s)
+        timed = timing.seconds(product, budget_s, TIMED)
     finally:
         torch.set_float32_matmul_precision("highest")
     return Rate(

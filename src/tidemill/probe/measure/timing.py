@@ -9,14 +9,14 @@ FEWEST, MOST = 3, 200
 WARM_UPS = 3
 
 
-def seconds(work: Callable[[], object], budget_s: float) -> list[float]:
+def seconds(work: Callable[[], object], budget_s: float, most: int = MOST) -> list[float]:
     """How long ``work`` took, each time, for at most ``budget_s`` (but a few times at least)."""
     for _ in range(WARM_UPS):
         work()
     torch.cuda.synchronize()
     ends = time.monotonic() + budget_s
     timed: list[float] = []
-    while len(timed) < FEWEST or (len(timed) < MOST and time.monotonic() < ends):
+    while len(timed) < FEWEST or (len(timed) < most and time.monotonic() < ends):
         begin = torch.cuda.Event(enable_timing=True)
         end = torch.cuda.Event(enable_timing=True)
         begin.record()

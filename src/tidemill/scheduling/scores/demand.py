@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, Role
-from tidemill.model.tables import I64, U8
+from tidemill.model.tables import I64, U8, U64
 from tidemill.scheduling.scores.codes import CODES
 from tidemill.scheduling.scores.tables import Tables
 
@@ -26,8 +26,10 @@ LARGE_AT_MOST = 16  # classes of several accelerators beyond the typical ones
 HOST_ONLY_PERCENT = 30  # rollouts draw CPU-only classes less: they can go to other nodes too
 DRAWS_AT_LEAST, DRAWS_AT_MOST = 48, 256
 STATES_AT_LEAST, STATES_AT_MOST = 1 << 16, 1 << 20  # node states remembered, 16 bytes each
-STATES_PER_NODE = 32  # few enough to stay near the processor; when half full all are forgotten
+STATES_PER_NODE = 32  # few enough to stay near the processor
+RANKS = 1 << 14  # ranks remembered: a quarter of a megabyte
 FGD_SCORES = 100
+WORD_BITS = 64
 MULTIPLIER, SPREADER = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)  # splitmix64
 STRIDE = np.uint64(0x9E3779B97F4A7C15)
 
@@ -95,6 +97,8 @@ def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: 
     accelerators = _column([c.accelerators for c in chosen])
     mean_ppm = int((weight * accelerators * milli).sum())
     prices = _prices(tallies, chosen, fleet, knobs)
+    draws = _draws(weight, accelerators, knobs.rollouts, _length(fleet, mean_ppm))
+    turns = _turns(draws, len(typical))
     limits = [
         max(1, fleet.largest_cpu_milli), max(1, fleet.largest_milli),
         min((c.cpu_milli for c in typical), default=0),
@@ -117,9 +121,12 @@ def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: 
         ),
         dearest=_column(sorted((j for j, p in enumerate(prices) if p), key=lambda j: -prices[j])),
         admits=_admits(chosen, fleet.kinds),
-        draws=_draws(weight, accelerators, knobs.rollouts, _length(fleet, mean_ppm)),
+        draws=draws,
+        turns=turns,
+        still_open=np.zeros(turns.shape[1], np.uint64),
         steps=_steps(),
-        known=np.zeros((_states(fleet.nodes) + 1, 2), np.int64),
+        known=np.zeros((_states(fleet.nodes), 2), np.int64),
+        ranked=np.zeros((RANKS, 2), np.int64),
         scratch=np.zeros((4, MAX_DEVICES), np.int64),
     )
 
@@ -218,6 +225,17 @@ def _draws(weight: I64, accelerators: I64, rollouts: int, length: int) -> NDArra
     points = (places * ONE_PPM + within) * int(ends[-1]) // (length * ONE_PPM)
     classes: NDArray[np.int16] = np.searchsorted(ends, points, side="right").astype(np.int16)
     return classes
+
+
+def _turns(draws: NDArray[np.int16], classes: int) -> U64:
+    """When each class is drawn: bits of the words of one rollout after the other."""
+    rollouts, length = draws.shape
+    words = -(-length // WORD_BITS)
+    is_drawn = np.zeros((classes, rollouts, words * WORD_BITS), np.uint8)
+    for j in range(classes):
+        is_drawn[j, :, :length] = draws == j
+    packed = np.packbits(is_drawn, axis=2, bitorder="little").view("<u8")
+    return packed.reshape(classes, rollouts * words).astype(np.uint64)
 
 
 def _numbers(count: int) -> NDArray[np.uint64]:

@@ -10,6 +10,8 @@ import numpy as np
 from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
+from tidemill.scheduling.scores import codes as policies
+from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
     BITS,
@@ -21,19 +23,47 @@ from tidemill.scheduling.scores.codes import (
     SPREAD,
     TIDE,
 )
-from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, PRICE, WEIGHT
+from tidemill.scheduling.scores.futures import kernels as futures
+from tidemill.scheduling.scores.futures.kernels import SEED, state_key, stir, waste, waste_of
+from tidemill.scheduling.scores.tables import (
+    ACCELERATORS,
+    CPU,
+    MEMORY,
+    MILLI,
+    PRICE,
+    WEIGHT,
+    Tables,
+)
 
-compiled = across(__file__, scheduling)
+PARTS = (scheduling, policies, columns, futures)
+"""What these loops are made of, for those who call them (see ``across``)."""
+compiled = across(__file__, *PARTS)
 
 PERCENT = 100
+ONE_PPM = 1_000_000
 PACK_NODE = 1 << 16  # above any node's free milli (64 devices x 1000)
 TIDE_ZERO = 1 << 11  # a tide score of 0 in the middle of its 12 bits
 UNTOUCHED_MILLI = 20  # what an untouched host is worth: less than a grain, more than noise
-NO_DEVICE = 1 << 29
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
-SEED = np.uint64(0xCBF29CE484222325)
-SHIFT = np.uint64(29)
 ONE = np.uint64(1)
+
+
+@compiled
+def fill_one_loose(
+    rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
+    is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed, wasted,
+    rows, accelerators, milli, cpu, memory, out_mask, codes, limits, classes, dearest, admits,
+    draws, turns, still_open, steps, known, ranked, scratch,
+):  # fmt: skip
+    """As ``fill_one``, for callers that are not compiled: to hand over a tuple takes them 3 us."""
+    tables = Tables(
+        codes, limits, classes, dearest, admits, draws, turns, still_open, steps, known, ranked,
+        scratch,
+    )  # fmt: skip
+    return fill_one(
+        rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
+        is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed,
+        wasted, rows, accelerators, milli, cpu, memory, tables, out_mask,
+    )  # fmt: skip
 
 
 @compiled
@@ -45,10 +75,11 @@ def fill_one(
     """Place one replica on the node of the highest score through its tournament; or return -1.
 
     Scores that take long are not made for every node: nodes enter the tournament with what they
-    could reach at most, and only who wins with that is asked for the score itself. (The first
-    checks stand in the loop: a call with so many columns costs more than they do.)
+    could reach at most, and only who wins with that is asked for the score itself; nodes in equal
+    state have equal scores. (The first checks stand in the loop: a call with so many columns costs
+    more than they do.)
     """
-    bits_after, need = bits_after_tide(tables.codes), accelerators * milli
+    bits, need = bits_after(tables.codes), accelerators * milli
     if is_new:
         for n in range(len(rank)):
             rank[n] = NOWHERE
@@ -64,8 +95,8 @@ def fill_one(
                 if left > 0 and is_failed[d] == 0 and device_free[d] >= milli:
                     left -= 1
             if left == 0:
-                is_exact[n] = bits_after < 0
-                if bits_after < 0:
+                is_exact[n] = bits < 0
+                if bits < 0:
                     now = rank_one(
                         n, kind, first_device, devices, is_failed, cpu_total, cpu_free,
                         memory_free, device_free, accelerators, milli, cpu, memory, tables,
@@ -76,26 +107,27 @@ def fill_one(
                             n, kind[n], first, devices[n], is_failed, cpu_free[n], memory_free[n],
                             device_free, changed[n], wasted, tables,
                         )  # fmt: skip
-                    gain = wasted[n, 1]
-                    if accelerators == 0 or milli >= tables.limits[3]:
-                        gain -= wasted[n, 2]
-                    if cpu > 0 and cpu_free[n] == cpu_total[n]:
-                        gain -= len(tables.draws) * UNTOUCHED_MILLI
-                    most = TIDE_ZERO + gain // (len(tables.draws) * tables.limits[4])
-                    now = ((min(most, 2 * TIDE_ZERO - 1) + 1) << bits_after) - 1
+                    is_untouched = cpu_free[n] == cpu_total[n]
+                    most = bound(wasted[n, 1], wasted[n, 2], is_untouched, need, milli, cpu, tables)
+                    now = ((most + 1) << bits) - 1
         if is_new:
             rank[n] = now
         elif now != rank[n]:
             play_one(rank, winner, n, now)
     if is_new:
         play_all(rank, winner)
-    n = winner[1]
+    n, request = winner[1], stir(stir(stir(stir(SEED, accelerators), milli), cpu), memory)
     while rank[n] > NOWHERE and not is_exact[n]:
         is_exact[n] = True
-        now = rank_one(
-            n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free,
-            device_free, accelerators, milli, cpu, memory, tables,
-        )  # fmt: skip
+        key = stir(stir(request, wasted[n, 3]), cpu_free[n] == cpu_total[n])
+        at = np.int64(key) & (len(tables.ranked) - 1)
+        if tables.ranked[at, 0] != np.int64(key):
+            tables.ranked[at, 0] = np.int64(key)
+            tables.ranked[at, 1] = rank_one(
+                n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free,
+                device_free, accelerators, milli, cpu, memory, tables,
+            )  # fmt: skip
+        now = tables.ranked[at, 1]
         if now != rank[n]:
             play_one(rank, winner, n, now)
         n = winner[1]
@@ -107,18 +139,29 @@ def fill_one(
     )  # fmt: skip
     cpu_free[n] -= cpu
     memory_free[n] -= memory
-    node_free[n] -= accelerators * milli
+    node_free[n] -= need
     return n
+
+
+@compiled
+def bits_after(codes):
+    """How many bits follow the first score in a rank, if that one takes long; -1: it does not."""
+    if codes[0] != TIDE and codes[0] != FGD:
+        return -1
+    bits = 0
+    for i in range(1, len(codes)):
+        bits += BITS[codes[i]]
+    return bits
 
 
 @compiled
 def look(
     n, kind, first, slots, is_failed, cpu_free, memory_free, device_free, changed, wasted, tables
 ):
-    """Note what would be wasted of a node as it is, and how much of that is lost for good.
+    """Note what is wasted of a node as it is, how much of that is lost for good, and its state.
 
-    A placement can win back at most the rest: what lies on devices with too little for any class
-    stays there.
+    For ``tide`` what all rollouts leave, and what lies on devices with too little for any class;
+    for ``fgd`` its fragments.
     """
     free, count, lost = tables.scratch[0], 0, 0
     for d in range(first, first + slots):
@@ -127,20 +170,30 @@ def look(
             if free[count] < tables.limits[3]:
                 lost += free[count]
             count += 1
-    wasted[n, 0] = changed
-    wasted[n, 1] = waste(free, count, kind, cpu_free, memory_free, tables)
-    wasted[n, 2] = lost * len(tables.draws)
+    key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
+    wasted[n, 0], wasted[n, 3] = changed, key
+    if tables.codes[0] == FGD:
+        wasted[n, 1] = fragments(free, count, kind, cpu_free, tables)
+    else:
+        wasted[n, 1] = waste_of(key, count, kind, cpu_free, memory_free, tables)
+        wasted[n, 2] = lost * len(tables.draws)
 
 
 @compiled
-def bits_after_tide(codes):
-    """How many bits follow the score of ``tide`` in a rank; -1: it is not asked, or not first."""
-    if codes[0] != TIDE:
-        return -1
-    bits = 0
-    for i in range(1, len(codes)):
-        bits += BITS[codes[i]]
-    return bits
+def bound(wasted, lost, is_untouched, need, milli, cpu, tables):
+    """The most that the first score can be on a node of which so much is wasted.
+
+    A placement can win back all of it, but not what is lost for good. And fragments shrink by no
+    more than what is taken: what a class could not use before it cannot use after.
+    """
+    if tables.codes[0] == FGD:
+        return step_of(tables.steps, min(wasted, need * ONE_PPM))
+    rolls = len(tables.draws)
+    if need == 0 or milli >= tables.limits[3]:
+        wasted -= lost
+    if cpu > 0 and is_untouched:
+        wasted -= rolls * UNTOUCHED_MILLI
+    return min(TIDE_ZERO + wasted // (rolls * tables.limits[4]), 2 * TIDE_ZERO - 1)
 
 
 @compiled
@@ -397,161 +450,40 @@ def tide(
         after[chosen] -= milli
     else:
         best = -waste(after, count, kind, cpu_free - cpu, memory_free - memory, tables)
-    price = 0
-    for j in tables.dearest:
-        if hosts_class(j, free, count, kind, cpu_free, memory_free, tables) and not hosts_class(
-            j, after, count, kind, cpu_free - cpu, memory_free - memory, tables
-        ):
-            price = tables.classes[j, PRICE]
-            break
+    price = lost_hosts(
+        whole_of(free, count), whole_of(after, count), kind, cpu_free, cpu, memory_free, memory,
+        tables,
+    )  # fmt: skip
     score = TIDE_ZERO + (best - before) // (rolls * grain) - price
     return min(max(score, 0), 2 * TIDE_ZERO - 1), chosen
 
 
 @compiled
-def hosts_class(j, free, count, kind, cpu_free, memory_free, tables):
-    """Whether a node has room for one replica of a class."""
-    if (
-        tables.admits[j, kind] == 0
-        or cpu_free < tables.classes[j, CPU]
-        or memory_free < tables.classes[j, MEMORY]
-    ):
-        return False
-    able = 0
+def whole_of(free, count):
+    """How many devices are whole."""
+    whole = 0
     for d in range(count):
-        if free[d] >= tables.classes[j, MILLI]:
-            able += 1
-    return able >= tables.classes[j, ACCELERATORS]
+        if free[d] == WHOLE:
+            whole += 1
+    return whole
 
 
 @compiled
-def waste(free, count, kind, cpu_free, memory_free, tables):
-    """What all rollouts together leave empty of a node; equal states share one answer.
-
-    A state is known by a 64-bit hash: two of a million states share one with a chance of 3e-8.
-    """
-    key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
-    known, last = tables.known, len(tables.known) - 2
-    i = key & last
-    while known[i, 0] != 0:
-        if known[i, 0] == key:
-            return known[i, 1]
-        i = (i + 1) & last
-    if 2 * known[-1, 0] > last:
-        for k in range(len(known)):
-            known[k, 0] = 0
-        i = key & last
-    left = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
-    known[i, 0] = key
-    known[i, 1] = left
-    known[-1, 0] += 1
-    return left
-
-
-@compiled
-def state_key(free, count, kind, cpu_free, memory_free, ordered):
-    """A hash of a node's state in which the order of its devices does not count; never 0."""
-    for d in range(count):
-        e = d
-        while e > 0 and ordered[e - 1] > free[d]:
-            ordered[e] = ordered[e - 1]
-            e -= 1
-        ordered[e] = free[d]
-    key = stir(stir(stir(SEED, cpu_free), memory_free), kind * WHOLE + count)
-    for d in range(count):
-        key = stir(key, ordered[d])
-    return np.int64(key | ONE)
-
-
-@compiled
-def stir(key, value):
-    """One more number in a hash."""
-    key = (key ^ np.uint64(value)) * MULTIPLIER
-    return key ^ (key >> SHIFT)
-
-
-@compiled
-def play_out(ordered, count, kind, cpu_free, memory_free, tables):
-    """Feed the node each sequence of the mix, alone; add up the milli that stay empty.
-
-    Draws come in pairs; of those that fit the one that leaves the least on its device is placed: a
-    fleet has the choice between several who wait, and sends each where it fits best. Devices come
-    sorted; those with too little for any class are out of the game, whole ones are only counted.
-    """
-    classes, admits, draws = tables.classes, tables.admits, tables.draws
-    least_cpu, least_milli = tables.limits[2], tables.limits[3]
-    at_start, whole_at_start, first = 0, 0, count
-    for d in range(count - 1, -1, -1):
-        at_start += ordered[d]
-        if ordered[d] == WHOLE:
-            whole_at_start += 1
-        if ordered[d] >= least_milli:
-            first = d
-    rolls = len(draws)
-    shared_at_start = count - whole_at_start - first
-    if first == count or cpu_free < least_cpu:
-        return at_start * rolls
-    shared, sum_left = tables.scratch[3], 0
-    for r in range(rolls):
-        cpu, memory, total, whole, parts = (
-            cpu_free, memory_free, at_start, whole_at_start, shared_at_start,
-        )  # fmt: skip
-        for d in range(parts):
-            shared[d] = ordered[first + d]
-        for i in range(0, draws.shape[1], 2):
-            best, least, chosen = -1, NO_DEVICE, -1
-            for q in range(i, i + 2):
-                j = draws[r, q]
-                if classes[j, CPU] > cpu or classes[j, MEMORY] > memory or admits[j, kind] == 0:
-                    continue
-                need, wanted = classes[j, MILLI], classes[j, ACCELERATORS]
-                if wanted == 0:
-                    if least > WHOLE - 1:
-                        best, least, chosen = j, WHOLE - 1, -1
-                elif need >= WHOLE:
-                    if wanted <= whole and least > 0:
-                        best, least, chosen = j, 0, -1
-                else:
-                    d = 0
-                    while d < parts and shared[d] < need:
-                        d += 1
-                    left = NO_DEVICE
-                    if d < parts:
-                        left = shared[d] - need
-                    elif whole > 0:
-                        left = WHOLE - need
-                    if left < least:
-                        best, least, chosen = j, left, d
-            if best < 0:
-                continue
-            cpu -= classes[best, CPU]
-            memory -= classes[best, MEMORY]
-            total -= classes[best, ACCELERATORS] * classes[best, MILLI]
-            if chosen < 0:
-                whole -= classes[best, ACCELERATORS]
-            else:
-                parts, whole = share(shared, parts, whole, chosen, least, least_milli)
-            if whole + parts == 0 or cpu < least_cpu:
-                break
-        sum_left += total
-    return sum_left
-
-
-@compiled
-def share(shared, parts, whole, d, left, least_milli):
-    """Take a fraction of the ``d``-th shared device, or of a whole one if there are not so many.
-
-    The devices stay sorted; one with too little left for anybody leaves the game.
-    """
-    if d == parts:
-        whole -= 1
-        parts += 1
-    while d > 0 and shared[d - 1] > left:
-        shared[d] = shared[d - 1]
-        d -= 1
-    shared[d] = left
-    if left < least_milli:
-        parts -= 1
-        for e in range(d, parts):
-            shared[e] = shared[e + 1]
-    return parts, whole
+def lost_hosts(before, after, kind, cpu_free, cpu, memory_free, memory, tables):
+    """The dearest class that the node can host with so many whole devices, and cannot after."""
+    classes = tables.classes
+    for i in range(len(tables.dearest)):
+        j = tables.dearest[i]
+        if (
+            classes[j, ACCELERATORS] <= before
+            and classes[j, CPU] <= cpu_free
+            and classes[j, MEMORY] <= memory_free
+            and (
+                classes[j, ACCELERATORS] > after
+                or classes[j, CPU] > cpu_free - cpu
+                or classes[j, MEMORY] > memory_free - memory
+            )
+            and tables.admits[j, kind] != 0
+        ):
+            return classes[j, PRICE]
+    return 0

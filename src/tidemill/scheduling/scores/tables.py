@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.model.tables import I64, U8
+from tidemill.model.tables import I64, U8, U64
 
 CPU, MEMORY, ACCELERATORS, MILLI, WEIGHT, PRICE = range(6)
 """The columns of the table of classes. (One array: a compiled call costs by the array.)"""
@@ -27,11 +27,16 @@ class Tables(NamedTuple):
     """Whether a class may use a kind."""
     draws: NDArray[np.int16]
     """The classes that arrive in each rollout, in order."""
+    turns: U64
+    """For each typical class, as bits of words, when it is drawn: the words of all rollouts."""
+    still_open: U64
+    """Scratch: the draws that a node could host at the start, as bits of such words."""
     steps: I64
     """The least fragmentation gradient of each FGD score."""
     known: I64
-    """Node states that were played out before: the hash of each, and its waste. In the last row,
-    how many there are."""
+    """Node states that were played out before, in pairs: the hash of each, and its waste."""
+    ranked: I64
+    """Ranks that were made before: a hash of the node's state and the request, and the rank."""
     scratch: I64
 
     def scores_as(self, other: "Tables") -> bool:
@@ -40,21 +45,20 @@ class Tables(NamedTuple):
             return False
         if not np.array_equal(self.codes, other.codes):
             return False
-        return self._typical(WEIGHT) == other._typical(WEIGHT) and self._priced() == other._priced()
+        return self._priced() == other._priced()
 
     def plays_as(self, other: "Tables") -> bool:
         """Whether both play the same futures, so that what was played out holds for both."""
         return (
             np.array_equal(self.limits[2:], other.limits[2:])
             and np.array_equal(self.draws, other.draws)
-            and self._typical(CPU, MEMORY, ACCELERATORS, MILLI)
-            == other._typical(CPU, MEMORY, ACCELERATORS, MILLI)
+            and self._typical() == other._typical()
         )
 
-    def _typical(self, *columns: int) -> list[list[int]]:
-        """These columns of the typical classes, and whom they admit."""
+    def _typical(self) -> list[list[int]]:
+        """What the typical classes ask for, how often, and whom they admit."""
         count = int(self.limits[5])
-        rows = self.classes[:count, columns].tolist(), self.admits[:count].tolist()
+        rows = self.classes[:count, :PRICE].tolist(), self.admits[:count].tolist()
         return [row + admits for row, admits in zip(*rows, strict=True)]
 
     def _priced(self) -> list[list[int]]:
@@ -74,8 +78,11 @@ BLANK = Tables(
     dearest=np.zeros(1, np.int64),
     admits=np.zeros((1, 1), np.uint8),
     draws=np.zeros((1, 1), np.int16),
+    turns=np.zeros((1, 1), np.uint64),
+    still_open=np.zeros(1, np.uint64),
     steps=np.zeros(1, np.int64),
-    known=np.zeros((1, 2), np.int64),
+    known=np.zeros((2, 2), np.int64),
+    ranked=np.zeros((1, 2), np.int64),
     scratch=np.zeros((1, 1), np.int64),
 )
 """Tables that nobody reads, where compiled loops must be handed some."""

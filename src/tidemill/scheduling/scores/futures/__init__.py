@@ -1,0 +1,1 @@
+"""Futures: what a node will look like when demand has been fed to it."""

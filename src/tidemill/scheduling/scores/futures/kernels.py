@@ -1,0 +1,195 @@
+"""Compiled rollouts: how much of one node will stay empty when it is fed the demand to come.
+
+``tests/scheduling/score_oracle.py`` says the same in plain Python (``waste``). A node only ever
+gets fuller while it is played out, so a class that it cannot host is never placed again: the draws
+of that class are crossed out, at the start for all rollouts at once, as bits of words.
+"""
+
+import numpy as np
+
+from tidemill.compiled import across
+from tidemill.scheduling import kernels as scheduling
+from tidemill.scheduling.kernels import WHOLE
+from tidemill.scheduling.scores import tables as columns
+from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI
+
+compiled = across(__file__, scheduling, columns)
+
+NO_DEVICE = 1 << 29
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
+SEED = np.uint64(0xCBF29CE484222325)
+SHIFT = np.uint64(29)
+ZERO, ONE, BOTH = np.uint64(0), np.uint64(1), np.uint64(3)
+DE_BRUIJN, TOP = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
+POSITION = np.zeros(64, np.int64)
+"""The position of a single bit, by the top of its product with a De Bruijn sequence."""
+for _i in range(64):
+    POSITION[(int(DE_BRUIJN) << _i & (1 << 64) - 1) >> 58] = _i
+
+
+@compiled
+def waste(free, count, kind, cpu_free, memory_free, tables):
+    """What all rollouts together leave empty of a node; equal states share one answer."""
+    key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
+    return waste_of(key, count, kind, cpu_free, memory_free, tables)
+
+
+@compiled
+def waste_of(key, count, kind, cpu_free, memory_free, tables):
+    """As ``waste``, of a node whose key was just made: its devices, in order, are in scratch.
+
+    A state is known by a 64-bit hash: two of a million states share one with a chance of 3e-8. Each
+    has a pair of places in the table, and the older of two gives way.
+    """
+    known = tables.known
+    i = key & (len(known) - 2)
+    if known[i, 0] == key:
+        return known[i, 1]
+    if known[i + 1, 0] == key:
+        return known[i + 1, 1]
+    known[i + 1, 0], known[i + 1, 1] = known[i, 0], known[i, 1]
+    known[i, 0] = key
+    known[i, 1] = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
+    return known[i, 1]
+
+
+@compiled
+def state_key(free, count, kind, cpu_free, memory_free, ordered):
+    """A hash of a node's state in which the order of its devices does not count; never 0."""
+    for d in range(count):
+        e = d
+        while e > 0 and ordered[e - 1] > free[d]:
+            ordered[e] = ordered[e - 1]
+            e -= 1
+        ordered[e] = free[d]
+    key = stir(stir(stir(SEED, cpu_free), memory_free), kind * WHOLE + count)
+    for d in range(count):
+        key = stir(key, ordered[d])
+    return np.int64(key | ONE)
+
+
+@compiled
+def stir(key, value):
+    """One more number in a hash."""
+    key = (key ^ np.uint64(value)) * MULTIPLIER
+    return key ^ (key >> SHIFT)
+
+
+@compiled
+def play_out(ordered, count, kind, cpu_free, memory_free, tables):
+    """Feed the node each sequence of the mix, alone; add up the milli that stay empty.
+
+    Draws come in pairs; of those that fit the one that leaves the least on its device is placed: a
+    fleet has the choice between several who wait, and sends each where it fits best. Devices come
+    sorted; those with too little for any class are out of the game, whole ones are only counted.
+    """
+    classes, draws = tables.classes, tables.draws
+    least_cpu, least_milli = tables.limits[2], tables.limits[3]
+    at_start, whole_at_start, first = 0, 0, count
+    for d in range(count - 1, -1, -1):
+        at_start += ordered[d]
+        if ordered[d] == WHOLE:
+            whole_at_start += 1
+        if ordered[d] >= least_milli:
+            first = d
+    rolls = len(draws)
+    shared_at_start = count - whole_at_start - first
+    if first == count or cpu_free < least_cpu:
+        return at_start * rolls
+    open_turns(ordered[count - 1], whole_at_start, kind, cpu_free, memory_free, tables)
+    turns, words = tables.still_open, tables.turns.shape[1] // rolls
+    shared, sum_left = tables.scratch[3], 0
+    for r in range(rolls):
+        cpu, memory, total, whole, parts = (
+            cpu_free, memory_free, at_start, whole_at_start, shared_at_start,
+        )  # fmt: skip
+        for d in range(parts):
+            shared[d] = ordered[first + d]
+        w, word = 0, turns[r * words]
+        while True:
+            while word == ZERO and w + 1 < words:
+                w += 1
+                word = turns[r * words + w]
+            if word == ZERO:
+                break
+            i = POSITION[((word & (~word + ONE)) * DE_BRUIJN) >> TOP] & ~1
+            best, least, chosen = -1, NO_DEVICE, -1
+            for q in range(i, i + 2):
+                if (word >> np.uint64(q)) & ONE == ZERO:
+                    continue
+                j = draws[r, 64 * w + q]
+                need, wanted, left, d = classes[j, MILLI], classes[j, ACCELERATORS], NO_DEVICE, -1
+                if classes[j, CPU] <= cpu and classes[j, MEMORY] <= memory:
+                    if wanted == 0:
+                        left = WHOLE - 1
+                    elif need >= WHOLE:
+                        if wanted <= whole:
+                            left = 0
+                    else:
+                        d = 0
+                        while d < parts and shared[d] < need:
+                            d += 1
+                        if d < parts:
+                            left = shared[d] - need
+                        elif whole > 0:
+                            left = WHOLE - need
+                if left == NO_DEVICE:
+                    word &= ~tables.turns[j, r * words + w]
+                elif left < least:
+                    best, least, chosen = j, left, d
+            word &= ~(BOTH << np.uint64(i))
+            if best < 0:
+                continue
+            cpu -= classes[best, CPU]
+            memory -= classes[best, MEMORY]
+            total -= classes[best, ACCELERATORS] * classes[best, MILLI]
+            if chosen < 0:
+                whole -= classes[best, ACCELERATORS]
+            else:
+                parts, whole = share(shared, parts, whole, chosen, least, least_milli)
+            if whole + parts == 0 or cpu < least_cpu:
+                break
+        sum_left += total
+    return sum_left
+
+
+@compiled
+def open_turns(most_milli, whole, kind, cpu_free, memory_free, tables):
+    """Write into ``still_open`` the draws of all rollouts whose class the node can host now."""
+    classes, admits, turns, found = tables.classes, tables.admits, tables.turns, tables.still_open
+    for k in range(len(found)):
+        found[k] = ZERO
+    for j in range(tables.limits[5]):
+        if (
+            classes[j, CPU] > cpu_free
+            or classes[j, MEMORY] > memory_free
+            or admits[j, kind] == 0
+        ):  # fmt: skip
+            continue
+        if classes[j, ACCELERATORS] > 0:
+            if classes[j, MILLI] > most_milli:
+                continue
+            if classes[j, MILLI] >= WHOLE and classes[j, ACCELERATORS] > whole:
+                continue
+        for k in range(len(found)):
+            found[k] |= turns[j, k]
+
+
+@compiled
+def share(shared, parts, whole, d, left, least_milli):
+    """Take a fraction of the ``d``-th shared device, or of a whole one if there are not so many.
+
+    The devices stay sorted; one with too little left for anybody leaves the game.
+    """
+    if d == parts:
+        whole -= 1
+        parts += 1
+    while d > 0 and shared[d - 1] > left:
+        shared[d] = shared[d - 1]
+        d -= 1
+    shared[d] = left
+    if left < least_milli:
+        parts -= 1
+        for e in range(d, parts):
+            shared[e] = shared[e + 1]
+    return parts, whole
