@@ -57,6 +57,15 @@ def test_show_one_in_full():
     assert "high" in ran.out
 
 
+def test_headline_dense_and_measured_stand_apart():
+    """A B200's FP8 headline is 9,000; dense matrices get 4,500; BF16 reached 78 % of its peak."""
+    rows = [line.split() for line in tidemill("unit", "show", "b200").out.splitlines()]
+    by_name = {row[0]: row[1:] for row in rows if row}
+    assert by_name["fp8"] == ["9,000", "4,500", "-", "-"]
+    assert by_name["bf16"] == ["4,500", "2,250", "1,745", "78%"]
+    assert by_name["fp32"][0] == "-"
+
+
 def test_show_as_json():
     """JSON has the row as the catalogue holds it; unknown is null."""
     ran = tidemill("unit", "show", "h20", "dgx-h100", "--json")
@@ -83,6 +92,23 @@ def test_compare_has_ratios_to_the_first():
     found = json.loads(tidemill("unit", "compare", "h100", "h200", "--json").out)
     assert found["ratio_to_first"]["memory GB"] == [1.0, 141 / 80]
     assert found["compared"][1]["usd_micro_per_hour"] == 7_912_000
+
+
+def test_fleets_are_not_compared_by_count():
+    """1,024 A100 are twice 512 H100 by count and 323 H100 by capability: the table says so."""
+    ran = tidemill("unit", "compare", "a100:1024", "h100:512")
+    assert "do not compare by count" in ran.out
+    assert "×0.50 of a100-sxm-40 by count, ×1.58 by capability" in ran.out
+    found = json.loads(tidemill("unit", "compare", "p5:8", "p5en:8", "--json").out)
+    assert [one["parts"] for one in found["fleets"]] == [64, 64]
+    assert "do not compare" not in tidemill("unit", "compare", "p5:8", "p5en:8").out
+
+
+def test_a_count_that_is_none_is_refused():
+    """`h100:many` is refused with how it is written."""
+    ran = tidemill("unit", "compare", "h100:many", "h200")
+    assert ran.code == 2
+    assert "`many` is no count" in ran.err
 
 
 @pytest.mark.parametrize("names", [("h100",), ("h100",) * 9], ids=["one", "nine"])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemill.cli import options, screen, unit_catalogue
+from tidemill.cli import options, screen, unit_catalogue, unit_model
 from tidemill.cli.bars import bar
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import dollars_text
@@ -53,11 +53,10 @@ def balance(
     """How much of each thing in a box a mix of work uses, which one binds, and what to add."""
     from tidemill.units import balance as cards
     from tidemill.units.demands import Shape
-    from tidemill.units.model_zoo import Zoo
 
     book = unit_catalogue.catalogue(file)
     how = Shape(sequence=context, batch=batch, prompt=prompt)
-    shares, run = _mix(mix), Zoo().model(model)
+    shares, run = _mix(mix), unit_model.chosen(model)
     fleet = [
         (count, cards.card(book, box, _demands(shares, run, box, how)))
         for box, count in (_counted(book, text) for text in boxes[:MOST_BOXES])
@@ -105,14 +104,8 @@ def _amount(text: str, piece: str) -> float:
 
 
 def _counted(book: "Catalogue", text: str) -> "tuple[Box, int]":
-    name, _, count = text.rpartition(":")
-    if not name:
-        return book.box(text), 1
-    if not count.isdecimal() or not 1 <= int(count) <= 1_000_000:
-        raise SpecError(
-            f"`{text[:100]}`: `{count[:40]}` is no count of boxes", hint=f"write {name[:60]}:8"
-        )
-    return book.box(name), int(count)
+    name, count = unit_catalogue.counted(text)
+    return book.box(name), count or 1
 
 
 def _demands(

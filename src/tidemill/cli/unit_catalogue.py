@@ -27,6 +27,7 @@ File = Annotated[
 
 MOST_BYTES = 1 << 20
 MOST_ROWS = 1_000
+MOST_COUNTED = 10_000_000
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
@@ -58,6 +59,16 @@ def read(text: str, source: str) -> "Catalogue":
     for box in made.boxes.values():
         made.part_of(box)
     return made
+
+
+def counted(text: str) -> tuple[str, int | None]:
+    """``p5:8`` as a name and a count; None where no count is given."""
+    name, _, count = text.rpartition(":")
+    if not name:
+        return text, None
+    if not count.isdecimal() or not 1 <= int(count[:10]) <= MOST_COUNTED:
+        raise SpecError(f"`{text[:100]}`: `{count[:40]}` is no count", hint=f"write {name[:60]}:8")
+    return name, int(count)
 
 
 def _text(file: str) -> str:

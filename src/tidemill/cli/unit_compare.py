@@ -9,17 +9,24 @@ from tidemill.cli import options, screen, unit_catalogue
 from tidemill.cli.bars import bar
 from tidemill.cli.unit_show import figure, find
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.figures import Figures
+    from tidemill.units.catalogue.fleets import Fleet
 
 EXAMPLES = options.example(
-    "tidemill unit compare h100 h200 b200", "tidemill unit compare p5.48xlarge g6e.48xlarge --json"
+    "tidemill unit compare h100 h200 b200",
+    "tidemill unit compare p5.48xlarge g6e.48xlarge --json",
+    "tidemill unit compare a100:1024 h100:512",
 )
 MOST = 8
 
 Names = Annotated[
-    list[str], typer.Argument(help="Parts or boxes, two to eight.", metavar="NAME...")
+    list[str],
+    typer.Argument(
+        help="Parts or boxes, two to eight; with a count each, fleets.", metavar="NAME[:N]..."
+    ),
 ]
 
 
@@ -32,6 +39,7 @@ class Line(NamedTuple):
 
 def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Json = False) -> None:
     """Set parts or boxes side by side: rates, memory, links, power, ridge point, dollars."""
+    from tidemill.units.catalogue import fleets
     from tidemill.units.catalogue.figures import figures
 
     if not 2 <= len(names) <= MOST:
@@ -40,12 +48,19 @@ def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Jso
             hint="tidemill unit compare h100 h200",
         )
     book = unit_catalogue.catalogue(file)
-    found = [figures(book, find(book, name)) for name in names]
+    pairs = [unit_catalogue.counted(name) for name in names]
+    rows = [find(book, name) for name, _ in pairs]
+    found = [figures(book, row) for row in rows]
+    counts = [(count or 1) * getattr(row, "count", 1)
+              for row, (_, count) in zip(rows, pairs, strict=True)]  # fmt: skip
+    all_fleets = [fleets.fleet(one, count) for one, count in zip(found, counts, strict=True)]
     if as_json:
-        _json(found)
+        _json(found, all_fleets)
         return
     _table(found)
     _bars(found)
+    if any(count is not None for _, count in pairs):
+        _fleets(all_fleets)
     _notes(found)
 
 
@@ -58,6 +73,7 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
         if any(value is not None for value in values):
             yield Line(f"{name} {'TOP/s' if name == 'int8' else 'TFLOP/s'}", values)
     for title, field in (
+        ("measured bf16 TFLOP/s", "reached_bf16_tflops"),
         ("memory GB", "memory_gb"), ("memory TB/s", "memory_tb_s"),
         ("link GB/s", "link_gb_s"), ("host link GB/s", "host_link_gb_s"),
         ("network GB/s", "network_gb_s"), ("host cores", "cores"),
@@ -114,6 +130,29 @@ def _drawn(found: "list[Figures]") -> Iterator[Line]:
         yield Line(name, tuple(a / usd if a and usd else None for a, usd in pairs))
 
 
+def _fleets(found: "list[Fleet]") -> None:
+    """Sums, and a word where the count of accelerators would mislead."""
+    from tidemill.units.capability import REFERENCE
+    from tidemill.units.catalogue.fleets import misled
+
+    made = screen.table("fleet", "parts", f"worth {REFERENCE}", "memory TB", "TB/s", "$/h")
+    for one in found:
+        usd = one.usd_micro_per_hour
+        equal = None if one.equivalents is None else round(one.equivalents, 1)
+        made.add_row(one.figures.key, f"{one.parts:,}", figure(equal),
+                     f"{one.memory_gb / 1000:,.4g}", f"{one.memory_tb_s:,.4g}",
+                     "-" if usd is None else dollars_text(usd))  # fmt: skip
+    screen.out().print(made)
+    for other in found[1:]:
+        wrong = misled(found[0], other)
+        if wrong is not None:
+            screen.out().print(
+                f"do not compare by count: {other.figures.key} is ×{wrong.by_count:.2f} of "
+                f"{found[0].figures.key} by count, ×{wrong.by_capability:.2f} by capability",
+                soft_wrap=True,
+            )
+
+
 def _notes(found: "list[Figures]") -> None:
     for one in found:
         if one.priced_as:
@@ -124,7 +163,7 @@ def _notes(found: "list[Figures]") -> None:
     )
 
 
-def _json(found: "list[Figures]") -> None:
+def _json(found: "list[Figures]", all_fleets: "list[Fleet]") -> None:
     import msgspec
 
     rows: list[dict[str, Any]] = []
@@ -139,4 +178,7 @@ def _json(found: "list[Figures]") -> None:
         ]
         for line in lines(found)
     }
-    screen.json_out(msgspec.json.encode({"compared": rows, "ratio_to_first": ratios}))
+    sums = [one._asdict() | {"figures": one.figures.key} for one in all_fleets]
+    screen.json_out(
+        msgspec.json.encode({"compared": rows, "ratio_to_first": ratios, "fleets": sums})
+    )

@@ -14,6 +14,11 @@ EXAMPLES = options.example(
     "tidemill unit show", "tidemill unit show h200 p5.48xlarge", "tidemill unit show --boxes --json"
 )
 
+HIDDEN = ("key", "names", "has_bf16", "has_fp16", "bf16_tflops", "tf32_tflops", "fp8_tflops",
+          "fp4_tflops", "int8_tops", "fp32_tflops", "fp4_sparse_tflops", "sparse_factor",
+          "reached_bf16_tflops")  # fmt: skip
+"""Shown as a table of rates, or not at all."""
+
 Names = Annotated[
     list[str] | None,
     typer.Argument(help="Parts or boxes to show in full.", metavar="[NAME]...", show_default=False),
@@ -120,8 +125,28 @@ def _in_full(book: "Catalogue", row: "Part | Box") -> None:
     made = screen.table("", "", title=row.key, right_from=2)
     made.show_header = False
     for name, value in values.items():
-        if name not in ("key", "names", "has_bf16", "has_fp16"):
+        if name not in HIDDEN:
             made.add_row(name, _value(value))
+    screen.out().print(made)
+    if not isinstance(row, Box):
+        _claims(row)
+
+
+def _claims(part: "Part") -> None:
+    """What is printed large, what dense matrices get, and the best that anybody measured."""
+    from tidemill.model.errors import SpecError
+    from tidemill.units.catalogue.rates import precisions, rate
+
+    made = screen.table("TFLOP/s", "sparse (headline)", "dense", "measured", "of dense")
+    for name in precisions(part):
+        try:
+            headline = figure(rate(part, name, sparse=True))
+        except SpecError:
+            headline = "-"
+        dense = rate(part, name)
+        reached = part.reached_bf16_tflops if name == "bf16" else None
+        made.add_row(name, headline, figure(dense), figure(reached),
+                     "-" if reached is None else f"{reached / dense:.0%}")  # fmt: skip
     screen.out().print(made)
 
 

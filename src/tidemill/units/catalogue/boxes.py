@@ -44,11 +44,15 @@ _AWS: tuple[Box, ...] = tuple(
         ("g6e.xlarge", "l40s-48", 1, 4, 32, 0.25, 20, 1.861, "network: at most, not sustained"),
         ("g6e.12xlarge", "l40s-48", 4, 48, 384, 3.8, 100, 10.49264, ""),
         ("g6e.48xlarge", "l40s-48", 8, 192, 1536, 7.6, 400, 30.13118, ""),
-        ("trn1.32xlarge", "trainium1", 16, 128, 512, 7.6, 800, 21.5, ""),
     )
 )  # fmt: skip
 
 _AWS_OTHER = (
+    Box(
+        key="trn1.32xlarge", vendor="AWS", part="trainium1", count=16, vcpu=128, ram_gib=512,
+        nvme_tb=7.6, nic_gb_s=_gbit(800), usd_per_hour=21.5, region="us-east-1",
+        priced="2025-12-21", source=VANTAGE, confidence="high",
+    ),
     Box(
         key="trn2.48xlarge", vendor="AWS", part="trainium2", count=16, vcpu=192, ram_gib=2048,
         nvme_tb=7.6, nic_gb_s=_gbit(3200), usd_per_hour=35.76, region="us-east-2",

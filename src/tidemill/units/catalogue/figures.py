@@ -22,6 +22,8 @@ class Figures(NamedTuple):
     """The box whose price stands in, or nothing."""
     rates: dict[str, float]
     """Dense, 10^12 operations a second, by precision."""
+    reached_bf16_tflops: float | None
+    """The best that a search over matrix sizes measured."""
     memory_gb: float
     memory_tb_s: float
     link_gb_s: float | None
@@ -47,6 +49,7 @@ def figures(book: Catalogue, row: Part | Box) -> Figures:
         part=part,
         priced_as=box.key if box is not None and price is not None else "",
         rates={name: rates.rate(part, name) for name in rates.precisions(part)},
+        reached_bf16_tflops=part.reached_bf16_tflops,
         memory_gb=part.memory_gb,
         memory_tb_s=part.memory_tb_s,
         link_gb_s=part.link_gb_s,
