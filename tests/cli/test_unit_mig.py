@@ -1,6 +1,7 @@
 """``tidemill unit mig``: profiles, the axis, the best layouts and refusals."""
 
 import json
+from pathlib import Path
 
 from tests.cli.shell import tidemill
 
@@ -52,3 +53,39 @@ def test_refusals_say_what_would_work():
 def test_help_has_examples():
     """The command shows how it is called."""
     assert "$ tidemill unit mig" in tidemill("unit", "mig", "--help").out
+
+
+def test_the_fleet_and_fit_speak_of_slices(tmp_path: Path):
+    """Of a fleet with cut devices, what fits by profile; and what would fit of a wish, now."""
+    journal = str(tmp_path / "slices.sqlite")
+    text = """
+[twin]
+horizon = "1d"
+[[contract]]
+name = "h"
+kind = "H100"
+count = 8
+usd_per_hour = 2
+[[team]]
+name = "a"
+[[job]]
+name = "cut"
+team = "a"
+work = "2d"
+profile = "4g.40gb"
+accelerators = 8
+"""
+    spec = tmp_path / "f.toml"
+    spec.write_text(text, encoding="utf-8")
+    ran = tidemill("twin", "run", str(spec), "-j", journal)
+    assert ran.code == 0, ran.err
+    found = json.loads(tidemill("fleet", "-j", journal, "--json").out)["mig"]
+    assert (found[0]["devices"], found[0]["free_milli"]) == (8, 4000)
+    fits = {row["profile"]: (row["beside"], row["empty"]) for row in found[0]["fits"]}
+    assert (fits["3g.40gb"], fits["4g.40gb"]) == ((8, 0), (0, 0))
+    assert "fit beside" in tidemill("fleet", "-j", journal).out
+    asked = ("fit", "-j", journal, "--team", "a", "--profile")
+    assert "runs now" in tidemill(*asked, "3g.40gb", "--gpus", "8").out
+    waits = tidemill(*asked, "4g.40gb").out
+    assert "`3g.40gb`" in waits
+    assert "would do" in tidemill(*asked, "1g.18gb").err

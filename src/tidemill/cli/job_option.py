@@ -54,7 +54,7 @@ def from_options(
         raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
     _refuse_misspelt(world, kinds)
     largest = max((row.node.devices for row in world.contract_rows), default=8)
-    size = per_node or min(gpus, largest)
+    size = 1 if profile else per_node or min(gpus, largest)
     if gpus % size:
         raise SpecError(
             f"{gpus} accelerators do not divide into replicas of {size}",

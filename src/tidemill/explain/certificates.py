@@ -171,11 +171,12 @@ def _too_wide(claim: Claim) -> Certificate:
     role, hosts = claim.role, _hosts_by_kind(claim)
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
     rest = f" (all kinds together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
+    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
         f" runs on one kind{rest}",
-        f"ask for at most {hosts[kind]:,}×{words.amount(role.replica_milli)}",
+        f"ask for at most {hosts[kind]:,}×{size}",
     )  # fmt: skip
 
 

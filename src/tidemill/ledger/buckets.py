@@ -124,7 +124,6 @@ NOT_PRODUCED: dict[Bucket, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
-    Bucket.STRANDED: "no device was cut into MIG instances, or none left a slice nobody can use",
 }
 """Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""
 

@@ -27,6 +27,7 @@ from tidemill.twin.spec_tables import (
     Traits,
 )
 from tidemill.units import models
+from tidemill.units.mig import geometry as mig
 from tidemill.units.model_zoo import Zoo
 
 
@@ -116,8 +117,21 @@ def repair(given: str | Spread) -> Delay:
     return Quantiles(times.points())
 
 
-def shape(row: Traits, milli: int, node_devices: int) -> Shape:
-    """The shape of a job of this size; a gang is cut into equal replicas that fit a node."""
+def share_milli(row: Traits, contracts: Iterable[ContractTable]) -> int:
+    """The share of an accelerator that each MIG instance takes; a whole one without a profile."""
+    if not row.profile:
+        return WHOLE_MILLI
+    kinds = dict.fromkeys(contract.kind for contract in usable(contracts, row.kinds))
+    return mig.share_of(row.profile, kinds)
+
+
+def shape(row: Traits, milli: int, node_devices: int, each_milli: int = WHOLE_MILLI) -> Shape:
+    """The shape of a job of this size; a gang is cut into equal replicas that fit a node.
+
+    With a profile it is MIG instances of ``each_milli``.
+    """
+    if row.profile:
+        return _instances(row, milli, each_milli)
     accelerators, each = (1, milli) if milli < WHOLE_MILLI else (milli // WHOLE_MILLI, WHOLE_MILLI)
     replica = replica_size(accelerators, node_devices)
     used = replica * each if replica else WHOLE_MILLI
@@ -136,6 +150,22 @@ def shape(row: Traits, milli: int, node_devices: int) -> Shape:
         row.team, (role,), row.job_class, row.priority, row.preemptible, bonds=bonds(row),
         parallelism=parallelism(row, accelerators if milli >= WHOLE_MILLI else 0),
     )  # fmt: skip
+
+
+def _instances(row: Traits, milli: int, each_milli: int) -> Shape:
+    """A gang of MIG instances; cores and memory go with the share of each."""
+    count = max(1, milli // each_milli)
+    role = Role(
+        count=count,
+        milli=each_milli,
+        cpu_milli=row.cpu_per_accelerator * each_milli // WHOLE_MILLI,
+        memory_mib=row.memory_gib_per_accelerator * each_milli // WHOLE_MILLI,
+        kinds=row.kinds,
+        labels=tuple(sorted(row.labels.items())),
+        least=_least(row, count),
+        profile=row.profile,
+    )
+    return Shape(row.team, (role,), row.job_class, row.priority, row.preemptible)
 
 
 def _least(row: Traits, count: int) -> int:

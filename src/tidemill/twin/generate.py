@@ -39,7 +39,11 @@ def mix_of(row: WorkloadTable, spec: Spec) -> Mix:
     base = presets.mix(row.preset) if row.preset else None
     place = Place(spec.source, "workload", 0, row.name)
     if row.sizes:
-        asked = sizes.of({size_milli(place, text): share for text, share in row.sizes.items()})
+        each = fleet.share_milli(row, spec.contracts)
+        asked = sizes.of({
+            size_milli(place, text) * each // WHOLE_MILLI: share
+            for text, share in row.sizes.items()
+        })  # fmt: skip
     else:
         assert base is not None, "checked while reading"
         asked = base.sizes
@@ -59,7 +63,8 @@ def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arri
     mix = mix_of(row, spec)
     drawn = columns.draw(row, mix, int(spec.twin.horizon), streams)
     per_node = fleet.node_devices(spec.contracts, row.kinds)
-    shapes = [fleet.shape(row, milli, per_node) for milli in mix.sizes.milli]
+    each = fleet.share_milli(row, spec.contracts)
+    shapes = [fleet.shape(row, milli, per_node, each) for milli in mix.sizes.milli]
     tides = _tides(row, streams.of(f"tides/{row.name}"))
 
     def divided(size: int, mfu_ppm: int) -> Efficiency:
@@ -116,10 +121,11 @@ def _single(spec: Spec) -> Iterator[Arrival]:
 
 
 def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
-    milli = row.accelerators * WHOLE_MILLI
+    each = fleet.share_milli(row, spec.contracts)
+    milli = row.accelerators * each
     if row.fraction is not None:
         milli = row.fraction * WHOLE_MILLI // ONE_PPM
-    shape = fleet.shape(row, milli, fleet.node_devices(spec.contracts, row.kinds))
+    shape = fleet.shape(row, milli, fleet.node_devices(spec.contracts, row.kinds), each)
     divided = physics.efficiency_of(row, spec, milli, int(row.mfu or 0))
     for copy in range(1, row.copies + 1):
         job = Job(

@@ -87,10 +87,28 @@ def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
             found = f"no contract has accelerators of kind `{kind}`"
             place.refuse("kinds", found, hint=nearest(kind, kinds))
     _refuse_misplaced(place, row)
+    _check_profile(place, row, spec)
     total = (row.mfu or 0) + row.host_stall + row.link_stall
     if total > ONE_PPM:
         found = f"`mfu`, `host_stall` and `link_stall` add up to {total / ONE_PPM:.2f}, above 1"
         place.refuse("mfu", found, hint="they are shares of the same time")
+
+
+def _check_profile(place: Place, row: Traits, spec: Spec) -> None:
+    """MIG instances: of one share on the kinds it may use, and tied to nobody."""
+    if not row.profile:
+        return
+    try:
+        fleet.share_milli(row, spec.contracts)
+    except SpecError as error:
+        place.refuse("profile", error.message, hint=error.hint)
+    if row.parallelism is not None or fleet.bonds(row):
+        found = "MIG instances are not tied together by a tier or a parallelism"
+        place.refuse("profile", found, hint="leave out `within`, `near` and `parallelism`")
+    sizes = getattr(row, "sizes", None)
+    if sizes is not None and (not sizes or any(not text.isdecimal() for text in sizes)):
+        found = "`sizes` are numbers of instances, and no preset knows any"
+        place.refuse("profile", found, hint="for example sizes = { 1 = 0.9, 2 = 0.1 }")
 
 
 def _refuse_misplaced(place: Place, row: Traits) -> None:
@@ -139,8 +157,12 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
         place.refuse("fraction", "asked for at least 0.001", hint="0.25 is a quarter")
     if not row.work:
         place.refuse("work", 'asked for a time above 0; found "0s"', hint='such as work = "5h"')
+    if row.profile and (row.fraction is not None or not row.accelerators):
+        found = "`accelerators` is the number of instances; their size is that of the profile"
+        place.refuse("profile", found, hint="leave `fraction` out")
     found_at_once = fleet.at_once(fleet.usable(spec.contracts, row.kinds))
-    if row.accelerators > found_at_once:
+    each = fleet.share_milli(row, spec.contracts)
+    if row.accelerators * each > found_at_once * WHOLE_MILLI:
         of = f" of kind {', '.join(row.kinds)}" if row.kinds else ""
         place.refuse(
             "accelerators",
@@ -151,7 +173,7 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
     per_node = fleet.node_devices(spec.contracts, row.kinds)
     replica = fleet.replica_size(row.accelerators, per_node)
     part = WHOLE_MILLI if row.fraction is None else row.fraction * WHOLE_MILLI // ONE_PPM
-    _refuse_hungry(place, row, spec, max(1, replica) * part)
+    _refuse_hungry(place, row, spec, each if row.profile else max(1, replica) * part)
 
 
 def _refuse_hungry(place: Place, row: Traits, spec: Spec, used_milli: int) -> None:

@@ -156,6 +156,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     priority: Priority = 0
     preemptible: bool = True
     kinds: tuple[Name, ...] = ()
+    profile: Annotated[str, Meta(max_length=40)] = ""
     labels: Labels = {}
     within: str = ""
     near: str = ""
