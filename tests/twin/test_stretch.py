@@ -86,6 +86,7 @@ def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival
         row = job(
             f"j{i}", roles=roles, team="abc"[nth // 4], startup_ms=luck.choice([0, 0, 100]),
             restart_ms=50, saves_every_ms=luck.choice([0, 500]), save_ms=10,
+            estimate_ms=luck.choice([0, 100, 2000, 30_000]),
         )  # fmt: skip
         arrivals.append(Arrival(at_ms, row, luck.choice([1, 500, 3000, 20000]), ending, crashes_ms))
     return arrivals
@@ -111,7 +112,8 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
         faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
     policy = Policy(
         order=luck.choice(["fifo", "priority"]), placement=luck.choice(PLACEMENTS),
-        patience_ms=luck.choice([HOUR_MS, 20_000]),
+        patience_ms=luck.choice([HOUR_MS, 20_000]), backfill=luck.choice(["none", "easy", "easy"]),
+        hold_after_ms=luck.choice([60_000, HOUR_MS]), unknown_run_ms=4000,
     )  # fmt: skip
     stretches: list[int] = []
     finish = Stretch.finish

@@ -14,9 +14,11 @@ import numpy as np
 
 from tidemill.engine import fold_history, fold_jobs, fold_mix, kernels
 from tidemill.engine.layout import (
+    BEHIND_ROWS,
     Aboard,
     Asks,
     Before,
+    Behind,
     Counts,
     Failures,
     Options,
@@ -61,7 +63,7 @@ def may_begin(world: World, policy: Policy) -> bool:
         return False
     if policy.may_resize and _has_elastic(world):
         return False
-    if world.topology.tiers or policy.backfill != "none":
+    if world.topology.tiers or not _knows_backfill(world, policy):
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
         return False
@@ -70,6 +72,17 @@ def may_begin(world: World, policy: Policy) -> bool:
     nodes, rows = world.nodes, world.node_count
     carrying = np.fromiter(map(bool, world.aboard), bool, rows)
     return not (carrying & (nodes.state[:rows] != NodeState.READY)).any()
+
+
+def _knows_backfill(world: World, policy: Policy) -> bool:
+    """Whether nobody backfills, or by what owners said, among plain jobs and services alone."""
+    if policy.backfill == "none":
+        return True
+    is_known = policy.backfill == "easy" and policy.estimates == "given"
+    return is_known and not any(
+        jobs and not (is_plain(shape) or shape.kind is JobClass.INFERENCE)
+        for jobs, shape in zip(world.active, world.shape_rows, strict=True)
+    )
 
 
 def _has_elastic(world: World) -> bool:
@@ -122,6 +135,7 @@ class Stretch:
         self.lines: Lines = tables.blank(Lines, events)
         self.log: I32 = np.zeros(LOG_ENTRIES, np.int32)
         self.scratch = self._scratch()
+        self.behind = self._behind()
         self._lay_out_look()
         seen, decided_ms = memo.last_decision()
         self.at[kernels.NOW], self.at[kernels.JOBS] = world.now_ms, self.first_job
@@ -132,6 +146,8 @@ class Stretch:
             self.at[kernels.IS_SEEN] = world.supply_changes == seen[1]
             self.at[kernels.SEEN_JOBS], self.at[kernels.SEEN_FREED] = jobs, freed
             self.at[kernels.SEEN_QUEUES] = queue_freed
+        self.at[kernels.HAS_REFUSED] = self.memo.has_refused
+        self.at[kernels.MADE_CLAIMS] = -1
         self.before = self._before()
 
     @property
@@ -142,6 +158,7 @@ class Stretch:
             self.at, self.rules, ink.jobs, ink.nodes, ink.devices, ink.shapes, ink.levels, ink.used,
             ink.limit, ink.floor, self.counts, self.asks, self.options, self.trees, self.queues,
             self.aboard, self.failures, self.scratch, self.log, self.scores,
+            self.behind,
         )  # fmt: skip
 
     def give_up(self) -> None:
@@ -164,8 +181,10 @@ class Stretch:
         world, policy = self.world, self.policy
         found = self.memo.scoring(world, policy)
         self.rules = Rules(
-            policy.order == "priority", found.spreads, policy.patience_ms, bool(world.floor.any())
-        )
+            policy.order == "priority", found.spreads, policy.patience_ms,
+            bool(world.floor.any()), policy.backfill == "easy", policy.hold_after_ms,
+            policy.unknown_run_ms,
+        )  # fmt: skip
         if self.at[kernels.IS_SCORED] and found.tables is self.scores:
             return
         self.at[kernels.IS_SCORED] = found.tables is not None
@@ -300,6 +319,7 @@ class Stretch:
         return Scratch(
             np.zeros(len(world.ink.shapes.queue), np.int64),
             np.zeros(len(world.ink.shapes.queue), np.int32),
+            np.zeros(len(world.ink.shapes.queue), np.int32),
             np.zeros(len(world.queue_rows), np.uint64),
             np.zeros(len(self.options.kind) + 1, np.uint8),
             np.zeros(len(world.ink.shapes.queue), np.uint8),
@@ -312,6 +332,32 @@ class Stretch:
             np.zeros(room, np.int32),
             np.array([self._most_pieces]),
         )
+
+    def _behind(self) -> Behind:
+        """Room for backfill, if the policy has any; active jobs are on the list of ends."""
+        world, is_used = self.world, self.policy.backfill != "none"
+        rows = {"end": 1, "asked": 1, "piece": 1, "kind": len(world.kinds) + 1}
+        rows["shape"] = len(world.ink.shapes.queue)
+        if is_used:
+            rows["end"], rows["asked"] = len(world.ink.jobs.state), len(self.pieces.node)
+            rows["piece"] = rows["kind"] * int(self.asks.replicas.max(initial=1))
+        columns = tables.dtypes(Behind).items()
+        behind = Behind(*(np.zeros(rows[BEHIND_ROWS[name]], kind) for name, kind in columns))
+        if is_used:
+            self._lay_out_ends(behind)
+        return behind
+
+    def _lay_out_ends(self, behind: Behind) -> None:
+        world = self.world
+        ending = [j for j in self._held if world.shape_of(j).kind is not JobClass.INFERENCE]
+        behind.end_job[: len(ending)] = ending
+        behind.end_attempt[: len(ending)] = world.jobs.attempt[ending]
+        self.at[kernels.ENDS] = len(ending)  # in the past, so that they are worked out at once
+        for j in ending:
+            role, first = world.shape_of(j).roles[0], int(self.aboard.first[j])
+            mine = slice(first, first + int(self.aboard.pieces[j]))
+            behind.accelerators[mine], behind.milli[mine] = role.accelerators, role.milli
+            behind.cpu[mine], behind.memory[mine] = role.cpu_milli, role.memory_mib
 
     def _before(self) -> Before:
         world, shapes = self.world, self.world.shapes
@@ -397,6 +443,7 @@ class Stretch:
     def _write_memo(self) -> None:
         world, at, memo = self.world, self.at, self.memo
         supply = world.supply_changes
+        memo.has_refused = bool(at[kernels.HAS_REFUSED])
         if at[kernels.IS_SEEN]:
             seen = at[[kernels.SEEN_JOBS, kernels.SEEN_FREED, kernels.SEEN_QUEUES]].tolist()
             memo.remember_decision((seen[0], supply, *seen[1:], 0), int(at[kernels.DECIDED]))

@@ -18,7 +18,9 @@ SEEN_JOBS, SEEN_FREED, SEEN_QUEUES, DECIDED, IS_SEEN = range(7, 12)
 HEAP, SERIAL, ARRIVED, WAITING_ALL = range(12, 16)
 LOOK, LOOKED, IS_LOOK_WHOLE, IS_LOST = range(16, 20)
 IS_SCORED, WASTED, NEXT_MIX, IS_PAUSED = range(20, 24)
-NUMBERS = 24
+ENDS, CLAIMS, RESERVED, RESERVED_PIECES, HAS_REFUSED = range(24, 29)
+MADE, MADE_CLAIMS, MADE_FREED, MADE_TAKEN, MADE_UNTIL = range(29, 34)
+NUMBERS = 34
 
 # Kinds of event, as in ``story``.
 SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX = range(8)
@@ -85,6 +87,23 @@ def link(waiting, head, after, last, s, j):
         after[j] = after[earlier]
         after[earlier] = j
     waiting[s] += 1
+
+
+@compiled
+def unlink(waiting, head, after, last, s, j):
+    """Take a job out of the chain of its shape; of the last one the head stays."""
+    waiting[s] -= 1
+    if waiting[s] == 0:
+        return
+    if head[s] == j:
+        head[s] = after[j]
+        return
+    earlier = head[s]
+    while after[earlier] != j:
+        earlier = after[earlier]
+    after[earlier] = after[j]
+    if last[s] == j:
+        last[s] = earlier
 
 
 @inlined
@@ -216,11 +235,9 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
     at[PIECES] = first + found
     aboard.first[j] = first
     aboard.pieces[j] = found
-    shapes.waiting[s] -= 1
+    unlink(shapes.waiting, shapes.head, queues.after, queues.last, s, j)
     at[WAITING_ALL] -= 1
-    if shapes.waiting[s] > 0:
-        shapes.head[s] = queues.after[j]
-    else:
+    if shapes.waiting[s] == 0:
         at[QUEUED] -= 1
         other = queues.queued[at[QUEUED]]
         queues.queued[queues.place[s]] = other

@@ -20,6 +20,9 @@ class Rules(NamedTuple):
     spreads: bool
     patience_ms: int
     has_floors: bool
+    backfills: bool
+    hold_after_ms: int
+    unknown_run_ms: int
 
 
 class Asks(NamedTuple):
@@ -108,6 +111,8 @@ class Scratch(NamedTuple):
 
     keys: I64
     candidates: I32
+    upcoming: I32
+    """The job of each shape that is looked at next."""
     held: U64
     obstacle: U8
     is_out: U8
@@ -119,6 +124,64 @@ class Scratch(NamedTuple):
     devices: U64
     placed: I32
     most_pieces: I64
+
+
+class Behind(NamedTuple):
+    """Backfill: who is expected to end when, what is reserved, who was kept back by it."""
+
+    end_job: I64
+    end_at_ms: I64
+    end_attempt: I32
+    accelerators: I64
+    """From here: what one replica of each piece asks for."""
+    milli: I64
+    cpu: I64
+    memory: I64
+    claimed_kinds: U64
+    """From here, one row a kind: who wants a reservation, and who wanted the last ones made."""
+    claim_shape: I32
+    claim_job: I32
+    made_shape: I32
+    made_job: I32
+    job: I32
+    """From here: the reservations."""
+    kinds: U64
+    at_ms: I64
+    first: I32
+    pieces: I32
+    is_disturbed: U8
+    node: I32
+    """From here: their pieces, and what was kept of them."""
+    replicas: I32
+    mask: U64
+    kept_milli: I64
+    wanted_cpu: I64
+    wanted_memory: I64
+    kept_mask: U64
+    kept_cpu: I64
+    kept_memory: I64
+    tried: I32
+    """From here, one row a shape: whom a reservation kept back, and whom it could."""
+    refused_ms: I64
+    keys: I64
+    shapes: I32
+    seen_kinds: U64
+
+
+BEHIND_ROWS = {
+    name: row
+    for row, names in (
+        ("end", "end_job end_at_ms end_attempt"),
+        ("asked", "accelerators milli cpu memory"),
+        ("kind", "claimed_kinds claim_shape claim_job made_shape made_job"),
+        ("kind", "job kinds at_ms first pieces is_disturbed"),
+        ("piece", "node replicas mask kept_milli wanted_cpu wanted_memory"),
+        ("piece", "kept_mask kept_cpu kept_memory"),
+        ("shape", "tried refused_ms keys shapes seen_kinds"),
+    )
+    for name in names.split()
+}
+"""What there is one row for, in each column of ``Behind``."""
 
 
 class Before(NamedTuple):

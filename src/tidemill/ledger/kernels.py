@@ -14,6 +14,7 @@ from tidemill.engine.kernels import (
     STARTED,
     SUBMITTED,
     link,
+    unlink,
 )
 
 compiled = across(__file__, engine, allocates=True)
@@ -206,9 +207,7 @@ def follow(
             link(waiting, head, after, last, jobs_shape[j], j)
         elif what == PLACED:
             s = jobs_shape[j]
-            waiting[s] -= 1
-            if waiting[s] > 0:
-                head[s] = after[j]
+            unlink(waiting, head, after, last, s, j)
             first[j] = lines.first[i]
             count[j] = lines.pieces[i]
             attempt[j] = lines.number[i]

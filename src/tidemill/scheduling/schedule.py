@@ -88,6 +88,8 @@ class _Desk:
         self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
         self.actions: list[Action] = []
+        self.said: dict[int, int] = {}
+        """By shape: the last cause that this cycle told."""
         self.lines = memo.lines(policy)
         self.placed = 0
         self.reservations = Reservations(world, policy, memo, self.room)
@@ -369,5 +371,6 @@ class _Desk:
             self.held.update(int(world.nodes.kind[piece.node]) for piece in world.placements[j])
 
     def _say(self, s: int, cause: Cause) -> None:
-        if self.world.shapes.cause.item(s) != cause.value:
+        if self.said.get(s, self.world.shapes.cause.item(s)) != cause.value:
+            self.said[s] = cause.value
             self.actions.append(SaidWhy(self.world.now_ms, s, cause))

@@ -10,6 +10,7 @@ import numpy as np
 from tidemill.compiled import across
 from tidemill.engine import kernels as engine
 from tidemill.engine.desk import kernels as desk
+from tidemill.engine.desk.fitting import kernels as fitting
 from tidemill.engine.kernels import (
     ARRIVED,
     EVENTS,
@@ -27,9 +28,8 @@ from tidemill.engine.kernels import (
     STARTING,
     WAITING_ALL,
 )
-from tidemill.scheduling.scores import kernels as scores
 
-compiled = across(__file__, desk, engine, scores, *scores.PARTS)
+compiled = across(__file__, desk, *desk.MADE_OF)
 END_RANK, START_RANK = 2, 3  # agenda.JOB_END, agenda.JOB_START
 SERIALS = 1 << 40  # a rank and a serial are one number: rank × SERIALS + serial
 FINAL = 16  # above any kind of event: the failure that is one too many
@@ -114,8 +114,8 @@ def push_end(at, heap, truth, jobs, now, j):
 @compiled
 def stretch(
     until_ms, arrivals, truth, startup, at, rules, jobs, nodes, devices, shapes, levels, used,
-    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, tables, heap,
-    pieces, lines,
+    limit, floor, counts, asks, options, trees, queues, aboard, memory, scratch, log, tables,
+    behind, heap, pieces, lines,
 ):  # fmt: skip
     """Beat up to, not including, ``until_ms``; stop before a beat for which there is no room.
 
@@ -142,7 +142,7 @@ def stretch(
             if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
                 return FULL
             at[NOW] = now
-            desk.forget_log(at, trees, log)
+            fitting.forget_log(at, trees, log)
             seen = 0
             while at[HEAP] > 0 and heap.at_ms[0] == now:
                 j, stamp, rank = heap.job[0], heap.stamp[0], heap.order[0] // SERIALS
@@ -175,7 +175,7 @@ def stretch(
                 return AT_MIX
         desk.cycle(
             at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks,
-            options, trees, queues, aboard, memory, scratch, log, tables, pieces, lines,
+            options, trees, queues, aboard, memory, scratch, log, tables, behind, pieces, lines,
         )  # fmt: skip
         for i in range(at[PLACED_NOW]):
             j = scratch.placed[i]

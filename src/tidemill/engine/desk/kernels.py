@@ -9,65 +9,69 @@ import numpy as np
 
 from tidemill.compiled import across
 from tidemill.engine import kernels as engine
+from tidemill.engine.desk.backfill import kernels as backfill
+from tidemill.engine.desk.fitting import kernels as fitting
+from tidemill.engine.desk.fitting.kernels import (
+    BUSY,
+    MEMORY_BINDS,
+    OVER_LIMIT,
+    SCATTERED,
+    put,
+    search,
+    why_not,
+)
 from tidemill.engine.kernels import (
+    CLAIMS,
     DECIDED,
+    HAS_REFUSED,
     IS_LOOK_WHOLE,
     IS_LOST,
-    IS_SCORED,
     IS_SEEN,
     JOBS,
     LOGGED,
     LOOK,
     LOOKED,
     NOW,
+    PLACED_NOW,
     QUEUED,
+    RESERVED,
     SAID_WHY,
     SEEN_FREED,
     SEEN_JOBS,
     SEEN_QUEUES,
-    WASTED,
-    move,
     note,
     place,
     tell,
 )
-from tidemill.scheduling.kernels import (
-    READY,
-    count_hosts,
-    fill,
-    rank_all,
-    rank_some,
-    take_devices,
-)
+from tidemill.scheduling.backfill import kernels as passing
+from tidemill.scheduling.kernels import READY
 from tidemill.scheduling.scores import kernels as scores
-from tidemill.scheduling.scores.kernels import fill_one
 
-compiled = across(__file__, engine, scores, *scores.PARTS)
-inlined = across(__file__, engine, scores, *scores.PARTS, inline="always")
+MADE_OF = (engine, backfill, fitting, passing, scores, *scores.PARTS)
+"""What these loops are made of, for those who call them (see ``across``)."""
+compiled = across(__file__, *MADE_OF)
+inlined = across(__file__, *MADE_OF, inline="always")
 
-# Causes, as in the model; kernels import nothing of it.
-OVER_LIMIT, BEHIND = 9, 10
-BUSY, PARTIAL_GANG, SCATTERED, CPU_BINDS, MEMORY_BINDS = range(12, 17)
-LIMIT, SHORT, UNFIT = range(3)
+BEHIND, RESERVED_FOR = 10, 20  # causes, as in the model; kernels import nothing of it
 CHANGED_AT_MOST = 256  # as scheduling.memo
 
 
 @inlined
 def cycle(
     at, rules, jobs, nodes, devices, shapes, levels, used, limit, floor, counts, asks, options,
-    trees, queues, aboard, memory, scratch, log, tables, pieces, lines,
+    trees, queues, aboard, memory, scratch, log, tables, behind, pieces, lines,
 ):  # fmt: skip
-    """Order the waiting, fit each gang, hold behind those who lost patience, say why."""
+    """Order the waiting, fit each gang, hold or reserve for those who do not fit, say why."""
     if at[QUEUED] == 0:
         return
     freed = counts.freed.sum()
     queue_freed = counts.queue_freed.sum()
     is_same = (
         at[IS_SEEN] == 1 and at[SEEN_JOBS] == at[JOBS] and at[SEEN_FREED] == freed
-        and at[SEEN_QUEUES] == queue_freed
+        and at[SEEN_QUEUES] == queue_freed and at[HAS_REFUSED] == 0
     )  # fmt: skip
     at[IS_SEEN], at[SEEN_JOBS], at[SEEN_FREED], at[SEEN_QUEUES] = 1, at[JOBS], freed, queue_freed
-    patience_ms, since_ms = rules.patience_ms, jobs.since_ms
+    patience_ms, since_ms, upcoming = rules.patience_ms, jobs.since_ms, scratch.upcoming
     head, queue, kinds, cause_of = shapes.head, shapes.queue, asks.kinds, shapes.cause
     if is_same and not patience_was_lost(at, patience_ms, since_ms, head, queues.queued):
         return
@@ -75,20 +79,15 @@ def cycle(
     keys, candidates, held_in_team = scratch.keys, scratch.candidates, scratch.held
     held_in_team[:] = 0
     held = np.uint64(0)
-    found = 0
+    at[HAS_REFUSED], at[RESERVED], at[CLAIMS] = 0, 0, 0
+    behind.claimed_kinds[0] = 0
     look_again(at, nodes, scratch, log)
-    for i in range(at[QUEUED]):
-        s = queues.queued[i]
-        scratch.is_out[s] = has_failed(
-            at, memory, counts, asks, queue, used, limit, scratch.changed, s
-        )
-        if scratch.is_out[s] == 0 or at[NOW] - since_ms[head[s]] >= patience_ms:
-            rank = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
-            found = line_up(keys, candidates, found, rank, s)
+    found = gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, memory,
+                   scratch, behind)  # fmt: skip
     while found > 0:
         was, s = keys[0], candidates[0]
         found = step_forward(keys, candidates, found)
-        rank = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
+        rank = key(by_priority, has_floors, priority, upcoming, queue, kinds, used, floor, s)
         if rank != was:
             found = line_up(keys, candidates, found, rank, s)
             continue
@@ -96,21 +95,31 @@ def cycle(
         if ((held | held_in_team[q]) & kinds[s]) != 0:
             say(at, cause_of, lines, s, asks.supply[s] if asks.supply[s] != 0 else BEHIND)
             continue
-        j = head[s]
+        j = upcoming[s]
         if scratch.is_out[s] == 1:
             cause = np.int64(memory.cause[s])
         else:
-            cause = fit(
-                at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks,
-                options, trees, queues, aboard, scratch, log, tables, pieces, lines, s, j,
-            )  # fmt: skip
-            if cause == 0:
-                if shapes.waiting[s] > 0:
+            taken = search(at, rules, nodes, devices, shapes, used, limit, counts, asks, options,
+                           trees, scratch, log, tables, s)  # fmt: skip
+            if taken > 0:
+                if at[RESERVED] + at[CLAIMS] > 0:
+                    taken = let_past(
+                        at, rules, jobs, nodes, devices, shapes, used, limit, counts, asks,
+                        options, trees, aboard, scratch, log, tables, pieces, behind, s, j, taken,
+                    )  # fmt: skip
+                upcoming[s] = queues.after[j]
+                if taken > 0:
+                    place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
+                          scratch, pieces, lines, s, j, taken)  # fmt: skip
+                else:
+                    say(at, cause_of, lines, s, RESERVED_FOR)
+                if steps_on(at, rules, jobs, queues, upcoming, behind, s, taken > 0):
                     rank = key(
-                        by_priority, has_floors, priority, head, queue, kinds, used, floor, s
+                        by_priority, has_floors, priority, upcoming, queue, kinds, used, floor, s
                     )
                     found = line_up(keys, candidates, found, rank, s)
                 continue
+            cause = why_not(at, rules, nodes, devices, asks, options, trees, scratch, log, s)
             memory.failed[s] = 1
             memory.freed[s] = freed_for(counts.freed, kinds, s)
             memory.queue_freed[s] = counts.queue_freed[q]
@@ -118,15 +127,134 @@ def cycle(
             memory.look[s] = at[LOOK]
             memory.is_limited[s] = scratch.is_limited[0]
         say(at, cause_of, lines, s, cause)
-        if at[NOW] - since_ms[j] >= patience_ms:
-            if is_cured_by_waiting(cause):
-                if asks.outlasts[s]:
-                    held |= kinds[s]
-                    if is_over(cause_of, asks.supply, kinds, candidates, found, held):
-                        break
+        is_cured = is_cured_by_waiting(cause)
+        if asks.outlasts[s] and rules.backfills and is_cured and not is_overdue(at, rules, jobs, j):
+            backfill.claim(at, asks, behind, s, j)
+        elif asks.outlasts[s] and (
+            at[NOW] - since_ms[j] >= patience_ms or (rules.backfills and is_cured)
+        ):
+            if is_cured:
+                held |= kinds[s]
+                if is_over(cause_of, asks.supply, kinds, candidates, found, held):
+                    break
             elif cause == OVER_LIMIT:
                 held_in_team[q] |= kinds[s]
     at[DECIDED] = at[NOW]
+    if rules.backfills:  # whoever was placed in this cycle is counted on from the next one
+        for i in range(at[PLACED_NOW]):
+            j = scratch.placed[i]
+            backfill.expect(at, rules, jobs, asks, aboard, behind, jobs.shape[j], j)
+
+
+@compiled
+def gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, memory, scratch,
+           behind):  # fmt: skip
+    """Line up the shapes that are looked at: they may fit, or keep others back; how many.
+
+    With backfill, as ``schedule._Desk``: if nobody may fit, only those who are told another cause.
+    """
+    found, others, passes = 0, 0, False
+    by_priority, has_floors, priority = rules.by_priority, rules.has_floors, shapes.priority
+    head, queue, kinds = shapes.head, shapes.queue, asks.kinds
+    for i in range(at[QUEUED]):
+        s = queues.queued[i]
+        scratch.upcoming[s] = head[s]
+        behind.tried[s] = 0
+        behind.refused_ms[s] = -1
+        scratch.is_out[s] = has_failed(
+            at, memory, counts, asks, queue, used, limit, scratch.changed, s
+        )
+        passes = passes or scratch.is_out[s] == 0
+    for i in range(at[QUEUED]):
+        s = queues.queued[i]
+        lost_patience = at[NOW] - jobs.since_ms[head[s]] >= rules.patience_ms
+        rank = key(by_priority, has_floors, priority, head, queue, kinds, used, floor, s)
+        if not rules.backfills:
+            is_seen = scratch.is_out[s] == 0 or lost_patience
+        elif scratch.is_out[s] == 0 or shapes.cause[s] != memory.cause[s]:
+            is_seen = True
+        elif not passes or has_floors:
+            is_seen = passes
+        elif memory.cause[s] == OVER_LIMIT:
+            is_seen = lost_patience
+        else:
+            is_seen = False
+            if is_cured_by_waiting(memory.cause[s]) and asks.outlasts[s]:
+                others = line_up(behind.keys, behind.shapes, others, rank, s)
+        if is_seen:
+            found = line_up(scratch.keys, scratch.candidates, found, rank, s)
+    seen = 0
+    while others > 0:
+        rank, s = behind.keys[0], behind.shapes[0]
+        others = step_forward(behind.keys, behind.shapes, others)
+        is_new = True
+        for i in range(seen):
+            is_new = is_new and behind.seen_kinds[i] != kinds[s]
+        if is_overdue(at, rules, jobs, head[s]):
+            found = line_up(scratch.keys, scratch.candidates, found, rank, s)
+        elif is_new:
+            behind.seen_kinds[seen] = kinds[s]
+            seen += 1
+            found = line_up(scratch.keys, scratch.candidates, found, rank, s)
+    return found
+
+
+@inlined
+def is_overdue(at, rules, jobs, j):
+    """Whether a job waited for so long that estimates count no more."""
+    return at[NOW] - jobs.since_ms[j] >= rules.hold_after_ms
+
+
+@compiled
+def let_past(
+    at, rules, jobs, nodes, devices, shapes, used, limit, counts, asks, options, trees, aboard,
+    scratch, log, tables, pieces, behind, s, j, taken,
+):  # fmt: skip
+    """How many pieces a job that was fitted may have without disturbing a reservation; 0: none."""
+    if at[CLAIMS] > 0:
+        put(nodes, devices, asks, scratch, s, taken, 1)
+        backfill.make_all(
+            at, rules, jobs, nodes, devices, shapes, used, limit, counts, asks, options, aboard,
+            scratch, pieces, behind,
+        )  # fmt: skip
+        put(nodes, devices, asks, scratch, s, taken, -1)
+    end_ms = backfill.end_if_placed(at, rules, jobs, j)
+    latest_ms = backfill.disturbs(at, behind, asks.kinds[s], end_ms)
+    if latest_ms < 0:
+        return taken
+    put(nodes, devices, asks, scratch, s, taken, 1)
+    for i in range(taken):
+        note(at, log, scratch.node[i])
+    backfill.keep_disturbed(at, nodes, devices, log, behind)
+    taken = search(at, rules, nodes, devices, shapes, used, limit, counts, asks, options, trees,
+                   scratch, log, tables, s)  # fmt: skip
+    backfill.let_go_disturbed(at, nodes, devices, log, behind)
+    if taken <= 0:
+        at[HAS_REFUSED] = 1
+        behind.refused_ms[s] = latest_ms
+        return 0
+    return taken
+
+
+@compiled
+def steps_on(at, rules, jobs, queues, upcoming, behind, s, was_placed):
+    """Go on to the next job of a shape that may have a chance; whether there is one."""
+    if not was_placed:
+        behind.tried[s] += 1
+        if behind.tried[s] >= backfill.PASSERS_AT_MOST:
+            return False
+    while upcoming[s] >= 0:
+        j = upcoming[s]
+        if (
+            behind.refused_ms[s] < 0
+            or backfill.end_if_placed(at, rules, jobs, j) <= behind.refused_ms[s]
+        ):
+            return True
+        behind.tried[s] += 1
+        if behind.tried[s] >= backfill.PASSERS_AT_MOST:
+            return False
+        upcoming[s] = queues.after[j]
+    return False
 
 
 @inlined
@@ -266,198 +394,6 @@ def borrows(queue, kinds, used, floor, s):
 
 
 @inlined
-def fit(
-    at, rules, jobs, nodes, devices, shapes, levels, used, limit, counts, asks, options, trees,
-    queues, aboard, scratch, log, tables, pieces, lines, s, j,
-):  # fmt: skip
-    """Place the next job of a shape and return 0, or the cause for which it cannot be placed."""
-    q = shapes.queue[s]
-    need = asks.need[s]
-    first, last = asks.first_option[s], asks.first_option[s + 1]
-    scratch.is_limited[0] = 0
-    if at[IS_SCORED] == 1 and asks.together[s] >= 0:
-        t = asks.together[s]
-        bring_together(options, trees, used, limit, t, first, last, need, q)
-        found = take_by_score(
-            at, nodes, devices, asks, trees, scratch, log, tables, t, trees.is_ok[t], s
-        )
-        if found > 0:
-            place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, scratch,
-                  pieces, lines, s, j, found)  # fmt: skip
-            return 0
-    for o in range(first, last):
-        k = options.kind[o]
-        if need > 0 and used[q, k] + need > limit[q, k]:
-            scratch.obstacle[o] = LIMIT
-            scratch.is_limited[0] = 1
-        elif k >= 0 and need > counts.free[k]:
-            scratch.obstacle[o] = SHORT
-        else:
-            if at[IS_SCORED] == 1 and options.scored[o] >= 0:
-                found = take_by_score(
-                    at, nodes, devices, asks, trees, scratch, log, tables, options.scored[o],
-                    options.is_ok[o], s,
-                )  # fmt: skip
-            else:
-                found = take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o)
-            if found > 0:
-                place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
-                      scratch, pieces, lines, s, j, found)  # fmt: skip
-                return 0
-            scratch.obstacle[o] = UNFIT
-    if asks.supply[s] != 0:
-        return np.int64(asks.supply[s])
-    return shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s)
-
-
-@inlined
-def take(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o):
-    """Take the devices of a whole gang and write its pieces into the scratch, or return 0."""
-    t = options.tree[o]
-    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.replicas[s]
-    cpu, memory = asks.cpu[s], asks.memory[s]
-    rows = aboard_rows(scratch)
-    if t < 0:
-        found = fill(
-            nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
-            devices.is_failed, options.is_ok[o], nodes.cpu_free_milli, nodes.memory_free_mib,
-            nodes.free_milli, devices.free_milli, rows, accelerators, milli, cpu, memory, count,
-            rules.spreads, scratch.hosts, scratch.node, scratch.replicas, scratch.devices,
-        )  # fmt: skip
-        for i in range(found):
-            note(at, log, scratch.node[i])
-        return max(0, found)
-    for i in range(count):
-        n = winner_of(at, rules, nodes, devices, trees, log, rows, options.is_ok[o], t,
-                      accelerators, milli, cpu, memory)  # fmt: skip
-        if i == 0 and trees.winner[t, 0] < count:
-            return 0
-        scratch.node[i] = n
-        scratch.replicas[i] = 1
-        scratch.devices[i] = take_devices(
-            n, 1, accelerators, milli, nodes.first_device, nodes.devices, devices.is_failed,
-            devices.free_milli,
-        )  # fmt: skip
-        nodes.cpu_free_milli[n] -= cpu
-        nodes.memory_free_mib[n] -= memory
-        nodes.free_milli[n] -= accelerators * milli
-        note(at, log, n)
-    return count
-
-
-@compiled
-def take_by_score(at, nodes, devices, asks, trees, scratch, log, tables, t, is_ok, s):
-    """The same as ``take``, replica by replica, each on the node with the highest score."""
-    accelerators, milli, count = asks.accelerators[s], asks.milli[s], asks.replicas[s]
-    cpu, memory, rows = asks.cpu[s], asks.memory[s], len(scratch.hosts)
-    for i in range(count):
-        forget_waste(at, trees, log)
-        read, end = trees.read[t], at[LOGGED]
-        trees.read[t] = end
-        is_new = read < 0 or end > len(log) or end - read > rows
-        if is_new:
-            read = end = 0
-        n = fill_one(
-            trees.rank[t], trees.winner[t], trees.is_exact[t], log[read:end], is_new, nodes.state,
-            nodes.is_spare, nodes.group, nodes.kind, nodes.first_device, nodes.devices,
-            devices.is_failed, is_ok, nodes.cpu_milli, nodes.cpu_free_milli,
-            nodes.memory_free_mib, nodes.free_milli, devices.free_milli, trees.touched,
-            trees.wasted, rows, accelerators, milli, cpu, memory, tables, scratch.devices[i:],
-        )  # fmt: skip
-        if n < 0:
-            for e in range(i):
-                move(nodes, devices, scratch.node[e], scratch.devices[e], milli,
-                     accelerators * milli, cpu, memory, 1)  # fmt: skip
-                note(at, log, scratch.node[e])
-            return 0
-        scratch.node[i] = n
-        scratch.replicas[i] = 1
-        note(at, log, n)
-    return count
-
-
-@compiled
-def bring_together(options, trees, used, limit, t, first, last, need, q):
-    """Let a tree compare all kinds that the team's limits leave to a single replica.
-
-    A kind of which too little is free needs no mention: none of its nodes has room.
-    """
-    mask = np.uint64(0)
-    for o in range(first, last):
-        k = options.kind[o]
-        if need == 0 or used[q, k] + need <= limit[q, k]:
-            mask |= np.uint64(1) << np.uint64(o - first)
-    if trees.mask[t] != mask:
-        trees.mask[t] = mask
-        trees.read[t] = -1
-        for g in range(trees.is_ok.shape[1]):
-            trees.is_ok[t, g] = 0
-            for o in range(first, last):
-                if mask >> np.uint64(o - first) & np.uint64(1):
-                    trees.is_ok[t, g] |= options.is_ok[o, g]
-
-
-@compiled
-def forget_waste(at, trees, log):
-    """Forget what was known of the waste on nodes that changed since."""
-    begin, end = at[WASTED], at[LOGGED]
-    at[WASTED] = end
-    if end > len(log):
-        trees.wasted[:, 0] = -1
-    else:
-        for i in range(begin, end):
-            trees.wasted[log[i], 0] = -1
-
-
-@inlined
-def aboard_rows(scratch):
-    """How many nodes there are."""
-    return len(scratch.hosts)
-
-
-@compiled
-def winner_of(at, rules, nodes, devices, trees, log, rows, is_ok, t, accelerators, milli, cpu,
-              memory):  # fmt: skip
-    """The best node for one replica, through the tree of the request; -1: none can host it."""
-    read, end = trees.read[t], at[LOGGED]
-    trees.read[t] = end
-    if read < 0 or end > len(log) or end - read > rows:
-        return rank_all(
-            trees.rank[t], trees.winner[t], rows, nodes.state, nodes.is_spare, nodes.group,
-            nodes.first_device, nodes.devices, devices.is_failed, is_ok, nodes.cpu_free_milli,
-            nodes.memory_free_mib, nodes.free_milli, devices.free_milli, accelerators, milli, cpu,
-            memory, rules.spreads,
-        )  # fmt: skip
-    return rank_some(
-        trees.rank[t], trees.winner[t], log[read:end], nodes.state, nodes.is_spare, nodes.group,
-        nodes.first_device, nodes.devices, devices.is_failed, is_ok, nodes.cpu_free_milli,
-        nodes.memory_free_mib, nodes.free_milli, devices.free_milli, accelerators, milli, cpu,
-        memory, rules.spreads,
-    )  # fmt: skip
-
-
-@inlined
-def forget_log(at, trees, log):
-    """Begin the log of changes again when it is half full, with what was not looked at yet."""
-    end = at[LOGGED]
-    if end < len(log) // 2:
-        return
-    fresh = end - at[LOOKED]
-    if end > len(log):
-        at[IS_LOST] = 1
-        fresh = 0
-    for i in range(fresh):
-        log[i] = log[at[LOOKED] + i]
-    for t in range(len(trees.read)):
-        trees.read[t] = fresh if trees.read[t] == end and end <= len(log) else -1
-    if at[WASTED] != end or end > len(log):
-        trees.wasted[:, 0] = -1
-    at[WASTED] = fresh
-    at[LOOKED] = 0
-    at[LOGGED] = fresh
-
-
-@inlined
 def look_again(at, nodes, scratch, log):
     """Note the most that a node that changed since the last look has free, by kind."""
     begin, end = at[LOOKED], at[LOGGED]
@@ -473,62 +409,3 @@ def look_again(at, nodes, scratch, log):
                     scratch.changed[k] = max(scratch.changed[k], nodes.free_milli[n])
     at[IS_LOST] = 0
     at[LOOKED] = end
-
-
-@inlined
-def shortage(at, rules, nodes, devices, asks, options, trees, scratch, log, s):
-    """The cause for which a shape that supply could host does not fit now."""
-    first, last = asks.first_option[s], asks.first_option[s + 1]
-    is_limited = last > first
-    for o in range(first, last):
-        is_limited = is_limited and scratch.obstacle[o] == LIMIT
-    if is_limited:
-        return OVER_LIMIT
-    cpu, memory, count = asks.cpu[s], asks.memory[s], asks.replicas[s]
-    for o in range(first, last):
-        if scratch.obstacle[o] == UNFIT:
-            if asks.accelerators[s] == 0:
-                return CPU_BINDS if cpu > 0 else MEMORY_BINDS
-            if options.bare[o] >= 0 and count > hosting(
-                at, rules, nodes, devices, asks, options, trees, scratch, log, s, o, options.bare[o]
-            ):
-                return SCATTERED
-            if hosted(nodes, devices, asks, options, scratch, s, o, 0, memory) >= count:
-                return CPU_BINDS
-            if hosted(nodes, devices, asks, options, scratch, s, o, cpu, 0) >= count:
-                return MEMORY_BINDS
-            if hosted(nodes, devices, asks, options, scratch, s, o, 0, 0) >= count:
-                return CPU_BINDS
-            return SCATTERED
-    if count > 1:
-        for o in range(first, last):
-            if scratch.obstacle[o] == SHORT:
-                if options.tree[o] >= 0:
-                    found = hosting(at, rules, nodes, devices, asks, options, trees, scratch, log,
-                                    s, o, options.tree[o])  # fmt: skip
-                else:
-                    found = hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory)
-                if found > 0:
-                    return PARTIAL_GANG
-    return BUSY
-
-
-@compiled
-def hosting(at, rules, nodes, devices, asks, options, trees, scratch, log, s, o, t):
-    """How many nodes host a replica, through a tree: the request's, or the one of its devices."""
-    cpu = asks.cpu[s] if t == options.tree[o] else 0
-    memory = asks.memory[s] if t == options.tree[o] else 0
-    winner_of(at, rules, nodes, devices, trees, log, aboard_rows(scratch), options.is_ok[o], t,
-              asks.accelerators[s], asks.milli[s], cpu, memory)  # fmt: skip
-    return trees.winner[t, 0]
-
-
-@compiled
-def hosted(nodes, devices, asks, options, scratch, s, o, cpu, memory):
-    """How many replicas would fit on one kind if they asked for this CPU and memory."""
-    return count_hosts(
-        nodes.state, nodes.is_spare, nodes.group, nodes.first_device, nodes.devices,
-        devices.is_failed, options.is_ok[o], nodes.cpu_free_milli, nodes.memory_free_mib,
-        nodes.free_milli, devices.free_milli, aboard_rows(scratch), asks.accelerators[s],
-        asks.milli[s], cpu, memory, scratch.hosts,
-    )  # fmt: skip

@@ -32,6 +32,7 @@ from tidemill.scheduling.backfill.keeping import (
 )
 from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo
 from tidemill.scheduling.memo import Memo
@@ -180,27 +181,35 @@ class Reservations:
     # In one pass -------------------------------------------------------------------------------
 
     def _is_simple(self, s: int) -> bool:
-        """Whether nothing but nodes keeps a shape out: no limit, no bonds, one role of one size.
+        """Whether a shape has one role of one size, and neither bonds nor kept room bind it.
 
         And no device is cut, or to be cut: compiled passes know no slices.
         """
-        world, known, shape = self.world, self.memo.known(self.world, s), self.world.shape_rows[s]
+        world, shape = self.world, self.world.shape_rows[s]
         if world.sliced or shape.roles[0].profile:
             return False
         if not self.room.is_compiled or len(shape.roles) > 1 or shape.elastic_role is not None:
             return False
         if world.tree.keeps or (world.topology.tiers and wishes.of(world.topology, shape)):
             return False
-        need, used = shape.roles[0].total_milli, self.room.used
-        return all(_is_whole(world.shape_of(one.job)) for one in self.found) and all(
-            shares.within_limit(world, used, known.queue, option.kind, need)
+        return all(_is_whole(world.shape_of(one.job)) for one in self.found)
+
+    def _within_limit(self, s: int) -> tuple[Option, ...]:
+        """The kinds that a limit does not keep a team of one role off now."""
+        world, known, need = self.world, self.memo.known(self.world, s), self._need(s)
+        return tuple(
+            option
             for option in known.options[0]
-            if need
+            if not need
+            or shares.within_limit(world, self.room.used, known.queue, option.kind, need)
         )
+
+    def _need(self, s: int) -> int:
+        return self.world.shape_rows[s].roles[0].total_milli
 
     def _pass_over(self, running: Running, s: int) -> tuple[int, Pieces]:
         """How many must end until a shape fits on one of its kinds, and where it does then."""
-        world, room, options = self.world, self.room, self.memo.known(self.world, s).options[0]
+        world, room, options = self.world, self.room, self._within_limit(s)
         shape = world.shape_rows[s]
         role, is_barred = shape.roles[0], self._barred()
         after = [

@@ -1,0 +1,1 @@
+"""Backfill at the compiled desk: expected ends, reservations, and who may pass them."""
