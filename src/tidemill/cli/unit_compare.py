@@ -41,6 +41,7 @@ def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Jso
     """Set parts or boxes side by side: rates, memory, links, power, ridge point, dollars."""
     from tidemill.units.catalogue import fleets
     from tidemill.units.catalogue.figures import figures
+    from tidemill.units.catalogue.rows import Box
 
     if not 2 <= len(names) <= MOST:
         raise SpecError(
@@ -51,7 +52,7 @@ def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Jso
     pairs = [unit_catalogue.counted(name) for name in names]
     rows = [find(book, name) for name, _ in pairs]
     found = [figures(book, row) for row in rows]
-    counts = [(count or 1) * getattr(row, "count", 1)
+    counts = [(count or 1) * (row.count if isinstance(row, Box) else 1)
               for row, (_, count) in zip(rows, pairs, strict=True)]  # fmt: skip
     all_fleets = [fleets.fleet(one, count) for one, count in zip(found, counts, strict=True)]
     if as_json:
@@ -83,6 +84,7 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
     yield Line("power W", tuple(one.power_w for one in found))
     for title, field in (
         ("$/hour", "usd_micro_per_hour"), ("$/PFLOP-hour", "usd_micro_per_pflop_hour"),
+        ("$/PFLOP-hour measured", "usd_micro_per_measured_pflop_hour"),
         ("$/GB-hour", "usd_micro_per_gb_hour"),
     ):  # fmt: skip
         micros = (getattr(one, field) for one in found)

@@ -72,5 +72,5 @@ def of(part: Part, name: str = "bf16") -> Silicon:
         peak,
         peak * best * lasting,
         part.memory_tb_s * 1e12 * MEMORY,
-        precision.rate(part, "bf16") * ATTENTION * lasting,
+        part.bf16_tflops * 1e12 * ATTENTION * lasting,
     )

@@ -89,6 +89,7 @@ def test_dollars_per_petaflop():
     found = figures(BOOK, BOOK.box("p5.48xlarge"))
     assert found.usd_micro_per_hour == 6_880_000
     assert found.usd_micro_per_pflop_hour == round(6_880_000 / 0.989)
+    assert found.usd_micro_per_measured_pflop_hour == round(6_880_000 / 0.7945)
     assert found.usd_micro_per_gb_hour == 86_000
     assert found.cores == 12
     assert found.network_gb_s == 50

@@ -37,6 +37,8 @@ _AWS: tuple[Box, ...] = tuple(
          "84.80 $/h until June 2025"),
         ("p6-b200.48xlarge", "b200-sxm-180", 8, 192, 2048, 30.72, 3200, 113.9328, ""),
         ("p6-b300.48xlarge", "b300-sxm-288", 8, 192, 4096, 30.4, 6400, 142.416, ""),
+        ("g4dn.2xlarge", "t4-16", 1, 8, 32, 0.225, 25, 0.752, "network: at most, not sustained"),
+        ("g4dn.12xlarge", "t4-16", 4, 48, 192, 0.9, 50, 3.912, ""),
         ("g5.xlarge", "a10g-24", 1, 4, 16, 0.25, 10, 1.006, "network: at most, not sustained"),
         ("g5.48xlarge", "a10g-24", 8, 192, 768, 7.6, 100, 16.288, ""),
         ("g6.xlarge", "l4-24", 1, 4, 16, 0.25, 10, 0.8048, "network: at most, not sustained"),
@@ -73,8 +75,8 @@ _GCP: tuple[Box, ...] = tuple(
         region=region, priced="2026" if usd else "", source=source, confidence="medium", note=note,
     )
     for key, part, count, vcpu, ram_gib, nvme_tb, gbit, usd, region, source, note in (
-        ("a2-highgpu-8g", "a100-sxm-40", 8, 96, 680, None, 100, None, "", SKYPILOT,
-         "eight times the a2-highgpu-1g in CPU and memory"),
+        ("a2-highgpu-8g", "a100-sxm-40", 8, 96, 680, None, 100, 29.3871, "us-central1", SKYPILOT,
+         "price: host (eight times that of the a2-highgpu-1g) and parts added"),
         ("a3-highgpu-8g", "h100-sxm-80", 8, 208, 1872, 6.44, 800, 87.83247, "us-east4", SKYPILOT,
          "price: host and parts are listed apart and added here; four cards of 200 Gb/s"),
         ("a3-megagpu-8g", "h100-sxm-80", 8, 208, 1872, 6.44, 1600, 92.21427, "us-central1",
@@ -110,6 +112,29 @@ _AZURE: tuple[Box, ...] = tuple(
     )
 )  # fmt: skip
 
+_OCI: tuple[Box, ...] = tuple(
+    Box(
+        key=key, vendor="Oracle", part=part, count=count, vcpu=vcpu, threads_per_core=threads,
+        ram_gib=ram_gib, usd_per_hour=usd, region="all", priced="2026", source=SKYPILOT,
+        confidence="medium", note="one price for all regions; disks and network not in the list",
+    )
+    for key, part, count, vcpu, threads, ram_gib, usd in (
+        ("bm.gpu3.8", "v100-sxm2-16", 8, 104, 2, 768, 23.6),
+        ("bm.gpu4.8", "a100-sxm-40", 8, 128, 2, 2048, 24.4),
+        ("bm.gpu.a100-v2.8", "a100-sxm-80", 8, 256, 2, 2048, 32),
+        ("bm.gpu.h100.8", "h100-sxm-80", 8, 224, 2, 2048, 80),
+        ("bm.gpu.h200.8", "h200-sxm-141", 8, 224, 2, 3072, 80),
+        ("bm.gpu.b200.8", "b200-sxm-180", 8, 256, 2, 4096, 112),
+        ("bm.gpu.b300.8", "b300-sxm-288", 8, 256, 2, 4096, 120),
+        ("bm.gpu.gb200.4", "gb200-nvl72", 4, 144, 1, 960, 64),
+        ("bm.gpu.gb300.4", "gb300-nvl72", 4, 144, 1, 960, 72),
+        ("bm.gpu.l40s.4", "l40s-48", 4, 224, 2, 1024, 14),
+        ("bm.gpu.mi300x.8", "mi300x-192", 8, 224, 2, 2048, 48),
+        ("bm.gpu.mi355x.8", "mi355x-288", 8, 256, 2, 3072, 68.8),
+        ("vm.gpu.a10.1", "a10-24", 1, 30, 2, 240, 2),
+    )
+)  # fmt: skip
+
 _VENDORS: tuple[Box, ...] = tuple(
     Box(
         key=key, vendor="NVIDIA", part=part, count=8, vcpu=vcpu, ram_gib=2048, nvme_tb=30.72,
@@ -137,4 +162,4 @@ _BOARDS: tuple[Box, ...] = tuple(
     )
 )  # fmt: skip
 
-BOXES = (*_AWS, *_AWS_OTHER, *_GCP, *_AZURE, *_VENDORS, *_BOARDS)
+BOXES = (*_AWS, *_AWS_OTHER, *_GCP, *_AZURE, *_OCI, *_VENDORS, *_BOARDS)

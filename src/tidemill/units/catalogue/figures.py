@@ -1,9 +1,9 @@
 """Figures of one part, whole or in a box, that are fair to set side by side.
 
 All are per part: a box of eight is compared with a box of one. Money is per part too, in whole
-micro-dollars an hour, on demand: $/PFLOP-hour is the price of one part over its dense BF16 peak,
-$/GB-hour over its memory. A part that is not named in a box takes the cheapest box that has a
-price (per part; ties by key).
+micro-dollars an hour, on demand: $/PFLOP-hour is the price of one part over its dense BF16 peak
+(or over the best that was measured of it), $/GB-hour over its memory. A part that is not named in
+a box takes the cheapest box that has a price (per part; ties by key).
 """
 
 from typing import NamedTuple
@@ -35,6 +35,7 @@ class Figures(NamedTuple):
     """Operations per byte of memory at the peak of BF16, or of FP16 where there is no BF16."""
     usd_micro_per_hour: int | None
     usd_micro_per_pflop_hour: int | None
+    usd_micro_per_measured_pflop_hour: int | None
     usd_micro_per_gb_hour: int | None
 
 
@@ -60,6 +61,7 @@ def figures(book: Catalogue, row: Part | Box) -> Figures:
         ridge=None if part.bf16_tflops is None else part.bf16_tflops / part.memory_tb_s,
         usd_micro_per_hour=price,
         usd_micro_per_pflop_hour=_over(price, _peta(part.bf16_tflops)),
+        usd_micro_per_measured_pflop_hour=_over(price, _peta(part.reached_bf16_tflops)),
         usd_micro_per_gb_hour=_over(price, part.memory_gb),
     )
 
