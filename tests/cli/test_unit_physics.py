@@ -216,3 +216,21 @@ def test_a_box_is_counted_whole_and_priced():
     assert found["part"] == "h100-sxm-80"
     assert found["boxes"] == -(-found["units"] // 8)
     assert f"in whole boxes {found['boxes']} × p5.48xlarge" in tidemill("unit", *words).out
+
+
+# --- models -------------------------------------------------------------------------------------
+
+
+def test_models_are_listed_with_what_follows_from_them():
+    """All of them, or those with a word in their names; sources beside the table."""
+    ran = tidemill("unit", "models", "deepseek", "llama-3-70b")
+    assert "671.03" in ran.out
+    assert "70.55" in ran.out
+    assert "mixtral" not in ran.out
+    assert "arXiv 2412.19437" in ran.err
+    found = asked("models")["models"]
+    assert len(found) > 25
+    assert all(row["source"] for row in found)
+    refused = tidemill("unit", "models", "zebra")
+    assert (refused.code, refused.out) == (2, "")
+    assert "no model has `zebra` in its name" in refused.err

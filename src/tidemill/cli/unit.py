@@ -9,6 +9,7 @@ from tidemill.cli import (
     unit_host,
     unit_mfu,
     unit_mig,
+    unit_models,
     unit_roofline,
     unit_share,
     unit_show,
@@ -29,3 +30,4 @@ app.command("mfu", epilog=unit_mfu.EXAMPLES)(unit_mfu.mfu)
 app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
 app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
 app.command("step", epilog=unit_step.EXAMPLES)(unit_step.step)
+app.command("models", epilog=unit_models.EXAMPLES)(unit_models.models)

@@ -56,9 +56,8 @@ MODELS: tuple[Model, ...] = (
     _gpt("megatron-145b", 80, 12_288, 96, SC21),
     _gpt("megatron-310b", 96, 16_384, 128, SC21),
     _gpt("megatron-530b", 105, 20_480, 128, f"{SC21}; {SEQUENCE_PARALLEL}"),
-    _gpt("megatron-1008b", 128, 25_600, 160, SC21),
+    _gpt("megatron-1008b", 128, 25_600, 160, f"{SC21}; {SEQUENCE_PARALLEL}"),
     _gpt("megatron-22b", 48, 6144, 64, SEQUENCE_PARALLEL),
-    _gpt("megatron-1t", 128, 25_600, 160, SEQUENCE_PARALLEL),
     _gpt(
         "gpt-3-175b", 96, 12_288, 96,
         f"Brown et al. 2020 (arXiv 2005.14165), table 2.1; vocabulary padded as in {SC21}",
@@ -107,7 +106,8 @@ MODELS: tuple[Model, ...] = (
 )  # fmt: skip
 
 ALIASES = {"gpt3": "gpt-3-175b", "gpt-3": "gpt-3-175b", "palm": "palm-540b",
-           "mixtral": "mixtral-8x7b", "mt-nlg-530b": "megatron-530b"}  # fmt: skip
+           "mixtral": "mixtral-8x7b", "mt-nlg-530b": "megatron-530b",
+           "megatron-1t": "megatron-1008b"}  # fmt: skip
 
 
 class Zoo:
@@ -125,7 +125,8 @@ class Zoo:
         raise SpecError(
             f"no model called `{name[:100]}` is known",
             hint=(f"did you mean {', '.join(f'`{key}`' for key in near)}? " if near else "")
-            + "or give its figures with --layers, --hidden and --heads, or in a TOML file",
+            + "see `tidemill unit models`, or give its figures with --layers, --hidden and --heads "
+            "or in a TOML file",
         )
 
     def find(self, name: str) -> Model | None:
