@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.units import collectives
-from tidemill.units.links import Ladder, Link, Rung, Spread, two_levels
+from tidemill.units.links import Group, Ladder, Link, Rung, two_levels
 
 GB = 1e9
 THIRTEEN_BILLION = 26 * GB  # bytes of its gradients in bf16
@@ -42,7 +42,7 @@ def test_the_worked_example_of_two_nodes(oversubscription: int, ms: float):
     oversubscribed 2:1 or 4:1 takes twice or four times as long.
     """
     outer = Link(50 * GB / oversubscription, 0)
-    group = two_levels(8, Link(450 * GB, 0), outer).spread(16)
+    group = two_levels(8, Link(450 * GB, 0), outer).group(16)
     assert 2 * 15 / 16 * THIRTEEN_BILLION == 48.75 * GB
     ways = collectives.all_reduce_ways(group, THIRTEEN_BILLION)
     assert round(1000 * ways["ring"], 1) == ms
@@ -52,7 +52,7 @@ def test_the_worked_example_of_two_nodes(oversubscription: int, ms: float):
 
 def test_small_messages_take_the_tree_and_large_ones_the_ring():
     """A ring has as many latencies as ranks, a tree as many as it is deep."""
-    group = two_levels(8, Link(300 * GB, 1e-6), Link(20 * GB, 10e-6)).spread(1024)
+    group = two_levels(8, Link(300 * GB, 1e-6), Link(20 * GB, 10e-6)).group(1024)
     small = collectives.all_reduce_ways(group, 64e3)
     large = collectives.all_reduce_ways(group, 10 * GB)
     assert small["tree"] < small["ring"]
@@ -62,7 +62,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring():
 
 def test_two_levels_help_where_one_card_carries_a_group():
     """Across nodes of slow cards an eighth of the data crosses after it was summed inside."""
-    group = Spread(64, 8, Link(300 * GB, 0), Link(1 * GB, 0))
+    group = Group(64, 8, Link(300 * GB, 0), Link(1 * GB, 0))
     ways = collectives.all_reduce_ways(group, 1 * GB)
     inside = 2 * 7 / 8 / 300
     assert ways["hierarchical"] == pytest.approx(inside + 2 * 7 / 8 / 8)
@@ -71,7 +71,7 @@ def test_two_levels_help_where_one_card_carries_a_group():
 
 def test_all_to_all_waits_for_the_slower_level():
     """Of 16 ranks on two nodes, eight parts of each rank's data cross, on its own card."""
-    group = two_levels(8, Link(450 * GB, 0), Link(50 * GB, 0)).spread(16)
+    group = two_levels(8, Link(450 * GB, 0), Link(50 * GB, 0)).group(16)
     assert collectives.all_to_all(group, 16 * GB) == pytest.approx(8 / 50)
     assert collectives.send(group, 1 * GB) == pytest.approx(1 / 50)
 
@@ -88,9 +88,9 @@ def test_a_measured_table_is_used_between_its_rows():
 def test_a_group_lies_on_the_ladder_by_its_stride():
     """Data ranks eight apart have one rank a node; tensor ranks next to each other share one."""
     ladder = two_levels(8, Link(450 * GB, 0), Link(50 * GB, 0))
-    assert ladder.spread(8).domains == 1
-    assert ladder.spread(4, 8) == Spread(4, 1, Link(450 * GB, 0), Link(50 * GB, 0))
-    assert ladder.spread(16, 4).inside == 2
+    assert ladder.group(8).domains == 1
+    assert ladder.group(4, 8) == Group(4, 1, Link(450 * GB, 0), Link(50 * GB, 0))
+    assert ladder.group(16, 4).inside == 2
 
 
 def test_the_worst_rung_on_the_way_counts():
@@ -98,7 +98,7 @@ def test_the_worst_rung_on_the_way_counts():
     rack, core = Link(10 * GB, 0), Link(40 * GB, 0)
     ladder = Ladder((Rung(8, Link(450 * GB, 0)), Rung(64, rack), Rung(4096, core)))
     assert ladder.across(4096) == rack
-    assert ladder.spread(32, 8).outer == rack
+    assert ladder.group(32, 8).outer == rack
 
 
 @given(
@@ -112,8 +112,8 @@ def test_a_slower_network_never_makes_a_collective_faster(
 ):
     """Whatever way is taken: less bandwidth outside is never less time, nor is more data."""
     inner = Link(300 * GB, 3e-6)
-    fast = Spread(nodes * each, each, inner, Link(25 * GB, 1e-5))
-    slow = Spread(nodes * each, each, inner, Link(25 * GB / factor, 1e-5))
+    fast = Group(nodes * each, each, inner, Link(25 * GB, 1e-5))
+    slow = Group(nodes * each, each, inner, Link(25 * GB / factor, 1e-5))
     for collective in (collectives.all_reduce, collectives.all_gather, collectives.all_to_all):
         assert collective(slow, size) >= collective(fast, size)
         assert collective(fast, 2 * size) >= collective(fast, size)

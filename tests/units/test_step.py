@@ -1,6 +1,8 @@
 """The step-time model: parts that add up, what each dimension costs, and published runs."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bench import step_rows, steps
@@ -170,3 +172,37 @@ def test_the_steps_of_the_sequence_parallel_rows_give_their_mfu(name: str, mfu: 
     found = step(row.run)
     published = found.mfu * found.seconds / row.seconds
     assert published == pytest.approx(mfu, abs=0.003)
+
+
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.sampled_from([1, 2, 4, 8]),
+    data=st.sampled_from([1, 4, 32]),
+    how=st.builds(
+        Training,
+        micro_batch=st.sampled_from([1, 2]),
+        recompute=st.sampled_from(list(Recompute)),
+        zero=st.integers(0, 3),
+    ),
+    behind=st.sampled_from(list(Behind)),
+    slower=st.floats(1.0, 16.0),
+)
+def test_whatever_the_plan(
+    tensor: int, pipeline: int, data: int, how: Training, behind: Behind, slower: float
+):
+    """No part is negative, MFU is below HFU and both below one, and a slower network never makes
+    a step shorter.
+    """
+    sizes = Parallelism(
+        tensor=tensor, pipeline=pipeline, data=data, sequence=4096,
+        batch=16 * data * how.micro_batch,
+    )  # fmt: skip
+    hiding = Hiding(tensor=behind)
+    fast, slow = (
+        step(Run(LLAMA, sizes, how, hiding, machine.of(Catalogue().part("h100"), 8, nic)))
+        for nic in (400, 400 / slower)
+    )
+    assert min(fast.parts) >= 0
+    assert 0 < fast.mfu <= fast.hfu < 1
+    assert 0 <= fast.links < 1
+    assert slow.seconds >= fast.seconds * (1 - 1e-9)

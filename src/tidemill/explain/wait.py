@@ -76,6 +76,7 @@ def _not_waiting(world: World, j: int) -> Answer:
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
         text += f", on {words.ids(on)}" + ", asked to leave" * bool(world.jobs.is_leaving[j])
         text += words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+        text += words.shares(world, j)
     return Answer(
         job=world.job_names[j], team=shape.team, state=state.name.lower(), asks=words.asks(shape),
         cause=Cause.NONE.name.lower(), said=_said(world, j), detail=state.name.lower(),

@@ -6,7 +6,9 @@ from tidemill.explain.answers import Fix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
+from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.topology import APART, NO_HOP, Bond, Topology
+from tidemill.model.world import World
 
 GIB_MIB = 1024
 
@@ -112,6 +114,20 @@ def hop(topology: Topology, found: int, slow_ppm: int) -> str:
     where = "beyond every tier" if found == APART else f"`{topology.tiers[found - 1].name}`"
     slow = f", steps take {amount(slow_ppm, 10_000)} % longer than at its best" if slow_ppm else ""
     return f"; worst hop: {where}{slow}"
+
+
+def shares(world: World, j: int) -> str:
+    """How the productive time of a job divides: ``; its time at its best: 41 % useful, …``."""
+    jobs, known = world.jobs, CONFIDENCES[world.jobs.confidence.item(j)]
+    if known is Confidence.UNKNOWN:
+        return ""
+    parts = (
+        (jobs.mfu_ppm.item(j), "useful"),
+        (jobs.links_ppm.item(j), "waiting for links"),
+        (jobs.host_ppm.item(j), "waiting for its host"),
+    )
+    told = ", ".join(f"{amount(ppm, 10_000)} % {what}" for ppm, what in parts if ppm)
+    return f"; its time: {told or 'all below the roofline'} ({known})"
 
 
 def since(waited_ms: int) -> str:

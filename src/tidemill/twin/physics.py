@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Efficiency
 from tidemill.model.states import JobClass
 from tidemill.model.topology import APART, Parallelism
@@ -89,7 +89,8 @@ class Reckoning:
         wants = self.computes
         if not wants.samples_per_s:
             return 0
-        return host.host_stall_ppm(supply(self.row, self.contract, self.part), intake(wants))
+        found = host.host_stall_ppm(supply(self.row, self.contract, self.part), intake(wants))
+        return min(found, ONE_PPM - 1)  # however starved, a step ends
 
     @cached_property
     def step(self) -> Step | None:
@@ -105,7 +106,7 @@ class Reckoning:
         if self.computes.model:
             divides.check(self.model, self.stated, how.micro_batch, how.interleave)
         run = Run(self.model, self.stated, how, Hiding(), self.where, self.computes.precision)
-        return unchecked(run)
+        return unchecked(run, self.host_ppm / ONE_PPM)
 
     @cached_property
     def how(self) -> Training:
@@ -125,7 +126,7 @@ class Reckoning:
     def efficiency(self) -> Efficiency:
         """How its productive time divides."""
         if self.step is not None:
-            return efficiency.of_step(self.step, self.host_ppm)
+            return efficiency.of_step(self.step)
         if self.model is not None:
             found = efficiency.decode(
                 self.model, self.stated, self.where, self.chip, self.computes.precision

@@ -29,9 +29,12 @@ class Decode(NamedTuple):
     is_memory_bound: bool
 
 
-def of_step(found: Step, host_ppm: int = 0) -> Efficiency:
-    """Of a training step, without the host's part, and how much of the time waits for the host."""
-    return shares(found.mfu, found.links, host_ppm)
+def of_step(found: Step) -> Efficiency:
+    """Of a training step."""
+    host_ppm = round(found.parts.host / found.seconds * ONE_PPM)
+    links_ppm = min(ONE_PPM - host_ppm, round(found.links * ONE_PPM))
+    mfu_ppm = min(ONE_PPM - host_ppm - links_ppm, int(found.mfu * ONE_PPM))
+    return Efficiency(mfu_ppm, host_ppm, links_ppm, Confidence.MODELLED)
 
 
 def of_decode(found: Decode, chip: Silicon, host_ppm: int = 0) -> Efficiency:
@@ -68,7 +71,7 @@ def decode(
     read_s = (weights + sequences * cache) / chip.memory
     each = flops.forward_per_token(model, stated.sequence).total
     compute_s = sequences * each / (ranks * chip.products)
-    group = where.spread("tensor", stated.tensor)
+    group = where.group("tensor", stated.tensor)
     said = collectives.all_reduce(group, WIDE * sequences * model.hidden)
     links_s = 2 * model.layers / stated.pipeline * said
     seconds = max(read_s, compute_s) + links_s

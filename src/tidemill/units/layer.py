@@ -168,7 +168,7 @@ def _tensor(case: Case, behind_s: float, *, is_backward: bool) -> float:
     """Two exchanges of the activations a pass, or what is left of them behind products."""
     if case.stated.tensor == 1:
         return 0.0
-    group = case.machine.spread("tensor", case.stated.tensor)
+    group = case.machine.group("tensor", case.stated.tensor)
     times = 1 if case.model.is_parallel else 2
     if case.how.is_sequence_parallel:
         once = 2 * collectives.all_gather(group, case.activation)
@@ -191,7 +191,7 @@ def _context(case: Case) -> float:
     each = 2 * model.kv * model.head / min(stated.tensor, model.kv)
     size = WIDE * case.tokens * stated.context * each
     return collectives.all_gather(
-        case.machine.spread("context", stated.context, stated.tensor), size
+        case.machine.group("context", stated.context, stated.tensor), size
     )
 
 
@@ -202,5 +202,5 @@ def _expert(case: Case) -> float:
         return 0.0
     size = case.activation * case.model.active_experts / stated.tensor
     return 2 * collectives.all_to_all(
-        case.machine.spread("expert", stated.expert, stated.tensor), size
+        case.machine.group("expert", stated.expert, stated.tensor), size
     )

@@ -2,8 +2,8 @@
 
 A *link* has a bandwidth (one direction, of one accelerator), a latency, and where somebody measured
 it a table of bus bandwidths by message size. A *ladder* says how many neighbouring ranks each link
-joins. A *spread* is how one group of ranks lies on it: so many of them inside the inner link, the
-rest beyond the worst one that any message has to pass.
+joins. A *group* is how ranks that talk lie on it: so many of them inside the inner link, the rest
+beyond the worst one that any message has to pass.
 """
 
 from itertools import pairwise
@@ -40,7 +40,7 @@ class Rung(NamedTuple):
     link: Link
 
 
-class Spread(NamedTuple):
+class Group(NamedTuple):
     """A group of ranks: ``inside`` of them in each inner domain, domains joined by ``outer``."""
 
     ranks: int
@@ -59,12 +59,12 @@ class Ladder(NamedTuple):
 
     rungs: tuple[Rung, ...]
 
-    def spread(self, ranks: int, stride: int = 1) -> Spread:
+    def group(self, ranks: int, stride: int = 1) -> Group:
         """A group of so many ranks, each ``stride`` ranks from the next."""
         inner = self.rungs[0]
         fit = max(1, int(min(ranks * stride, inner.ranks)) // stride)
         inside = next(n for n in range(min(fit, ranks), 0, -1) if ranks % n == 0)
-        return Spread(ranks, inside, inner.link, self.across(ranks * stride))
+        return Group(ranks, inside, inner.link, self.across(ranks * stride))
 
     def across(self, span: float) -> Link:
         """The worst link that a message inside so many neighbouring ranks passes."""

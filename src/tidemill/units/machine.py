@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
-from tidemill.units.links import Ladder, Link, Rung, Spread
+from tidemill.units.links import Group, Ladder, Link, Rung
 
 INNER_REACHED = 0.78
 """Of the printed scale-up bandwidth, as a bus bandwidth of large collectives: about 235 of 300 GB/s
@@ -38,13 +38,13 @@ class Machine(NamedTuple):
     reach: Mapping[str, Reach] = {}
     """By dimension; where it is not known, ranks lie on the ladder one after the other."""
 
-    def spread(self, name: str, ranks: int, stride: int = 1) -> Spread:
+    def group(self, name: str, ranks: int, stride: int = 1) -> Group:
         """How a group of ranks of this dimension lies."""
         known = self.reach.get(name)
         if known is None:
-            return self.ladder.spread(ranks, stride)
+            return self.ladder.group(ranks, stride)
         inside = next(n for n in range(min(known.inside, ranks), 0, -1) if ranks % n == 0)
-        return Spread(ranks, inside, known.inner, known.outer)
+        return Group(ranks, inside, known.inner, known.outer)
 
 
 def of(part: Part, per_node: int, nic_gb_s: float | None, oversubscription: float = 1.0) -> Machine:

@@ -16,7 +16,7 @@ from tidemill.model.topology import Parallelism
 from tidemill.units import collectives, divides, flops, memory, silicon
 from tidemill.units.hiding import BACKWARD_SHARE, Hiding, shown_s
 from tidemill.units.layer import Case, Work, layer
-from tidemill.units.links import Spread
+from tidemill.units.links import Group
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
 from tidemill.units.silicon import WIDE
@@ -186,7 +186,7 @@ def _head(case: Case) -> Work:
     words = case.model.vocabulary / ranks
     products = 3 * case.silicon.product_s(rows, words, case.model.hidden)
     passes = case.silicon.pass_s(rows * words * LOGITS_BYTES + 3 * case.activation, 6)
-    tensor = collectives.all_reduce(case.machine.spread("tensor", ranks), case.activation)
+    tensor = collectives.all_reduce(case.machine.group("tensor", ranks), case.activation)
     return Work(products=products, passes=passes, tensor=tensor)
 
 
@@ -201,12 +201,12 @@ def _send_s(case: Case) -> float:
     if stated.pipeline == 1:
         return 0.0
     stride = stated.tensor * stated.context * stated.data
-    path = case.machine.spread("pipeline", stated.pipeline, stride)
+    path = case.machine.group("pipeline", stated.pipeline, stride)
     sent = collectives.send(path, case.activation / stated.tensor)
     if case.how.is_sequence_parallel:
         return sent
     return sent + collectives.all_gather(
-        case.machine.spread("tensor", stated.tensor), case.activation
+        case.machine.group("tensor", stated.tensor), case.activation
     )
 
 
@@ -232,7 +232,7 @@ def _data_s(case: Case, mean_s: float) -> float:
         (routed, ranks // stated.expert, stride * stated.expert),
     ):
         if among > 1 and size:
-            total += _exchange_s(case, size, case.machine.spread("data", among, apart))
+            total += _exchange_s(case, size, case.machine.group("data", among, apart))
     many = micro_batches(stated, how)
     behind = mean_s * (many if how.zero == 3 else BACKWARD_SHARE)
     if not case.hiding.data:
@@ -241,7 +241,7 @@ def _data_s(case: Case, mean_s: float) -> float:
     return shown_s(total, behind, edge)
 
 
-def _exchange_s(case: Case, size: float, group: Spread) -> float:
+def _exchange_s(case: Case, size: float, group: Group) -> float:
     """What data-parallel ranks say to each other about so many parameters in a step."""
     bytes_each = optimiser(case.how.optimiser).gradients
     if case.how.zero == 0:
