@@ -229,7 +229,7 @@ def _knowing(world: World, name: str, listed: list[Role]) -> Scoring | None:
     if name == "random":
         return None
     asked = [Asked(role, 1, 1, 0) for role in listed]
-    tables = demand.tables((name,), asked, scoring.fleet(world), Knobs(1, 1, 0))
+    tables = demand.tables((name,), asked, scoring.fleet(world), Knobs(1, 1, 0, 0))
     return Scoring((name,), tables)
 
 

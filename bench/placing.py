@@ -20,7 +20,7 @@ from tidemill.engine.check import check
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Queue, Role, Shape, Template
 from tidemill.model.states import NodeState
@@ -145,11 +145,14 @@ def tables(name: str, size: int) -> Tables:
         Asked(_role(row), row[0] * 100, row[0] * 100, size // 4 if row[1] > 1 else 0)
         for row in SHARES
     ]
-    supply = Fleet(("A100",), CPU_MILLI, DEVICES * WHOLE_MILLI, size, size * WHOLE_MILLI)
+    supply = Fleet(
+        ("A100",), CPU_MILLI, DEVICES * WHOLE_MILLI, size, size * WHOLE_MILLI, ONE_PPM // 2
+    )
     policy = Policy()
     knobs = Knobs(
-        policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm
-    )
+        policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
+        policy.placement_fragment_ppm,
+    )  # fmt: skip
     return demand.tables((name,), asked, supply, knobs)
 
 

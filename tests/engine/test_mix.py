@@ -2,7 +2,18 @@
 
 import pytest
 
-from tests.builders import asked, beat, contract, decide, finish, fleet, job, role, submit
+from tests.builders import (
+    asked,
+    beat,
+    cancel,
+    contract,
+    decide,
+    finish,
+    fleet,
+    job,
+    role,
+    submit,
+)
 from tidemill.engine import fold_mix
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
@@ -11,6 +22,7 @@ from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
+from tidemill.scheduling.scores import scoring
 
 TIDE = Policy(placement="tide")
 SMALL = role(1, gpus=1, milli=500, cpu_milli=2)
@@ -56,6 +68,37 @@ def test_a_mix_that_hardly_moved_stays_and_a_look_without_arrivals_is_refused():
     submit(world, *(job(f"k{i}", roles=[SMALL]) for i in range(20)))
     fold(world, ev.SaidMix(0))
     assert world.shapes.mixed[:2].tolist() == [44, 6]
+
+
+def test_turnover_is_how_much_of_what_was_placed_has_left():
+    """Jobs that never ran do not count; and less than an eighth more is not worth a new look."""
+    world = crowd(10)
+    beat(world, TIDE)
+    assert (world.mix_turnover_ppm, len(world.placements)) == (0, 10)
+    finish(world, *(world.job_names[j] for j in sorted(world.placements)[:4]))
+    crowd(20, world)
+    cancel(world, "j29")
+    fold(world, ev.SaidMix(0))
+    assert world.mix_turnover_ppm == 400_000
+    finish(world, world.job_names[min(world.placements)])
+    crowd(60, world)
+    fold(world, ev.SaidMix(0))
+    assert world.mix_turnover_ppm == 400_000
+
+
+def test_where_work_leaves_fragments_weigh():
+    """The tables of ``tide`` weigh fragments by the turnover: 6 times what all of it would be."""
+    world = crowd(10)
+    fold(world, ev.SaidMix(0))
+    assert _weight_of_fragments(world) == 0
+    world.mix_turnover_ppm = 500_000
+    assert _weight_of_fragments(world) == 3000
+
+
+def _weight_of_fragments(world: World) -> int:
+    tables = scoring.of(world, TIDE).tables
+    assert tables is not None
+    return int(tables.limits[6])
 
 
 def test_forgetting_changes_no_placement():

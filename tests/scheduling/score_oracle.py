@@ -152,8 +152,13 @@ def _hosts(spot: Spot, j: int, tables: Tables) -> bool:
 
 
 def waste(spot: Spot, tables: Tables) -> int:
-    """What stays empty when the node is fed each sequence of draws, all of them together."""
-    return sum(_played(spot, sequence, tables) for sequence in tables.draws.tolist())
+    """What stays empty when the node is fed each sequence of draws, all of them together.
+
+    And what is in pieces now, as often, as far as it counts.
+    """
+    played = sum(_played(spot, sequence, tables) for sequence in tables.draws.tolist())
+    now = fragments(spot, tables) // 1000
+    return played + now * len(tables.draws) * int(tables.limits[6]) // 1_000_000
 
 
 def _played(spot: Spot, sequence: list[int], tables: Tables) -> int:

@@ -39,8 +39,9 @@ def tables(draw: st.DrawFn, names: tuple[str, ...]) -> Tables:
         Asked(role, draw(st.integers(0, 40)), draw(st.integers(1, 60)), draw(st.integers(0, 6)))
         for role in draw(st.lists(roles(), min_size=1, max_size=8))
     ]
-    supply = Fleet(("H100", "A", "B"), 64, 8000, 6, draw(st.sampled_from([0, 20_000, 48_000])))
-    knobs = Knobs(draw(st.integers(1, 3)), draw(st.sampled_from([1, 60, 120])), 300_000)
+    supply = Fleet(("H100", "A", "B"), 64, 8000, 6, draw(st.sampled_from([0, 20_000, 48_000])),
+                   draw(st.sampled_from([0, 0, 500_000])))  # fmt: skip
+    knobs = Knobs(draw(st.integers(1, 3)), draw(st.sampled_from([1, 60, 120])), 300_000, 6_000_000)
     return demand.tables(names, asked, supply, knobs)
 
 
@@ -99,8 +100,8 @@ def test_a_gang_of_fractions_is_placed_one_by_one_or_not_at_all():
     """Each fraction goes where its score is highest; when one does not fit, none is placed."""
     world = fleet(contract(gpus=4, per_node=2))
     asked = [Asked(role_of(1, gpus=1, milli=500), 5, 5, 0)]
-    supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000)
-    scoring = Scoring(("fgd",), demand.tables(("fgd",), asked, supply, Knobs(1, 1, 0)))
+    supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000, 0)
+    scoring = Scoring(("fgd",), demand.tables(("fgd",), asked, supply, Knobs(1, 1, 0, 0)))
     room, is_ok = Room(world), np.ones(1, np.uint8)
     assert room.fill(role_of(9, gpus=1, milli=500), is_ok, scoring) == (8, ())
     assert room.device_free.tolist() == [1000] * 4
@@ -112,8 +113,8 @@ def test_a_gang_of_fractions_is_placed_one_by_one_or_not_at_all():
 def test_states_that_were_forgotten_are_played_again(states: int):
     """With hardly any memory every waste is the same as with much."""
     asked = [Asked(role_of(1, gpus=1, milli=milli), 5, 5, 0) for milli in (250, 700, 1000)]
-    supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000)
-    found = demand.tables(("tide",), asked, supply, Knobs(4, 120, 0))
+    supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000, 0)
+    found = demand.tables(("tide",), asked, supply, Knobs(4, 120, 0, 0))
     small = found._replace(known=np.zeros((states, 2), np.int64))
     for free in range(0, 1000, 50):
         spot = Spot(0, 10**6, 10**6, (free, 1000))

@@ -4,17 +4,18 @@ Placement must be a function of the World, and its tables must change rarely. So
 written down only when the cycle says so (``said_mix``): after 10 arrivals, then when they tripled,
 and then every so many (``is_due``). The hosts of large requests and what is free are counted anew
 at each look; the mix itself is taken over if it moved by more than a twentieth, but not before
-three times as many arrived as made the last one. Only the last arrivals count: what came long ago
-is forgotten.
+three times as many arrived as made the last one. So is the turnover (how much of what was placed
+has left again), if it moved by more than an eighth. Only the last arrivals count: what came long
+ago is forgotten.
 """
 
 import numpy as np
 
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Role
-from tidemill.model.states import NodeState
+from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64, U8
 from tidemill.model.world import World
 
@@ -24,6 +25,7 @@ NODES_BETWEEN = 16  # and one more for so many nodes: a look at the fleet costs 
 DRIFT = 20  # parts: a mix that moved by less than one of them stays
 REMEMBERED = 20_000  # arrivals; a fleet of 1,000 nodes fills up with half as many
 LARGE_AT_MOST = 32
+TURNOVER_STEP_PPM = ONE_PPM // 8  # a turnover that moved by less stays: scores depend on it
 
 
 def is_due(world: World) -> bool:
@@ -54,6 +56,9 @@ def said_mix(world: World, event: ev.SaidMix) -> list[int]:
     world.mix_point = world.job_count
     world.mix_changes += 1
     world.mix_free_milli = sum(world.kind_free_milli)
+    turnover_ppm = _turnover_ppm(world)
+    if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
+        world.mix_turnover_ppm = turnover_ppm
     shapes.hosts[:count] = 0
     room = _Free(world)
     for s in _large(world):
@@ -68,6 +73,15 @@ def _has_drifted(noted: I64, mixed: I64) -> bool:
         return False
     moved = int(np.abs(noted * then - mixed * now).sum()) // 2
     return moved * DRIFT > now * then or not then
+
+
+def _turnover_ppm(world: World) -> int:
+    """Of the jobs of late that were placed, and did not go back into the queue, how many left."""
+    recent = slice(max(0, world.job_count - REMEMBERED), world.job_count)
+    was_placed = world.jobs.attempt[recent] > 0
+    placed = world.jobs.state[recent][was_placed]
+    left, active = int((placed >= JobState.DONE).sum()), int((placed != JobState.WAITING).sum())
+    return ONE_PPM * left // max(1, active)
 
 
 def _large(world: World) -> list[int]:

@@ -46,6 +46,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """``tide``: a difference smaller than this, in accelerator-milli, is a tie."""
     placement_host_price_ppm: Share = 300_000
     """``tide``: what the last room for a scarce large request costs, as a share of its size."""
+    placement_fragment_ppm: Annotated[int, Meta(ge=0, le=100_000_000)] = 6_000_000
+    """``tide``: how much the fragments of now weigh beside the waste to come, in millionths, where
+    all work leaves again; where only some of it does, so much less."""
     patience_ms: Natural = 6 * HOUR_MS
     """A job that waited this long is passed by nobody who wants the same accelerators."""
     may_reorder: bool = False

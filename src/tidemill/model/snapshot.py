@@ -113,6 +113,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.mix_point = state["mix_point"]
     world.mix_changes = state["mix_changes"]
     world.mix_free_milli = state["mix_free_milli"]
+    world.mix_turnover_ppm = state["mix_turnover_ppm"]
     world.half_life_ms = state["half_life_ms"]
     world.job_number = {name: j for j, name in enumerate(world.job_names)}
     world.node_number = {row.name: n for n, row in enumerate(world.node_rows)}

@@ -200,6 +200,8 @@ class World:
         """How often the mix was looked at: the tables of placement policies are made anew."""
         self.mix_free_milli = 0
         """What was free at the last look at the mix."""
+        self.mix_turnover_ppm = 0
+        """Of the jobs of late that were placed, how many had left again, as of some look."""
         self.device_count = 0
         self.sliced = 0
         """How many devices carry MIG instances."""
@@ -311,6 +313,7 @@ class World:
             "mix_point": self.mix_point,
             "mix_changes": self.mix_changes,
             "mix_free_milli": self.mix_free_milli,
+            "mix_turnover_ppm": self.mix_turnover_ppm,
             "sliced": self.sliced,
             "levels": self.levels[: self.contract_count],
             "used": self.used,

@@ -53,6 +53,7 @@ class Fleet(NamedTuple):
     largest_milli: int
     nodes: int
     free_milli: int
+    turnover_ppm: int
 
 
 class Knobs(NamedTuple):
@@ -61,6 +62,7 @@ class Knobs(NamedTuple):
     rollouts: int
     grain_milli: int
     host_price_ppm: int
+    fragment_ppm: int
 
 
 class Class(NamedTuple):
@@ -103,7 +105,7 @@ def tables(names: tuple[str, ...], asked: Iterable[Asked], fleet: Fleet, knobs: 
         max(1, fleet.largest_cpu_milli), max(1, fleet.largest_milli),
         min((c.cpu_milli for c in typical), default=0),
         min((c.milli for c in typical if c.accelerators), default=1), knobs.grain_milli,
-        len(typical),
+        len(typical), knobs.fragment_ppm * fleet.turnover_ppm // (ONE_PPM * 1000),
     ]  # fmt: skip
     return Tables(
         codes=_column([CODES[name] for name in names]),

@@ -24,14 +24,19 @@ from tidemill.scheduling.scores.codes import (
     TIDE,
 )
 from tidemill.scheduling.scores.futures import kernels as futures
-from tidemill.scheduling.scores.futures.kernels import SEED, state_key, stir, waste, waste_of
+from tidemill.scheduling.scores.futures.kernels import (
+    SEED,
+    fragments,
+    state_key,
+    stir,
+    waste,
+    waste_of,
+)
 from tidemill.scheduling.scores.tables import (
     ACCELERATORS,
     CPU,
     MEMORY,
-    MILLI,
     PRICE,
-    WEIGHT,
     Tables,
 )
 
@@ -160,7 +165,7 @@ def look(
 ):
     """Note what is wasted of a node as it is, how much of that is lost for good, and its state.
 
-    For ``tide`` what all rollouts leave, and what lies on devices with too little for any class;
+    For ``tide`` its waste, and what lies on devices with too little for any class;
     for ``fgd`` its fragments.
     """
     free, count, lost = tables.scratch[0], 0, 0
@@ -346,28 +351,6 @@ def sharing(free, count, accelerators, milli):
         if free[d] < WHOLE:
             return PERCENT - free[d] * PERCENT // WHOLE // 10
     return max(PERCENT // 2 - accelerators, PERCENT // 3)
-
-
-@compiled
-def fragments(free, count, kind, cpu_free, tables):
-    """The free milli that a task of the mix could not use here, in millionths (FGD, section 4)."""
-    total, lost = 0, 0
-    for d in range(count):
-        total += free[d]
-    for j in range(len(tables.classes)):
-        useless = total
-        wanted = tables.classes[j, ACCELERATORS]
-        if wanted > 0 and tables.admits[j, kind] != 0 and cpu_free >= tables.classes[j, CPU]:
-            able, small = 0, 0
-            for d in range(count):
-                if free[d] >= tables.classes[j, MILLI]:
-                    able += 1
-                else:
-                    small += free[d]
-            if able >= wanted:
-                useless = small
-        lost += tables.classes[j, WEIGHT] * useless
-    return lost
 
 
 @compiled

@@ -65,8 +65,9 @@ def of(world: World, policy: Policy, held: Scoring | None = None) -> Scoring:
     if names in BY_THEMSELVES:
         return SPREADING if names == ("spread",) else PACKING
     knobs = Knobs(
-        policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm
-    )
+        policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
+        policy.placement_fragment_ppm,
+    )  # fmt: skip
     tables = demand.tables(names, _asked(world), fleet(world), knobs)
     if held is not None and held.tables is not None and held.names == names:
         if tables.scores_as(held.tables):
@@ -85,6 +86,7 @@ def fleet(world: World) -> Fleet:
         int(nodes.devices[:rows].max(initial=0)) * WHOLE_MILLI,
         rows,
         world.mix_free_milli,
+        world.mix_turnover_ppm,
     )
 
 

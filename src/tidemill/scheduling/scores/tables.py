@@ -17,7 +17,8 @@ class Tables(NamedTuple):
     codes: I64
     limits: I64
     """The largest CPU and accelerator milli of a node; the least CPU and milli of a class; the
-    grain of tide scores, in milli; how many classes are typical (they come first)."""
+    grain of tide scores, in milli; how many classes are typical (they come first); what fragments
+    weigh beside waste, in thousandths."""
     classes: I64
     """What each class asks for, how frequent it is (in millionths; only if it is typical), and what
     it costs to take a node's last room for it (in grains: a power of two, or 0); one row each."""
@@ -73,7 +74,7 @@ class Tables(NamedTuple):
 
 BLANK = Tables(
     codes=np.zeros(1, np.int64),
-    limits=np.zeros(6, np.int64),
+    limits=np.zeros(7, np.int64),
     classes=np.zeros((1, 6), np.int64),
     dearest=np.zeros(1, np.int64),
     admits=np.zeros((1, 1), np.uint8),

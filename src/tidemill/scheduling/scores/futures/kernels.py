@@ -11,11 +11,12 @@ from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import WHOLE
 from tidemill.scheduling.scores import tables as columns
-from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI
+from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, WEIGHT
 
 compiled = across(__file__, scheduling, columns)
 
 NO_DEVICE = 1 << 29
+THOUSAND = 1000
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
 SEED = np.uint64(0xCBF29CE484222325)
 SHIFT = np.uint64(29)
@@ -29,7 +30,11 @@ for _i in range(64):
 
 @compiled
 def waste(free, count, kind, cpu_free, memory_free, tables):
-    """What all rollouts together leave empty of a node; equal states share one answer."""
+    """What all rollouts together leave empty of a node; equal states share one answer.
+
+    Where work leaves again, demand does not fill every hole before the next departure makes
+    another: there, what is in pieces now counts too.
+    """
     key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
     return waste_of(key, count, kind, cpu_free, memory_free, tables)
 
@@ -49,8 +54,12 @@ def waste_of(key, count, kind, cpu_free, memory_free, tables):
         return known[i + 1, 1]
     known[i + 1, 0], known[i + 1, 1] = known[i, 0], known[i, 1]
     known[i, 0] = key
-    known[i, 1] = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
-    return known[i, 1]
+    left = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
+    if tables.limits[6] > 0:
+        now = fragments(tables.scratch[2], count, kind, cpu_free, tables) // THOUSAND
+        left += now * len(tables.draws) * tables.limits[6] // (THOUSAND * THOUSAND)
+    known[i, 1] = left
+    return left
 
 
 @compiled
@@ -193,3 +202,25 @@ def share(shared, parts, whole, d, left, least_milli):
         for e in range(d, parts):
             shared[e] = shared[e + 1]
     return parts, whole
+
+
+@compiled
+def fragments(free, count, kind, cpu_free, tables):
+    """The free milli that a task of the mix could not use here, in millionths (FGD, section 4)."""
+    total, lost = 0, 0
+    for d in range(count):
+        total += free[d]
+    for j in range(len(tables.classes)):
+        useless = total
+        wanted = tables.classes[j, ACCELERATORS]
+        if wanted > 0 and tables.admits[j, kind] != 0 and cpu_free >= tables.classes[j, CPU]:
+            able, small = 0, 0
+            for d in range(count):
+                if free[d] >= tables.classes[j, MILLI]:
+                    able += 1
+                else:
+                    small += free[d]
+            if able >= wanted:
+                useless = small
+        lost += tables.classes[j, WEIGHT] * useless
+    return lost
