@@ -9,7 +9,7 @@ def test_a_p5_feeds_its_h100s():
     """Twelve cores a device decode more than eight would need to: the device binds."""
     ran = tidemill("unit", "host", "p5.48xlarge")
     assert ran.code == 0, ran.err
-    assert "device binds; the devices are fed 100.0 %" in ran.out
+    assert "binds: device; the devices are fed 100.0 %" in ran.out
     assert "cores for each device: 12, decoding needs 8" in ran.out
     assert "unknown" in ran.out
 

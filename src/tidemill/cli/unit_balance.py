@@ -143,6 +143,12 @@ def _card(count: int, one: "Card") -> None:
 
 
 def _said(one: "Card") -> None:
+    from tidemill.units.demands import Axis
+
+    asked = {axis for use in one.uses for axis in use.demand.takes}
+    hidden = [axis.value for axis in Axis if axis in asked and axis not in one.has]
+    if hidden:
+        screen.out().print(f"unknown of this box: {', '.join(hidden)}; paces are at most these")
     for use in one.uses:
         full = [axis.value for axis, used in use.used.items() if used > 1 + 1e-9]
         if full:

@@ -123,7 +123,7 @@ def _verdict(given: "Supply", intake: "Intake", found: "tuple[Station, ...]") ->
     ratio = hosts.core_ratio(given, intake)
     has = "unknown" if ratio.has is None else f"{ratio.has:g}"
     out = screen.out()
-    out.print(f"{hosts.binding(found).name} binds; the devices are fed {fed:.1f} %")
+    out.print(f"binds: {hosts.binding(found).name}; the devices are fed {fed:.1f} %")
     out.print(f"cores for each device: {has}, decoding needs {ratio.needs:.3g}")
     screen.note(
         "modelled: with prefetching the slowest station sets the pace; a sample crosses host "
