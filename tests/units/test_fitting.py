@@ -222,3 +222,13 @@ def test_what_is_nearest_has_no_more_ranks_than_make_a_difference():
     assert near is not None
     assert near.units < 20_000
     assert near.held.total > fitting.usable(BOOK.part("l4"))
+
+
+def test_interleaved_stages_take_whole_rounds():
+    """With chunks, a search offers only stages whose number divides the micro-batches."""
+    model, how = ZOO.model("gpt-3-175b"), Training(interleave=3)
+    found = fitting.to_train(model, A100_80, Stated(sequence=2048, batch=72), how)
+    assert found is not None
+    assert found.stated.pipeline > 1
+    assert 72 // found.stated.data % found.stated.pipeline == 0
+    divides.check(model, found.stated, interleave=3)

@@ -1,9 +1,10 @@
 """``tidemill``: the commands, and how errors leave the program.
 
 Data goes to stdout, everything else to stderr. Exit codes: 0 done; 1 a check failed (``journal
-verify``, ``doctor``); 2 what was asked for cannot be used (options, specs, traces); 3 a journal
-cannot be read or written; 4 an event was refused; 5 a plan was refused; 6 a backend failed; 130
-interrupted. Heavy rooms are imported inside commands, so that ``--help`` answers at once.
+verify``, ``doctor``, ``unit fit``); 2 what was asked for cannot be used (options, specs, traces);
+3 a journal cannot be read or written; 4 an event was refused; 5 a plan was refused; 6 a backend
+failed; 130 interrupted. Heavy rooms are imported inside commands, so that ``--help`` answers at
+once.
 """
 
 import sys

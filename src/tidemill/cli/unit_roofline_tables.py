@@ -56,6 +56,7 @@ def encoded(asked: Question, name: str, others: "list[Part]") -> bytes:
         "ceilings": under._asdict(),
         "ridge_flop_per_byte": roofline.ridge(under),
         "ridge_tokens": roofline.ridge_tokens(under, precision.size(asked.serving.weights)),
+        "ridge_batch": _ridge_batch(asked),
         "most_sequences": _most_sequences(asked),
         "pieces": [
             one.piece._asdict()
@@ -141,7 +142,22 @@ def _remarks(asked: Question) -> list[str]:
     ]
     if asked.phase == Phase.DECODE:
         lines.append(_capacity(asked))
+        lines.append(_whole(asked))
     return lines
+
+
+def _whole(asked: Question) -> str:
+    """From which batch on arithmetic binds all pieces together, if it ever does."""
+    batch = _ridge_batch(asked)
+    if batch is None:
+        return (
+            "no batch makes arithmetic bind the whole: what each sequence adds is bound elsewhere"
+        )
+    return f"arithmetic binds the whole from a batch of {batch:,} on"
+
+
+def _ridge_batch(asked: Question) -> int | None:
+    return whatif.ridge_batch(asked) if asked.phase == Phase.DECODE else None
 
 
 def _capacity(asked: Question) -> str:

@@ -151,6 +151,8 @@ def _divisions(model: Model, part: Part, stated: Stated, how: Training | None) -
                     sequence=stated.sequence, batch=stated.batch,
                 )  # fmt: skip
                 data = _data(base, stated, micro, more_helps=more_helps)
+                if interleave > 1:
+                    data = tuple(d for d in data if _whole_rounds(base, d, micro))
                 if data:
                     yield _Way(base, data)
 
@@ -195,6 +197,11 @@ def _data(base: Parallelism, stated: Stated, micro: int, *, more_helps: bool) ->
 
 
 _COUNTS = (*range(1, 65), *(2**n for n in range(7, 15)))
+
+
+def _whole_rounds(base: Parallelism, data: int, micro: int) -> bool:
+    """Interleaved stages take micro-batches in rounds of as many as there are stages."""
+    return base.batch // (data * micro) % base.pipeline == 0
 
 
 def _batch_divides(batch: int, data: int, micro: int) -> bool:

@@ -107,7 +107,7 @@ def used(asked: Question) -> dict[str, float]:
 
 
 def ridge_batch(asked: Question) -> int | None:
-    """Sequences at once from which on arithmetic binds; None when no batch does that."""
+    """Sequences a data rank from which on arithmetic binds; None when no batch does that."""
 
     def work_of(batch: int) -> Work:
         each = batch * asked.stated.data
