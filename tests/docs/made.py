@@ -157,7 +157,7 @@ def pairs_part() -> str:
         for row in predicted.compared(card)
     ]  # fmt: skip
     head = ("mode", "tenant", "beside", "keeps", "predicted", "error", "p99 ms", "predicted",
-            "error", "calibrated on")  # fmt: skip
+            "error", "used")  # fmt: skip
     return _table(head, lines)
 
 

@@ -24,7 +24,7 @@ from tests.engine.stage import Arrival, Player, Script, play
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Checkpointing, Contract, Job, Queue, Role
+from tidemill.model.rows import Checkpointing, Contract, Demand, Job, Queue, Role
 from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.twin.backend import Twin
@@ -83,6 +83,7 @@ def _twinned(script: Script, seed: int) -> Player:
         horizon_ms=3 * BUSY_MS,
         seed=seed,
         topology=script.topology,
+        sharing=("time-slice", "mps")[seed % 2],
         nodes_per={row.name: dict(script.nodes_per) for row in script.contracts},
     )
     player = Player(script, backend=twin)
@@ -101,13 +102,14 @@ def _story(seed: int) -> Script:
     nodes = sum(row.count // row.node.devices for row in contracts)
     arrivals = [_arrival(luck, i) for i in range(luck.randint(15, 35))]
     arrivals = _with_elastic_jobs(_with_instances(arrivals, seed), seed)
+    arrivals = _with_demands(arrivals, seed)
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     teams = [_team(luck, name) for name in ("a", "b", "c")]
     script = Script(
         contracts=contracts,
         teams=teams,
         arrivals=_with_guesses(arrivals, seed),
-        incidents=_incidents(luck, nodes, len(arrivals)),
+        incidents=_incidents(luck, nodes, len(arrivals)) + _paces(seed, len(arrivals)),
         policy=_with_placement(_with_queueing(_with_making_room(_policy(luck), seed), seed), seed),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
@@ -262,6 +264,16 @@ def _with_elastic_jobs(arrivals: list[Arrival], seed: int) -> list[Arrival]:
     return found
 
 
+def _with_demands(arrivals: list[Arrival], seed: int) -> list[Arrival]:
+    """Most jobs say what they use of a device that they share, from a stream of its own."""
+    luck, found = Random(f"demands {seed}"), list[Arrival]()
+    for arrival in arrivals:
+        demand = Demand(luck.choice([0, 300_000, 1_000_000]), luck.choice([0, 600_000, 1_000_000]))
+        row = replace(arrival.job, demand=demand if luck.random() < 0.8 else None)
+        found.append(arrival._replace(job=row))
+    return found
+
+
 def _contracts(luck: Random) -> list[Contract]:
     per_node = luck.choice([2, 4, 8])
     host: dict[str, Any] = {"cpu_milli": per_node * 8_000, "memory_mib": per_node * 64}
@@ -348,6 +360,17 @@ def _incidents(luck: Random, nodes: int, jobs: int) -> list[ev.Seen]:
                 [ev.QueueSet(at_ms, _team(luck, luck.choice(["a", "b", "c"])))],
             ]
         )
+    return incidents
+
+
+def _paces(seed: int, jobs: int) -> list[ev.Seen]:
+    """Neighbours that come and go, from a stream of their own."""
+    luck, incidents = Random(f"paces {seed}"), list[ev.Seen]()
+    for _ in range(luck.randint(0, 12)):
+        at_ms, j, attempt = luck.randrange(BUSY_MS), luck.randrange(jobs), luck.randint(1, 2)
+        until_ms = at_ms + luck.randrange(2 * HOUR_MS)
+        incidents.append(ev.PaceSeen(at_ms, j, attempt, luck.randrange(3_000_000)))
+        incidents.append(ev.PaceSeen(until_ms, j, attempt, 0))
     return incidents
 
 

@@ -184,6 +184,8 @@ class Folding(RuleBasedStateMachine):
             possible.append(
                 ev.ActivitySeen(at_ms, j, now, data.draw(st.sampled_from([0, 500_000])))
             )
+            pace_ppm = data.draw(st.sampled_from([0, 0, 500_000, 2_000_000]))
+            possible.append(ev.PaceSeen(at_ms, j, now, pace_ppm))
         else:
             possible += 3 * [ev.JobStarted(at_ms, j, now)]
         if is_leaving:

@@ -180,6 +180,8 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "cancelled twice": (ev.JobCancelled(NOW_MS, CANCELLED), "it is cancelled"),
     "activity before the start": (ev.ActivitySeen(NOW_MS, STARTS, 1, 0), "not running"),
     "activity of another attempt": (ev.ActivitySeen(NOW_MS, RUNS, 2, 0), "attempt 2 is meant"),
+    "pace before the start": (ev.PaceSeen(NOW_MS, STARTS, 1, 0), "not running"),
+    "pace of another attempt": (ev.PaceSeen(NOW_MS, RUNS, 2, 0), "attempt 2 is meant"),
     "asked to leave twice": (ev.AskedEvict(NOW_MS, LEAVES, 1, ev.Why.DRAINED), "leave already"),
     "asked to leave while waiting": (ev.AskedEvict(NOW_MS, WAITS, 0, ev.Why.DRAINED), "waiting"),
     "room for one that runs": (

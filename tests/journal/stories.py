@@ -211,6 +211,12 @@ def activity(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.ActivitySeen(at_ms, j, _attempt(world, j), busy_ppm) if j >= 0 else None
 
 
+def pace(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.RUNNING})
+    beside_ppm = rng.choice((0, 0, 300_000, 1_000_000))
+    return ev.PaceSeen(at_ms, j, _attempt(world, j), beside_ppm) if j >= 0 else None
+
+
 def asked_evict(world: World, rng: Random, at_ms: int) -> Event | None:
     j, heir = _job(world, rng, ACTIVE), _job(world, rng, {JobState.WAITING})
     if j < 0:
@@ -313,6 +319,7 @@ TELLERS: tuple[Teller, ...] = (
     failed,
     cancelled,
     activity,
+    pace,
     asked_evict,
     evicted,
     asked_move,

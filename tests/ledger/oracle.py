@@ -64,8 +64,9 @@ class Held(NamedTuple):
     milli: int
     phase: str
     busy_ppm: int
+    beside_ppm: int
     stretch: int
-    """Counts the changes of the busy share."""
+    """Counts the changes of the busy share and of the pace."""
 
 
 class Oracle:
@@ -82,6 +83,7 @@ class Oracle:
         self.origin_ms: dict[tuple[int, int], int] = {}
         self.busy_ppm: dict[tuple[int, int], int] = {}
         self.slow_ppm: dict[tuple[int, int], int] = {}
+        self.beside_ppm: Counter[tuple[int, int]] = Counter()
         self.changes: Counter[tuple[int, int]] = Counter()
         self.saved_ms: dict[tuple[int, int], int] = {}
         self.finished: set[tuple[int, int]] = set()
@@ -95,7 +97,7 @@ class Oracle:
             self._note(event)
         self._resolve()
 
-    def _note(self, event: ev.Event) -> None:
+    def _note(self, event: ev.Event) -> None:  # noqa: C901 - one case a kind of event
         match event:
             case ev.JobSubmitted():
                 self.jobs.append(event)
@@ -109,6 +111,10 @@ class Oracle:
                 run = (event.job, event.attempt)
                 self.changes[run] += event.busy_ppm != self.busy_ppm[run]
                 self.busy_ppm[run] = event.busy_ppm
+            case ev.PaceSeen():
+                run = (event.job, event.attempt)
+                self.changes[run] += event.beside_ppm != self.beside_ppm[run]
+                self.beside_ppm[run] = event.beside_ppm
             case ev.AskedMove():
                 self.resizing.discard(event.job)
                 if event.why is not ev.Why.MOVED:
@@ -294,12 +300,15 @@ class Oracle:
         if self.world.jobs.state[j] == JobState.RUNNING:
             phases = self._phases(j, attempt, start_ms, end_ms)
         busy_ppm, stretch = self.busy_ppm.get((j, attempt), MILLION), self.changes[j, attempt]
+        beside_ppm = self.beside_ppm[j, attempt]
         for a, b, phase in phases:
             for c, milli in self._by_contract(j, self.world.placements[j]).items():
-                self.held.append(Held(a, b, j, attempt, c, milli, phase, busy_ppm, stretch))
+                self.held.append(
+                    Held(a, b, j, attempt, c, milli, phase, busy_ppm, beside_ppm, stretch)
+                )
         if j in self.world.moving:
             for c, milli in self._by_contract(j, self.world.moving[j].gained).items():
-                self.held.append(Held(start_ms, end_ms, j, attempt, c, milli, "moving", 0, 0))
+                self.held.append(Held(start_ms, end_ms, j, attempt, c, milli, "moving", 0, 0, 0))
 
     def _by_contract(self, j: int, pieces: tuple[Piece, ...]) -> Counter[int]:
         found = Counter[int]()
@@ -374,11 +383,12 @@ class Oracle:
         if fate is not None:
             return {Bucket.IDLE: idle, fate: busy}
         slow_ppm = self.slow_ppm[fact.job, fact.attempt]
-        slow = busy * slow_ppm // (MILLION + slow_ppm)
+        beside = busy * fact.beside_ppm // (MILLION + fact.beside_ppm)
+        slow = (busy - beside) * slow_ppm // (MILLION + slow_ppm)
+        found = {Bucket.IDLE: idle, Bucket.INTERFERENCE: beside}
         if shares.confidence is Confidence.UNKNOWN:
-            return {Bucket.IDLE: idle, Bucket.LINKS: slow, Bucket.UNKNOWN: busy - slow}
-        found = {Bucket.IDLE: idle}
-        rest, whole = busy - slow, MILLION
+            return found | {Bucket.LINKS: slow, Bucket.UNKNOWN: busy - beside - slow}
+        rest, whole = busy - beside - slow, MILLION
         for bucket, ppm in (
             (Bucket.HOST, shares.host_ppm),
             (Bucket.LINKS, shares.links_ppm),

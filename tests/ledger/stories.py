@@ -287,6 +287,9 @@ class Author:
         if j is not None:
             busy_ppm = self.luck.choice((0, 0, 1_000_000, 333_333, 500_000, 999_999))
             yield ev.ActivitySeen(self.now_ms, j, int(self.world.jobs.attempt[j]), busy_ppm)
+            beside_ppm = self.luck.choice((0, 0, 333_333, 1_000_000, 7_000_000))
+            if self.luck.random() < 0.5:
+                yield ev.PaceSeen(self.now_ms, j, int(self.world.jobs.attempt[j]), beside_ppm)
 
     def _say_why(self) -> Iterator[ev.Event]:
         if self.world.shape_rows:

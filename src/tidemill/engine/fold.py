@@ -51,6 +51,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return []
         case ev.ActivitySeen():
             return fold_jobs.activity(world, event)
+        case ev.PaceSeen():
+            return fold_jobs.paced(world, event)
         case ev.AskedEvict():
             return fold_jobs.leaving(world, event)
         case ev.JobEvicted():

@@ -123,6 +123,22 @@ def activity(world: World, event: ev.ActivitySeen) -> list[int]:
     return [event.job]
 
 
+def paced(world: World, event: ev.PaceSeen) -> list[int]:
+    """Neighbours on its devices slow a running job from now on, or do so no more."""
+    j, at_ms = event.job, event.at_ms
+    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    earlier = world.paces.get(j, ())
+    if earlier and earlier[-1][0] == at_ms:
+        earlier = earlier[:-1]
+    if event.beside_ppm != (earlier[-1][1] if earlier else 0):
+        earlier = (*earlier, (at_ms, event.beside_ppm))
+    if earlier:
+        world.paces[j] = earlier
+    else:
+        world.paces.pop(j, None)
+    return [j]
+
+
 def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job
@@ -216,6 +232,7 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, world.placements[j])
     jobs.slow_ppm[j] = 0
+    world.paces.pop(j, None)
     if world.topology.tiers:
         jobs.hop[j] = fold_topology.hop(world, world.placements[j])
     if any(world.nodes.state[piece.node] != NodeState.READY for piece in rest):
@@ -273,15 +290,20 @@ def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
     """Count the work of this attempt, at full speed, that lasts: what was saved, or all of it."""
     jobs = world.ink.jobs
     elapsed_ms = at_ms - int(jobs.origin_ms[j])
-    parts = progress.split(elapsed_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
+    interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
+    parts = progress.split(elapsed_ms, interval_ms, cost_ms)
     lasting_ms = parts.saved_ms + (parts.unsaved_ms if keeps_all else 0)
+    if (paces := world.paces.get(j)) is not None:
+        steps = progress.steps(paces, int(jobs.origin_ms[j]), interval_ms, cost_ms)
+        lasting_ms = progress.paced_ms(lasting_ms, steps)
+        elapsed_ms = progress.paced_ms(parts.saved_ms + parts.unsaved_ms, steps)
     saved_ms, reached_ms = (
         speedup.work_ms(progress.work_ms(ms, int(jobs.slow_ppm[j])), int(jobs.speed_ppm[j]))
         for ms in (lasting_ms, elapsed_ms)
     )
     jobs.reached_ms[j] = max(jobs.reached_ms.item(j), jobs.saved_ms.item(j) + reached_ms)
     jobs.saved_ms[j] += saved_ms
-    jobs.ran_ms[j] += elapsed_ms
+    jobs.ran_ms[j] += at_ms - int(jobs.origin_ms[j])
 
 
 def _leave_for(world: World, j: int, heir: int) -> None:
@@ -410,6 +432,7 @@ def _vacate(world: World, j: int, at_ms: int) -> None:
     world.ink.jobs.is_leaving[j] = 0
     world.ink.jobs.hop[j] = NO_HOP
     world.ink.jobs.slow_ppm[j] = 0
+    world.paces.pop(j, None)
 
 
 def _give_up(world: World, j: int, shape: Shape, pieces: Pieces, at_ms: int) -> None:

@@ -57,7 +57,7 @@ def may_begin(world: World, policy: Policy) -> bool:
     """Whether nothing is going on that compiled beats do not know."""
     if world.promised or world.leaving_for or world.moving or policy.cull_idle_after_ms:
         return False
-    if world.sliced:
+    if world.sliced or world.paces:
         return False
     if policy.fairness != "none" or world.half_life_ms or policy.may_move:
         return False

@@ -123,7 +123,7 @@ BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 NOT_PRODUCED: dict[Bucket, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
-    Bucket.INTERFERENCE: "nobody measures neighbours on one accelerator; within other buckets",
+    Bucket.INTERFERENCE: "no two jobs on one accelerator said what they use of it; within others",
 }
 """Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""
 

@@ -2,12 +2,13 @@
 
 A *run* span follows the job's checkpoint rhythm (work, stall, work, …) from ``origin_ms``; its work
 divides into idle and busy time, and busy time that lasted divides by the job's efficiency, after
-what it spent longer on its links than at the best place for it. Whole
+what neighbours on its devices cost it and what it spent longer on its links than at the best place
+for it. Whole
 numbers cannot be divided by shares without rounding, so each division is *cumulative*: the part of
 a stretch up to a moment is rounded down, and the part between two moments is the difference. The
 parts of any cut therefore add up to the same whole, and since each division takes one part off
-what the division before it left (stall, idle, slower links, host, links, useful; the rest is below
-the roofline)
+what the division before it left (stall, idle, neighbours, slower links, host, links, useful; the
+rest is below the roofline)
 no part is ever negative and none is off by more than a few milli·ms in a stretch.
 """
 
@@ -57,6 +58,8 @@ class Span(NamedTuple):
     busy_ppm: I64
     slow_ppm: I64
     """How much longer its steps took than at the best place for it."""
+    beside_ppm: I64
+    """How much longer they took because of neighbours on its devices."""
 
 
 WIDTH = len(Span._fields)
@@ -68,6 +71,7 @@ class _Parts(NamedTuple):
     stall: I64
     idle: I64
     busy: I64
+    beside: I64
     slow: I64
     host: I64
     links: I64
@@ -110,12 +114,15 @@ def _run_cells(world: World, bins: I64, rows: Span) -> list[Cells]:
     is_lasting = rows.bucket == LASTED
     is_known = is_lasting & (world.jobs.confidence[rows.job] != _UNKNOWN)
     undivided = np.where(is_lasting, Bucket.UNKNOWN, rows.bucket)
-    below = part.busy - part.slow - part.host - part.links - part.useful
+    below = part.busy - part.beside - part.slow - part.host - part.links - part.useful
     everywhere = np.ones(len(bins), bool)
     return [
         _cells(bins, rows, Bucket.CHECKPOINT, part.stall, everywhere),
         _cells(bins, rows, Bucket.IDLE, part.idle, everywhere),
-        _cells(bins, rows, undivided, part.busy - is_lasting * part.slow, ~is_known),
+        _cells(
+            bins, rows, undivided, part.busy - is_lasting * (part.beside + part.slow), ~is_known
+        ),
+        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, is_lasting),
         _cells(bins, rows, Bucket.LINKS, part.slow, is_lasting),
         _cells(bins, rows, Bucket.HOST, part.host, is_known),
         _cells(bins, rows, Bucket.LINKS, part.links, is_known),
@@ -137,12 +144,13 @@ def _parts(world: World, rows: Span, at_ms: I64) -> _Parts:
     host_ppm, links_ppm, mfu_ppm = (
         column[job].astype(np.int64) for column in (jobs.host_ppm, jobs.links_ppm, jobs.mfu_ppm)
     )
-    slow = _part(busy, rows.slow_ppm, ONE_PPM + rows.slow_ppm)
-    worked = busy - slow
+    beside = _part(busy, rows.beside_ppm, ONE_PPM + rows.beside_ppm)
+    slow = _part(busy - beside, rows.slow_ppm, ONE_PPM + rows.slow_ppm)
+    worked = busy - beside - slow
     host = _part(worked, host_ppm, ONE_PPM)
     links = _part(worked - host, links_ppm, ONE_PPM - host_ppm)
     useful = _part(worked - host - links, mfu_ppm, ONE_PPM - host_ppm - links_ppm)
-    return _Parts(stall, idle, busy, slow, host, links, useful)
+    return _Parts(stall, idle, busy, beside, slow, host, links, useful)
 
 
 def _stall_ms(world: World, job: I64, elapsed_ms: I64) -> I64:

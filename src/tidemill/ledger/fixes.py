@@ -101,7 +101,9 @@ _FIXES: dict[Bucket, _Rule] = {
         None,
     ),
     Bucket.INTERFERENCE: _all_of_it(
-        "do not share saturated axes", NOT_PRODUCED[Bucket.INTERFERENCE]
+        "put jobs that fill the same axis on devices of their own, or into MIG instances;"
+        " see `tidemill unit share`",
+        "what neighbours on the same device cost each job, as its backend tells",
     ),
     Bucket.STRANDED: stranding.lay_out,
     Bucket.BELOW_ROOFLINE: _all_of_it(

@@ -37,7 +37,8 @@ class _Open:
     """An attempt in progress: what it holds of whom, its phase, and its stretches so far."""
 
     __slots__ = (
-        "attempt", "busy_ppm", "earlier", "held", "is_running", "origin_ms", "since_ms", "slow_ppm",
+        "attempt", "beside_ppm", "busy_ppm", "earlier", "held", "is_running", "origin_ms",
+        "since_ms", "slow_ppm",
     )  # fmt: skip
 
     def __init__(self, attempt: int, held: tuple[tuple[int, int], ...], since_ms: int) -> None:
@@ -49,8 +50,9 @@ class _Open:
         self.since_ms = since_ms
         self.busy_ppm = 0
         self.slow_ppm = 0
-        self.earlier: list[tuple[int, int, int]] = []
-        """Stretches of this run with another busy share: (start, end, busy_ppm)."""
+        self.beside_ppm = 0
+        self.earlier: list[tuple[int, int, int, int]] = []
+        """Stretches of this run with another busy share or pace: (start, end, busy, beside)."""
 
 
 class _Moving(NamedTuple):
@@ -187,23 +189,28 @@ class Ledger:
         since_ms, bucket = moving.since_ms, int(Bucket.RESTART)
         if since_ms < self.now_ms:
             for c, milli in moving.held:
-                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0, 0))
+                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0, 0, 0))
 
     def _goes_on(self, j: int, o: _Open) -> None:
-        """A gang has come up, or its busy share has changed."""
+        """A gang has come up, or its busy share or its pace has changed."""
         jobs = self.world.jobs
-        busy_ppm = jobs.busy_ppm.item(j)
+        busy_ppm, beside_ppm = jobs.busy_ppm.item(j), self._beside_ppm(j)
         if not o.is_running:
             self._start(j, o, self._keep)
             o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
             o.slow_ppm = jobs.slow_ppm.item(j)
-        elif busy_ppm == o.busy_ppm:
+        elif (busy_ppm, beside_ppm) == (o.busy_ppm, o.beside_ppm):
             return
         elif jobs.interval_ms.item(j) == progress.CONTINUOUS:
             self._run(j, o, self.now_ms, Bucket.REWORK, self._keep)
         else:
-            o.earlier.append((o.since_ms, self.now_ms, o.busy_ppm))
-        o.since_ms, o.busy_ppm = self.now_ms, busy_ppm
+            o.earlier.append((o.since_ms, self.now_ms, o.busy_ppm, o.beside_ppm))
+        o.since_ms, o.busy_ppm, o.beside_ppm = self.now_ms, busy_ppm, beside_ppm
+
+    def _beside_ppm(self, j: int) -> int:
+        """How much neighbours slow a running job now."""
+        paces = self.world.paces.get(j)
+        return paces[-1][1] if paces else 0
 
     def _ends(self, j: int, o: _Open, is_done: bool) -> None:
         """An attempt is over: what it did lasts, or what was not saved is lost."""
@@ -224,18 +231,20 @@ class Ledger:
         bucket = int(Bucket.STARTING if o.attempt == 1 else Bucket.RESTART)
         if o.since_ms < self.now_ms:
             for c, milli in o.held:
-                write((o.since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, o.since_ms, 0, 0))
+                since = o.since_ms
+                write((since, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since, 0, 0, 0))
 
     def _run(self, j: int, o: _Open, safe_ms: int, otherwise: Bucket, write: _Write) -> None:
         """Write the stretches of a run: what lasts up to a moment, and what the rest is."""
-        slow = o.slow_ppm
-        for start, end, busy in (*o.earlier, (o.since_ms, self.now_ms, o.busy_ppm)):
+        now = (o.since_ms, self.now_ms, o.busy_ppm, o.beside_ppm)
+        for start, end, busy, beside in (*o.earlier, now):
             safe = min(end, max(start, safe_ms))
             for c, milli in o.held:
+                pace = (o.origin_ms, start, busy, o.slow_ppm, beside)
                 if start < safe:
-                    write((start, safe, LASTED, j, c, milli, o.origin_ms, start, busy, slow))
+                    write((start, safe, LASTED, j, c, milli, *pace))
                 if safe < end:
-                    write((safe, end, int(otherwise), j, c, milli, o.origin_ms, start, busy, slow))
+                    write((safe, end, int(otherwise), j, c, milli, *pace))
 
     def _keep(self, span: tuple[int, ...]) -> None:
         if span[1] > self.window.start_ms and span[0] < self.window.end_ms:

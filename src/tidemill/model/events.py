@@ -170,6 +170,17 @@ class ActivitySeen(_Event, frozen=True, tag="activity_seen"):
     busy_ppm: Ppm
 
 
+class PaceSeen(_Event, frozen=True, tag="pace_seen"):
+    """How much longer the job's steps take because of who shares its devices, from now on.
+
+    As measured or modelled by whoever runs it; 0: as if it were alone.
+    """
+
+    job: Number
+    attempt: Number
+    beside_ppm: Annotated[int, Meta(ge=0, le=100_000_000)]
+
+
 class Woke(_Event, frozen=True, tag="woke"):
     """Nothing but the passing of time, at a moment a plan asked to be woken."""
 
@@ -290,6 +301,7 @@ Seen = (
     | JobMoved
     | JobCancelled
     | ActivitySeen
+    | PaceSeen
     | Woke
 )
 Action = (

@@ -18,7 +18,7 @@ from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Move, World
 
-LAYOUT = 3
+LAYOUT = 4
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
@@ -96,6 +96,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.aboard = [dict.fromkeys(jobs) for jobs in state["aboard"]]
     world.active = [dict.fromkeys(jobs) for jobs in state["active"]]
     world.idle = dict(state["idle"])
+    world.paces = {j: tuple((at, ppm) for at, ppm in paces) for j, paces in state["paces"]}
     world.promised = dict(state["promised"])
     world.leaving_for = dict(state["leaving_for"])
     world.moving = {

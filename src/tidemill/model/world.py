@@ -99,6 +99,10 @@ class Move(NamedTuple):
     """A resize loses nothing; a move to another place loses what was not saved."""
 
 
+Paces = tuple[tuple[int, int], ...]
+"""Since when, and by how many ppm longer each step takes beside others; in order of time."""
+
+
 class Ink:
     """The writable side of the World's columns. ``engine.fold`` alone may use it."""
 
@@ -168,6 +172,8 @@ class World:
         """Active jobs of each shape."""
         self.idle: dict[int, int] = {}
         """Running jobs that do nothing, and since when."""
+        self.paces: dict[int, Paces] = {}
+        """Running jobs that neighbours on their devices slow, or slowed since they came up."""
         self.promised: dict[int, int] = {}
         """Shapes that room is being made for, and how many evictions are still to be seen."""
         self.leaving_for: dict[int, int] = {}
@@ -298,6 +304,7 @@ class World:
             "aboard": [sorted(jobs) for jobs in self.aboard],
             "active": [sorted(jobs) for jobs in self.active],
             "idle": sorted(self.idle.items()),
+            "paces": sorted(self.paces.items()),
             "promised": sorted(self.promised.items()),
             "leaving_for": sorted(self.leaving_for.items()),
             "moving": sorted(self.moving.items()),

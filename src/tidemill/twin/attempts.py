@@ -22,6 +22,7 @@ from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.faults import Faults
+from tidemill.twin.neighbours import Neighbours, Sharing
 from tidemill.twin.pace import Pace
 from tidemill.twin.streams import Streams
 from tidemill.units import speedup
@@ -29,6 +30,7 @@ from tidemill.workload import progress
 
 _WAITING, _STARTING, _RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
 _LIVE = (_WAITING, _STARTING, _RUNNING)
+_OWN_ENDS = (ev.JobFinished, ev.JobFailed, ev.JobCancelled)
 _LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
 
 
@@ -67,7 +69,9 @@ def is_plain(crashes_ms: tuple[int, ...], activity: Tide | Spell | None) -> bool
 class Attempts:
     """All jobs and what lies before them."""
 
-    def __init__(self, faults: Faults, streams: Streams, schedule: Agenda) -> None:
+    def __init__(
+        self, faults: Faults, streams: Streams, schedule: Agenda, sharing: Sharing = "time-slice"
+    ) -> None:
         self._faults = faults
         self._agenda = schedule
         self._work_ms = array("q")
@@ -76,6 +80,9 @@ class Attempts:
         self._ended: set[int] = set()
         self._moved: list[tuple[int, int, bool]] = []
         self._pace = Pace()
+        self.neighbours = Neighbours(sharing)
+        self._due: dict[int, ev.Seen] = {}
+        """The end that holds, of jobs whose pace changed since they came up."""
         spread = faults.startup_spread
         self._startup = streams.of("startup").uniform(1 - spread, 1 + spread, _LUCKS).tolist()
 
@@ -89,11 +96,15 @@ class Attempts:
         at_ms, job, work_ms, ending, crashes_ms, activity = arrival
         if ending or crashes_ms or activity:
             self._special[len(self._work_ms)] = Truth(ending, crashes_ms, activity)
+        if job.demand is not None:
+            self.neighbours.came(len(self._work_ms), job.demand)
         self._work_ms.append(work_ms)
         return ev.JobSubmitted(at_ms, job)
 
     def is_plain(self, j: int) -> bool:
         """Whether a job runs and ends, in whatever way, without a load of its own."""
+        if self.neighbours.knows(j):
+            return False
         special = self._special.get(j)
         return special is None or is_plain(special.crashes_ms, special.activity)
 
@@ -165,6 +176,11 @@ class Attempts:
                     self.place(world, j, attempt)
         self._moved.clear()
 
+    def tell_paces(self, world: World) -> None:
+        """Neighbours came or went: whose pace is another now is told at this very moment."""
+        for event in self.neighbours.changes(world):
+            self._agenda.push(agenda.ACTIVITY, event.job, event.attempt, event)
+
     def cancel(self, j: int, now_ms: int) -> None:
         """The job ends, whichever attempt it is in."""
         self._agenda.push(agenda.JOB_END, j, -1, ev.JobCancelled(now_ms, j))
@@ -175,6 +191,9 @@ class Attempts:
         """An end, if this attempt is still there to meet it; the first of a batch counts."""
         if j in self._ended or not _may_end(world, j, attempt, event):
             return None
+        if isinstance(event, _OWN_ENDS) and attempt != -1 and self._due.get(j, event) is not event:
+            return None  # its pace has changed since this end was foreseen
+        self._due.pop(j, None)
         self._ended.add(j)
         if isinstance(event, ev.JobMoved):
             self._moved.append((j, attempt + 1, world.moving[j].keeps_work))
@@ -187,22 +206,34 @@ class Attempts:
         jobs = world.jobs
         if jobs.state[j] != _STARTING or jobs.attempt[j] != attempt or j in self._ended:
             return []
-        saved_ms = int(jobs.saved_ms[j])
         assert isinstance(event, ev.JobStarted)
-        left_ms = speedup.time_ms(max(1, self._work_ms[j] - saved_ms), int(jobs.speed_ppm[j]))
-        left_ms = progress.slowed_ms(left_ms, event.slow_ppm)
+        left_ms = self._left_ms(world, j, event.slow_ppm)
         rest_ms = progress.run_ms(left_ms, int(jobs.interval_ms[j]), int(jobs.cost_ms[j]))
         now_ms = event.at_ms
         special = self._special.get(j)
+        self._due.pop(j, None)
+        end = self._end(special, j, attempt, now_ms, rest_ms)
+        self._agenda.push(agenda.JOB_END, j, attempt, end)
         if special is None:
-            self._agenda.push(
-                agenda.JOB_END, j, attempt, ev.JobFinished(now_ms + rest_ms, j, attempt)
-            )
             return [event]
-        self._agenda.push(
-            agenda.JOB_END, j, attempt, self._end(special, j, attempt, now_ms, rest_ms)
+        return [event, *self._load(special, j, attempt, now_ms, int(jobs.saved_ms[j]))]
+
+    def pace_due(self, world: World, j: int, attempt: int, event: ev.PaceSeen) -> ev.Seen | None:
+        """A change of pace of a running attempt, which ends at another time from now on."""
+        jobs = world.jobs
+        if jobs.state[j] != _RUNNING or jobs.attempt[j] != attempt or j in self._ended:
+            return None
+        origin_ms, interval_ms, cost_ms = (
+            int(column[j]) for column in (jobs.origin_ms, jobs.interval_ms, jobs.cost_ms)
         )
-        return [event, *self._load(special, j, attempt, now_ms, saved_ms)]
+        paces = (*world.paces.get(j, ()), (event.at_ms, event.beside_ppm))
+        steps = progress.steps(paces, origin_ms, interval_ms, cost_ms)
+        at_work_ms = progress.time_to_do_ms(self._left_ms(world, j, int(jobs.slow_ppm[j])), steps)
+        rest_ms = progress.run_ms(at_work_ms, interval_ms, cost_ms)
+        end = self._end(self._special.get(j), j, attempt, origin_ms, rest_ms)
+        self._due[j] = end
+        self._agenda.push(agenda.JOB_END, j, attempt, end)
+        return event
 
     def activity_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
         """A change of load of a running attempt; a tide schedules its next one."""
@@ -217,7 +248,17 @@ class Attempts:
 
     # private ---------------------------------------------------------------------------------
 
-    def _end(self, special: Truth, j: int, attempt: int, now_ms: int, rest_ms: int) -> ev.Seen:
+    def _left_ms(self, world: World, j: int, slow_ppm: int) -> int:
+        """How long an attempt works, alone on its devices, where it sits."""
+        left_ms = max(1, self._work_ms[j] - int(world.jobs.saved_ms[j]))
+        left_ms = speedup.time_ms(left_ms, int(world.jobs.speed_ppm[j]))
+        return progress.slowed_ms(left_ms, slow_ppm)
+
+    def _end(
+        self, special: Truth | None, j: int, attempt: int, now_ms: int, rest_ms: int
+    ) -> ev.Seen:
+        if special is None:
+            return ev.JobFinished(now_ms + rest_ms, j, attempt)
         crashes = self._crashes.get(j, 0)
         if crashes < len(special.crashes_ms) and special.crashes_ms[crashes] < rest_ms:
             return self._crash(j, attempt, now_ms + max(1, special.crashes_ms[crashes]))

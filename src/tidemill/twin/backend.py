@@ -24,6 +24,7 @@ from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
 from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
+from tidemill.twin.neighbours import Sharing
 from tidemill.twin.spec_tables import Spec
 from tidemill.twin.streams import Streams
 from tidemill.twin.stretch import Coming
@@ -46,6 +47,7 @@ class Twin:
         nodes_per: Mapping[str, Mapping[str, int]] | None = None,
         horizon_ms: int = FOREVER_MS,
         seed: int = 0,
+        sharing: Sharing = "time-slice",
     ) -> None:
         if faults.never_end and horizon_ms >= FOREVER_MS:
             raise SpecError(
@@ -56,7 +58,7 @@ class Twin:
         self._horizon_ms = horizon_ms
         self._agenda = Agenda()
         self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per or {})
-        self._attempts = Attempts(faults, streams, self._agenda)
+        self._attempts = Attempts(faults, streams, self._agenda, sharing)
         self._coming = Coming(_in_order(arrivals))
         self._wake_ms = FOREVER_MS
         if topology.tiers:
@@ -75,6 +77,7 @@ class Twin:
             nodes_per=fleet.nodes_per(spec),
             horizon_ms=int(spec.twin.horizon),
             seed=spec.twin.seed,
+            sharing=spec.twin.sharing,
         )
 
     @classmethod
@@ -134,6 +137,7 @@ class Twin:
         self._attempts.start_moved(world)
         for action in plan.actions:
             self._answer(world, action)
+        self._attempts.tell_paces(world)
         wake_ms = max(plan.wake_at_ms, world.now_ms)
         if wake_ms < self._wake_ms and wake_ms < self._horizon_ms:
             self._wake_ms = wake_ms
@@ -159,6 +163,8 @@ class Twin:
             return
         if rank == agenda.JOB_END:
             found = self._attempts.end_due(world, subject, stamp, event)
+        elif rank == agenda.ACTIVITY and isinstance(event, ev.PaceSeen):
+            found = self._attempts.pace_due(world, subject, stamp, event)
         elif rank == agenda.ACTIVITY:
             found = self._attempts.activity_due(world, subject, stamp, event)
         elif rank in (agenda.NODE_ADD, agenda.NODE_MOVE):

@@ -6,6 +6,7 @@ from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import (
     Checkpointing,
     Contract,
+    Demand,
     Efficiency,
     Queue,
     Role,
@@ -186,6 +187,14 @@ def checkpointing(row: Traits) -> Checkpointing:
     if row.checkpoint is None:
         return Checkpointing()
     return Checkpointing(int(row.checkpoint.every), int(row.checkpoint.cost))
+
+
+def demand(row: Traits) -> Demand | None:
+    """What a replica uses of its device; None: nobody said."""
+    uses = row.uses
+    if uses is None:
+        return None
+    return Demand(int(uses.compute), int(uses.bandwidth), round(uses.memory_gb * 1000))
 
 
 def efficiency(row: Traits, mfu_ppm: int) -> Efficiency:

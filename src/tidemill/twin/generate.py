@@ -81,7 +81,7 @@ def _rows(
     divided: Callable[[int, int], Efficiency],
 ) -> Iterator[Arrival]:
     name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
-    resize_ms = int(row.resize)
+    resize_ms, demand = int(row.resize), fleet.demand(row)
     saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
     efficiencies: dict[tuple[int, int], Efficiency] = {}
     by_size = row.mfu is None and row.computes is not None
@@ -103,6 +103,7 @@ def _rows(
                 saving,
                 efficiencies[kind],
                 resize_ms,
+                demand,
             )
             activity: Tide | Spell | None = None
             if tides:
@@ -137,6 +138,7 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
             fleet.checkpointing(row),
             divided,
             int(row.resize),
+            fleet.demand(row),
         )
         yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 from tidemill.model.policy import Policy
 from tidemill.model.rows import MAX_DEVICES, Name
 from tidemill.model.states import JobClass, Terms
+from tidemill.twin.neighbours import Sharing
 from tidemill.twin.spec_words import Cores, Dollars, Gib, Part, Span
 from tidemill.units.flops import Recompute
 
@@ -37,6 +38,7 @@ class TwinTable(_Table, frozen=True, kw_only=True):
     name: Word = "twin"
     seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
     horizon: Span = Span(14 * 86_400_000)
+    sharing: Sharing = "time-slice"
 
 
 class ContractTable(_Table, frozen=True, kw_only=True):
@@ -124,6 +126,14 @@ class TeamTable(_Table, frozen=True, kw_only=True):
     weight: Whole = 1
 
 
+class Uses(_Table, frozen=True, kw_only=True):
+    """What each replica uses of its device, alone on it: shares of its axes, and GB held."""
+
+    compute: Part = Part(0)
+    bandwidth: Part = Part(0)
+    memory_gb: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
+
+
 class Checkpoint(_Table, frozen=True, kw_only=True):
     """How a training job saves."""
 
@@ -175,6 +185,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     measured: bool = False
     tide: TideShape | None = None
     busy: Part = Part(1_000_000)
+    uses: Uses | None = None
 
 
 class JobTable(Traits, frozen=True, kw_only=True):

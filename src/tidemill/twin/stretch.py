@@ -86,6 +86,8 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
     """Run plain beats up to a moment; None when something that is not plain comes first."""
     is_plain_entry = partial(_is_plain_entry, world, attempts)
     until_ms = min(until_ms, plans.first_ms(lambda entry: not is_plain_entry(entry)))
+    if attempts.neighbours.are_any(world):
+        return None
     if not _may_begin(world, policy, memo) or not _is_worth_it(world, coming, until_ms):
         return None
     arrivals, until_ms = _plain_arrivals(world, coming.ahead(ARRIVALS_AT_ONCE), until_ms)
@@ -155,7 +157,7 @@ def _plain_arrivals(
         fine = good.get(id(job.shape))
         if fine is None:
             fine = good[id(job.shape)] = _is_plain_shape(world, job.shape)
-        is_odd = not plain_life(arrival.crashes_ms, arrival.activity)
+        is_odd = not plain_life(arrival.crashes_ms, arrival.activity) or job.demand is not None
         is_new = job.name not in world.job_number and job.name not in seen
         shares = job.efficiency
         is_whole = shares.mfu_ppm + shares.host_ppm + shares.links_ppm <= ONE_PPM

@@ -5,6 +5,7 @@ does not write one at the very end. Everything here is arithmetic on that rhythm
 running costs the same to account for as a minute.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidemill.model.measures import ONE_PPM
@@ -56,6 +57,34 @@ def work_ms(run_ms: int, slow_ppm: int) -> int:
 def slowed_ms(work_ms: int, slow_ppm: int) -> int:
     """How long this much work takes where it is slowed, checkpoints left out."""
     return -(-work_ms * (ONE_PPM + slow_ppm) // ONE_PPM)
+
+
+def steps(
+    paces: Sequence[tuple[int, int]], origin_ms: int, interval_ms: int, cost_ms: int
+) -> list[tuple[int, int]]:
+    """Changes of pace by how much time was spent at work before each, instead of by the clock."""
+    found = []
+    for at_ms, slow_ppm in paces:
+        parts = split(at_ms - origin_ms, interval_ms, cost_ms)
+        found.append((parts.saved_ms + parts.unsaved_ms, slow_ppm))
+    return found
+
+
+def paced_ms(run_ms: int, steps: Sequence[tuple[int, int]]) -> int:
+    """How much work a run did whose pace changed after so much of it, from full pace on."""
+    done_ms, since_ms, slow_ppm = 0, 0, 0
+    for start_ms, next_ppm in steps:
+        until_ms = min(start_ms, run_ms)
+        done_ms += work_ms(until_ms - since_ms, slow_ppm)
+        since_ms, slow_ppm = until_ms, next_ppm
+    return done_ms + work_ms(run_ms - since_ms, slow_ppm)
+
+
+def time_to_do_ms(work_to_do_ms: int, steps: Sequence[tuple[int, int]]) -> int:
+    """How long a run whose pace changed so far, and stays now, takes to do this much work."""
+    since_ms, slow_ppm = steps[-1]
+    left_ms = work_to_do_ms - paced_ms(since_ms, steps)
+    return since_ms + slowed_ms(max(1, left_ms), slow_ppm)
 
 
 def lost_if_stopped_ms(elapsed_ms: int, interval_ms: int, cost_ms: int, restart_ms: int) -> int:

@@ -1,8 +1,9 @@
 """Constants of the laws of sharing, from pairs of tenants measured on one NVIDIA H200.
 
 Measured 2026-11-15 with ``tidemill probe --tenants`` (driver 580.159.04, torch 2.11, 700 W, default
-compute mode): ``examples/cards/h200-2026-11.json``. Only ``CALIBRATED_ON`` was used to choose them;
-every other pair of the card is held out, and a test compares all of them with what was measured.
+compute mode): ``examples/cards/h200-2026-11-first.json``. Only ``CALIBRATED_ON`` was used to choose
+them; every other pair of that card is held out, and so is all of a card of another H200
+(``h200-2026-11.json``). A test compares all of them with what was measured.
 """
 
 SLICE_MS = 1.95
@@ -25,4 +26,4 @@ CALIBRATED_ON: dict[str, tuple[tuple[str, str], ...]] = {
     "time-slice": (("train", "decode"), ("decode", "decode")),
     "mps": (("train", "serve"), ("train", "decode"), ("decode", "serve")),
 }
-SOURCE = "tidemill probe --tenants on one H200, 2026-11-15 (examples/cards/h200-2026-11.json)"
+SOURCE = "tidemill probe --tenants on one H200, 2026-11-15 (examples/cards/h200-2026-11-first.json)"
