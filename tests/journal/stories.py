@@ -352,6 +352,8 @@ def _job(world: World, rng: Random, states: set[JobState] | frozenset[JobState])
 
 def _one_replica(piece: Piece) -> Piece:
     """The first replica of a piece."""
+    if piece.slices:
+        return piece
     held = [d for d in range(64) if piece.devices >> d & 1]
     mask = sum(1 << d for d in held[: len(held) // piece.replicas])
     return Piece(piece.role, piece.node, 1, mask)
@@ -365,6 +367,7 @@ def _shape(rng: Random, team_name: str) -> Shape:
     roles = [
         Role("worker", rng.randint(1, 3), rng.choice((1, 4)), cpu_milli=1_000, memory_mib=512),
         Role("slice", 1, 1, rng.choice((250, 500)), kinds=KINDS),
+        Role("instance", 1, 1, 125, kinds=("h100",), profile="1g.10gb"),
         Role("driver", 1, 0, cpu_milli=500, labels=(("rack", "a"),)),
     ]
     if rng.random() < 0.3:
@@ -381,13 +384,16 @@ def _pieces(world: World, shape: Shape) -> tuple[Piece, ...] | None:
     for number, role in enumerate(shape.roles):
         missing = role.count
         for n in _takers(world):
-            free = _free_devices(world, n, role.milli, taken.get(n, 0))
+            if role.profile and world.kinds[world.nodes.kind[n]] != "h100":
+                continue
+            least = 1000 if role.profile else role.milli
+            free = _free_devices(world, n, least, taken.get(n, 0))
             room = len(free) // role.accelerators if role.accelerators else missing
             replicas = min(missing, room)
             if replicas:
                 mask = sum(1 << bit for bit in free[: replicas * role.accelerators])
                 taken[n] = taken.get(n, 0) | mask
-                pieces.append(Piece(number, n, replicas, mask))
+                pieces.append(Piece(number, n, replicas, mask, 1 << 6 if role.profile else 0))
                 missing -= replicas
         if missing:
             return None

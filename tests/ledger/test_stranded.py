@@ -36,7 +36,7 @@ def test_the_fix_says_what_the_best_layout_would_strand():
     """Two singles on slice 6 of two devices strand two slices; together on one they strand one."""
     statement = _hour([Piece(0, 0, 1, 1, 1 << 6), Piece(0, 0, 1, 2, 1 << 6)], devices=2)
     found = fixes.fix(statement, Bucket.STRANDED)
-    assert "on 1 devices" in found.words
+    assert "on 1 device (`tidemill unit mig`)" in found.words
     assert "strands nothing instead of 0.25 of a device" in found.words
     assert found.at_most_usd_micro == statement.total().usd_micro()[Bucket.STRANDED]
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.builders import (
     asked,
     beat,
+    carry_out,
     cause_of,
     contract,
     decide,
@@ -16,6 +17,8 @@ from tests.builders import (
     fleet,
     job,
     leave,
+    pass_ms,
+    place,
     placed,
     role,
     start,
@@ -26,9 +29,10 @@ from tests.engine.audit import audit
 from tidemill import explain
 from tidemill.engine import fold_stretch
 from tidemill.model import events as ev
+from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job, Role
+from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World
 from tidemill.scheduling import plain, slices
 from tidemill.scheduling.room import Room
@@ -148,6 +152,41 @@ def test_room_that_was_made_for_an_instance_is_used_by_it():
     leave(world)
     assert placed(world, beat(world)) == {"high": {0: 1}}
     audit(world)
+
+
+def test_instances_move_so_that_a_larger_one_may_begin():
+    """A single on slice 0 moves to slice 6 of the same device, and a 4g has the lower half."""
+    world = fleet(nodes=2, gpus=1)
+    submit(world, cut("s0", "1g.10gb"), cut("s1", "1g.10gb"))
+    for n in (0, 1):
+        place(world, f"s{n}", Piece(0, n, 1, 1, 1))
+    start(world, "s0", "s1")
+    pass_ms(world, HOUR_MS)
+    submit(world, cut("wide", "4g.40gb"))
+    policy = Policy(may_move=True)
+    plan = decide(world, policy)
+    (move,) = asked(plan, ev.AskedMove)
+    assert isinstance(move, ev.AskedMove)
+    assert (move.gained, move.lost) == ((Piece(0, 0, 1, 1, 1 << 6),), (Piece(0, 0, 1, 1, 1),))
+    carry_out(world, plan)
+    leave(world)
+    start(world, "s0")
+    assert placed(world, beat(world, policy)) == {"wide": {0: 1}}
+    audit(world)
+
+
+def test_instances_move_together_so_that_a_device_is_whole_again():
+    """Of two cut devices one is emptied onto the other for a whole request."""
+    world = fleet(nodes=2, gpus=1)
+    submit(world, cut("s0", "1g.10gb"), cut("s1", "1g.10gb"))
+    for n in (0, 1):
+        place(world, f"s{n}", Piece(0, n, 1, 1, 1))
+    start(world, "s0", "s1")
+    pass_ms(world, HOUR_MS)
+    submit(world, job("whole"))
+    (move,) = asked(decide(world, Policy(may_move=True)), ev.AskedMove)
+    assert isinstance(move, ev.AskedMove)
+    assert {piece.node for piece in (*move.gained, *move.lost)} == {0, 1}
 
 
 def test_an_elastic_gang_of_instances_grows_and_shrinks_by_the_slice():

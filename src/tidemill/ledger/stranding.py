@@ -33,8 +33,9 @@ def lay_out(statement: Statement, bucket: Bucket) -> Fix:
     devices = sum(one.devices for one in found)
     least = sum(one.stranded_milli for one in found)
     won = cost * max(0, stranded - least) // max(1, stranded)
+    many = f"{devices:,} device{'s'[: devices != 1]}"
     advice = (
-        f"lay the same instances out on {devices:,} devices (`tidemill unit mig`): that strands"
+        f"lay the same instances out on {many} (`tidemill unit mig`): that strands"
         f" {_slices(least)} instead of {_slices(stranded)}, on average"
         if least < stranded
         else "no layout of these instances strands less: ask for other profiles, such as one"

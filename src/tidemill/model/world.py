@@ -297,7 +297,7 @@ class World:
             "topology": self.topology,
             "domains": self.domains,
             "hidden_labels": self.hidden_labels,
-            "position": self.position[:, : self.node_count],
+            "position": self.position[:, : self.node_count if self.domains else 0],
             "shape_rows": self.shape_rows,
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),
