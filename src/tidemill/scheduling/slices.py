@@ -1,10 +1,12 @@
 """Slices: MIG instances in a room. How many fit on each node, and which device takes the next.
 
 Whole columns, no compiled loop: fleets that carry instances are few, and one placement is a handful
-of sweeps. An instance goes to the device that carries some already and has least left; else to an
-empty device of the node with least free. On the device it takes the start that leaves most
-placements after it (``units.mig.geometry``). All starts of one profile are apart from each other,
-so whoever is counted as fitting does fit.
+of sweeps; over the devices that are cut alone, where one of them takes a single instance.
+
+An instance goes to the device that carries some already and has least left; else to an empty device
+of the node with least free. On the device it takes the start that leaves most placements after it
+(``units.mig.geometry``). All starts of one profile are apart from each other, so whoever is counted
+as fitting does fit.
 """
 
 from functools import cache
@@ -65,16 +67,17 @@ def axis(world: World) -> Axis:
     return Axis(node, world.nodes.kind[:rows][node], world.nodes.first_device[:rows])
 
 
-def per_device(world: World, at: Axis, slices: I32, device_free: I32, role: Role) -> I64:
-    """How many instances of a role's profile each device could take now."""
-    found: I64 = np.zeros(len(at.node), np.int64)
+def per_device(
+    world: World, kinds: I32, slices: I32, device_free: I32, is_failed: U8, role: Role
+) -> I64:
+    """How many instances of a role's profile each of some devices could take now."""
+    found: I64 = np.zeros(len(kinds), np.int64)
     for k, kind in enumerate(world.kinds):
         if not mig.offers(kind, role.profile, role.milli):
             continue
         part = mig.of_kind(kind)
         assert part is not None, "it offers the profile"
-        can = (at.kind == k) & ((slices > 0) | (device_free == WHOLE_MILLI))
-        can &= world.devices.is_failed[: len(can)] == 0
+        can = (kinds == k) & ((slices > 0) | (device_free == WHOLE_MILLI)) & (is_failed == 0)
         found[can] = _most(part, role.profile)[slices[can]]
     return found
 
@@ -83,36 +86,31 @@ def per_node(world: World, role: Role) -> I64:
     """How many instances of a role's profile each node could take of its devices as they are."""
     if not world.node_count:
         return np.zeros(0, np.int64)
-    at, count = axis(world), world.device_count
-    found = per_device(
-        world, at, world.devices.slices[:count], world.devices.free_milli[:count], role
-    )
-    return np.add.reduceat(found, at.first)
+    at, (free, is_failed, states) = axis(world), _columns(world)
+    return np.add.reduceat(per_device(world, at.kind, states, free, is_failed, role), at.first)
 
 
 def survey(world: World) -> tuple[Cut, ...]:
     """Every kind of which a device carries instances, or for which somebody asked for some."""
     if not world.sliced and not any(r.profile for shape in world.shape_rows for r in shape.roles):
         return ()
-    at, total = axis(world), world.device_count
-    nodes, states = world.nodes, world.devices.slices[:total]
+    at, nodes = axis(world), world.nodes
     takes = (nodes.state[at.node] == NodeState.READY) & (nodes.is_spare[at.node] == 0)
     return tuple(
-        _cut(world, at, kind, part, takes & (at.kind == k), states)
+        _cut(world, at, kind, part, takes & (at.kind == k))
         for k, kind in enumerate(world.kinds)
         if (part := mig.of_kind(kind)) is not None and (at.kind == k).any()
     )
 
 
-def _cut(
-    world: World, at: Axis, kind: str, part: Geometry, here: NDArray[np.bool_], states: I32
-) -> Cut:
-    is_cut, free = here & (states > 0), world.devices.free_milli[: len(states)]
+def _cut(world: World, at: Axis, kind: str, part: Geometry, here: NDArray[np.bool_]) -> Cut:
+    free, is_failed, states = _columns(world)
+    is_cut = here & (states > 0)
     left = [mig.left_milli(part, state) for state in states[is_cut].tolist()]
     fits = []
     for row in part.profiles:
         role = Role(milli=part.milli(row), profile=row.name, kinds=(kind,))
-        able = per_device(world, at, states, free, role)
+        able = per_device(world, at.kind, states, free, is_failed, role)
         fits.append(
             Instances(row.name, int(able[is_cut].sum()), int(able[here & (states == 0)].sum()))
         )
@@ -128,6 +126,9 @@ def count(room: "Room", role: Role, is_ok: U8) -> int:
 
 def fill(room: "Room", role: Role, is_ok: U8) -> tuple[int, Placed]:
     """Place all replicas of a role with a profile, or none: how many fit, and the pieces."""
+    beside = _beside(room, role, is_ok) if role.count == 1 else -1
+    if beside >= 0:
+        return 1, (_take(room, role, beside),)
     devices = _devices(room, role)
     hosts = _hosts(room, role, is_ok, devices)
     total = int(hosts.sum())
@@ -139,15 +140,38 @@ def fill(room: "Room", role: Role, is_ok: U8) -> tuple[int, Placed]:
     for _ in range(role.count):
         d = int(np.argmin(rank))
         n = int(at.node[d])
-        mask = best_start(room.world, n, int(room.slices[d]), role)
-        placed.append((n, 1, 1 << d - int(at.first[n]), mask))
-        room.slide(role, n, d, mask, -1)
+        placed.append(_take(room, role, d))
         hosts[n] -= 1
         devices[d] -= 1
         mine = slice(int(at.first[n]), int(at.first[n]) + int(room.world.nodes.devices[n]))
         again = _ranks(room, at, mine)
         rank[mine] = np.where((devices[mine] > 0) & (hosts[n] > 0), again, NOWHERE)
     return role.count, tuple(placed)
+
+
+def _beside(room: "Room", role: Role, is_ok: U8) -> int:
+    """The device that carries instances and has least left beside one more; -1: none takes it."""
+    cut = np.flatnonzero(room.slices)
+    if not len(cut):
+        return -1
+    world, nodes, n = room.world, room.world.nodes, room.axis.node[cut]
+    able = per_device(
+        world, room.axis.kind[cut], room.slices[cut], room.device_free[cut],
+        world.devices.is_failed[cut], role,
+    ) > 0  # fmt: skip
+    able &= (nodes.state[n] == NodeState.READY) & (nodes.is_spare[n] == 0)
+    able &= is_ok[nodes.group[n]] != 0
+    able &= (room.cpu_free[n] >= role.cpu_milli) & (room.memory_free[n] >= role.memory_mib)
+    some = cut[able]
+    return int(some[np.argmin(_ranks(room, room.axis, some))]) if len(some) else -1
+
+
+def _take(room: "Room", role: Role, d: int) -> tuple[int, ...]:
+    """Take the best start on a device; the piece."""
+    n = int(room.axis.node[d])
+    mask = best_start(room.world, n, int(room.slices[d]), role)
+    room.slide(role, n, d, mask, -1)
+    return n, 1, 1 << d - int(room.axis.first[n]), mask
 
 
 def best_start(world: World, n: int, state: int, role: Role) -> int:
@@ -193,7 +217,14 @@ def could_take(room: "Room", shape: Shape, pieces: tuple[Piece, ...]) -> bool:
 
 
 def _devices(room: "Room", role: Role) -> I64:
-    return per_device(room.world, room.axis, room.slices, room.device_free, role)
+    is_failed = room.world.devices.is_failed[: room.devices]
+    return per_device(room.world, room.axis.kind, room.slices, room.device_free, is_failed, role)
+
+
+def _columns(world: World) -> tuple[I32, U8, I32]:
+    """What is free of every device, whether it failed, and its slices."""
+    count, devices = world.device_count, world.devices
+    return devices.free_milli[:count], devices.is_failed[:count], devices.slices[:count]
 
 
 def _hosts(room: "Room", role: Role, is_ok: U8, devices: I64) -> I64:
@@ -211,7 +242,7 @@ def _hosts(room: "Room", role: Role, is_ok: U8, devices: I64) -> I64:
     return found
 
 
-def _ranks(room: "Room", at: Axis, some: slice) -> I64:
+def _ranks(room: "Room", at: Axis, some: slice | I64) -> I64:
     """How well devices suit one more instance, the lower the better: see above."""
     kinds, states = at.kind[some], room.slices[some]
     found: I64 = EMPTY + room.node_free[at.node[some]]
