@@ -6,6 +6,7 @@ from tidemill.model.errors import SpecError
 from tidemill.units import silicon
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rates import PRECISIONS, precisions, rate, ridge
+from tidemill.units.catalogue.rows import Part
 
 BOOK = Catalogue()
 PARTS = list(BOOK.parts.values())
@@ -53,6 +54,15 @@ def test_no_two_parts_share_a_name():
 def test_found_by_the_names_people_use(asked: str, key: str):
     """The key, its beginning, the model, and what drivers print lead to the same row."""
     assert BOOK.part(asked).key == key
+
+
+def test_a_users_part_takes_a_name():
+    """A new row that is called `h100` is what `h100` means, also in a driver's longer name."""
+    mine = Part(key="ours", vendor="us", model="Ours", names=("h100",), memory_gb=1, memory_tb_s=1)
+    book = Catalogue(parts=[mine])
+    assert book.part("h100") == mine
+    assert book.part("NVIDIA-H100-SXM-special") == mine
+    assert book.part("h100-sxm-80").model == "H100 SXM5 80GB"
 
 
 @pytest.mark.parametrize("asked", ["h1000", "a10x", "", "quantum"])

@@ -64,7 +64,9 @@ class Catalogue:
         return box.host_link_gb_s or self.part_of(box).host_link_gb_s
 
     def _called(self, wanted: str) -> Part | None:
-        return next((part for part in self.parts.values() if wanted in part.names), None)
+        """By name; a user's row, which comes later, has the name before a shipped one."""
+        named = (part for part in reversed(self.parts.values()) if wanted in part.names)
+        return next(named, None)
 
     def _beginning(self, wanted: str) -> Part | None:
         """Of several keys that begin so, the first: SXM before PCIe, older first."""
