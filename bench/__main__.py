@@ -47,7 +47,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "sharing": (2_000, 2),
     "room": (1, 1),
     "fgd": ((42, 43),),
-    "departures": ((42,),),
+    "departures": ((42,), 1),
     "placing": ((300,), 5_000),
     "quality": (16,),
     "replay": (True,),

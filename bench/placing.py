@@ -4,7 +4,8 @@ Requests of twenty classes (shares and sizes about as in the openb trace of 2023
 part of one accelerator) come and go on nodes of eight at nine tenths of capacity held. *In the
 kernels*: only the scheduler's compiled loops, fed by one of our own (``bench/kernels.py``), beside
 the same placements found by asking every node. *From events to the checked plan*: jobs and ends are
-folded, the cycle decides, the second reader checks, what was decided is folded. Process time.
+folded, the cycle decides, the second reader checks, what was decided is folded; and the same in
+the compiled beats of the loop, on generated jobs. Process time.
 """
 
 import random
@@ -14,13 +15,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import convert
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from bench.replay import MILLION
+from tidemill import api
 from tidemill.engine.check import check
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import DAY_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Queue, Role, Shape, Template
 from tidemill.model.states import NodeState
@@ -30,6 +35,7 @@ from tidemill.scheduling.scores import demand
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
 from tidemill.scheduling.scores.tables import Tables
 from tidemill.scheduling.trees import WASTED
+from tidemill.twin.backend import Twin
 
 SIZES = (1_213, 5_000, 12_500)
 CPU_MILLI, MEMORY_MIB, DEVICES = 128_000, 1 << 20, 8
@@ -99,6 +105,10 @@ def run(sizes: tuple[int, ...] = SIZES, decisions: int = 200_000) -> dict[str, A
         },
         "events_to_checked_plan": {
             name: {str(size): _loop(name, size, decisions // 20) for size in sizes}
+            for name in ("pack", "tide")
+        },
+        "events_to_checked_plan_in_compiled_beats": {
+            name: {str(size): _compiled(name, size, decisions // 2) for size in sizes}
             for name in ("pack", "tide")
         },
     }
@@ -282,6 +292,31 @@ class _Busy:
         asked = self.luck.choices(SHARES, [row[0] for row in SHARES], k=count)
         for j, row in enumerate(asked, self.world.job_count):
             yield ev.JobSubmitted(now, Job(f"j{j}", Shape("a", (_role(row),))))
+
+
+def _compiled(name: str, size: int, jobs: int) -> dict[str, Any]:
+    """The loop with its twin, on a part of a million jobs: arrivals, starts, ends, all checked."""
+    spec = api.load_spec(MILLION)
+    share = size / spec.contracts[0].count * DEVICES
+    per_day = share * sum(row.per_day for row in spec.workloads)
+    horizon = type(spec.twin.horizon)(round(jobs / per_day * DAY_MS))
+    spec = replace(
+        spec,
+        twin=replace(spec.twin, horizon=horizon),
+        contracts=tuple(replace(row, count=DEVICES * size) for row in spec.contracts),
+        workloads=tuple(replace(row, per_day=share * row.per_day) for row in spec.workloads),
+    )
+    policy, spent, world = convert({"placement": name}, Policy), 0.0, World()
+    for _ in range(2):  # the first time loads the loops
+        world, twin = World(), Twin.from_spec(spec)
+        before = time.process_time()
+        Loop(world, policy, twin, None, []).run()
+        spent = time.process_time() - before
+    return {
+        "jobs": world.job_count,
+        "jobs_per_cpu_s": round(world.job_count / spent),
+        "events_per_cpu_s": round(world.seq / spent),
+    }
 
 
 def _world(size: int) -> World:
