@@ -74,3 +74,11 @@ def test_refusals_say_what_would_work(words: tuple[str, ...], said: str, helps: 
     assert (ran.code, ran.out) == (2, "")
     assert said in ran.err
     assert helps in ran.err
+
+
+def test_a_host_that_stalls_is_a_part_of_the_step():
+    """A quarter of the step waits for input, and the rest takes as long as before."""
+    plain = json.loads(tidemill(*LLAMA, "--json").out)
+    stalled = json.loads(tidemill(*LLAMA, "--host-stall", "0.25", "--json").out)
+    assert stalled["parts_s"]["host"] == pytest.approx(0.25 * stalled["seconds"])
+    assert stalled["seconds"] == pytest.approx(plain["seconds"] / 0.75)

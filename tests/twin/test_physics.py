@@ -162,3 +162,18 @@ def test_the_example_shows_what_nobody_typed_in():
     assert sum(account.milli_ms) == account.paid_milli_ms
     assert found.jobs_of(Bucket.HOST, 1)[0][0].startswith("photos")
     assert found.jobs_of(Bucket.LINKS, 1)[0][0] in ("pretrain-70b", "experts", "chat-1")
+
+
+def test_sizes_by_chance_that_do_not_divide_stay_unknown():
+    """Of a preset's sizes, those that hold whole tensor groups are modelled, others unknown."""
+    words = FLEET.split("[[job]]", maxsplit=1)[0].format(kind="H100") + (
+        '[[workload]]\nname = "w"\nteam = "a"\nper_day = 300\npreset = "philly"\n'
+        "parallelism = { tensor = 4, sequence = 4096, batch = 64 }\n"
+        'computes = { model = "llama-3-8b" }\n'
+    )
+    found = {
+        (arrival.job.shape.total_milli // 1000, arrival.job.efficiency.confidence)
+        for arrival in generate.stream(spec.parse(words))
+    }
+    assert (8, Confidence.MODELLED) in found
+    assert (1, Confidence.UNKNOWN) in found

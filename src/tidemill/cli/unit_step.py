@@ -63,6 +63,16 @@ Hide = Annotated[
     typer.Option("--hide", rich_help_panel=_PROGRAM,
                  help="Tensor communication behind products: none, backward or all."),
 ]  # fmt: skip
+HideExperts = Annotated[
+    bool,
+    typer.Option("--hide-experts", rich_help_panel=_PROGRAM,
+                 help="Tokens travel to experts behind another micro-batch's compute."),
+]  # fmt: skip
+Stall = Annotated[
+    float,
+    typer.Option("--host-stall", min=0.0, max=0.99, rich_help_panel=_PROGRAM,
+                 help="Share of the step that waits for input (`tidemill unit host`)."),
+]  # fmt: skip
 Precision = Annotated[
     str, typer.Option("--precision", help="Of matrix products.", rich_help_panel=_PROGRAM)
 ]
@@ -99,6 +109,8 @@ def step(
     recompute: Again = "selective",
     zero: Zero = 1,
     hide: Hide = "backward",
+    hide_experts: HideExperts = False,
+    host_stall: Stall = 0.0,
     precision: Precision = "bf16",
     network: Network = None,
     search: Search = False,
@@ -130,12 +142,12 @@ def step(
                    recompute=_recompute(recompute))  # fmt: skip
     stated = _with_batch(stated, batch, micro_batch, alone=search)
     where = machine_of(on, network, file)
-    hiding = Hiding(tensor=_behind(hide))
+    hiding = Hiding(tensor=_behind(hide), expert=hide_experts)
     run = Run(unit_model.chosen(model), stated, how, hiding, where, precision)
     if search:
         unit_step_tables.plans(run, gpus, as_json=as_json)
     else:
-        unit_step_tables.one(run, as_json=as_json)
+        unit_step_tables.one(run, host_stall, as_json=as_json)
 
 
 def machine_of(on: str, network: float | None, file: str | None) -> "Machine":

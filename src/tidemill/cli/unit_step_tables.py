@@ -38,14 +38,14 @@ TITLES = {
 }
 
 
-def one(run: "Run", *, as_json: bool) -> None:
+def one(run: "Run", host_share: float, *, as_json: bool) -> None:
     """A step, part by part."""
     import msgspec
 
     from tidemill.units import memory
     from tidemill.units.step import step
 
-    found = step(run)
+    found = step(run, host_share)
     held = memory.training(run.model, run.stated, run.how).total
     if as_json:
         screen.json_out(msgspec.json.encode(document(run, found, held)))
@@ -90,7 +90,8 @@ def job(file: str, name: str, *, as_json: bool) -> None:
             f"the efficiency of `{name}` is as `{file}` gives it, not from physics",
             hint="`computes` without `mfu` is from physics; see docs/guides/describe-a-fleet.md",
         )
-    found = [Reckoning(row, parsed, milli) for milli in _sizes(row)]
+    found = [Reckoning(row, parsed, milli) for milli in _sizes(row, file)]
+    found = [one for one in found if _divides(one)]
     if as_json:
         screen.json_out(msgspec.json.encode({"job": name, "sizes": [_why(one) for one in found]}))
         return
@@ -186,13 +187,23 @@ def _row(parsed: "Spec", name: str) -> "Traits":
     return found
 
 
-def _sizes(row: "Traits") -> list[int]:
+def _sizes(row: "Traits", source: str) -> list[int]:
+    from tidemill.twin.spec_check_computes import sizes_milli
+    from tidemill.twin.spec_errors import Place
     from tidemill.twin.spec_tables import JobTable, WorkloadTable
 
     if isinstance(row, JobTable):
         return [row.accelerators * WHOLE_MILLI]
     assert isinstance(row, WorkloadTable)
-    return [round(float(size) * WHOLE_MILLI) for size in row.sizes] or [WHOLE_MILLI]
+    return sizes_milli(Place(source, "workload", 0, row.name), row)
+
+
+def _divides(found: "Reckoning") -> bool:
+    """Sizes that its parallelism does not divide have unknown efficiency, and nothing to show."""
+    try:
+        return found.efficiency.confidence is not None
+    except SpecError:
+        return False
 
 
 def _why(found: "Reckoning") -> dict[str, Any]:

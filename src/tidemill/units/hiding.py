@@ -21,6 +21,8 @@ class Hiding(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tensor: Behind = Behind.BACKWARD
     data: bool = True
     """Gradients are reduced while the last micro-batch is still in its backward pass."""
+    expert: bool = False
+    """Tokens travel to their experts behind the compute of another micro-batch (DualPipe)."""
     pipeline: bool = True
     """Stages send while they compute; else the sends of a micro-batch are waited for."""
 

@@ -86,7 +86,7 @@ def layer(case: Case, *, routed: bool) -> Layer:
         _passes(case, 1.0),
         _tensor(case, products, is_backward=False),
         _context(case),
-        _expert(case) if routed else 0.0,
+        _expert(case, products) if routed else 0.0,
     )
     backward = Work(
         2 * products,
@@ -94,7 +94,7 @@ def layer(case: Case, *, routed: bool) -> Layer:
         _passes(case, 1.4),
         _tensor(case, into, is_backward=True),
         2 * _context(case),
-        _expert(case) if routed else 0.0,
+        _expert(case, 2 * products) if routed else 0.0,
     )
     return Layer(forward, backward, _again(case, forward))
 
@@ -195,12 +195,12 @@ def _context(case: Case) -> float:
     )
 
 
-def _expert(case: Case) -> float:
-    """Tokens to their experts and back."""
+def _expert(case: Case, behind_s: float) -> float:
+    """Tokens to their experts and back, or what is left of it behind products."""
     stated = case.stated
     if stated.expert == 1:
         return 0.0
     size = case.activation * case.model.active_experts / stated.tensor
-    return 2 * collectives.all_to_all(
-        case.machine.group("expert", stated.expert, stated.tensor), size
-    )
+    group = case.machine.group("expert", stated.expert, stated.tensor)
+    total = 2 * collectives.all_to_all(group, size)
+    return shown_s(total, behind_s, 0.0) if case.hiding.expert else total
