@@ -222,6 +222,16 @@ def test_what_stands_in_the_way_of_an_instance_is_said():
     assert [near.words for near in answer.certificate.fits_now][:1] == ["`3g.40gb` `H100`"]
 
 
+def test_a_running_instance_says_which_slices_it_holds():
+    """`why` of a job that runs names profile, slices and device."""
+    world = fleet(nodes=1, gpus=2)
+    submit(world, cut("t", "3g.40gb"), cut("m", "1g.10gb+me"))
+    beat(world)
+    answers = [explain.why(world, Policy(), j, explain.Glance(world, plain)).words for j in (0, 1)]
+    assert "on `c-0` (`3g.40gb` on slices 4 to 7 of device 0)" in answers[0]
+    assert "(`1g.10gb+me` on slice 0 of device 0)" in answers[1]
+
+
 def test_a_profile_that_no_claimed_part_has_never_fits():
     """A profile of the H200 on a fleet of H100: the proof names what the part has, and the next."""
     world = fleet(nodes=1)

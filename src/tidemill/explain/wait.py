@@ -74,7 +74,8 @@ def _not_waiting(world: World, j: int) -> Answer:
     text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
     if state in ACTIVE:
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
-        text += f", on {words.ids(on)}" + ", asked to leave" * bool(world.jobs.is_leaving[j])
+        text += f", on {words.ids(on)}" + words.slices(shape, world.placements[j])
+        text += ", asked to leave" * bool(world.jobs.is_leaving[j])
         text += words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
         text += words.shares(world, j)
     return Answer(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from tidemill.explain.answers import Fix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Role, Shape
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.topology import APART, NO_HOP, Bond, Topology
 from tidemill.model.world import World
@@ -128,6 +128,21 @@ def shares(world: World, j: int) -> str:
     )
     told = ", ".join(f"{amount(ppm, 10_000)} % {what}" for ppm, what in parts if ppm)
     return f"; its time: {told or 'all below the roofline'} ({known})"
+
+
+def slices(shape: Shape, pieces: Sequence[Piece], most: int = 3) -> str:
+    """Which MIG instances a job holds: `` (`3g.40gb` on slices 0 to 3 of device 2)``."""
+    found = [_instance(shape, piece) for piece in pieces if piece.slices]
+    rest = f" and {len(found) - most:,} more" * (len(found) > most)
+    return f" ({', '.join(found[:most])}{rest})" if found else ""
+
+
+def _instance(shape: Shape, piece: Piece) -> str:
+    run = piece.slices & 0xFF  # above them is the bit of the media engines
+    first, last = (run & -run).bit_length() - 1, run.bit_length() - 1
+    where = f"slice {first}" if first == last else f"slices {first} to {last}"
+    device = piece.devices.bit_length() - 1
+    return f"`{shape.roles[piece.role].profile}` on {where} of device {device}"
 
 
 def since(waited_ms: int) -> str:
