@@ -15,7 +15,8 @@ COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
     ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("defrag",), ("journal",),
     ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
-    ("doctor",), ("report",), ("unit", "show"), ("unit", "compare"), ("unit", "host"),
+    ("doctor",), ("report",), ("probe",), ("probe", "compare"), ("unit", "share"),
+    ("unit", "slivers"), ("unit", "show"), ("unit", "compare"), ("unit", "host"),
     ("unit", "balance"),
 )  # fmt: skip
 

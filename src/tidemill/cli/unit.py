@@ -13,6 +13,7 @@ from tidemill.cli import (
     unit_roofline,
     unit_share,
     unit_show,
+    unit_slivers,
     unit_step,
 )
 
@@ -31,3 +32,4 @@ app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
 app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
 app.command("step", epilog=unit_step.EXAMPLES)(unit_step.step)
 app.command("models", epilog=unit_models.EXAMPLES)(unit_models.models)
+app.command("slivers", epilog=unit_slivers.EXAMPLES)(unit_slivers.slivers)
