@@ -234,3 +234,20 @@ def test_models_are_listed_with_what_follows_from_them():
     refused = tidemill("unit", "models", "zebra")
     assert (refused.code, refused.out) == (2, "")
     assert "no model has `zebra` in its name" in refused.err
+
+
+CARD = Path(__file__).parents[2] / "examples" / "cards" / "h200-2026-11.json"
+
+
+def test_a_measured_card_lowers_the_ceilings():
+    """The rate that lasts and the bandwidth stand in for the peaks; another part is refused."""
+    words = ("roofline", "llama-3-8b", "--on", "h200", "--batch", "8")
+    peak, real = asked(*words), asked(*words, "--card", str(CARD))
+    card = json.loads(CARD.read_text(encoding="utf-8"))
+    read = next(b["gb_s"] for b in card["bandwidths"] if b["what"] == "hbm-read")
+    assert real["ceilings"]["flops_per_s"] == pytest.approx(card["sustained"]["tflops"] * 1e12)
+    assert real["ceilings"]["bytes_per_s"] == pytest.approx(read * 1e9)
+    assert real["seconds"] > peak["seconds"]
+    other = tidemill("unit", "roofline", "llama-3-8b", "--on", "h100", "--card", str(CARD))
+    assert (other.code, other.out) == (2, "")
+    assert "hint: use --on h200-sxm-141" in other.err

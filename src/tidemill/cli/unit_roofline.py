@@ -8,12 +8,15 @@ from tidemill.cli import options, screen, unit_catalogue, unit_fit, unit_model
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
+    from tidemill.units.catalogue.book import Catalogue
+    from tidemill.units.catalogue.rows import Part
     from tidemill.units.whatif import Phase, Question
 
 EXAMPLES = options.example(
     "tidemill unit roofline llama-3-8b --on h100 --batch 32",
     "tidemill unit roofline llama-3-70b --on h200 --tp 4 --batch 64 --sequence 8192 --versus b200",
     "tidemill unit roofline gpt-3 --on a100 --phase train --tp 8 --micro-batch 2 --sequence 2048",
+    "tidemill unit roofline llama-3-8b --on h200 --card examples/cards/h200-2026-11.json",
     "tidemill unit roofline 13b --on h100 --json",
 )
 FORMULA = (
@@ -39,6 +42,10 @@ ComputeShare = Annotated[
 MemoryShare = Annotated[
     float, typer.Option("--memory-share", min=0.01, max=1.0, help=Share.format("bandwidth"))
 ]
+Measured = Annotated[
+    str | None,
+    typer.Option("--card", metavar="FILE", help="Take both shares from what a probe measured."),
+]
 Tensor = Annotated[int, typer.Option("--tp", min=1, help="Tensor ranks.")]
 Expert = Annotated[int, typer.Option("--ep", min=1, help="Ranks of an expert group.")]
 Batch = Annotated[
@@ -63,6 +70,7 @@ def roofline(
     recompute: unit_fit.Again = "selective",
     compute_share: ComputeShare = 1.0,
     memory_share: MemoryShare = 1.0,
+    card: Measured = None,
     versus: Versus = None,
     layers: unit_model.Layers = None,
     hidden: unit_model.Hidden = None,
@@ -105,8 +113,11 @@ def roofline(
             f"`{model}` is only a size; a training step depends on layers and widths",
             hint="give a published model, or --layers, --hidden and --heads",
         )
+    part = unit_fit.part_of(book, on)
+    if card is not None:
+        compute_share, memory_share = _measured(card, book, part, precision)
     asked = whatif.Question(
-        chosen, unit_fit.part_of(book, on), does, stated,
+        chosen, part, does, stated,
         Serving(batch=batch or expert, context=sequence, weights=weights or precision, cache=cache),
         Training(micro_batch=micro_batch, recompute=unit_fit.recomputed(recompute)),
         precision, compute_share, memory_share,
@@ -117,6 +128,36 @@ def roofline(
         screen.json_out(tables.encoded(asked, model, others))
     else:
         tables.shown(asked, model, others)
+
+
+def _measured(file: str, book: "Catalogue", part: "Part", precision: str) -> tuple[float, float]:
+    """Shares of the peak rate and bandwidth that a card has measured on such a part.
+
+    The rate that lasts, where it was measured: a power limit lowers what a few products reach.
+    """
+    from pathlib import Path
+
+    from tidemill.probe import card, standing
+    from tidemill.units.precision import rate
+
+    found = card.read(Path(file))
+    measured = standing.part_of(found, book)
+    if measured is None or measured.key != part.key:
+        raise SpecError(
+            f"`{file}` was measured on `{found.unit.name[:100]}`, which is not `{part.key}`",
+            hint=f"use --on {measured.key}" if measured else "give a card of the same part",
+        )
+    lasting = found.sustained
+    is_lasting = lasting is not None and lasting.precision == precision
+    tflops = lasting.tflops if lasting and is_lasting else found.rate(precision)
+    gb_s = found.gb_s("hbm-read") or found.gb_s("hbm-copy")
+    if tflops is None or gb_s is None:
+        raise SpecError(
+            f"`{file}` has no {'memory bandwidth' if tflops else f'{precision} rate'}",
+            hint=f"it has {', '.join(one.precision for one in found.rates) or 'no rates'}",
+        )
+    compute, memory = tflops * 1e12 / rate(part, precision), gb_s / (part.memory_tb_s * 1e3)
+    return min(1.0, compute), min(1.0, memory)
 
 
 def _phase(name: str) -> "Phase":
