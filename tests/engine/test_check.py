@@ -23,7 +23,7 @@ from tests.builders import (
     teams_share,
 )
 from tidemill.engine import check as check_module
-from tidemill.engine import check_bonds, check_order, check_slices
+from tidemill.engine import check_bonds, check_order, check_reservations, check_slices
 from tidemill.engine.check import check, violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -246,7 +246,9 @@ def test_reclaiming_stops_at_what_is_borrowed():
     ]
 
 
-@pytest.mark.parametrize("module", [check_module, check_bonds, check_order, check_slices])
+@pytest.mark.parametrize(
+    "module", [check_module, check_bonds, check_order, check_reservations, check_slices]
+)
 def test_the_second_reader_shares_no_code_with_the_layers(module: ModuleType):
     """It imports the model, its other part and the standard library, and nothing of the layers."""
     assert module.__file__

@@ -130,3 +130,17 @@ def test_kinds_have_reservations_of_their_own():
     submit(world, job("gang", gpus=16, kinds=["H100"], estimate_ms=HOUR_MS))
     submit(world, job("long", gpus=8, kinds=["A100"], estimate_ms=DAY_MS))
     assert list(placed(world, decide(world, EASY))) == ["long"]
+
+
+@BOTH
+def test_the_rest_of_a_device_that_is_reserved_is_kept_too(policy: Policy):
+    """A fraction beside one that ends in time must itself end in time: the gang needs it whole."""
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=8, estimate_ms=4 * HOUR_MS))
+    submit(world, job("part", milli=250, estimate_ms=2 * HOUR_MS))
+    beat(world, policy)
+    submit(world, job("gang", gpus=16, estimate_ms=HOUR_MS))
+    submit(world, job("long", milli=500, estimate_ms=9 * HOUR_MS))
+    assert placed(world, decide(world, policy)) == {}
+    submit(world, job("short", milli=500, estimate_ms=4 * HOUR_MS))
+    assert list(placed(world, decide(world, policy))) == ["short"]

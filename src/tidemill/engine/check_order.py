@@ -40,29 +40,41 @@ def _place(world: World, policy: Policy, j: int) -> tuple[int, int]:
         return 1, len([step for step in policy.attained_steps_ms if step <= had_ms])
     stretch_ms = stretch_ms * 1_000_000 // (1_000_000 + int(jobs.slow_ppm[j]))
     done_ms = int(jobs.saved_ms[j]) + stretch_ms * int(jobs.speed_ppm[j]) // 1_000_000
-    left_ms = _expected_ms(world, policy, j, done_ms) - done_ms
+    left_ms = expected_ms(world, policy, j, done_ms) - done_ms
     return 1, left_ms * (milli if policy.order == "smallest" else 1)
 
 
-def _expected_ms(world: World, policy: Policy, j: int, done_ms: int) -> int:
-    guess_ms, shape = int(world.jobs.estimate_ms[j]), world.shape_of(j)
-    q = world.queue_number[shape.team]
-    counts: Sequence[int] = ()
-    if policy.estimates == "history" and q < len(world.ended):
-        size = min(15, (-(-shape.total_milli // 1000)).bit_length())
-        counts = (world.ratios[q] if guess_ms else world.run_times[q, size]).tolist()
-    is_told = sum(counts) >= _FEWEST
-    per_step = guess_ms or 1_000_000
-    expected_ms = guess_ms or policy.unknown_run_ms or 1
-    if is_told:
-        expected_ms = per_step * _reached(counts, policy.estimate_ppm, -1) // 1_000_000
-    expected_ms = max(1, min(expected_ms, _LARGEST_MS))
+def expected_ms(world: World, policy: Policy, j: int, done_ms: int) -> int:
+    """How long a job that has done so much is taken to run in all."""
+    guess_ms, counts = int(world.jobs.estimate_ms[j]), told(world, policy, j)
+    per_step, total_ms = guess_ms or 1_000_000, first_ms(policy, guess_ms, counts)
     done_ms = max(done_ms, int(world.jobs.reached_ms[j]))
-    while expected_ms <= done_ms:
-        past = max(1, expected_ms * 1_000_000 // per_step)
-        step = _reached(counts, policy.estimate_ppm, _step(past)) if is_told else 0
-        expected_ms = max(2 * expected_ms if step == 0 else 0, per_step * step // 1_000_000)
-    return expected_ms
+    while total_ms <= done_ms:
+        past = max(1, total_ms * 1_000_000 // per_step)
+        step = _reached(counts, policy.estimate_ppm, _step(past)) if counts else 0
+        total_ms = max(2 * total_ms if step == 0 else 0, per_step * step // 1_000_000)
+    return total_ms
+
+
+def told(world: World, policy: Policy, j: int) -> Sequence[int]:
+    """What history tells of a job: counts of ratios for a guess, else of run times; or nothing."""
+    shape = world.shape_of(j)
+    q = world.queue_number[shape.team]
+    if policy.estimates != "history" or q >= len(world.ended):
+        return ()
+    size = min(15, (-(-shape.total_milli // 1000)).bit_length())
+    counts: list[int] = (
+        world.ratios[q] if world.jobs.estimate_ms[j] else world.run_times[q, size]
+    ).tolist()
+    return counts if sum(counts) >= _FEWEST else ()
+
+
+def first_ms(policy: Policy, guess_ms: int, counts: Sequence[int]) -> int:
+    """How long a job is taken to run before it has: by its guess and what history tells."""
+    total_ms = guess_ms or policy.unknown_run_ms or 1
+    if counts:
+        total_ms = (guess_ms or 1_000_000) * _reached(counts, policy.estimate_ppm, -1) // 1_000_000
+    return max(1, min(total_ms, _LARGEST_MS))
 
 
 def _step(value: int) -> int:

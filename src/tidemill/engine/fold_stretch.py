@@ -39,6 +39,7 @@ from tidemill.model.tables import I32, I64, U8
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
+from tidemill.scheduling.backfill.plain import DEVICES
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.tables import BLANK
@@ -341,6 +342,7 @@ class Stretch:
         if is_used:
             rows["end"], rows["asked"] = len(world.ink.jobs.state), len(self.pieces.node)
             rows["piece"] = rows["kind"] * int(self.asks.replicas.max(initial=1))
+        rows["part"] = rows["piece"] * DEVICES
         columns = tables.dtypes(Behind).items()
         behind = Behind(*(np.zeros(rows[BEHIND_ROWS[name]], kind) for name, kind in columns))
         if is_used:

@@ -157,7 +157,7 @@ class Behind(NamedTuple):
     kept_milli: I64
     wanted_cpu: I64
     wanted_memory: I64
-    kept_mask: U64
+    kept_part: I32
     kept_cpu: I64
     kept_memory: I64
     tried: I32
@@ -176,7 +176,8 @@ BEHIND_ROWS = {
         ("kind", "claimed_kinds claim_shape claim_job made_shape made_job"),
         ("kind", "job kinds at_ms first pieces is_disturbed"),
         ("piece", "node replicas mask kept_milli wanted_cpu wanted_memory"),
-        ("piece", "kept_mask kept_cpu kept_memory"),
+        ("piece", "kept_cpu kept_memory"),
+        ("part", "kept_part"),
         ("shape", "tried refused_ms keys shapes seen_kinds"),
     )
     for name in names.split()

@@ -42,6 +42,11 @@ class Shortage(NamedTuple):
     role: int
     obstacles: tuple[tuple[Option, Obstacle, int], ...]
 
+    @property
+    def is_of_nodes(self) -> bool:
+        """Whether nodes alone stood in the way, whosever the gang is."""
+        return all(why in (Obstacle.SHORT, Obstacle.UNFIT) for _, why, _ in self.obstacles)
+
 
 class Fit(NamedTuple):
     """The pieces of a gang that fits, or the shortage of one that does not."""
@@ -83,6 +88,15 @@ def _fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -
         room.book(q, shape, found, 1)
         pieces += found
     return Fit(pieces, None)
+
+
+def short_again(room: Room, q: int, shape: Shape, options: Options) -> Fit:
+    """As ``fit`` for a gang of one role of which is known that no nodes hold it."""
+    need, obstacles = shape.roles[0].total_milli, list[tuple[Option, Obstacle, int]]()
+    for option in options[0]:
+        barred = _barred(room, q, option.kind, need)
+        obstacles.append((option, Obstacle.UNFIT if barred is None else barred, 0))
+    return Fit((), Shortage(0, tuple(obstacles)))
 
 
 def undo(room: Room, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:

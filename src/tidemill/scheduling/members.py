@@ -8,14 +8,16 @@ who sits where now.
 import heapq
 from typing import NamedTuple
 
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import order
 from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Shortage, redo
+from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
@@ -89,6 +91,8 @@ class _Roll:
         self.found = Members([], [], {})
         self.fair = Fair(world, policy)
         self.keys_change = policy.fairness != "none" or bool((world.floor > 0).any())
+        has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
+        self.is_unbooked = not (self.keys_change or has_limits or world.topology.tiers)
         self.heap: list[_Item] = []
         for s, jobs in enumerate(world.active):
             shape = world.shape_rows[s]
@@ -114,7 +118,11 @@ class _Roll:
     def _try(self, key: order.Key, j: int, s: int) -> None:
         world, known = self.world, self.memo.known(self.world, s)
         shape = world.shape_rows[s]
-        found = fit_largest(self.room, known.queue, shape, known.options, PACKING)
+        found = (
+            _sweep(self.room, shape.roles[0], known.options[0])
+            if self._is_simple(shape)
+            else fit_largest(self.room, known.queue, shape, known.options, PACKING)
+        )
         if found.shortage is not None:
             self.found.shortages[s] = found.shortage
             self._leave_out(key, j, s)
@@ -122,6 +130,12 @@ class _Roll:
         self.found.inside.append(One(key, j, s, found.pieces))
         if j not in world.placements and self.lines.take(world, s):
             heapq.heappush(self.heap, self._next(s))
+
+    def _is_simple(self, shape: Shape) -> bool:
+        """Whether only nodes decide: one role of one size, and books that nobody reads."""
+        only = shape.roles[0]
+        is_one = len(shape.roles) == 1 and not (only.least or only.profile)
+        return self.is_unbooked and is_one and not (shape.bonds or only.bonds)
 
     def _leave_out(self, key: order.Key, j: int, s: int) -> None:
         if j in self.world.placements:
@@ -136,7 +150,19 @@ class _Roll:
         return self._key(s, place, j), j, s, place
 
     def _key(self, s: int, place: order.Place, j: int) -> order.Key:
-        return order.ranked(self.fair, self.room.used, self.memo.known(self.world, s), (place, j))
+        if self.keys_change:
+            known = self.memo.known(self.world, s)
+            return order.ranked(self.fair, self.room.used, known, (place, j))
+        return ((0,), *place, j)  # no floors and no shares: all teams stand alike
+
+
+def _sweep(room: Room, role: Role, options: tuple[Option, ...]) -> Fit:
+    """As ``fit`` for one role where neither limits nor shares are kept."""
+    for option in options:
+        placed = room.sweep(role, option.is_ok, spreads=False).placed
+        if placed:
+            return Fit(tuple(Piece(0, *place) for place in placed), None)
+    return Fit((), Shortage(0, tuple((option, Obstacle.UNFIT, 0) for option in options)))
 
 
 def _stays(world: World, j: int, shape: Shape) -> bool:

@@ -7,8 +7,9 @@ the search for victims, who remembers that one was in vain has one more.)
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,7 +36,8 @@ CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 _READY = int(NodeState.READY)
 
 
-class Failure(NamedTuple):
+@dataclass(slots=True)
+class Failure:
     """A shape that did not fit: what was true then, and up to which look it still holds."""
 
     stamp: Stamp
@@ -51,6 +53,8 @@ class Memo:
         self._known: dict[int, Known] = {}
         self._groups = -1
         self._failed: dict[int, Failure] = {}
+        self._causes: dict[int, Cause | None] = {}
+        self._causes_at: Stamp = ()
         self.limited: set[int] = set()
         """Shapes that limits or floors kept off a kind when they did not fit."""
         self._look = 0
@@ -235,9 +239,30 @@ class Memo:
         stamp = self._stamp(world, s)
         if found.stamp != stamp and not self._is_still_hopeless(world, s, found, stamp):
             return None
-        if found.stamp != stamp or found.look != self._look:
-            self._failed[s] = Failure(stamp, found.cause, self._look)
+        found.stamp, found.look = stamp, self._look
         return found.cause
+
+    def failures_now(self, world: World) -> dict[int, Cause | None]:
+        """Why each waiting shape did not fit; None: it may, or room was promised to it.
+
+        Where nothing was freed since this was asked last, only those are looked at who could fit
+        then, or are new.
+        """
+        stamp = (
+            sum(world.kind_freed), sum(world.queue_freed), world.supply_changes,
+            world.share_changes, sum(world.kind_taken) if self.watches else -1,
+        )  # fmt: skip
+        known = self._causes if stamp == self._causes_at else {}
+        found: dict[int, Cause | None] = {}
+        for s in world.queued:
+            cause = None if s in world.promised else known.get(s)
+            if cause is not None:
+                self._failed[s].look = self._look
+            elif s not in world.promised:
+                cause = self.failure(world, s)
+            found[s] = cause
+        self._causes, self._causes_at = found, stamp
+        return found
 
     def remember_failure(self, world: World, s: int, cause: Cause) -> None:
         """Do not try this shape again before something that it needs was freed."""

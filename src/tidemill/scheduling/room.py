@@ -24,6 +24,7 @@ from tidemill.scheduling.trees import Tree, Trees
 from tidemill.units.mig import geometry as mig
 
 TOUCHED_AT_MOST = 1 << 17  # changes remembered for the trees; then everything is looked at anew
+SWEPT_AT_MOST = 128  # nodes; below, one sweep takes less than bringing a tree up to date
 _NONE = np.zeros(0, np.int64)
 
 
@@ -75,7 +76,9 @@ class Room:
         """
         if role.profile:
             return Filled(*slices.fill(self, role, is_ok))
-        if self._loops.HAS_TREES and (role.count == 1 or _goes_one_by_one(role, scoring)):
+        is_few = self.rows <= SWEPT_AT_MOST and scoring.tables is None
+        one_by_one = role.count == 1 or _goes_one_by_one(role, scoring)
+        if self._loops.HAS_TREES and one_by_one and not is_few:
             tree = self._trees.of(role, is_ok, scoring)
             if tree is not None:
                 return self._fill_by_tree(tree, role, is_ok)

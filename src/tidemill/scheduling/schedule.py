@@ -24,6 +24,7 @@ from tidemill.model.events import (
 )
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
@@ -32,7 +33,7 @@ from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import redo
+from tidemill.scheduling.fit import Fit, redo, short_again
 from tidemill.scheduling.known import Known
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.victims import Stop
@@ -93,6 +94,7 @@ class _Desk:
         self.lines = memo.lines(policy)
         self.placed = 0
         self.reservations = Reservations(world, policy, memo, self.room)
+        self.unfit: set[tuple[Role, ...]] = set()
         self.held: set[int] = set()
         self.leaving: set[int] = set()
         self.held_in_team: set[tuple[int, int]] = set()
@@ -115,8 +117,7 @@ class _Desk:
 
     def _candidates(self) -> list[int]:
         """The shapes that are looked at: they may fit, or keep others back."""
-        world, memo = self.world, self.memo
-        causes = {s: None if s in world.promised else memo.failure(world, s) for s in world.queued}
+        world, causes = self.world, self.memo.failures_now(self.world)
         if self._has_backfill():
             return self._with_reservations(causes)
         return [
@@ -190,8 +191,7 @@ class _Desk:
             self._say(s, failure)
             self._hold_behind(s, j, failure)
             return False
-        q = int(world.shapes.queue[s])
-        found = fit_largest(self.room, q, world.shape_rows[s], known.options, self.scoring)
+        found = self._fit(s, known)
         if found.shortage is None:
             pieces = self.reservations.let_past(s, j, found.pieces)
             if not pieces:
@@ -204,6 +204,20 @@ class _Desk:
         cause = diagnose(world, self.memo, self.room, s, found.shortage)
         self._not_placed(s, j, cause)
         return False
+
+    def _fit(self, s: int, known: Known) -> Fit:
+        """Fit the next job of a shape; not again what did not fit for another team in this cycle.
+
+        What is free only gets less in a cycle. What a team's limit says is asked anew.
+        """
+        shape = self.world.shape_rows[s]
+        like = _like(shape)
+        if like in self.unfit:
+            return short_again(self.room, known.queue, shape, known.options)
+        found = fit_largest(self.room, known.queue, shape, known.options, self.scoring)
+        if like and found.shortage is not None and found.shortage.is_of_nodes:
+            self.unfit.add(like)
+        return found
 
     def _not_placed(self, s: int, j: int, cause: Cause) -> None:
         world = self.world
@@ -374,3 +388,10 @@ class _Desk:
         if self.said.get(s, self.world.shapes.cause.item(s)) != cause.value:
             self.said[s] = cause.value
             self.actions.append(SaidWhy(self.world.now_ms, s, cause))
+
+
+def _like(shape: Shape) -> tuple[Role, ...]:
+    """The same for all shapes that fit wherever this one does, whosoever they are; or nothing."""
+    only = shape.roles[0]
+    is_tied = bool(shape.bonds or only.bonds or shape.parallelism or only.profile)
+    return shape.roles if len(shape.roles) == 1 and not only.least and not is_tied else ()

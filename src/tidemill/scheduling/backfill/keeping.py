@@ -23,7 +23,8 @@ class Kept(NamedTuple):
     milli: I64
     cpu: I64
     memory: I64
-    kept_mask: U64
+    kept_part: I32
+    """By piece and device, ``DEVICES`` a piece."""
     kept_cpu: I64
     kept_memory: I64
 
@@ -38,7 +39,8 @@ class Kept(NamedTuple):
             np.array([role.milli for role in roles], np.int64),
             np.array([piece.replicas * role.cpu_milli for piece, role in both], np.int64),
             np.array([piece.replicas * role.memory_mib for piece, role in both], np.int64),
-            np.zeros(count, np.uint64), np.zeros(count, np.int64), np.zeros(count, np.int64),
+            np.zeros(count * plain.DEVICES, np.int32), np.zeros(count, np.int64),
+            np.zeros(count, np.int64),
         )  # fmt: skip
 
 
@@ -46,7 +48,7 @@ def keep(room: Room, kept: Kept) -> None:
     """Take what these pieces need and is free now out of the room."""
     loops_of(room).keep(
         len(kept.node), kept.node, kept.mask, kept.milli, kept.cpu, kept.memory,
-        room.world.nodes.first_device, *room.columns, kept.kept_mask, kept.kept_cpu,
+        room.world.nodes.first_device, *room.columns, kept.kept_part, kept.kept_cpu,
         kept.kept_memory,
     )  # fmt: skip
     room.touch(kept.node)
@@ -55,8 +57,8 @@ def keep(room: Room, kept: Kept) -> None:
 def let_go(room: Room, kept: Kept) -> None:
     """Give it back."""
     loops_of(room).let_go(
-        len(kept.node), kept.node, kept.milli, room.world.nodes.first_device, *room.columns,
-        kept.kept_mask, kept.kept_cpu, kept.kept_memory,
+        len(kept.node), kept.node, kept.mask, room.world.nodes.first_device, *room.columns,
+        kept.kept_part, kept.kept_cpu, kept.kept_memory,
     )  # fmt: skip
     room.touch(kept.node)
 

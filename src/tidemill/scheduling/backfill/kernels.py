@@ -15,6 +15,7 @@ from tidemill.scheduling.kernels import PLENTY, READY, devices_hosting, give
 compiled = across(__file__, scheduling)
 inlined = across(__file__, scheduling, inline="always")
 
+DEVICES = 64  # of one node: a mask is one number
 NEVER = 1 << 62  # as FOREVER_MS: the end of a row that nobody has, or that is not to be counted on
 ONE_PPM = 1_000_000
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
@@ -148,24 +149,25 @@ def enough_after(
 @compiled
 def keep(
     count, node, mask, milli, cpu, memory, first_device, cpu_free, memory_free, node_free,
-    device_free, kept_mask, kept_cpu, kept_memory,
+    device_free, kept_part, kept_cpu, kept_memory,
 ):  # fmt: skip
-    """Take what pieces need and is free now, and write down what that was."""
+    """Take what pieces need and is free now, and write down what that was, device by device.
+
+    Of a device that somebody else has a part of, the rest is taken: it will be needed, too.
+    """
     for i in range(count):
         n = node[i]
-        taken = np.uint64(0)
         bits = mask[i]
-        d = first_device[n]
-        bit = np.uint64(1)
+        d = 0
         while bits != 0:
-            if bits & np.uint64(1) and device_free[d] >= milli[i]:
-                device_free[d] -= milli[i]
-                node_free[n] -= milli[i]
-                taken |= bit
+            kept_part[i * DEVICES + d] = 0
+            if bits & np.uint64(1):
+                at = first_device[n] + d
+                kept_part[i * DEVICES + d] = min(milli[i], max(0, device_free[at]))
+                device_free[at] -= kept_part[i * DEVICES + d]
+                node_free[n] -= kept_part[i * DEVICES + d]
             bits >>= np.uint64(1)
-            bit <<= np.uint64(1)
             d += 1
-        kept_mask[i] = taken
         kept_cpu[i] = min(cpu[i], max(0, cpu_free[n]))
         kept_memory[i] = min(memory[i], max(0, memory_free[n]))
         cpu_free[n] -= kept_cpu[i]
@@ -174,18 +176,17 @@ def keep(
 
 @compiled
 def let_go(
-    count, node, milli, first_device, cpu_free, memory_free, node_free, device_free, kept_mask,
+    count, node, mask, first_device, cpu_free, memory_free, node_free, device_free, kept_part,
     kept_cpu, kept_memory,
 ):  # fmt: skip
     """Give back what was kept."""
     for i in range(count):
         n = node[i]
-        bits = kept_mask[i]
-        d = first_device[n]
+        bits = mask[i]
+        d = 0
         while bits != 0:
-            if bits & np.uint64(1):
-                device_free[d] += milli[i]
-                node_free[n] += milli[i]
+            device_free[first_device[n] + d] += kept_part[i * DEVICES + d]
+            node_free[n] += kept_part[i * DEVICES + d]
             bits >>= np.uint64(1)
             d += 1
         cpu_free[n] += kept_cpu[i]

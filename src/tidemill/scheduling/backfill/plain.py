@@ -5,6 +5,7 @@ import numpy as np
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.tables import I32, I64, U8, U64
 
+DEVICES = 64  # of one node: a mask is one number
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
 
@@ -35,41 +36,39 @@ def sort_again(order: I64, rows: int, end_ms: I64, job: I64) -> None:
 
 
 def keep(
-    count: int, node: I64, mask: U64, milli: I64, cpu: I64, memory: I64, first_device: I32,
-    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32, kept_mask: U64,
+    count: int, node: I32, mask: U64, milli: I64, cpu: I64, memory: I64, first_device: I32,
+    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32, kept_part: I32,
     kept_cpu: I64, kept_memory: I64,
 ) -> None:  # fmt: skip
     """Take what pieces need and is free now, and write down what that was."""
+    kept_part[:] = 0
     for i in range(count):
-        n, wanted = int(node[i]), int(mask[i])
-        first, taken = int(first_device[n]), 0
-        for d in range(wanted.bit_length()):
-            if wanted >> d & 1 and device_free[first + d] >= milli[i]:
-                taken |= 1 << d
-        kept_mask[i] = taken
+        n = int(node[i])
+        devices = int(first_device[n]) + _bits(mask[i])
+        part = np.minimum(milli[i], np.maximum(0, device_free[devices]))
+        kept_part[i * DEVICES + _bits(mask[i])] = part
         kept_cpu[i] = min(int(cpu[i]), max(0, int(cpu_free[n])))
         kept_memory[i] = min(int(memory[i]), max(0, int(memory_free[n])))
-        _move(n, taken, milli[i], kept_cpu[i], kept_memory[i], first_device, cpu_free, memory_free,
-              node_free, device_free, -1)  # fmt: skip
+        device_free[devices] -= part.astype(np.int32)
+        node_free[n] -= part.sum()
+        cpu_free[n] -= kept_cpu[i]
+        memory_free[n] -= kept_memory[i]
 
 
 def let_go(
-    count: int, node: I64, milli: I64, first_device: I32, cpu_free: I64, memory_free: I64,
-    node_free: I64, device_free: I32, kept_mask: U64, kept_cpu: I64, kept_memory: I64,
+    count: int, node: I32, mask: U64, first_device: I32, cpu_free: I64, memory_free: I64,
+    node_free: I64, device_free: I32, kept_part: I32, kept_cpu: I64, kept_memory: I64,
 ) -> None:  # fmt: skip
     """Give back what was kept."""
     for i in range(count):
-        _move(int(node[i]), int(kept_mask[i]), milli[i], kept_cpu[i], kept_memory[i], first_device,
-              cpu_free, memory_free, node_free, device_free, 1)  # fmt: skip
+        n, bits = int(node[i]), _bits(mask[i])
+        device_free[int(first_device[n]) + bits] += kept_part[i * DEVICES + bits]
+        node_free[n] += kept_part[i * DEVICES + bits].sum()
+        cpu_free[n] += kept_cpu[i]
+        memory_free[n] += kept_memory[i]
 
 
-def _move(
-    n: int, mask: int, milli: int, cpu: int, memory: int, first_device: I32, cpu_free: I64,
-    memory_free: I64, node_free: I64, device_free: I32, sign: int,
-) -> None:  # fmt: skip
-    for d in range(mask.bit_length()):
-        if mask >> d & 1:
-            device_free[int(first_device[n]) + d] += sign * milli
-            node_free[n] += sign * milli
-    cpu_free[n] += sign * cpu
-    memory_free[n] += sign * memory
+def _bits(mask: np.uint64) -> I64:
+    """Which bits of a mask are set."""
+    found: I64 = np.flatnonzero([int(mask) >> d & 1 for d in range(int(mask).bit_length())])
+    return found

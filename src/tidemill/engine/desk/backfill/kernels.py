@@ -24,7 +24,7 @@ from tidemill.engine.kernels import (
 )
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.backfill import kernels as loops
-from tidemill.scheduling.backfill.kernels import end_first, enough_after, keep, let_go
+from tidemill.scheduling.backfill.kernels import DEVICES, end_first, enough_after, keep, let_go
 from tidemill.scheduling.kernels import fill
 
 compiled = across(__file__, engine, scheduling, loops)
@@ -242,7 +242,7 @@ def keep_disturbed(at, nodes, devices, log, behind):
                 count, behind.node[i:], behind.mask[i:], behind.kept_milli[i:],
                 behind.wanted_cpu[i:], behind.wanted_memory[i:], nodes.first_device,
                 nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
-                behind.kept_mask[i:], behind.kept_cpu[i:], behind.kept_memory[i:],
+                behind.kept_part[i * DEVICES :], behind.kept_cpu[i:], behind.kept_memory[i:],
             )  # fmt: skip
             for p in range(i, i + count):
                 note(at, log, behind.node[p])
@@ -255,9 +255,9 @@ def let_go_disturbed(at, nodes, devices, log, behind):
         if behind.is_disturbed[r]:
             i, count = behind.first[r], behind.pieces[r]
             let_go(
-                count, behind.node[i:], behind.kept_milli[i:], nodes.first_device,
+                count, behind.node[i:], behind.mask[i:], nodes.first_device,
                 nodes.cpu_free_milli, nodes.memory_free_mib, nodes.free_milli, devices.free_milli,
-                behind.kept_mask[i:], behind.kept_cpu[i:], behind.kept_memory[i:],
+                behind.kept_part[i * DEVICES :], behind.kept_cpu[i:], behind.kept_memory[i:],
             )  # fmt: skip
             for p in range(i, i + count):
                 note(at, log, behind.node[p])

@@ -1,0 +1,89 @@
+"""The second reader of reservations: nobody who passes may delay the first that waits."""
+
+import pytest
+
+from tests.builders import beat, contract, decide, fleet, job, pass_ms, submit, team
+from tidemill.engine.check import check, violations
+from tidemill.model import events as ev
+from tidemill.model.errors import PlanRefused
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
+from tidemill.model.world import World
+
+EASY = Policy(order="fifo", backfill="easy")
+FIRST, ALL = 0b1, 0b1111_1111
+
+
+def half_full(*waiting: tuple[str, int]) -> World:
+    """Two nodes: one busy for four more hours, the other free; a gang of both waits for them."""
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=8, estimate_ms=4 * HOUR_MS))
+    beat(world, EASY)
+    submit(world, job("gang", gpus=16, estimate_ms=HOUR_MS))
+    for name, estimate_ms in waiting:
+        submit(world, job(name, gpus=1, estimate_ms=estimate_ms))
+    return world
+
+
+def placing(world: World, name: str, node: int, devices: int) -> ev.Plan:
+    j = world.job_number[name]
+    return ev.Plan((ev.AskedPlace(world.now_ms, j, 1, (Piece(0, node, 1, devices),)),), 0)
+
+
+@pytest.mark.parametrize(
+    ("estimate_ms", "is_wrong"), [(4 * HOUR_MS, False), (4 * HOUR_MS + 1, True)]
+)
+def test_who_ends_a_millisecond_late_is_found(estimate_ms: int, is_wrong: bool):
+    """The gang could start in four hours; a job on its devices must be over by then."""
+    world = half_full(("passes", estimate_ms))
+    found = violations(world, placing(world, "passes", 1, FIRST), EASY)
+    assert found == (["job `gang` is delayed by who passes it"] if is_wrong else [])
+
+
+def test_a_plan_that_delays_is_refused_where_the_fleet_is_read():
+    """The loop's own check reads all that runs for one plan in sixteen."""
+    world = half_full(("passes", 5 * HOUR_MS))
+    while world.seq % 16:
+        submit(world, job(f"filler-{world.seq}", gpus=1, estimate_ms=HOUR_MS))
+    with pytest.raises(PlanRefused, match="`gang` is delayed"):
+        check(world, placing(world, "passes", 1, FIRST), EASY)
+
+
+def test_without_backfill_nothing_was_promised():
+    """Where everybody may pass, nobody is delayed against a promise."""
+    world = half_full(("passes", 5 * HOUR_MS))
+    assert violations(world, placing(world, "passes", 1, FIRST), Policy(order="fifo")) == []
+
+
+def test_who_sits_beside_the_reservation_may_stay():
+    """A third node that the gang does not need is free to all."""
+    world = fleet(nodes=3)
+    submit(world, job("runs", gpus=8, estimate_ms=4 * HOUR_MS))
+    submit(world, job("too", gpus=8, estimate_ms=5 * HOUR_MS))
+    beat(world, EASY)
+    submit(world, job("gang", gpus=16, estimate_ms=HOUR_MS), job("long", estimate_ms=99 * HOUR_MS))
+    assert violations(world, placing(world, "long", 2, FIRST), EASY) != []
+    submit(world, job("short", gpus=8, estimate_ms=3 * HOUR_MS))
+    assert violations(world, placing(world, "short", 2, ALL), EASY) == []
+
+
+def test_an_overrun_is_counted_as_the_estimates_do():
+    """A job that outran its guess is taken to run twice as long, and others may use that."""
+    world = half_full(("passes", 3 * HOUR_MS))
+    pass_ms(world, 4 * HOUR_MS)
+    assert violations(world, placing(world, "passes", 1, FIRST), EASY) == []
+    pass_ms(world, 2 * HOUR_MS)
+    assert violations(world, placing(world, "passes", 1, FIRST), EASY) != []
+
+
+def test_kinds_are_judged_apart():
+    """A gang that waits for one kind is not delayed by who takes another."""
+    world = fleet(contract("h", gpus=16), contract("a", gpus=8, kind="A100"), teams=[team("a")])
+    submit(world, job("runs", gpus=8, kinds=["H100"], estimate_ms=HOUR_MS))
+    beat(world, EASY)
+    submit(world, job("gang", gpus=16, kinds=["H100"], estimate_ms=HOUR_MS))
+    submit(world, job("long", gpus=8, kinds=["A100"], estimate_ms=99 * HOUR_MS))
+    plan = decide(world, EASY)
+    assert [action for action in plan.actions if isinstance(action, ev.AskedPlace)]
+    assert violations(world, plan, EASY) == []
