@@ -48,6 +48,23 @@ def test_what_is_no_card_is_refused(tmp_path: Path):
     assert tidemill("probe", "compare", str(tmp_path / "absent.json")).code == 2
 
 
+def test_a_card_joins_the_catalogue(tmp_path: Path):
+    """A card's row, read as a catalogue file, replaces what is known to be reached; a part that the
+    catalogue does not know has no row.
+    """
+    file = tmp_path / "parts.toml"
+    file.write_text(tidemill("probe", "row", str(EXAMPLE)).out, encoding="utf-8")
+    told = tidemill("unit", "show", "h200", "--catalogue", str(file), "--json")
+    assert told.code == 0, told.err
+    assert "766" in told.out
+    assert "measured 2026-11-15 with tidemill probe" in told.out
+    strange = tmp_path / "strange.json"
+    strange.write_bytes(written(card(name="Mill Stone 9", bf16=10)))
+    ran = tidemill("probe", "row", str(strange))
+    assert ran.code == 2
+    assert "Mill Stone 9" in ran.err
+
+
 def test_the_example_card_says_how_it_stands():
     """One card alone stands beside the catalogue, its pairs beside what the laws predict."""
     ran = tidemill("probe", "compare", str(EXAMPLE))

@@ -68,6 +68,26 @@ def probe(
     _print(card)
 
 
+@app.command(epilog=options.example("tidemill probe row card.json > parts.toml"))
+def row(
+    card: Annotated[Path, typer.Argument(help="A card.", metavar="CARD")],
+) -> None:
+    """A card as a row of a catalogue file, for --catalogue of the unit commands."""
+    from tidemill.model.errors import SpecError
+    from tidemill.probe import card as cards
+    from tidemill.probe import standing
+    from tidemill.units.catalogue.book import Catalogue
+
+    read = cards.read(card)
+    part = standing.part_of(read, Catalogue())
+    if part is None or read.rate("bf16") is None:
+        raise SpecError(
+            f"`{card}`: `{read.unit.name}` is not in the catalogue, or its bf16 was not measured",
+            hint="write a [[part]] row of its own; see `tidemill unit show --json` for the fields",
+        )
+    typer.echo(standing.row_text(read, part), nl=False)
+
+
 @app.command(epilog=EXAMPLES)
 def compare(
     cards: Annotated[list[Path], typer.Argument(help="Cards of like units.", metavar="CARD…")],

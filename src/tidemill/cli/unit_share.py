@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidemill.cli import options, screen
+from tidemill.cli import options, screen, unit_catalogue
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def share(
     strangers: Annotated[
         bool, typer.Option("--strangers", help="They do not trust each other.")
     ] = False,
+    file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
     """Three axes of one accelerator, what each tenant would keep in each mode, and the advice.
@@ -50,12 +51,11 @@ def share(
     their shares (compute=0.2,bandwidth=0.9,memory=26) or as a decoding model (26gb@128: GB of
     weights at tokens a second).
     """
-    from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.sharing import advice, known, slivers
 
     if mode and mode not in MODES:
         raise SpecError(f"--mode is `{mode}`", hint=f"one of {', '.join(MODES)}")
-    part = Catalogue().part(on)
+    part = unit_catalogue.catalogue(file).part(on)
     pair = (_tenant(a, part), _tenant(b, part))
     found = advice.advise(pair, part, advice.Needs(not strangers, keeps, p99))
     if mode:

@@ -67,11 +67,24 @@ def measured_part(card: Card, part: Part) -> Part:
     )
 
 
+def row_text(card: Card, part: Part) -> str:
+    """The same as text for a catalogue file (TOML): what was measured, over the shipped row."""
+    found = measured_part(card, part)
+    assert '"' not in found.source + found.key
+    return (
+        f'[[part]]\nkey = "{found.key}"\n'
+        f"reached_bf16_tflops = {found.reached_bf16_tflops}\n"
+        f'source = "{found.source}"\n'
+    )
+
+
 def _listed(figure: Figure, card: Card, part: Part) -> float | None:
     if figure.key in _OF_PART:
         return _number(getattr(part, _OF_PART[figure.key]))
     if figure.key.startswith("gb_s.hbm"):
         return part.memory_tb_s * 1000
+    if figure.key.startswith("gb_s."):
+        return part.host_link_gb_s
     if figure.key == "sustained" and card.sustained is not None:
         return _number(getattr(part, _OF_PART[f"rate.{card.sustained.precision}"]))
     return None
