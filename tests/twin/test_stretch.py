@@ -137,6 +137,38 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
     assert ledger.cut_short == ledger_apart.cut_short
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_stretches_stop_for_instances_and_begin_again(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """A burst of MIG instances in the middle is told beat by beat; compiled beats go on after."""
+    luck = random.Random(f"instances {seed}")
+    arrivals = _arrivals(luck, 500, 0.0)
+    for i in range(150, 180):
+        profile, milli = luck.choice([("1g.10gb", 125), ("3g.40gb", 500), ("2g.10gb", 250)])
+        row = job(f"cut{i}", roles=[role(luck.choice([1, 2]), milli=milli, profile=profile)])
+        arrivals[i] = arrivals[i]._replace(job=row, work_ms=2000, crashes_ms=())
+    begun: list[int] = []
+    finish = Stretch.finish
+
+    def noted(self: Stretch) -> Story:
+        begun.append(self.world.now_ms)
+        assert not self.world.sliced
+        return finish(self)
+
+    monkeypatch.setattr(Stretch, "finish", noted)
+    policy = Policy(backfill=luck.choice(["none", "easy"]), unknown_run_ms=4000)
+    one_by_one, apart, ledger_apart = _play(
+        Twin(_contracts(), TEAMS, arrivals, seed=seed), policy, at_once=False
+    )
+    at_once, world, ledger = _play(
+        Twin(_contracts(), TEAMS, arrivals, seed=seed), policy, at_once=True
+    )
+    assert min(begun) < arrivals[150].at_ms
+    assert max(begun) > arrivals[180].at_ms
+    assert at_once == one_by_one
+    assert snapshot.dump(world) == snapshot.dump(apart)
+    assert _amounts(ledger) == _amounts(ledger_apart)
+
+
 @pytest.mark.parametrize(
     ("spoil", "word"),
     [
