@@ -21,11 +21,14 @@ from tidemill.model import snapshot
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Demand, Job
+from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.twin import stretch
 from tidemill.twin.arrivals import Arrival, Ending
 from tidemill.twin.backend import Twin
+from tidemill.twin.faults import FaultAt, Faults
 from tidemill.twin.neighbours import Sharing
+from tidemill.units.sharing import fluid
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sharing-a-gpu.toml"
 FULL, READER = Demand(compute_ppm=ONE_PPM), Demand(bandwidth_ppm=ONE_PPM)
@@ -233,3 +236,46 @@ def test_the_example_books_interference(tmp_path: Path):
         lost[sharing] = total.milli_ms[Bucket.INTERFERENCE]
         assert fix(statement, Bucket.INTERFERENCE).at_most_usd_micro > 0
     assert 0.05 * paid < lost["mps"] < lost["time-slice"] < 0.6 * paid
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_only_what_changed_is_looked_at_and_that_is_enough(seed: int):
+    """After every beat, everybody's pace is what a look at all devices says it should be."""
+    luck = random.Random(1000 + seed)
+    sharing: Sharing = "mps" if seed % 2 else "time-slice"
+    faults = Faults(schedule=tuple(FaultAt(50_000 * k, luck.randrange(2), 30_000)
+                                   for k in range(1, 5)))  # fmt: skip
+    twin = Twin([contract("c", gpus=8, per_node=4)], [team("a")],
+                [_random(luck, i) for i in range(40)], sharing=sharing, faults=faults,
+                horizon_ms=HOUR_MS)  # fmt: skip
+    world, kept = World(), Kept()
+    beats, looks = Loop(world, Policy(), twin, kept, [], 1), 0
+    while (at_ms := twin.next_ms()) is not None:
+        beats.beat(at_ms)
+        after_ms = twin.next_ms()
+        if after_ms is not None and after_ms > world.now_ms:  # all of this moment was told
+            told = {j: paces[-1][1] for j, paces in world.paces.items() if paces[-1][1]}
+            assert told == _paces_by_looking(world, kept, sharing)
+            looks += bool(told)
+    assert looks > 20
+
+
+def _paces_by_looking(world: World, kept: Kept, sharing: Sharing) -> dict[int, int]:
+    """Every running job beside everybody on its devices, by the journal's own words."""
+    jobs = [event.job for event in kept if isinstance(event, ev.JobSubmitted)]
+    said = {j: row.demand for j, row in enumerate(jobs) if row.demand is not None}
+    running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+    seats: dict[tuple[int, int], list[int]] = {}
+    for j in running:
+        for piece in world.placements[j]:
+            if j in said and jobs[j].shape.roles[piece.role].milli < 1000:
+                for d in range(8):
+                    if piece.devices >> d & 1:
+                        seats.setdefault((piece.node, d), []).append(j)
+    wanted: dict[int, int] = {}
+    for sitting in seats.values():
+        for i, j in enumerate(sitting):
+            others = [said[k] for k in sitting[:i] + sitting[i + 1 :]]
+            slow = fluid.slow_ppm(said[j], others, sharing == "time-slice")
+            wanted[j] = max(wanted.get(j, 0), slow)
+    return {j: slow for j, slow in wanted.items() if slow}

@@ -121,6 +121,7 @@ class Twin:
             seen.append(self._attempts.submit(self._coming.take()))
         if self._wake_ms <= at_ms:
             self._wake_ms = FOREVER_MS
+        self._attempts.neighbours.note(world, seen)
         return seen if seen or not is_clock else [ev.Woke(at_ms)]
 
     def stretch(
