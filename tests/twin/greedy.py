@@ -74,7 +74,9 @@ def step(twin: Twin, world: World, journal: list[ev.Event], plan: Decide = decid
 
 
 def _fit(world: World, roles: tuple[Role, ...]) -> tuple[Piece, ...] | None:
-    """First fit, role by role; None when a replica finds no room."""
+    """First fit, role by role; None when a replica finds no room, or is a MIG instance."""
+    if any(role.profile for role in roles):
+        return None  # slices are for the real scheduler
     taken: dict[tuple[int, int], int] = {}
     pieces = []
     for r, role in enumerate(roles):
