@@ -6,6 +6,7 @@ otherwise; they are loaded when the first room is made. MIG instances have loops
 (``slices``); a device that carries some is closed to everybody else.
 """
 
+from functools import cache
 from types import ModuleType
 from typing import NamedTuple
 
@@ -363,6 +364,7 @@ def compiled() -> ModuleType:
     return kernels
 
 
+@cache
 def compiled_scores() -> ModuleType:
     """The compiled scores; loaded when a policy first asks for them."""
     from tidemill.scheduling.scores import kernels  # noqa: PLC0415 - as above

@@ -14,7 +14,7 @@ from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 256 KiB a request: enough for 256 kinds of request
 
-WASTED = 4  # columns of what is known of a node, see ``wasted``
+WASTED = 5  # columns of what is known of a node, see ``wasted``
 
 Key = tuple[int, int, int, int, int, tuple[str, ...]]
 
@@ -63,7 +63,7 @@ class Trees:
         return tree
 
     def wasted(self, scoring: Scoring) -> I64:
-        """What is known of each node: at which touch, its waste, the lost part, its state's hash.
+        """What is known of each node: at which touch, and its waste (``scores.kernels.look``).
 
         It holds as long as what was played out does.
         """

@@ -31,6 +31,7 @@ from tidemill.scheduling.scores.futures.kernels import (
     stir,
     waste,
     waste_of,
+    weighed,
 )
 from tidemill.scheduling.scores.tables import (
     ACCELERATORS,
@@ -113,7 +114,7 @@ def fill_one(
                             device_free, changed[n], wasted, tables,
                         )  # fmt: skip
                     is_untouched = cpu_free[n] == cpu_total[n]
-                    most = bound(wasted[n, 1], wasted[n, 2], is_untouched, need, milli, cpu, tables)
+                    most = bound(wasted, n, is_untouched, need, milli, cpu, tables)
                     now = ((most + 1) << bits) - 1
         if is_new:
             rank[n] = now
@@ -165,8 +166,8 @@ def look(
 ):
     """Note what is wasted of a node as it is, how much of that is lost for good, and its state.
 
-    For ``tide`` its waste, and what lies on devices with too little for any class;
-    for ``fgd`` its fragments.
+    For ``tide`` its waste, what lies on devices with too little for any class, and what fragments
+    count for in it; for ``fgd`` its fragments.
     """
     free, count, lost = tables.scratch[0], 0, 0
     for d in range(first, first + slots):
@@ -182,23 +183,26 @@ def look(
     else:
         wasted[n, 1] = waste_of(key, count, kind, cpu_free, memory_free, tables)
         wasted[n, 2] = lost * len(tables.draws)
+        wasted[n, 4] = weighed(free, count, kind, cpu_free, tables)
 
 
 @compiled
-def bound(wasted, lost, is_untouched, need, milli, cpu, tables):
-    """The most that the first score can be on a node of which so much is wasted.
+def bound(wasted, n, is_untouched, need, milli, cpu, tables):
+    """The most that the first score can be on a node that was looked at.
 
     A placement can win back all of it, but not what is lost for good. And fragments shrink by no
     more than what is taken: what a class could not use before it cannot use after.
     """
     if tables.codes[0] == FGD:
-        return step_of(tables.steps, min(wasted, need * ONE_PPM))
-    rolls = len(tables.draws)
+        return step_of(tables.steps, min(wasted[n, 1], need * ONE_PPM))
+    rolls, gain = len(tables.draws), wasted[n, 1]
     if need == 0 or milli >= tables.limits[3]:
-        wasted -= lost
+        gain -= wasted[n, 2]
+    most = (need * WHOLE + 1) * rolls * tables.limits[6] // ONE_PPM + 1
+    gain -= max(0, wasted[n, 4] - most)
     if cpu > 0 and is_untouched:
-        wasted -= rolls * UNTOUCHED_MILLI
-    return min(TIDE_ZERO + wasted // (rolls * tables.limits[4]), 2 * TIDE_ZERO - 1)
+        gain -= rolls * UNTOUCHED_MILLI
+    return min(TIDE_ZERO + gain // (rolls * tables.limits[4]), 2 * TIDE_ZERO - 1)
 
 
 @compiled

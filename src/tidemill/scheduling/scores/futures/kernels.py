@@ -55,11 +55,17 @@ def waste_of(key, count, kind, cpu_free, memory_free, tables):
     known[i + 1, 0], known[i + 1, 1] = known[i, 0], known[i, 1]
     known[i, 0] = key
     left = play_out(tables.scratch[2], count, kind, cpu_free, memory_free, tables)
-    if tables.limits[6] > 0:
-        now = fragments(tables.scratch[2], count, kind, cpu_free, tables) // THOUSAND
-        left += now * len(tables.draws) * tables.limits[6] // (THOUSAND * THOUSAND)
-    known[i, 1] = left
-    return left
+    known[i, 1] = left + weighed(tables.scratch[2], count, kind, cpu_free, tables)
+    return known[i, 1]
+
+
+@compiled
+def weighed(free, count, kind, cpu_free, tables):
+    """What fragments count for beside what rollouts leave; all rollouts together."""
+    if tables.limits[6] == 0:
+        return 0
+    now = fragments(free, count, kind, cpu_free, tables) // THOUSAND
+    return now * len(tables.draws) * tables.limits[6] // (THOUSAND * THOUSAND)
 
 
 @compiled
