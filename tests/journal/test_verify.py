@@ -52,7 +52,7 @@ def test_a_sound_journal_is_reported(kept: Path, story: list[Event]):
         ("UPDATE events SET crc = crc + 1 WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET crc = 'x' WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET at_ms = at_ms + 1 WHERE seq = 57", 57, "its row says"),
-        ("UPDATE events SET kind = 'woke' WHERE seq = 56", 56, "its row says"),
+        ("UPDATE events SET kind = kind || 'x' WHERE seq = 56", 56, "its row says"),
         ("UPDATE events SET seq = -1 WHERE seq = 0", 0, "missing"),
         (f"UPDATE events SET (body, crc) = {OF_NEXT} WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET seq = seq + 1000 WHERE seq >= 57", 57, "missing"),
