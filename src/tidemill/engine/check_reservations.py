@@ -20,8 +20,8 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 
+_SAID = ev.SaidWhy | ev.SaidMix | ev.SaidHalfLife
 Key = tuple[int, int]
-Given = tuple[Role, Piece]
 
 
 class _Waiting(NamedTuple):
@@ -52,12 +52,15 @@ def broken(world: World, policy: Policy, actions: Sequence[ev.Action]) -> list[s
 
 
 def _is_judged(world: World, policy: Policy, actions: Iterable[ev.Action]) -> bool:
-    """Whether the order is plain enough to say who is first, and nobody makes room meanwhile."""
+    """Whether the order is plain enough to say who is first, and nothing but placing goes on.
+
+    Who makes room, or takes nodes away, changes what was counted on.
+    """
     if policy.backfill == "none" or policy.fairness != "none":
         return False
     if policy.order not in ("fifo", "priority") or world.promised or world.leaving_for:
         return False
-    if any(isinstance(action, ev.AskedEvict | ev.AskedMove) for action in actions):
+    if not all(isinstance(action, ev.AskedPlace | _SAID) for action in actions):
         return False
     if any(role.profile for shape in world.shape_rows for role in shape.roles):
         return False

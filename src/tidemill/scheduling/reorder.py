@@ -71,8 +71,6 @@ class _Desk:
         self.newcomers = [one for one in found.inside if one.job not in world.placements]
         is_leaving = world.jobs.is_leaving.item
         self.outside = [one for one in found.outside if not is_leaving(one.job)]
-        self.room = memo.trial_room(world)
-        self.actual = memo.room(world)
         self.actions: list[Action] = []
         self.promised: set[int] = set()
         self.placed: set[int] = set()
@@ -81,6 +79,8 @@ class _Desk:
         """Find seats for the newcomers, ask those in the way to leave, and place who can be."""
         if not self.newcomers:
             return
+        self.room = self.memo.trial_room(self.world)
+        self.actual = self.memo.room(self.world)
         for j, heir in self.world.leaving_for.items():
             if heir >= 0:
                 self._lift(j)
