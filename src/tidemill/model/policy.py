@@ -33,7 +33,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
     usage_half_life_ms: Natural = 0
     """Fair shares count past use too, half as much after this long; 0: only what is used now."""
-    placement: Placement | tuple[Placement, ...] = "pack"
+    placement: Placement | tuple[Placement, ...] = "tide"
     """Where work goes: one name, or several of which the next breaks the ties of the one before.
 
     ``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite.
@@ -57,7 +57,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     attained_steps_ms: tuple[Natural, ...] = (HOUR_MS, 10 * HOUR_MS)
     """Where one step of ``attained`` ends and the next begins, in accelerator-milliseconds; within
     a step the oldest goes first."""
-    backfill: Literal["none", "easy", "conservative"] = "none"
+    backfill: Literal["none", "easy", "conservative"] = "easy"
     """Who may pass a job that does not fit. ``none``: all, until it loses patience; then nobody.
     ``easy``: who does not delay the first such job of each kind of accelerator, by estimates.
     ``conservative``: who delays none of the first ``reservations_at_most``.
@@ -81,7 +81,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How many jobs may be evicted for one; the bound of the search."""
     searches_per_cycle: Bound = 8
     """How many waiting jobs may look for victims in one cycle; who goes without is next."""
-    victims: Literal["time", "dollars"] = "time"
+    victims: Literal["time", "dollars"] = "dollars"
     """``time``: least lost time per accelerator first. ``dollars``: the cheapest set found."""
     preempt_gain_ppm: Share = 0
     """What a preemption must win, as a share of the work it loses; 0: priority is enough."""
@@ -93,7 +93,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How long a job must have worked before it is moved, or moved again."""
     move_gain_ppm: Share = 1_000_000
     """What moves must win, as a share of the work they lose."""
-    may_resize: bool = False
+    may_resize: bool = True
     """Whether elastic jobs shrink before anyone is stopped, and grow into idle room."""
     grow_after_ms: Natural = 10 * MINUTE_MS
     """How long an elastic job must have worked before it grows; its pause is won back in it."""
