@@ -23,7 +23,7 @@ from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.room import Room
 
-EASY = Policy(order="fifo", backfill="easy", may_preempt=False)
+EASY = Policy(order="fifo", placement="pack", backfill="easy", may_preempt=False)
 HISTORY = Policy(order="fifo", backfill="easy", estimates="history", may_preempt=False)
 SEEDS = range(12)
 
