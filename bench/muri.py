@@ -44,7 +44,10 @@ def played(trace: str, order: str) -> dict[str, float]:
     """One trace in one order: average completion time, makespan, evictions and CPU time."""
     story = muri.load(folder() / "muri" / f"{trace}.csv", Options(work_ppm=1_015_000))
     story = replace(story, arrivals=tuple(_free_to_stop(arrival) for arrival in story.arrivals))
-    policy = Policy(order=order, may_reorder=True, patience_ms=FOREVER_MS // 4)  # type: ignore[arg-type]
+    policy = Policy(
+        order=order, may_reorder=True, patience_ms=FOREVER_MS // 4,  # type: ignore[arg-type]
+        placement="pack", backfill="none",
+    )  # fmt: skip
     start = time.process_time()
     done = api.run(Twin.from_trace(story), policy, end_ms=400 * DAY_MS)
     cpu_s = time.process_time() - start

@@ -49,16 +49,19 @@ SIZES = {"1": (1, 1), "2-8": (2, 8), "9+": (9, 1 << 30)}
 LOST = (Bucket.REWORK, Bucket.RESTART, Bucket.CHECKPOINT)
 
 _LONG = 14 * DAY_MS  # the patience of orders that put long jobs off; with six hours all are fifo
-_HISTORY = Policy(backfill="easy", estimates="history", patience_ms=_LONG)
-_EASY = Policy(backfill="easy")
-_LEARNT = Policy(backfill="easy", estimates="history")
+_HOLD = Policy(placement="pack", backfill="none")
+_EASY = Policy(placement="pack", backfill="easy")
+_LEARNT = replace(_EASY, estimates="history")
+_HISTORY = replace(_LEARNT, patience_ms=_LONG)
 
 Told = Literal["guesses", "truth", "nothing"]
 POLICIES: dict[str, tuple[Policy, Told]] = {
-    "fifo": (Policy(order="fifo"), "nothing"),
-    "priority, hold after 6 h": (Policy(), "nothing"),
-    "priority, hold after 14 d": (Policy(patience_ms=_LONG), "nothing"),
-    "priority, spread": (Policy(placement="spread"), "nothing"),
+    "fifo": (replace(_HOLD, order="fifo"), "nothing"),
+    "priority, hold after 6 h": (_HOLD, "nothing"),
+    "priority, hold after 14 d": (replace(_HOLD, patience_ms=_LONG), "nothing"),
+    "priority, spread": (replace(_HOLD, placement="spread"), "nothing"),
+    "default (easy, tide): guesses": (Policy(), "guesses"),
+    "default (easy, tide): nothing": (Policy(), "nothing"),
     "easy: truth": (_EASY, "truth"),
     "easy: guesses": (_EASY, "guesses"),
     "easy: guesses and history": (_LEARNT, "guesses"),
@@ -68,7 +71,7 @@ POLICIES: dict[str, tuple[Policy, Told]] = {
     "easy: history, tide": (replace(_LEARNT, placement="tide"), "nothing"),
     "conservative: history": (replace(_LEARNT, backfill="conservative"), "nothing"),
     "drf, easy: history": (replace(_LEARNT, fairness="drf"), "nothing"),
-    "shortest: guesses": (Policy(order="shortest", patience_ms=_LONG), "guesses"),
+    "shortest: guesses": (replace(_HOLD, order="shortest", patience_ms=_LONG), "guesses"),
     "shortest, easy: guesses and history": (replace(_HISTORY, order="shortest"), "guesses"),
     "smallest, easy: guesses and history": (replace(_HISTORY, order="smallest"), "guesses"),
     "shortest, easy: history": (replace(_HISTORY, order="shortest"), "nothing"),
@@ -79,7 +82,7 @@ POLICIES: dict[str, tuple[Policy, Told]] = {
         replace(_HISTORY, order="smallest", may_reorder=True), "guesses"
     ),
     "attained, may reorder": (
-        Policy(order="attained", may_reorder=True, patience_ms=_LONG), "nothing"
+        replace(_HOLD, order="attained", may_reorder=True, patience_ms=_LONG), "nothing"
     ),
 }  # fmt: skip
 

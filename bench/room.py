@@ -26,11 +26,11 @@ NODES, PER_NODE = 64, 8
 FLEET = Contract(
     "c", "main", "H100", NODES * PER_NODE, 2_000_000, Template(PER_NODE, 192_000, 2 << 20)
 )
-PLAIN = Policy()
-MOVING = Policy(may_move=True, moves_at_most=8)
-RESIZING = Policy(may_resize=True)
-DOLLARS = Policy(victims="dollars")
-WORTH_IT = Policy(victims="dollars", preempt_gain_ppm=250_000)
+PLAIN = Policy(placement="pack", backfill="none", victims="time", may_resize=False)
+MOVING = replace(PLAIN, may_move=True, moves_at_most=8)
+RESIZING = replace(PLAIN, may_resize=True)
+DOLLARS = replace(PLAIN, victims="dollars")
+WORTH_IT = replace(DOLLARS, preempt_gain_ppm=250_000)
 
 
 def run(days: int = 3, seeds: int = 2) -> dict[str, Any]:

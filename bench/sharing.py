@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from time import process_time
 from typing import Any
 
+from msgspec.structs import replace
+
 from tidemill.engine.fold import fold_all
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
@@ -25,11 +27,12 @@ from tidemill.twin.backend import Twin
 TREES = ((1, 16), (4, 64), (8, 256), (16, 1024))
 """Depths, and how many queues there are."""
 
+_HOLD = Policy(placement="pack", backfill="none")
 POLICIES = {
-    "none": Policy(),
-    "drf": Policy(fairness="drf"),
-    "bill": Policy(fairness="bill"),
-    "drf, half-life 12 h": Policy(fairness="drf", usage_half_life_ms=12 * HOUR_MS),
+    "none": _HOLD,
+    "drf": replace(_HOLD, fairness="drf"),
+    "bill": replace(_HOLD, fairness="bill"),
+    "drf, half-life 12 h": replace(_HOLD, fairness="drf", usage_half_life_ms=12 * HOUR_MS),
 }
 
 
