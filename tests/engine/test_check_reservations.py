@@ -53,7 +53,8 @@ def test_a_plan_that_delays_is_refused_where_the_fleet_is_read():
 def test_without_backfill_nothing_was_promised():
     """Where everybody may pass, nobody is delayed against a promise."""
     world = half_full(("passes", 5 * HOUR_MS))
-    assert violations(world, placing(world, "passes", 1, FIRST), Policy(order="fifo")) == []
+    policy = Policy(order="fifo", backfill="none")
+    assert violations(world, placing(world, "passes", 1, FIRST), policy) == []
 
 
 def test_who_sits_beside_the_reservation_may_stay():

@@ -28,6 +28,10 @@ name = "small"
 seed = 5
 horizon = "3d"
 
+[policy]   # with these something is free at the end, and something of that is unusable
+placement = "pack"
+backfill = "none"
+
 [[contract]]
 name = "h100"
 kind = "H100"
