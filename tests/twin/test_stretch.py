@@ -71,6 +71,8 @@ def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival
         )
         for gpus, milli in (luck.choice(REQUESTS) for _ in range(12))
     ]  # fmt: skip
+    if luck.random() < 0.5:
+        asks[4:] = [*asks[:4], *asks[:4]]  # teams that ask for the same
     arrivals, at_ms = [], 0
     for i in range(count):
         at_ms += luck.choice([0, 0, 1, 50, 300, 1000])

@@ -486,6 +486,7 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
     kinds, trees, bare, scored = list[int](), list[int](), list[int](), list[int]()
     allowed = list[U8]()
     numbers: dict[tuple[Any, ...], int] = {}
+    likes: dict[tuple[Any, ...], int] = {}
     leaves, at_most = _leaves(world), _trees_at_most(world)
 
     def grow(key: tuple[Any, ...]) -> int:
@@ -507,11 +508,13 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
         asks.only_kind[s] = known.kinds[0] if len(known.kinds) == 1 else -1
         asks.supply[s] = diagnose.supply_cause(world, memo, s)
         asks.outlasts[s] = diagnose.fits_when_others_end(world, memo, s)
+        everywhere = tuple(option.is_ok.tobytes() for option in known.options[0])
         if scores and role.count == 1 and not role.kinds and len(known.options[0]) > 1:
-            everywhere = tuple(option.is_ok.tobytes() for option in known.options[0])
             asks.together[s] = grow(
                 (everywhere, role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
             )
+        everything = (role.count, role.accelerators, role.milli, role.cpu_milli, role.memory_mib)
+        asks.like[s] = likes.setdefault((*everything, everywhere, known.kinds), s)
         one_a_node = role.milli == WHOLE_MILLI and 2 * role.accelerators > widest
         for option in known.options[0]:
             is_ok = np.zeros(groups, np.uint8)

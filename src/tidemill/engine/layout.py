@@ -39,6 +39,8 @@ class Asks(NamedTuple):
     first_option: I32
     supply: U8
     outlasts: U8
+    like: I32
+    """The first shape that asks for the same, of the same nodes."""
     together: I32
     """The tree of a single replica that may go to any kind, where nodes are scored; or -1."""
 
@@ -163,6 +165,9 @@ class Behind(NamedTuple):
     tried: I32
     """From here, one row a shape: whom a reservation kept back, and whom it could."""
     refused_ms: I64
+    like_ms: I64
+    """By what is asked for: who ends later is not let past, and how many were placed by then."""
+    like_placed: I64
     keys: I64
     shapes: I32
     seen_kinds: U64
@@ -178,7 +183,7 @@ BEHIND_ROWS = {
         ("piece", "node replicas mask kept_milli wanted_cpu wanted_memory"),
         ("piece", "kept_cpu kept_memory"),
         ("part", "kept_part"),
-        ("shape", "tried refused_ms keys shapes seen_kinds"),
+        ("shape", "tried refused_ms like_ms like_placed keys shapes seen_kinds"),
     )
     for name in names.split()
 }

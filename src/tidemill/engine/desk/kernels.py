@@ -99,10 +99,22 @@ def cycle(
         if scratch.is_out[s] == 1:
             cause = np.int64(memory.cause[s])
         else:
-            taken = search(at, rules, nodes, devices, shapes, used, limit, counts, asks, options,
-                           trees, scratch, log, tables, s)  # fmt: skip
-            if taken > 0:
-                if at[RESERVED] + at[CLAIMS] > 0:
+            is_refused = rules.backfills and backfill.is_refused(
+                at, rules, jobs, asks, behind, s, j
+            )
+            if is_refused and backfill.still_fits(at, used, limit, asks, options, behind, q, s):
+                taken = 0
+            else:
+                taken = search(at, rules, nodes, devices, shapes, used, limit, counts, asks,
+                               options, trees, scratch, log, tables, s)  # fmt: skip
+                is_refused = is_refused and taken > 0
+            if taken > 0 or is_refused:
+                if is_refused:
+                    if taken > 0:
+                        give_up(at, nodes, devices, asks, scratch, log, s, taken)
+                    taken = 0
+                    backfill.refuse(at, rules, jobs, asks, behind, s, j)
+                elif at[RESERVED] + at[CLAIMS] > 0:
                     taken = let_past(
                         at, rules, jobs, nodes, devices, shapes, used, limit, counts, asks,
                         options, trees, aboard, scratch, log, tables, pieces, behind, s, j, taken,
@@ -161,6 +173,7 @@ def gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, me
         scratch.upcoming[s] = head[s]
         behind.tried[s] = 0
         behind.refused_ms[s] = -1
+        behind.like_ms[asks.like[s]] = -1
         scratch.is_out[s] = has_failed(
             at, memory, counts, asks, queue, used, limit, scratch.changed, s
         )
@@ -222,18 +235,23 @@ def let_past(
     latest_ms = backfill.disturbs(at, behind, asks.kinds[s], end_ms)
     if latest_ms < 0:
         return taken
-    put(nodes, devices, asks, scratch, s, taken, 1)
-    for i in range(taken):
-        note(at, log, scratch.node[i])
+    give_up(at, nodes, devices, asks, scratch, log, s, taken)
     backfill.keep_disturbed(at, nodes, devices, log, behind)
     taken = search(at, rules, nodes, devices, shapes, used, limit, counts, asks, options, trees,
                    scratch, log, tables, s)  # fmt: skip
     backfill.let_go_disturbed(at, nodes, devices, log, behind)
     if taken <= 0:
-        at[HAS_REFUSED] = 1
-        behind.refused_ms[s] = latest_ms
+        backfill.refuse(at, rules, jobs, asks, behind, s, j)
         return 0
     return taken
+
+
+@compiled
+def give_up(at, nodes, devices, asks, scratch, log, s, taken):
+    """Give back the pieces that were taken for a job that is not let past."""
+    put(nodes, devices, asks, scratch, s, taken, 1)
+    for i in range(taken):
+        note(at, log, scratch.node[i])
 
 
 @compiled

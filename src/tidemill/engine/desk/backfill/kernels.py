@@ -9,12 +9,14 @@ from tidemill.engine import kernels as engine
 from tidemill.engine.kernels import (
     CLAIMS,
     ENDS,
+    HAS_REFUSED,
     MADE,
     MADE_CLAIMS,
     MADE_FREED,
     MADE_TAKEN,
     MADE_UNTIL,
     NOW,
+    PLACED_NOW,
     RESERVED,
     RESERVED_PIECES,
     RUNNING,
@@ -230,6 +232,38 @@ def disturbs(at, behind, kinds, end_ms):
         if behind.is_disturbed[r]:
             latest = max(latest, behind.at_ms[r])
     return latest
+
+
+@compiled
+def is_refused(at, rules, jobs, asks, behind, s, j):
+    """Whether a job that asks for the same and ends no later was not let past in this cycle.
+
+    What is free only gets less in a cycle, and what is kept only more.
+    """
+    like_ms = behind.like_ms[asks.like[s]]
+    return like_ms >= 0 and at[CLAIMS] == 0 and end_if_placed(at, rules, jobs, j) > like_ms
+
+
+@compiled
+def still_fits(at, used, limit, asks, options, behind, q, s):
+    """Whether a shape fits for sure, as its like did: nothing was placed since, and no limit."""
+    need = asks.need[s]
+    for o in range(asks.first_option[s], asks.first_option[s + 1]):
+        if need > 0 and used[q, options.kind[o]] + need > limit[q, options.kind[o]]:
+            return False
+    return behind.like_placed[asks.like[s]] == at[PLACED_NOW]
+
+
+@compiled
+def refuse(at, rules, jobs, asks, behind, s, j):
+    """Note that a job which fits was not let past, and until when that goes for its like."""
+    at[HAS_REFUSED] = 1
+    like = asks.like[s]
+    latest = disturbs(at, behind, asks.kinds[s], end_if_placed(at, rules, jobs, j))
+    behind.refused_ms[s] = latest
+    behind.like_placed[like] = at[PLACED_NOW]
+    if behind.like_ms[like] < 0 or latest < behind.like_ms[like]:
+        behind.like_ms[like] = latest
 
 
 @compiled
