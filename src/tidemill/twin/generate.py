@@ -12,8 +12,8 @@ from itertools import islice
 import numpy as np
 
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
-from tidemill.model.rows import Efficiency, Job, Shape
-from tidemill.twin import arrivals, columns, durations, fleet, physics, presets, sizes
+from tidemill.model.rows import Demand, Efficiency, Job, Shape
+from tidemill.twin import arrivals, columns, durations, fleet, physics, presets, sharing, sizes
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.columns import Columns
 from tidemill.twin.mix import Mix
@@ -63,14 +63,14 @@ def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arri
     mix = mix_of(row, spec)
     drawn = columns.draw(row, mix, int(spec.twin.horizon), streams)
     per_node = fleet.node_devices(spec.contracts, row.kinds)
-    each = fleet.share_milli(row, spec.contracts)
-    shapes = [fleet.shape(row, milli, per_node, each) for milli in mix.sizes.milli]
+    requests = [sharing.request(row, int(milli), spec) for milli in mix.sizes.milli]
+    shapes = [fleet.shape(asked.row, asked.milli, per_node, asked.each_milli) for asked in requests]
     tides = _tides(row, streams.of(f"tides/{row.name}"))
 
     def divided(size: int, mfu_ppm: int) -> Efficiency:
         return physics.efficiency_of(row, spec, int(mix.sizes.milli[size]), mfu_ppm)
 
-    return _rows(row, drawn, shapes, tides, divided)
+    return _rows(row, drawn, shapes, tides, divided, sharing.demand(row, spec))
 
 
 def _rows(
@@ -79,9 +79,10 @@ def _rows(
     shapes: list[Shape],
     tides: list[Tide],
     divided: Callable[[int, int], Efficiency],
+    demand: Demand | None,
 ) -> Iterator[Arrival]:
     name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
-    resize_ms, demand = int(row.resize), fleet.demand(row)
+    resize_ms = int(row.resize)
     saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
     efficiencies: dict[tuple[int, int], Efficiency] = {}
     by_size = row.mfu is None and row.computes is not None
@@ -122,11 +123,12 @@ def _single(spec: Spec) -> Iterator[Arrival]:
 
 
 def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
-    each = fleet.share_milli(row, spec.contracts)
-    milli = row.accelerators * each
+    milli = row.accelerators * fleet.share_milli(row, spec.contracts)
     if row.fraction is not None:
         milli = row.fraction * WHOLE_MILLI // ONE_PPM
-    shape = fleet.shape(row, milli, fleet.node_devices(spec.contracts, row.kinds), each)
+    asked = sharing.request(row, milli, spec)
+    per_node = fleet.node_devices(spec.contracts, row.kinds)
+    shape = fleet.shape(asked.row, asked.milli, per_node, asked.each_milli)
     divided = physics.efficiency_of(row, spec, milli, int(row.mfu or 0))
     for copy in range(1, row.copies + 1):
         job = Job(
@@ -138,7 +140,7 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
             fleet.checkpointing(row),
             divided,
             int(row.resize),
-            fleet.demand(row),
+            sharing.demand(row, spec),
         )
         yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))
 

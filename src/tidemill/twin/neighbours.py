@@ -16,7 +16,7 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.units.sharing import fluid
 
-Sharing = Literal["time-slice", "mps"]
+Sharing = Literal["time-slice", "mps", "mig", "exclusive"]
 Seat = tuple[int, int]
 """A node and one of its devices."""
 Seated = Mapping[int, list[int]]
