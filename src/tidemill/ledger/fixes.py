@@ -52,7 +52,7 @@ _FIXES: dict[Bucket, _Rule] = {
     Bucket.NO_DEMAND: reckoning.release,
     Bucket.FRAGMENTED: _all_of_it(
         "ask for sizes that divide a node, and for no more CPU than goes with the accelerators;"
-        ' place with `placement = "pack"`',
+        " let cheap work move together (`may_move = true`)",
         "free accelerators that no waiting job could use as they lie",
     ),
     Bucket.TOPOLOGY: _all_of_it(
@@ -64,7 +64,8 @@ _FIXES: dict[Bucket, _Rule] = {
         "free accelerators that only a limit keeps a waiting job from",
     ),
     Bucket.HELD: _all_of_it(
-        'let others pass a waiting gang in time (`backfill = "easy"`), or ask for smaller gangs',
+        "say how long jobs run (`estimate`), so that more may pass a waiting gang in time"
+        ' (`backfill = "easy"`), or ask for smaller gangs',
         "free accelerators kept for, or too few for, a gang that cannot start yet",
     ),
     Bucket.BY_DESIGN: _all_of_it(
