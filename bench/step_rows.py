@@ -3,6 +3,10 @@
 Facts only: sizes, schedule and what the program hid behind compute, as the source (or the scripts
 published with it) says. Five rows of SC'21's table 1 set the constants of ``units.silicon`` for
 A100, four of MPT's those for H100; they are marked. No other row was used for that.
+
+Not all of them were read in the source: both MegaScale groups, the 175 billion and 1 trillion rows
+of the sequence-parallel paper and the five calibration rows of SC'21 were written down from memory,
+and agree only with themselves (tokens a second, MFU). Check them before quoting.
 """
 
 from typing import NamedTuple
