@@ -94,6 +94,25 @@ def kernels_out_of_date(source: Source) -> Iterator[str]:
                 yield source.at(line, "njit is banned here, use tidemill.compiled.across")
 
 
+def markup_outside_screen(source: Source) -> Iterator[str]:
+    """Markup around a name that holds a bracket breaks; `styled` knows words from values."""
+    if not source.is_under("src/tidemill/cli") or source.path.name == "screen.py":
+        return
+    for line, module in _imports(source.tree):
+        if module.startswith(("rich.markup", "rich.console")):
+            yield source.at(line, f"{module} is banned here, print with cli.screen")
+    allowed = {
+        id(part)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and _last_name(node) in {"styled", "example"}
+        for part in ast.walk(node)
+    }
+    for node in ast.walk(source.tree):
+        match node:
+            case ast.Constant(value=str(text)) if "[/]" in text and id(node) not in allowed:
+                yield source.at(node.lineno, "markup is banned here, use screen.styled")
+
+
 def vague_names(source: Source) -> Iterator[str]:
     names = [*source.path.parent.parts, source.path.stem]
     for name in VAGUE_NAMES.intersection(names):

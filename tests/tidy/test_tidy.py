@@ -59,6 +59,11 @@ def test_no_notes_to_self():
     assert findings(rules.notes_to_self, "src", "tests", "bench") == []
 
 
+def test_style_is_given_in_one_way():
+    """No command writes markup around values: names with brackets would break it."""
+    assert findings(rules.markup_outside_screen, "src") == []
+
+
 def test_no_bare_except():
     """Every except names what it expects."""
     assert findings(rules.bare_excepts, "src", "tests", "bench") == []
@@ -97,6 +102,7 @@ def test_no_path_of_one_machine():
 MODULE = "src/tidemill/scheduling/fit.py"
 KERNELS = "src/tidemill/scheduling/kernels.py"
 TEST = "tests/scheduling/test_fit.py"
+COMMAND = "src/tidemill/cli/why.py"
 
 # `\x` escapes keep the samples from being found in this file.
 BAD: list[tuple[Rule, str, str]] = [
@@ -107,6 +113,8 @@ BAD: list[tuple[Rule, str, str]] = [
     (rules.uncached_kernels, KERNELS, "@njit\ndef f(): ..."),
     (rules.kernels_out_of_date, KERNELS, "from numba import njit\nfrom a.kernels import f"),
     (rules.uncached_kernels, KERNELS, "@numba.njit(cache=False)\ndef f(): ..."),
+    (rules.markup_outside_screen, COMMAND, "from rich.markup import escape"),
+    (rules.markup_outside_screen, COMMAND, "print(f'[bold]{name}[/]')"),
     (rules.vague_names, "src/tidemill/live/utils.py", ""),
     (rules.vague_names, "tests/helpers/build.py", ""),
     (rules.prints, MODULE, "print('fits')"),
@@ -132,6 +140,7 @@ GOOD: list[tuple[Rule, str, str]] = [
     (rules.careless_kernels, KERNELS, "@njit(cache=True)\ndef f():\n    return range(3)"),
     (rules.uncached_kernels, KERNELS, "@njit(cache=True, inline='always')\ndef f(): ..."),
     (rules.kernels_out_of_date, KERNELS, "from a.kernels import f"),
+    (rules.markup_outside_screen, COMMAND, "print(screen.styled('[bold]{}[/]', name))"),
     (rules.vague_names, "src/tidemill/live/translate.py", ""),
     (rules.prints, "src/tidemill/cli/main.py", "print('fits')"),
     (rules.outside_reached_from_core, "src/tidemill/twin/chance.py", "np.random.default_rng(1)"),

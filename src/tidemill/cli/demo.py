@@ -44,7 +44,8 @@ def demo(
     screen.note(ledger_tables.footnote())
     shown = demo_story.example(run, journal)
     if shown is not None:
-        console.print(f"\n[bold]why did `{shown.job}` wait?[/] (at {shown.at})")
+        asked = screen.styled("\n[bold]why did `{}` wait?[/] (at {})", shown.job, shown.at)
+        console.print(asked, soft_wrap=True)
         console.print(shown.words, markup=False, soft_wrap=True)
     for line in demo_story.next_steps(journal, page, shown):
         console.print(line, soft_wrap=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
+from rich.text import Text
 
 from tidemill.cli import screen
 from tidemill.model.measures import duration_ms, duration_text
@@ -21,7 +22,7 @@ def seeded(spec: "Spec", seed: int | None) -> "Spec":
     return spec if seed is None else replace(spec, twin=replace(spec.twin, seed=seed))
 
 
-def scene(run: "Run") -> Iterator[str]:
+def scene(run: "Run") -> Iterator[str | Text]:
     """The fleet and its fortnight in three lines."""
     world = run.world
     jobs = world.job_count
@@ -34,7 +35,7 @@ def scene(run: "Run") -> Iterator[str]:
     stopped = int(np.maximum(0, attempts - 1).sum())
     length = duration_text(run.statement.end_ms - run.statement.start_ms)
     contracts = screen.count(world.contract_count, "contract")
-    yield f"[bold]{length}[/] of a fleet of {fleet} under {contracts}"
+    yield screen.styled("[bold]{}[/] of a fleet of {} under {}", length, fleet, contracts)
     yield (
         f"{screen.count(jobs, 'job')} of {screen.count(len(world.queue_rows), 'team')}:"
         f" {done:,} done, {sum(len(w) for w in world.waiting):,} waiting at the end,"
@@ -66,11 +67,11 @@ def example(run: "Run", journal: Path) -> Example | None:
     return Example(world.job_names[j], at, explain.why(world, policy, j).words)
 
 
-def next_steps(journal: Path, page: Path, shown: Example | None) -> Iterator[str]:
+def next_steps(journal: Path, page: Path, shown: Example | None) -> Iterator[str | Text]:
     """Questions to ask next, with names from this very story."""
     yield ""
-    yield f"[bold]the same as a page:[/] {page}"
-    yield "[bold]ask further:[/]"
+    yield screen.styled("[bold]the same as a page:[/] {}", page)
+    yield screen.styled("[bold]ask further:[/]")
     yield f"  tidemill ledger -j {journal} --by team"
     yield f"  tidemill ledger -j {journal} --bucket idle --by job"
     if shown is not None:

@@ -35,7 +35,7 @@ def doctor(
     else:
         made = screen.table("", "what", "found", "so", right_from=9)
         for finding in findings:
-            mark = "[green]ok[/]" if finding.is_ok else "[yellow]--[/]"
+            mark = screen.styled("[green]ok[/]" if finding.is_ok else "[yellow]--[/]")
             made.add_row(mark, finding.what, finding.found, finding.so)
         screen.out().print(made)
     raise typer.Exit(1 if any(f.is_fatal for f in findings) else 0)

@@ -174,7 +174,7 @@ def _print_lines(statement: "Statement", as_tree: bool) -> None:
 
     console = screen.out()
     span = f"{screen.moment_text(statement.start_ms)} to {screen.moment_text(statement.end_ms)}"
-    console.print(f"[bold]ledger[/] {span}")
+    console.print(screen.styled("[bold]ledger[/] {}", span))
     ledger_tables.print_ledger(statement, as_tree)
     if (unusable := ledger_tables.unusable(statement)) is not None:
         screen.note(unusable)

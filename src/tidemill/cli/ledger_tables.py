@@ -1,7 +1,7 @@
 """The ledger as tables: lines from paid to useful, a tree, breakdowns, a difference."""
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from tidemill.cli import screen
@@ -104,17 +104,21 @@ def footnote() -> str:
 def tree(account: Account) -> Tree:
     """The ledger as a tree: stages, then buckets."""
     money, points = account.cents(), account.basis_points()
-    root = Tree(f"[bold]paid[/]  {cents(sum(money))}")
+    root = Tree(screen.styled("[bold]paid[/]  {}", cents(sum(money))))
     for group in Group:
         inside = [b for b in Bucket if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
         total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
-        branch = root.add(f"{GROUP_TITLES[group]}  {cents(total)}  [dim]{percent(share)}[/]")
+        branch = root.add(_branch(GROUP_TITLES[group], total, share))
         if len(inside) > 1:
             for b in inside:
-                branch.add(f"{ABOUT[b].title}  {cents(money[b])}  [dim]{percent(points[b])}[/]")
+                branch.add(_branch(ABOUT[b].title, money[b], points[b]))
     return root
+
+
+def _branch(title: str, money: int, points: int) -> Text:
+    return screen.styled("{}  {}  [dim]{}[/]", title, cents(money), percent(points))
 
 
 def breakdown(name: str, accounts: dict[str, Account], bucket: Bucket | None, most: int) -> Table:
@@ -133,7 +137,7 @@ def breakdown(name: str, accounts: dict[str, Account], bucket: Bucket | None, mo
         for key, account in rows[:most]:
             made.add_row(*_row(_key(name, key), account))
     if len(rows) > most:
-        made.add_row(f"[dim]… and {len(rows) - most:,} more (--most)[/]")
+        made.add_row(screen.styled("[dim]… and {} more (--most)[/]", f"{len(rows) - most:,}"))
     return made
 
 
@@ -200,8 +204,8 @@ def fixes(statement: Statement, most: int = 5) -> Table:
             str(number),
             dollars_text(leak.fix.at_most_usd_micro, 0),
             "unknown" if price is None else dollars_text(price, 0) if price else "a setting",
-            escape(leak.fix.words),
-            f"{ABOUT[leak.bucket].title}: {escape(leak.evidence)}",
+            leak.fix.words,
+            f"{ABOUT[leak.bucket].title}: {leak.evidence}",
         )
     return made
 
@@ -222,7 +226,7 @@ def _row(key: str, account: Account) -> tuple[str, ...]:
 
 
 def _key(name: str, key: str) -> str:
-    return screen.moment_text(int(key)) if name == "time" else escape(key)
+    return screen.moment_text(int(key)) if name == "time" else key
 
 
 def _signed(text: str) -> str:

@@ -1,6 +1,5 @@
 """Who lent what to whom, as tables."""
 
-from rich.markup import escape
 from rich.table import Table
 
 from tidemill.cli import screen
@@ -22,9 +21,9 @@ def loans(part: LendingPart, most: int) -> Table:
         right_from=3,
     )
     for loan in part.loans[:most]:
-        lender = UNOWNED if loan.lender is None else escape(loan.lender)
+        lender = UNOWNED if loan.lender is None else loan.lender
         made.add_row(
-            lender, escape(loan.borrower), escape(loan.kind), _hours(loan.milli_ms),
+            lender, loan.borrower, loan.kind, _hours(loan.milli_ms),
             dollars_text(loan.usd_micro),
         )  # fmt: skip
     _add_rest(made, len(part.loans), most)
@@ -39,7 +38,7 @@ def idle(part: LendingPart, most: int) -> Table:
     )  # fmt: skip
     for row in part.idle[:most]:
         made.add_row(
-            escape(row.owner), escape(row.kind), _hours(row.kept_milli_ms),
+            row.owner, row.kind, _hours(row.kept_milli_ms),
             dollars_text(row.kept_usd_micro), _hours(row.unasked_milli_ms),
             dollars_text(row.unasked_usd_micro),
         )  # fmt: skip
@@ -66,6 +65,6 @@ def _hours(milli_ms: int) -> str:
 
 def _add_rest(made: Table, rows: int, most: int) -> None:
     if rows > most:
-        made.add_row(f"[dim]… and {rows - most:,} more (--most)[/]")
+        made.add_row(screen.styled("[dim]… and {} more (--most)[/]", f"{rows - most:,}"))
     if not rows:
-        made.add_row("[dim]nothing[/]")
+        made.add_row(screen.styled("[dim]nothing[/]"))

@@ -27,4 +27,4 @@ DEFAULT_JOURNAL = "tidemill.sqlite"
 
 def example(*lines: str) -> str:
     """Examples for ``--help``: one command a line."""
-    return "[bold]Examples[/]\n\n" + "\n\n".join(f"  $ {line}" for line in lines)
+    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  $ {line}" for line in lines)

@@ -114,7 +114,7 @@ def compare(
         if not findings:
             screen.note("no two of these cards are of the same part, power limit and figure")
         for number in slow:
-            screen.out().print(f"[bold red]slow:[/] {cards[number]}")
+            screen.out().print(screen.styled("[bold red]slow:[/] {}", cards[number]))
         if len(read) < peers.FEWEST:
             screen.note(f"fewer than {peers.FEWEST} cards: they differ, but nobody can be blamed")
     raise typer.Exit(1 if slow else 0)
@@ -221,7 +221,7 @@ def _print_tenants(card: "Card") -> None:
 def _print_findings(findings: "list[Finding]", cards: list[Path]) -> None:
     made = screen.table("figure", "card", "measured", "median", "ratio", "z", "", right_from=2)
     for f in findings:
-        mark = "[bold red]slow[/]" if f.is_slow else ""
+        mark = screen.styled("[bold red]slow[/]" if f.is_slow else "")
         made.add_row(f.figure.words, str(cards[f.card]), f"{f.figure.value:,.4g}",
                      f"{f.median:,.4g}", f"{f.ratio:.3f}", f"{f.z:+.1f}", mark)  # fmt: skip
     screen.out().print(made)

@@ -1,47 +1,80 @@
-"""What people see: tables on stdout, progress and errors on stderr, plain when piped."""
+"""What people see: tables on stdout, progress and errors on stderr, plain when piped.
 
+Everything that is printed goes through a ``Screen``: square brackets are text and not markup, and
+characters that would steer a terminal are spelt out. Style is given with ``styled``, whose words
+come from the program and whose values may come from anybody.
+"""
+
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
+from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, duration_ms
 
 PLAIN_WIDTH = 120
 
+# In UTF-8: what JSON leaves as it is although a terminal may obey it (C1 controls, direction).
+_HARMFUL_JSON = re.compile(
+    b"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]"
+)
+
+
+class Screen(Console):
+    """A console that takes text as text."""
+
+    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as rich has them
+        """The text with every harmful character spelt out."""
+        return super().render_str(names.visible(text), **options)
+
 
 def out() -> Console:
     """Where data goes; wide enough for tables when it is not a terminal."""
-    return Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+    width = None if sys.stdout.isatty() else PLAIN_WIDTH
+    return Screen(width=width, highlight=False, markup=False, emoji=False)
 
 
 def err() -> Console:
     """Where everything else goes."""
-    return Console(stderr=True, highlight=False)
+    return Screen(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+def styled(words: str, *values: object) -> Text:
+    """Words with style, such as ``[bold]{}[/]``, around values that are shown as they are."""
+    shown = (escape(names.visible(str(value), one_line=True)) for value in values)
+    return Text.from_markup(words.format(*shown), emoji=False)
 
 
 def complain(error: TidemillError) -> None:
     """An error: what was asked, what was found, what to do."""
     console = err()
-    console.print(f"[bold red]error:[/] {escape(error.message)}", soft_wrap=True)
-    if error.hint:
-        console.print(f"[bold]hint:[/] {escape(error.hint)}", soft_wrap=True)
+    for style, word, text in (("bold red", "error:", error.message), ("bold", "hint:", error.hint)):
+        if text:
+            console.print(Text.assemble((word, style), " ", names.visible(text)), soft_wrap=True)
 
 
 def note(text: str) -> None:
     """A remark that is not data."""
-    err().print(escape(text), soft_wrap=True)
+    err().print(text, soft_wrap=True)
 
 
 def json_out(data: bytes) -> None:
-    """JSON, as it is."""
-    sys.stdout.buffer.write(data + b"\n")
+    """JSON; characters that a terminal may obey are written as escapes, which reads the same."""
+    sys.stdout.buffer.write(_HARMFUL_JSON.sub(_json_escape, data) + b"\n")
     sys.stdout.flush()
+
+
+def _json_escape(found: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % ord(found[0].decode())
 
 
 def count(number: int, noun: str) -> str:
@@ -56,10 +89,13 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda _done, _total: None
         return
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-    )  # fmt: skip
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=err(), transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task(names.visible(title, one_line=True), total=None)
 
         def update(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total or None)
@@ -67,9 +103,22 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         yield update
 
 
+class Rows(Table):
+    """A table in which a cell of text is one line, whatever line breaks a name holds."""
+
+    def add_row(
+        self,
+        *cells: RenderableType | None,
+        **options: Any,  # noqa: ANN401 - as rich has them
+    ) -> None:
+        """Add one row."""
+        one_line = (names.visible(c, one_line=True) if isinstance(c, str) else c for c in cells)
+        super().add_row(*one_line, **options)
+
+
 def table(*headers: str, title: str = "", right_from: int = 1) -> Table:
     """A table whose columns from ``right_from`` on hold numbers."""
-    made = Table(title=title or None, title_justify="left", title_style="bold", box=None)
+    made = Rows(title=title or None, title_justify="left", title_style="bold", box=None)
     for i, header in enumerate(headers):
         justify: JustifyMethod = "right" if i >= right_from else "left"
         made.add_column(header, justify=justify, header_style="dim", no_wrap=i >= right_from)

@@ -70,7 +70,8 @@ def share(
     _print_axes(pair, part)
     _print_left(pair[0], left, fitting)
     _print_modes(pair, found)
-    screen.out().print(f"advice: [bold]{found.mode}[/]: {found.reason}", soft_wrap=True)
+    words = screen.styled("advice: [bold]{}[/]: {}", found.mode, found.reason)
+    screen.out().print(words, soft_wrap=True)
     screen.note(_formula())
 
 
@@ -94,14 +95,21 @@ def _shares(tenant: "Tenant", part: "Part") -> tuple[float, float, float]:
 
 def _print_axes(pair: "tuple[Tenant, Tenant]", part: "Part") -> None:
     first, second = (_shares(tenant, part) for tenant in pair)
-    screen.out().print(f"[bold]{part.model}[/]: [cyan]█[/] {pair[0].name}  "
-                       f"[magenta]▒[/] {pair[1].name}")  # fmt: skip
+    one, other = pair
+    head = screen.styled(
+        "[bold]{}[/]: [cyan]█[/] {}  [magenta]▒[/] {}", part.model, one.name, other.name
+    )
+    screen.out().print(head)
     for axis, mine, theirs in zip(AXES, first, second, strict=True):
         full = round(min(mine, 1) * BAR)
         rest = min(round(min(mine + theirs, 1) * BAR), BAR) - full
-        bar = f"[cyan]{'█' * full}[/][magenta]{'▒' * rest}[/]{'·' * (BAR - full - rest)}"
-        over = f"  [red]{mine + theirs:.0%} wanted[/]" if mine + theirs > 1 else ""
-        screen.out().print(f"{axis:>10} {bar} {mine:6.1%} + {theirs:.1%}{over}")
+        bar = ("█" * full, "▒" * rest, "·" * (BAR - full - rest))
+        over = f"  {mine + theirs:.0%} wanted" if mine + theirs > 1 else ""
+        shares = (f"{mine:6.1%}", f"{theirs:.1%}")
+        line = screen.styled(
+            "{} [cyan]{}[/][magenta]{}[/]{} {} + {}[red]{}[/]", f"{axis:>10}", *bar, *shares, over
+        )
+        screen.out().print(line)
 
 
 def _print_left(tenant: "Tenant", left: "Sliver", fitting: list[str]) -> None:

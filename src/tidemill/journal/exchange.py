@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tidemill.engine import fold
-from tidemill.journal import fields, lines, parquet, schema
+from tidemill.journal import fields, lines, naming, parquet, schema
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building, refuse_existing
 from tidemill.journal.replay import CANNOT_BE, refusal
@@ -122,6 +122,8 @@ def _folded(rows: Iterable[tuple[str, Event]], world: World) -> Iterator[Event]:
             fold.fold(world, event)
         except CANNOT_BE as error:
             raise fields.wrong(place, "", refusal(error)) from error
+        if found := naming.fault(event):
+            raise fields.wrong(place, "", found)
         yield event
 
 

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from tidemill import __version__
 from tidemill.ledger.buckets import NOT_PRODUCED, Group
 from tidemill.ledger.statement import Statement
+from tidemill.model import names
 from tidemill.model.measures import duration_text
 from tidemill.report import (
     breakdown,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tidemill.ledger.schema import LendingPart
     from tidemill.scheduling.schedulability import Lot
 
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = re.compile("[\ufffe\uffff]")
 """Control characters and halves of surrogate pairs: no HTML file may hold them."""
 
 
@@ -140,13 +141,13 @@ def _hash(text: str) -> str:
 
 def _printable(value: object) -> object:
     if isinstance(value, str) and not isinstance(value, Markup):
-        return _UNPRINTABLE.sub("\ufffd", value)
+        return _UNPRINTABLE.sub("\ufffd", names.visible(value))
     return value
 
 
 def coded(text: str) -> Markup:
     """Words with ids in backticks as HTML: every part escaped, the ids in ``<code>``."""
-    parts = _UNPRINTABLE.sub("\ufffd", text).split("`")
+    parts = str(_printable(text)).split("`")
     if len(parts) % 2 == 0:  # a backtick of somebody's own: leave all of them as they are
         return escape("`".join(parts))
     tag = Markup("<code>{}</code>")

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard, get_args, get_
 
 import msgspec
 
+from tidemill.model import names
 from tidemill.model.errors import SpecError
 
 _WORDS = {
@@ -84,6 +85,8 @@ def explain(
         hint = nearest(str(value), known)
         place.refuse(field, f"asked for one of {', '.join(known)}{found_words}", hint=hint)
     asked = message if message.startswith("asked for") else f"asked for {_plain(message)}"
+    if "matching regex" in message:
+        asked = f"asked for {names.ASKED}"
     place.refuse(field, asked + found_words, hint=f"change `{field}` in {place}")
 
 

@@ -9,8 +9,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from tidemill.model import names
 from tidemill.model.policy import Policy
-from tidemill.model.rows import MAX_DEVICES, Name
+from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.states import JobClass, Terms
 from tidemill.twin.neighbours import Sharing
 from tidemill.twin.spec_words import Cores, Dollars, Gib, Part, Span
@@ -24,7 +25,9 @@ Zero = Annotated[int, Meta(ge=0, le=10_000_000)]
 Rate = Annotated[float, Meta(ge=0, le=10_000_000)]
 Priority = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 Hour = Annotated[int, Meta(ge=0, le=23)]
-Word = Annotated[str, Meta(min_length=1, max_length=120)]
+Name = Annotated[str, Meta(min_length=1, max_length=names.LONGEST, pattern=names.PATTERN)]
+Maybe = Annotated[str, Meta(max_length=names.LONGEST, pattern=rf"\A\Z|{names.PATTERN}")]
+Word = Annotated[str, Meta(min_length=1, max_length=120, pattern=names.PATTERN)]
 Labels = dict[Word, Word]
 
 
@@ -48,7 +51,7 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     kind: Name
     count: Whole
     usd_per_hour: Dollars
-    pool: str = ""
+    pool: Maybe = ""
     terms: Terms = Terms.RESERVED
     start: Span = Span(0)
     end: Span | None = None
@@ -65,7 +68,7 @@ class TierTable(_Table, frozen=True, kw_only=True):
     """``[[tier]]``: one level of the network, outermost first; see ``model.topology``."""
 
     name: Name
-    label: str = ""
+    label: Maybe = ""
     devices: Annotated[int, Meta(ge=0, le=MAX_DEVICES)] = 0
     gb_per_s: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     latency_us: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
@@ -122,7 +125,7 @@ class TeamTable(_Table, frozen=True, kw_only=True):
     limit: dict[str, Zero] = {}
     borrow: dict[str, Zero] = {}
     lend: dict[str, Zero] = {}
-    parent: str = ""
+    parent: Maybe = ""
     weight: Whole = 1
 
 

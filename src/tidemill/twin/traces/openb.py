@@ -116,14 +116,18 @@ def pod_lines(
             row.whole("memory_mib"),
             gpus,
             milli,
-            tuple(model for model in row.cells.get("gpu_spec", "").split("|") if model),
-            row.cells.get("qos", "") or "pods",
+            tuple(model for model in _maybe(row, "gpu_spec").split("|") if model),
+            _maybe(row, "qos") or "pods",
             _time_ms(row, "creation_time"),
             _time_ms(row, "deletion_time"),
             _time_ms(row, "scheduled_time"),
         )
 
     return rows.each(path, POD_COLUMNS, options, make)
+
+
+def _maybe(row: rows.Row, column: str) -> str:
+    return row.text(column) if row.cells.get(column, "").strip() else ""
 
 
 def _time_ms(row: rows.Row, column: str) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from tidemill.model import names
 from tidemill.model.errors import SpecError
 from tidemill.twin.spec_errors import nearest
 from tidemill.twin.traces import (
@@ -53,6 +54,8 @@ FORMATS = {
 
 def load(path: str | Path, form: str | None = None, options: Options = AS_PUBLISHED) -> Trace:
     """Import a trace; without a format it is guessed."""
+    if fault := names.fault(options.kind):
+        raise SpecError(f"the GPU type: {fault}", hint="such as H100")
     found = find(path)
     return named(form or sniff(found)).load(found, options)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeVar
 
+from tidemill.model import names
 from tidemill.model.errors import SpecError
 from tidemill.twin.spec_errors import nearest, shown
 from tidemill.twin.traces.options import Options
@@ -31,10 +32,12 @@ class Row(NamedTuple):
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """What stands in a column: something, and not too much of it."""
+        """What stands in a column: something, not too much of it, and nothing that is invisible."""
         found = self.cells.get(column, "").strip()
-        if not 0 < len(found) <= 200:
-            self.refuse(column, "between 1 and 200 characters")
+        if not 0 < len(found) <= names.LONGEST:
+            self.refuse(column, f"between 1 and {names.LONGEST} characters")
+        if names.fault(found):
+            self.refuse(column, names.ASKED)
         return found
 
     def whole(self, column: str, least: int = 0) -> int:
