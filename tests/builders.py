@@ -160,6 +160,7 @@ def job(
     speedup: Sequence[tuple[int, int]] = (),
     bonds: Sequence[Bond] = (),
     parallelism: Parallelism | None = None,
+    user: str = "",
 ) -> Job:
     """A job of ``gpus`` accelerators, ``per_node`` a replica (all, but at most 8); or of roles.
 
@@ -179,8 +180,9 @@ def job(
     )
     saving = Checkpointing(saves_every_ms, save_ms)
     return Job(
-        name, shape, estimate_ms, startup_ms, restart_ms, saving, efficiency, resize_ms=resize_ms
-    )
+        name, shape, estimate_ms, startup_ms, restart_ms, saving, efficiency, resize_ms=resize_ms,
+        user=user,
+    )  # fmt: skip
 
 
 # Worlds ---------------------------------------------------------------------------------------

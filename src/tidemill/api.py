@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidemill.journal import Journal, open_journal
+from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
@@ -67,6 +68,7 @@ def simulate(
     weighs_mix: bool = False,
 ) -> Run:
     """Run a spec in the twin, write its journal, and return what came of it."""
+    from tidemill.twin import fleet
     from tidemill.twin.backend import Twin
 
     horizon_ms = int(spec.twin.horizon)
@@ -78,6 +80,7 @@ def simulate(
         end_ms=horizon_ms,
         on_progress=on_progress,
         weighs_mix=weighs_mix,
+        calendar=fleet.calendar(spec),
     )
 
 
@@ -90,10 +93,12 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     end_ms: int = FOREVER_MS,
     on_progress: Progress | None = None,
     weighs_mix: bool = False,
+    calendar: Calendar = COUNTED,
 ) -> Run:
     """Let any backend beat to the end of its story, with the ledger reading along.
 
     ``weighs_mix``: the ledger also says what arrivals could have used of what was free.
+    ``calendar``: when the story begins, if it has dates.
     """
     from tidemill.engine.loop import Loop
     from tidemill.ledger.reader import Ledger
@@ -106,11 +111,13 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     ledger = Ledger(policy, window, weighs_mix)
     with open_journal(journal, create=True) as keeper:
         keeper.set_meta("name", name)
+        for key, value in calendar.facts().items():
+            keeper.set_meta(key, value)
         keeper.set_meta("policy", msgspec.json.encode(policy).decode())
         loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.save_snapshot(world)
-    return Run(journal, world, policy, Statement(ledger))
+    return Run(journal, world, policy, Statement(ledger, calendar))
 
 
 def refuse_existing(journal: str) -> None:
@@ -145,7 +152,7 @@ def read_statement(
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
         ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
-        return Statement(ledger.read(_watched(keeper, on_progress)))
+        return Statement(ledger.read(_watched(keeper, on_progress)), Calendar.of(keeper.facts()))
 
 
 def read_lending(
@@ -161,6 +168,12 @@ def read_lending(
 
     with open_journal(journal) as keeper:
         return Lending(Window(start_ms, end_ms)).read(_watched(keeper, on_progress)).lent()
+
+
+def calendar_of(journal: str) -> Calendar:
+    """When a journal begins, in dates if it says so: how its moments are written and read."""
+    with open_journal(journal) as keeper:
+        return Calendar.of(keeper.facts())
 
 
 def policy_of(journal: Journal) -> Policy:

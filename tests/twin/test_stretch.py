@@ -88,7 +88,7 @@ def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival
         row = job(
             f"j{i}", roles=roles, team="abc"[nth // 4], startup_ms=luck.choice([0, 0, 100]),
             restart_ms=50, saves_every_ms=luck.choice([0, 500]), save_ms=10,
-            estimate_ms=luck.choice([0, 100, 2000, 30_000]),
+            estimate_ms=luck.choice([0, 100, 2000, 30_000]), user=("", "ana", "bo")[i % 3],
         )  # fmt: skip
         arrivals.append(Arrival(at_ms, row, luck.choice([1, 500, 3000, 20000]), ending, crashes_ms))
     return arrivals

@@ -1,11 +1,15 @@
 """``tidemill journal``: take a journal out, put one in, check it, save what can be saved."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.model.errors import JournalError
+
+if TYPE_CHECKING:
+    from tidemill.journal.moments import Calendar
 
 app = typer.Typer(
     help="Journals: export, import, verify, salvage.",
@@ -60,6 +64,7 @@ def verify(journal: Source, as_json: options.Json = False) -> None:
 
     from tidemill.journal.verify import verify as read_all
 
+    moment = _calendar(journal).text
     with screen.progress("verifying") as update:
         found = read_all(journal, on_progress=update)
     if as_json:
@@ -67,7 +72,7 @@ def verify(journal: Source, as_json: options.Json = False) -> None:
         screen.json_out(msgspec.json.encode(fields | {"is_sound": found.is_sound}))
     else:
         screen.out().print(
-            f"{found.events:,} events up to {screen.moment_text(found.last_ms)},"
+            f"{found.events:,} events up to {moment(found.last_ms)},"
             f" {screen.count(found.snapshots, 'snapshot')}, World {found.digest[:16]}"
         )
         for fault in found.faults:
@@ -86,8 +91,20 @@ def salvage(
 
     with screen.progress("salvaging") as update:
         found = save(broken, target, on_progress=update)
+    moment = _calendar(target).text
     screen.out().print(
-        f"{found.kept:,} events kept, up to {screen.moment_text(found.last_ms)}, in {found.out}",
+        f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",
         markup=False,
     )
     screen.out().print(found.why, markup=False)
+
+
+def _calendar(journal: Path) -> "Calendar":
+    """How moments of a journal are written, as far as a broken one still says."""
+    from tidemill import api
+    from tidemill.journal.moments import COUNTED
+
+    try:
+        return api.calendar_of(str(journal))
+    except JournalError:
+        return COUNTED

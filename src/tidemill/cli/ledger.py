@@ -28,7 +28,9 @@ app = typer.Typer(
 
 By = Annotated[
     str | None,
-    typer.Option("--by", help="Break down by team, pool, contract, kind, class, job or time."),
+    typer.Option(
+        "--by", help="Break down by team, user, pool, contract, kind, class, job or time."
+    ),
 ]
 Bucket = Annotated[
     str | None, typer.Option("--bucket", help="Only this bucket, such as idle or rework.")
@@ -122,7 +124,7 @@ def _print_lending(lent: "LendingPart", most: int) -> None:
 
 
 def _read(journal: str, start: str | None, end: str | None, bins: str | None) -> "Statement":
-    return read_window(journal, start, end, screen.moment_ms(bins, "--bins"))
+    return read_window(journal, start, end, screen.span_ms(bins, "--bins"))
 
 
 def read_window(
@@ -131,7 +133,9 @@ def read_window(
     """The ledger of a window as typed; a window with nothing in it is refused."""
     from tidemill import api
 
-    start_ms, end_ms = screen.moment_ms(start, "--from") or 0, screen.moment_ms(end, "--to")
+    calendar = api.calendar_of(journal)
+    start_ms = 0 if start is None else calendar.ms(start, "--from")
+    end_ms = None if end is None else calendar.ms(end, "--to")
     if bin_ms == 0:
         raise SpecError("--bins is 0", hint="give the width of a time bin, such as 6h")
     if end_ms is not None and end_ms <= start_ms:
@@ -146,8 +150,8 @@ def read_window(
         )
     if statement.end_ms <= start_ms:
         raise SpecError(
-            f"nothing was paid for after {screen.moment_text(start_ms)}",
-            hint=f"the journal ends at {screen.moment_text(statement.world.now_ms)}",
+            f"nothing was paid for after {calendar.text(start_ms)}",
+            hint=f"the journal ends at {calendar.text(statement.world.now_ms)}",
         )
     return statement
 
@@ -173,7 +177,8 @@ def _print_lines(statement: "Statement", as_tree: bool) -> None:
     from tidemill.cli import ledger_tables
 
     console = screen.out()
-    span = f"{screen.moment_text(statement.start_ms)} to {screen.moment_text(statement.end_ms)}"
+    moment = statement.calendar.text
+    span = f"{moment(statement.start_ms)} to {moment(statement.end_ms)}"
     console.print(screen.styled("[bold]ledger[/] {}", span))
     ledger_tables.print_ledger(statement, as_tree)
     if (unusable := ledger_tables.unusable(statement)) is not None:
@@ -186,7 +191,7 @@ def _print_breakdown(
 ) -> None:
     from tidemill.cli import ledger_tables
 
-    screen.out().print(ledger_tables.breakdown(by, statement.by(by), only, most))
+    screen.out().print(ledger_tables.breakdown(by, statement, only, most))
 
 
 def print_json(

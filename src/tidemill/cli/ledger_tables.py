@@ -11,7 +11,7 @@ from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, NOT_PRODUCED, Bucket, Group
 from tidemill.ledger.difference import Change
 from tidemill.ledger.free import free, total
-from tidemill.ledger.statement import Statement
+from tidemill.ledger.statement import Dimension, Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
 CENT_MICRO = 10_000
@@ -121,21 +121,22 @@ def _branch(title: str, money: int, points: int) -> Text:
     return screen.styled("{}  {}  [dim]{}[/]", title, cents(money), percent(points))
 
 
-def breakdown(name: str, accounts: dict[str, Account], bucket: Bucket | None, most: int) -> Table:
+def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most: int) -> Table:
     """One row a key: what it was paid, allocated and useful; or what it put into one bucket."""
+    accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
     rows = sorted(accounts.items(), key=lambda row: -_weight(row[1], bucket))
     if name == "time":
-        rows = sorted(accounts.items(), key=lambda row: int(row[0]))
+        rows = list(accounts.items())
     if bucket is not None:
         made = screen.table(name, "hours", "dollars", title=ABOUT[bucket].title)
         rows = [row for row in rows if row[1].milli_ms[bucket]]
         for key, account in rows[:most]:
-            made.add_row(_key(name, key), hours(account.tenths_of_hours()[bucket]),
+            made.add_row(key, hours(account.tenths_of_hours()[bucket]),
                          cents(account.cents()[bucket]))  # fmt: skip
     else:
         made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
         for key, account in rows[:most]:
-            made.add_row(*_row(_key(name, key), account))
+            made.add_row(*_row(key, account))
     if len(rows) > most:
         made.add_row(screen.styled("[dim]… and {} more (--most)[/]", f"{len(rows) - most:,}"))
     return made
@@ -225,8 +226,8 @@ def _row(key: str, account: Account) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _key(name: str, key: str) -> str:
-    return screen.moment_text(int(key)) if name == "time" else key
+def _key(name: Dimension, key: str, statement: Statement) -> str:
+    return statement.calendar.text(int(key)) if name == "time" else key
 
 
 def _signed(text: str) -> str:

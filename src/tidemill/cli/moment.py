@@ -1,6 +1,7 @@
 """Opening a journal at the moment that was asked for, and saying so when it ends before it."""
 
 from tidemill import api
+from tidemill.api import calendar_of
 from tidemill.cli import screen
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -8,12 +9,12 @@ from tidemill.model.world import World
 
 def world_at(journal: str, at: str | None) -> tuple[World, Policy]:
     """The World at a moment (or at the end) and the policy it was run with."""
-    at_ms = screen.moment_ms(at, "--at")
+    at_ms = None if at is None else calendar_of(journal).ms(at, "--at")
     world, policy = api.open_world(journal, at_ms)
     if at_ms is not None and at_ms > world.now_ms:
         with api.open_journal(journal) as opened:
             last_ms = api.last_ms(opened)
         if at_ms > last_ms:
-            end = screen.moment_text(last_ms)
+            end = calendar_of(journal).text(last_ms)
             screen.note(f"the journal ends at {end}; that is what is shown")
     return world, policy

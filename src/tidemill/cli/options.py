@@ -13,13 +13,19 @@ Journal = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 At = Annotated[
     str | None,
-    typer.Option("--at", help="Look at this moment (3d12h) instead of the end.", metavar="TIME"),
+    typer.Option(
+        "--at", help="Look at this moment (3d12h, or a date) instead of the end.", metavar="TIME"
+    ),
 ]
 Start = Annotated[
-    str | None, typer.Option("--from", help="Begin here (default: the start).", metavar="TIME")
+    str | None,
+    typer.Option(
+        "--from", help="Begin here: 3d12h, or a date (default: the start).", metavar="TIME"
+    ),
 ]
 End = Annotated[
-    str | None, typer.Option("--to", help="End here (default: the end).", metavar="TIME")
+    str | None,
+    typer.Option("--to", help="End here: 3d12h, or a date (default: the end).", metavar="TIME"),
 ]
 
 DEFAULT_JOURNAL = "tidemill.sqlite"

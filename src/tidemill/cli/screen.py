@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
-from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, duration_ms
+from tidemill.model.measures import duration_ms
 
 PLAIN_WIDTH = 120
 
@@ -125,21 +125,13 @@ def table(*headers: str, title: str = "", right_from: int = 1) -> Table:
     return made
 
 
-def moment_text(ms: int) -> str:
-    """A moment of the story for people: day and time of day."""
-    days, rest = divmod(ms, DAY_MS)
-    hours, rest = divmod(rest, HOUR_MS)
-    return f"day {days} {hours:02d}:{rest // MINUTE_MS:02d}"
-
-
-def moment_ms(text: str | None, option: str) -> int | None:
-    """A moment as people type it: ``3d12h`` after the start."""
+def span_ms(text: str | None, option: str) -> int | None:
+    """A length of time as people type it: ``6h``."""
     if text is None:
         return None
     try:
         return duration_ms(text)
     except ValueError as error:
         raise SpecError(
-            f"{option} is `{text}`, which is not a time",
-            hint="give the time since the start of the journal, such as 3d12h or 90m",
+            f"{option} is `{text}`, which is not a length of time", hint="such as 6h or 90m"
         ) from error

@@ -115,6 +115,7 @@ def import_(
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
             Twin.from_trace(read), Policy(), journal=journal, name=read.name,
+            calendar=read.calendar,
             on_progress=lambda at_ms, _: update(min(at_ms, end_ms), end_ms),
         )  # fmt: skip
     _print_run(done, as_json)

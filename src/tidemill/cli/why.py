@@ -11,6 +11,7 @@ from tidemill.model.measures import duration_text
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Answer, Band, Board, Certificate, Forecast
+    from tidemill.journal.moments import Calendar
     from tidemill.model.rows import Job
     from tidemill.model.world import World
 
@@ -81,7 +82,7 @@ def pending(
     import msgspec
 
     from tidemill import explain
-    from tidemill.cli.moment import world_at
+    from tidemill.cli.moment import calendar_of, world_at
     from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
@@ -91,7 +92,7 @@ def pending(
     if as_json:
         screen.json_out(msgspec.json.encode(board))
     else:
-        _print_board(board)
+        _print_board(board, calendar_of(journal))
 
 
 def fit(
@@ -187,9 +188,9 @@ def _print_nearest(proof: "Certificate | None", indent: str = "") -> None:
         screen.out().print(f"{indent}would run now: {near}", markup=False, soft_wrap=True)
 
 
-def _print_board(board: "Board") -> None:
+def _print_board(board: "Board", calendar: "Calendar") -> None:
     console = screen.out()
-    console.print(f"{screen.moment_text(board.at_ms)}: {board.words}", markup=False, soft_wrap=True)
+    console.print(f"{calendar.text(board.at_ms)}: {board.words}", markup=False, soft_wrap=True)
     if not board.rows:
         return
     made = screen.table(

@@ -66,6 +66,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
     j = world.job_count
     _write_row(world, j, job, shape_number(world, job.shape, q), event.at_ms)
     world.job_names.append(job.name)
+    world.job_users.append(job.user)
     world.job_number[job.name] = j
     _enqueue(world, j)
     return [j]

@@ -380,6 +380,7 @@ class Stretch:
         came = self.coming[known - self.first_job : int(self.at[kernels.JOBS]) - self.first_job]
         names = [job.name for job in came]
         world.job_names += names
+        world.job_users += [job.user for job in came]
         world.job_number.update(zip(names, range(known, world.job_count), strict=True))
 
     def _forget_unseen_shapes(self) -> None:

@@ -50,7 +50,7 @@ def document(
     return LedgerDocument(
         version=VERSION,
         currency="USD",
-        window=Period(statement.start_ms, statement.end_ms, bin_ms),
+        window=_window(statement, bin_ms),
         totals=_totals(account, statement.length_ms),
         lines=_lines(statement, account),
         unknown=tuple(_unknown(bucket) for bucket in NOT_PRODUCED if not account.milli_ms[bucket]),
@@ -61,6 +61,11 @@ def document(
         free=_free(statement),
         lending=UNSET if lending is None else lending,
     )
+
+
+def _window(statement: Statement, bin_ms: int | None) -> Period:
+    moments = (statement.start_ms, statement.end_ms)
+    return Period(*moments, bin_ms, *(statement.calendar.iso(ms) for ms in moments))
 
 
 def _totals(account: Account, window_ms: int) -> Totals:

@@ -18,11 +18,17 @@ class Ratio(Struct, frozen=True):
 
 
 class Period(Struct, frozen=True):
-    """The window; ``bin_ms`` is null when it is one bin."""
+    """The window; ``bin_ms`` is null when it is one bin.
+
+    ``start`` and ``end`` are the same moments as ISO dates, null where the journal does not say
+    when it began.
+    """
 
     start_ms: int
     end_ms: int
     bin_ms: int | None
+    start: str | None = None
+    end: str | None = None
 
 
 class Totals(Struct, frozen=True):

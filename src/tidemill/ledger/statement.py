@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.ledger import usable
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
@@ -24,10 +25,12 @@ from tidemill.model.policy import Policy
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
 
-Dimension = Literal["team", "pool", "contract", "kind", "class", "job", "time"]
+Dimension = Literal["team", "user", "pool", "contract", "kind", "class", "job", "time"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 NOBODY = "(nobody)"
+UNKNOWN_USER = "(unknown)"
+"""Jobs of which nobody said who submitted them; not the same as accelerators that nobody held."""
 
 _Names = Callable[[int], str]
 
@@ -38,8 +41,10 @@ _MODELLED, _UNKNOWN = (CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confi
 class Statement:
     """What one window's paid accelerator-time became."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, calendar: Calendar = COUNTED) -> None:
         window, self.world = ledger.window, ledger.world
+        self.calendar = calendar
+        """How its moments are written for people."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
@@ -145,6 +150,8 @@ class Statement:
             return rows.team, lambda key: teams[key].name if key >= 0 else NOBODY
         if dimension == "job":
             return rows.job, lambda key: world.job_names[key] if key >= 0 else NOBODY
+        if dimension == "user":
+            return self._user_keys()
         if dimension == "class":
             return self._class_keys()
         assert dimension == "time", dimension
@@ -155,6 +162,15 @@ class Statement:
         names = sorted(set(values))
         codes = np.array([names.index(value) for value in values], np.int64)
         return codes[self.rows.contract], lambda key: names[key]
+
+    def _user_keys(self) -> tuple[I64, _Names]:
+        """Users in order of their names; what is held by jobs without one is unknown."""
+        users = self.world.job_users
+        names = sorted(set(users) - {""})
+        number = {name: i + 1 for i, name in enumerate(names)} | {"": 0}
+        codes = np.array([*(number[user] for user in users), -1], np.int64)
+        shown = (NOBODY, UNKNOWN_USER, *names)
+        return codes[self.rows.job], lambda key: shown[key + 1]
 
     def _class_keys(self) -> tuple[I64, _Names]:
         names = sorted({str(shape.kind) for shape in self.world.shape_rows})

@@ -186,7 +186,8 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
     """A job as submitted. ``estimate_ms`` is the owner's guess of its run time; 0 is no guess.
 
     ``resize_ms``: how long an elastic job pauses when it grows or shrinks; it loses no work.
-    ``demand``: what it uses of a device that it shares; None: nobody said.
+    ``demand``: what it uses of a device that it shares; None: nobody said. ``user``: the person
+    who submitted it, within its team; "": nobody said.
     """
 
     name: Name
@@ -198,6 +199,7 @@ class Job(Struct, frozen=True, forbid_unknown_fields=True):
     efficiency: Efficiency = Efficiency()
     resize_ms: Natural = 0
     demand: Demand | None = None
+    user: Annotated[str, Meta(max_length=200)] = ""
 
 
 class Piece(Struct, frozen=True, array_like=True):

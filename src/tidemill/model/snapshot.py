@@ -18,7 +18,7 @@ from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Move, World
 
-LAYOUT = 4
+LAYOUT = 5
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
@@ -79,7 +79,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
 def _load_rows(world: World, state: dict[str, Any]) -> None:
     convert = msgspec.convert
     world.now_ms, world.seq = state["now_ms"], state["seq"]
-    world.job_names = state["job_names"]
+    world.job_names, world.job_users = state["job_names"], state["job_users"]
     world.node_rows = convert(state["node_rows"], list[Node])
     world.contract_rows = convert(state["contract_rows"], list[Contract])
     world.queue_rows = convert(state["queue_rows"], list[Queue])

@@ -139,6 +139,8 @@ class World:
         self.now_ms = 0
         self.seq = 0
         self.job_names: list[str] = []
+        self.job_users: list[str] = []
+        """Who submitted each job; "": nobody said."""
         self.job_number: dict[str, int] = {}
         self.node_rows: list[Node] = []
         self.node_number: dict[str, int] = {}
@@ -289,6 +291,7 @@ class World:
             "now_ms": self.now_ms,
             "seq": self.seq,
             "job_names": self.job_names,
+            "job_users": self.job_users,
             "node_rows": self.node_rows,
             "contract_rows": self.contract_rows,
             "queue_rows": self.queue_rows,

@@ -29,7 +29,6 @@ from tidemill.report import (
     pending,
     room,
     stages,
-    words,
 )
 from tidemill.report.headline import QUESTION, headline
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, timeline
@@ -73,7 +72,7 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
         style=Markup(style),  # our own file, not input
         style_hash=_hash(style),
         window=_window(statement),
-        pending=pending.pending(board) if board is not None else None,
+        pending=pending.pending(board, statement.calendar) if board is not None else None,
         room=room.room(statement, lots) if lots else None,
         lending=lending.lending(lent) if lent is not None else None,
         **_parts(statement),
@@ -109,8 +108,8 @@ def _parts(statement: Statement) -> dict[str, Any]:
 
 def _window(statement: Statement) -> dict[str, str]:
     return {
-        "start": words.moment(statement.start_ms),
-        "end": words.moment(statement.end_ms),
+        "start": statement.calendar.text(statement.start_ms),
+        "end": statement.calendar.text(statement.end_ms),
         "length": duration_text(statement.end_ms - statement.start_ms),
     }
 

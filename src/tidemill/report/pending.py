@@ -4,6 +4,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.explain.words import cause
+from tidemill.journal.moments import Calendar
 from tidemill.model.measures import dollars_text, duration_text
 from tidemill.model.reasons import Cause, Layer
 from tidemill.report import words
@@ -43,10 +44,10 @@ class Pending(NamedTuple):
     rows: tuple[Row, ...]
 
 
-def pending(board: "Board") -> Pending:
+def pending(board: "Board", calendar: Calendar) -> Pending:
     """A board in words."""
     return Pending(
-        words.moment(board.at_ms),
+        calendar.text(board.at_ms),
         words.many(board.jobs, "job"),
         words.accelerators(board.asked_milli),
         words.accelerators(board.free_milli),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.journal.moments import Calendar
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Bucket, Group
 from tidemill.ledger.statement import Statement
@@ -81,11 +82,11 @@ def timeline(statement: Statement, total: Account) -> Timeline | None:
         return None
     top = _nice_top(float(bins.means.sum(axis=0).max()))
     shares = _shares(total)
-    moments = [words.moment(ms) for ms in bins.edges_ms]
+    moments = [statement.calendar.text(ms) for ms in bins.edges_ms]
     return Timeline(
         _areas(bins, top, shares),
         _slots(bins, moments),
-        _x_ticks(statement.start_ms, statement.end_ms),
+        x_ticks(statement),
         _y_ticks(top),
         duration_text(bins.edges_ms[1] - bins.edges_ms[0]),
         _useful(bins, moments),
@@ -176,17 +177,22 @@ def _useful(bins: _Bins, moments: list[str]) -> str:
     return f"The useful share lay between {low} ({low_at}) and {high} ({high_at})."
 
 
-def _x_ticks(start_ms: int, end_ms: int) -> tuple[Tick, ...]:
+def x_ticks(statement: Statement) -> tuple[Tick, ...]:
+    """Round moments of the window, by the calendar's own clock."""
+    start_ms, end_ms, calendar = statement.start_ms, statement.end_ms, statement.calendar
     length = end_ms - start_ms
     step = next((s for s in _STEPS_MS if length // s < MOST_TICKS), _STEPS_MS[-1])
-    first = -(-start_ms // step) * step
+    midnight = start_ms - calendar.since_midnight_ms(start_ms)
+    if calendar.begins is None:  # every third day is a day whose number is a multiple of three
+        midnight = 0
+    first = midnight - (midnight - start_ms) // step * step
     moments = list(range(first, end_ms + 1, step))[:MOST_TICKS]
-    return tuple(_tick(ms, (ms - start_ms) / length, step) for ms in moments)
+    return tuple(_tick(ms, (ms - start_ms) / length, step, calendar) for ms in moments)
 
 
-def _tick(ms: int, part: float, step: int) -> Tick:
-    is_day = step >= DAY_MS or ms % DAY_MS == 0
-    label = f"day {ms // DAY_MS}" if is_day else words.time_of_day(ms)
+def _tick(ms: int, part: float, step: int, calendar: Calendar) -> Tick:
+    is_day = step >= DAY_MS or calendar.since_midnight_ms(ms) == 0
+    label = calendar.day(ms) if is_day else calendar.clock(ms)
     anchor = "end" if part > 0.97 else "middle"
     return Tick(f"{part * 100:.3f}%", label, anchor)
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from tidemill.ledger.account import CENT_MICRO, rounded
-from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, dollars_text
+from tidemill.model.measures import WHOLE_MILLI, dollars_text
 from tidemill.model.reasons import Layer
 
 NBSP = "\u00a0"
@@ -52,17 +52,6 @@ def accelerators(milli: int) -> str:
     """Milli-units as a plain number: ``48``, ``0.5``, ``1,024``."""
     whole, rest = divmod(milli, WHOLE_MILLI)
     return f"{whole:,}" + (f".{rest:03d}".rstrip("0") if rest else "")
-
-
-def moment(ms: int) -> str:
-    """A moment of the story: ``day 3 14:00``, as on the command line."""
-    return f"day {ms // DAY_MS} {time_of_day(ms)}"
-
-
-def time_of_day(ms: int) -> str:
-    """Hours and minutes since midnight of the story."""
-    rest = ms % DAY_MS
-    return f"{rest // HOUR_MS:02d}:{rest % HOUR_MS // MINUTE_MS:02d}"
 
 
 def owner(layer: Layer) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.states import JobClass
-from tidemill.twin import durations, presets, rhythm
+from tidemill.twin import durations, presets, rhythm, users
 from tidemill.twin.arrivals import Ending
 from tidemill.twin.mix import I64, Mix
 from tidemill.twin.spec_tables import WorkloadTable
@@ -29,12 +29,17 @@ class Columns(NamedTuple):
     crash_ms: I64
     mfu_ppm: I64
     active_ms: I64
+    user: I64
+    """Its place among the users of the workload; -1: nobody said."""
 
 
-def draw(row: WorkloadTable, mix: Mix, horizon_ms: int, streams: Streams) -> Columns:
-    """All jobs of a workload."""
+def draw(
+    row: WorkloadTable, mix: Mix, horizon_ms: int, streams: Streams, week_ms: int = 0
+) -> Columns:
+    """All jobs of a workload; ``week_ms``: how far into a week the story begins."""
     window_ms = (int(row.start), min(horizon_ms if row.end is None else int(row.end), horizon_ms))
-    at_ms = rhythm.times_ms(streams.of(f"arrivals/{row.name}"), row.per_day, window_ms, row.rhythm)
+    luck = streams.of(f"arrivals/{row.name}")
+    at_ms = rhythm.times_ms(luck, row.per_day, window_ms, row.rhythm, week_ms)
     count = len(at_ms)
     size, work_ms = mix.draw(streams.of(f"work/{row.name}"), count)
     ending, crash_ms = _endings(row, work_ms, streams.of(f"endings/{row.name}"))
@@ -50,6 +55,7 @@ def draw(row: WorkloadTable, mix: Mix, horizon_ms: int, streams: Streams) -> Col
         crash_ms,
         np.clip(np.rint(mfu_ppm / _MFU_STEP) * _MFU_STEP, 0, most).astype(np.int64),
         _active(row, luck, count),
+        users.draw(row, count, streams.of(f"users/{row.name}")),
     )
 
 

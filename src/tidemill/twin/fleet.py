@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from tidemill.journal.moments import Calendar
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import (
     Checkpointing,
@@ -30,6 +31,11 @@ from tidemill.twin.spec_tables import (
 from tidemill.units import models
 from tidemill.units.mig import geometry as mig
 from tidemill.units.model_zoo import Zoo
+
+
+def calendar(spec: Spec) -> Calendar:
+    """When the story of a spec begins."""
+    return Calendar.read(spec.twin.begins, spec.twin.zone)
 
 
 def contract(row: ContractTable) -> Contract:

@@ -11,9 +11,19 @@ from itertools import islice
 
 import numpy as np
 
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import DAY_MS, HOUR_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Demand, Efficiency, Job, Shape
-from tidemill.twin import arrivals, columns, durations, fleet, physics, presets, sharing, sizes
+from tidemill.twin import (
+    arrivals,
+    columns,
+    durations,
+    fleet,
+    physics,
+    presets,
+    sharing,
+    sizes,
+    users,
+)
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.columns import Columns
 from tidemill.twin.mix import Mix
@@ -61,11 +71,12 @@ def mix_of(row: WorkloadTable, spec: Spec) -> Mix:
 def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arrival]:
     """The rows of a workload, made as they are asked for."""
     mix = mix_of(row, spec)
-    drawn = columns.draw(row, mix, int(spec.twin.horizon), streams)
+    week_ms = fleet.calendar(spec).week_ms
+    drawn = columns.draw(row, mix, int(spec.twin.horizon), streams, week_ms)
     per_node = fleet.node_devices(spec.contracts, row.kinds)
     requests = [sharing.request(row, int(milli), spec) for milli in mix.sizes.milli]
     shapes = [fleet.shape(asked.row, asked.milli, per_node, asked.each_milli) for asked in requests]
-    tides = _tides(row, streams.of(f"tides/{row.name}"))
+    tides = _tides(row, streams.of(f"tides/{row.name}"), _hour(week_ms))
 
     def divided(size: int, mfu_ppm: int) -> Efficiency:
         return physics.efficiency_of(row, spec, int(mix.sizes.milli[size]), mfu_ppm)
@@ -83,13 +94,14 @@ def _rows(
 ) -> Iterator[Arrival]:
     name, startup_ms, restart_ms = row.name, int(row.startup), int(row.restart)
     resize_ms = int(row.resize)
+    names = [*users.names(row), ""]
     saving, busy_ppm = fleet.checkpointing(row), int(row.busy)
     efficiencies: dict[tuple[int, int], Efficiency] = {}
     by_size = row.mfu is None and row.computes is not None
     number = 0
     for start in range(0, len(drawn.at_ms), CHUNK):
         part = (column[start : start + CHUNK].tolist() for column in drawn)
-        for at_ms, work_ms, size, guess_ms, ending, crash_ms, mfu, active_ms in zip(
+        for at_ms, work_ms, size, guess_ms, ending, crash_ms, mfu, active_ms, user in zip(
             *part, strict=True
         ):
             kind = (size if by_size else 0, mfu)
@@ -105,6 +117,7 @@ def _rows(
                 efficiencies[kind],
                 resize_ms,
                 demand,
+                names[user],
             )
             activity: Tide | Spell | None = None
             if tides:
@@ -141,13 +154,15 @@ def _copies(row: JobTable, spec: Spec) -> Iterator[Arrival]:
             divided,
             int(row.resize),
             sharing.demand(row, spec),
+            row.user,
         )
-        yield Arrival(int(row.at), job, int(row.work), activity=_activity(row))
+        yield Arrival(int(row.at), job, int(row.work), activity=_activity(row, spec))
 
 
-def _activity(row: JobTable) -> Tide | Spell | None:
+def _activity(row: JobTable, spec: Spec) -> Tide | Spell | None:
     if row.tide is not None:
-        return arrivals.daily(int(row.tide.low), int(row.tide.peak), row.tide.peak_hour)
+        peak_hour = (row.tide.peak_hour - _hour(fleet.calendar(spec).week_ms)) % 24
+        return arrivals.daily(int(row.tide.low), int(row.tide.peak), peak_hour)
     if row.active is not None or row.busy < ONE_PPM:
         return Spell(int(row.work if row.active is None else row.active), int(row.busy))
     return None
@@ -172,7 +187,12 @@ def _largest(row: WorkloadTable, spec: Spec) -> int:
     return max(1, *most)
 
 
-def _tides(row: WorkloadTable, luck: np.random.Generator) -> list[Tide]:
+def _hour(week_ms: int) -> int:
+    """The hour of the day at which a story begins."""
+    return week_ms % DAY_MS // HOUR_MS
+
+
+def _tides(row: WorkloadTable, luck: np.random.Generator, begins: int) -> list[Tide]:
     """The tide of a workload in a few variants: a little fuller or emptier, earlier or later."""
     if row.tide is None:
         return []
@@ -181,5 +201,5 @@ def _tides(row: WorkloadTable, luck: np.random.Generator) -> list[Tide]:
         scale = luck.uniform(0.75, 1.1)
         peak_hour = (row.tide.peak_hour + int(luck.integers(-1, 2))) % 24
         low, peak = (min(ONE_PPM, round(p * scale)) for p in (row.tide.low, row.tide.peak))
-        variants.append(arrivals.daily(low, peak, peak_hour))
+        variants.append(arrivals.daily(low, peak, (peak_hour - begins) % 24))
     return variants

@@ -2,7 +2,7 @@
 
 A Poisson process whose rate follows the clock, drawn by thinning (Lewis and Shedler, 1979):
 arrivals at the highest rate, each kept with the chance that its hour deserves. Time 0 is a Monday,
-midnight.
+midnight, or as far into a week as the calendar of the spec says.
 """
 
 import numpy as np
@@ -14,14 +14,18 @@ from tidemill.twin.spec_tables import Rhythm
 
 
 def times_ms(
-    luck: np.random.Generator, per_day: float, window_ms: tuple[int, int], rhythm: Rhythm
+    luck: np.random.Generator,
+    per_day: float,
+    window_ms: tuple[int, int],
+    rhythm: Rhythm,
+    week_ms: int = 0,
 ) -> I64:
     """Arrival times within a window, in order."""
     start_ms, end_ms = window_ms
     highest = float(intensity(_one_week(), rhythm).max())
     expected = per_day * highest * max(0, end_ms - start_ms) / DAY_MS
     candidates = np.sort(luck.uniform(start_ms, end_ms, luck.poisson(expected)))
-    is_kept = luck.random(len(candidates)) * highest < intensity(candidates, rhythm)
+    is_kept = luck.random(len(candidates)) * highest < intensity(candidates + week_ms, rhythm)
     return candidates[is_kept].astype(np.int64)
 
 

@@ -5,7 +5,7 @@ reading; what jobs ask for is checked in ``spec_check_jobs``.
 """
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import DAY_MS, FOREVER_MS, duration_text
+from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, duration_text
 from tidemill.twin import fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
 from tidemill.twin.spec_errors import Place, nearest, shown
 from tidemill.twin.spec_tables import MAX_JOBS, MAX_NODES, ContractTable, Spec, Spread, TeamTable
@@ -14,6 +14,7 @@ from tidemill.twin.spec_tables import MAX_JOBS, MAX_NODES, ContractTable, Spec, 
 def check(spec: Spec) -> None:
     """Raise a SpecError at the first disagreement."""
     _refuse_empty(spec)
+    _check_calendar(spec)
     _refuse_same_contracts(spec)
     for i, contract in enumerate(spec.contracts, 1):
         _check_contract(Place(spec.source, "contract", i, contract.name), contract)
@@ -35,6 +36,20 @@ def _refuse_empty(spec: Spec) -> None:
     if not spec.twin.horizon:
         Place(spec.source, "twin").refuse(
             "horizon", 'asked for a time above 0; found "0s"', hint='for example horizon = "14d"'
+        )
+
+
+def _check_calendar(spec: Spec) -> None:
+    place = Place(spec.source, "twin")
+    try:
+        calendar = fleet.calendar(spec)
+    except SpecError as error:
+        place.refuse("begins", error.message, hint=error.hint)
+    if calendar.week_ms % HOUR_MS:
+        place.refuse(
+            "begins",
+            f"asked for a full hour; found `{spec.twin.begins}`",
+            hint="daily rhythms go by the hour: begin at one, such as 2026-03-02T06:00",
         )
 
 

@@ -134,8 +134,8 @@ def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
             place.refuse(field, "it is missing, and there is no preset to take it from", hint=hint)
     for size in row.sizes:
         size_milli(place, size)
-    if row.sizes and not sum(row.sizes.values()):
-        place.refuse("sizes", "the shares add up to 0", hint="give at least one size a share")
+    _check_weights(place, "sizes", row.sizes)
+    _check_weights(place, "users", row.users if isinstance(row.users, dict) else {})
     for field, spread in (("run", row.run), ("active", row.active)):
         if spread is not None:
             check_spread(place, field, spread)
@@ -147,6 +147,11 @@ def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
     if (row.fail or 0) + (row.cancel or 0) > ONE_PPM:
         place.refuse("fail", "`fail` and `cancel` add up to more than 1", hint="lower one of them")
     _refuse_hungry(place, row, spec, WHOLE_MILLI)
+
+
+def _check_weights(place: Place, field: str, weights: dict[str, float]) -> None:
+    if weights and not sum(weights.values()):
+        place.refuse(field, "the shares add up to 0", hint="give at least one of them a share")
 
 
 def _check_job(place: Place, row: JobTable, spec: Spec) -> None:

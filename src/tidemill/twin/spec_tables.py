@@ -14,7 +14,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.states import JobClass, Terms
 from tidemill.twin.neighbours import Sharing
-from tidemill.twin.spec_words import Cores, Dollars, Gib, Part, Span
+from tidemill.twin.spec_words import Cores, Dollars, Gib, Moment, Part, Span
 from tidemill.units.flops import Recompute
 
 MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
@@ -36,11 +36,13 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class TwinTable(_Table, frozen=True, kw_only=True):
-    """``[twin]``: the story as a whole. It begins on a Monday at midnight."""
+    """``[twin]``: the story as a whole. It begins on a Monday at midnight, or when it says."""
 
     name: Word = "twin"
     seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
     horizon: Span = Span(14 * 86_400_000)
+    begins: Moment = Moment("")
+    zone: Annotated[str, Meta(max_length=60)] = ""
     sharing: Sharing = "time-slice"
 
 
@@ -195,6 +197,7 @@ class JobTable(Traits, frozen=True, kw_only=True):
     """``[[job]]``: a job by itself, or some equal ones."""
 
     work: Span
+    user: Maybe = ""
     at: Span = Span(0)
     copies: Annotated[int, Meta(ge=1, le=100_000)] = 1
     accelerators: Zero = 1
@@ -220,9 +223,13 @@ class Guess(_Table, frozen=True, kw_only=True):
 
 
 class WorkloadTable(Traits, frozen=True, kw_only=True):
-    """``[[workload]]``: jobs that come by chance. A preset fills what is left out."""
+    """``[[workload]]``: jobs that come by chance. A preset fills what is left out.
+
+    ``users``: who submits them: names, names with weights, or how many (``twin.users``).
+    """
 
     per_day: Rate
+    users: tuple[Name, ...] | dict[Name, Rate] | Annotated[int, Meta(ge=1, le=10_000)] = ()
     preset: str = ""
     sizes: dict[str, Rate] = {}
     run: Spread | None = None

@@ -6,6 +6,7 @@ it raises becomes an error that names the field.
 """
 
 from collections.abc import Callable
+from datetime import date
 from math import isfinite
 from typing import Any
 
@@ -17,6 +18,12 @@ LARGEST = 10_000_000  # of any quantity that a file may give as a number
 
 class Span(int):
     """Milliseconds, written as ``"14d"`` or ``"1h30m"``."""
+
+    __slots__ = ()
+
+
+class Moment(str):
+    """A date and time in ISO form, written in quotes or as TOML's own date."""
 
     __slots__ = ()
 
@@ -63,6 +70,14 @@ def span(value: object) -> Span:
     return Span(ms)
 
 
+def _moment(value: object) -> Moment:
+    if isinstance(value, date):  # of TOML; a datetime is one too
+        return Moment(value.isoformat())
+    if not isinstance(value, str):
+        raise TypeError('asked for a date and time, such as "2026-03-02T00:00:00+01:00"')
+    return Moment(value)
+
+
 def _number(value: object, what: str, largest: float = LARGEST) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"asked for {what} as a number")
@@ -78,6 +93,7 @@ def _part(value: object) -> Part:
 _READERS: dict[type[Any], Callable[[object], object]] = {
     Span: span,
     Part: _part,
+    Moment: _moment,
     Dollars: lambda value: Dollars(round(_number(value, "dollars") * DOLLAR_MICRO)),
     Cores: lambda value: Cores(round(_number(value, "processors") * WHOLE_MILLI)),
     Gib: lambda value: Gib(round(_number(value, "GiB") * 1024)),

@@ -19,7 +19,8 @@ def load(path: Path, options: Options) -> Trace:
     names = rows.Names()
 
     def make(row: rows.Row) -> Arrival:
-        job = Job(names.of(row, "job_id"), gang(row, "num_gpu", "itp", options))
+        shape = gang(row, "num_gpu", "itp", options)
+        job = Job(names.of(row, "job_id"), shape, user=row.user())
         return Arrival(row.ms("submission_time"), job, scaled(row.ms("duration", 1), options))
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)

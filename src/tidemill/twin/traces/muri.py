@@ -25,7 +25,7 @@ def load(path: Path, options: Options) -> Trace:
         priority = row.whole("priority") if row.cells.get("priority") else 0
         shape = gang(row, "num_gpu", "muri", options, priority)
         work_ms = max(1, round(row.number("iterations") * row.number("iteration_time")))
-        job = Job(f"muri-{names.of(row, 'job_id')}", shape)
+        job = Job(f"muri-{names.of(row, 'job_id')}", shape, user=row.user())
         return Arrival(row.whole("submit_time"), job, scaled(work_ms, options))
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)

@@ -2,11 +2,13 @@
 
 Columns: ``timestamp`` (date), ``duration`` (s), ``num_gpus``, ``gpu_time`` (GPU·s), ``cluster``.
 The 15 virtual clusters are teams; ``gpu_time`` is the product of two others. Not in order of time.
+A column ``user`` is taken over where there is one. Dates have no zone, and none is made up.
 """
 
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemill.journal.moments import Calendar
 from tidemill.model.rows import Job, Queue
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.traces import rows
@@ -21,7 +23,7 @@ def load(path: Path, options: Options) -> Trace:
 
     def make(row: rows.Row) -> Arrival:
         shape = gang(row, "num_gpus", row.text("cluster"), options)
-        job = Job(f"philly-{row.line}", shape)
+        job = Job(f"philly-{row.line}", shape, user=row.user())
         return Arrival(moment_ms(row, "timestamp"), job, scaled(row.ms("duration", 1), options))
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)
@@ -33,10 +35,16 @@ def load(path: Path, options: Options) -> Trace:
         contracts=(contract,),
         queues=tuple(Queue(team) for team in teams),
         arrivals=arrivals,
+        calendar=calendar_of(min(arrival.at_ms for arrival in made)),
         skipped=skipped,
         broken=broken,
         notes=notes,
     )
+
+
+def calendar_of(first_ms: int) -> Calendar:
+    """The calendar of a trace that begins at this moment, as ``moment_ms`` counts."""
+    return Calendar(datetime.fromtimestamp(first_ms / 1000, UTC).replace(tzinfo=None))
 
 
 def moment_ms(row: rows.Row, column: str) -> int:

@@ -49,7 +49,7 @@ def load(path: Path, options: Options) -> Trace:
     def make(row: rows.Row) -> Arrival:
         shape = gang(row, "num_replicas", "pollux", options)
         run_s = _run_s(path, row, options.node_devices)
-        job = Job(names.of(row, "name"), shape)
+        job = Job(names.of(row, "name"), shape, user=row.user())
         return Arrival(row.ms("time"), job, scaled(max(1, round(run_s * 1000)), options))
 
     made, skipped, broken = rows.each(path, COLUMNS, options, make)

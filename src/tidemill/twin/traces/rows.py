@@ -61,6 +61,10 @@ class Row(NamedTuple):
         """Seconds, as milliseconds."""
         return max(least_ms, round(self.number(column) * 1000))
 
+    def user(self) -> str:
+        """Who submitted the job, where the file has a column `user`; else nobody said."""
+        return self.text("user") if self.cells.get("user", "").strip() else ""
+
     def refuse(self, column: str, asked: str) -> NoReturn:
         """Raise the error for one cell."""
         raise SpecError(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, WHOLE_MILLI, duration_text
 from tidemill.model.rows import MAX_COUNT, Contract, Queue, Role, Shape, Template
@@ -26,6 +27,8 @@ class Trace(Struct, frozen=True, kw_only=True):
     arrivals: tuple[Arrival, ...]
     faults: Faults = Faults()
     horizon_ms: int = FOREVER_MS
+    calendar: Calendar = COUNTED
+    """When the first arrival was, where the trace has dates; published dates have no zone."""
     skipped: int = 0
     """Rows that could not be used, when asked to skip them."""
     broken: tuple[str, ...] = ()
