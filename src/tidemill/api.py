@@ -7,6 +7,7 @@
 Everything here opens, runs and closes; the rooms below do the work and know nothing of files.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidemill.journal import Journal, open_journal
+from tidemill.journal import MEMORY, Journal, open_journal
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.model.errors import SpecError
@@ -62,7 +63,7 @@ def demo_spec() -> "Spec":
 
 def simulate(
     spec: "Spec",
-    journal: str = ":memory:",
+    journal: str = MEMORY,
     on_progress: Progress | None = None,
     *,
     weighs_mix: bool = False,
@@ -88,7 +89,7 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     backend: "Backend",
     policy: Policy,
     *,
-    journal: str = ":memory:",
+    journal: str = MEMORY,
     name: str = "run",
     end_ms: int = FOREVER_MS,
     on_progress: Progress | None = None,
@@ -121,12 +122,23 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
 
 
 def refuse_existing(journal: str) -> None:
-    """A run writes a journal of its own; it never appends to another story."""
-    if journal != ":memory:" and Path(journal).exists():
+    """A run writes a journal of its own; it never appends to that of another run."""
+    if journal != MEMORY and os.path.lexists(journal):
         raise SpecError(
             f"`{journal}` exists already; a run begins a journal of its own",
-            hint="choose another path with --journal, or remove the file if you do not need it",
+            hint="choose another path with --journal, or replace the file with --force",
         )
+
+
+def forget_run(journal: str, name: str | None = None, *, is_forced: bool = False) -> None:
+    """Remove the journal of an earlier run of this name and nothing else; other files are refused.
+
+    ``is_forced``: whatever stands there goes, unless somebody is writing it.
+    """
+    from tidemill.journal.forgetting import forget
+
+    if journal != MEMORY:
+        forget(Path(journal), name, is_forced=is_forced)
 
 
 def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:

@@ -198,7 +198,7 @@ def _walk(path: str, command: Any) -> Iterable[tuple[str, Any]]:
 def _command(path: str, command: Any) -> str:
     depth = "#" * min(4, 2 + path.count(" "))
     arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option"]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     parts = [f"{depth} `{path}`\n", f"{_unmarked(command.help or '')}\n"]
     if arguments:
         lines = [_line(f"`{_metavar(p)}`", _fallback(p), p.help or "") for p in arguments]

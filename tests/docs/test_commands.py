@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tests.docs import made, pages
 from tests.docs.pages import Block, name_of
 from tidemill.cli.main import app
+from tidemill.cli.options import JournalGroup
 
 PAGES = pages.pages()
 COMMANDS = dict(made.commands())
@@ -79,7 +80,8 @@ def unknown_words(line: str) -> list[str]:
         path += f" {word}"
     command = COMMANDS[path]
     rest = words[path.count(" ") + 1 :]
-    if getattr(command, "commands", None) and rest and not rest[0].startswith("-"):
+    takes_path = isinstance(command, JournalGroup)  # a path may stand where a command would
+    if getattr(command, "commands", None) and not takes_path and rest and rest[0][0] != "-":
         return rest[:1]
     known = {name for param in command.params for name in param.opts} | {"--help", "-h"}
     return [word.split("=")[0] for word in rest if _is_option(word) and word not in known]

@@ -16,7 +16,7 @@ from tidemill.journal import open_journal, wal
 from tidemill.journal.salvage import salvage
 from tidemill.journal.verify import verify
 from tidemill.model import events as ev
-from tidemill.model.errors import JournalError
+from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.events import Event
 from tidemill.model.rows import Job, Queue, Role, Shape
 from tidemill.model.world import World
@@ -187,7 +187,7 @@ def test_salvage_writes_over_nothing(tmp_path: Path, sound: dict[str, Path]):
     """Salvage refuses a target that exists, a source that does not, and a living journal."""
     taken = tmp_path / "taken.db"
     taken.write_text("precious")
-    with pytest.raises(JournalError, match="exists already"):
+    with pytest.raises(SpecError, match="exists already"):
         salvage(sound["rest"], taken)
     with pytest.raises(JournalError, match="there is no journal"):
         salvage(tmp_path / "absent.db", tmp_path / "out.db")

@@ -15,7 +15,7 @@ from tests.journal.stories import stories, tell
 from tidemill.journal import exchange, fields, open_journal
 from tidemill.journal.exchange import export_events, import_events
 from tidemill.journal.verify import verify
-from tidemill.model.errors import JournalError
+from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.events import Event
 
 FORMS = ("mill.jsonl", "mill.ndjson.gz", "mill.parquet")
@@ -104,7 +104,7 @@ def test_exports_write_over_nothing(tmp_path: Path):
     file = tmp_path / "mill.jsonl"
     file.write_text("precious")
     with open_journal(":memory:") as journal:
-        with pytest.raises(JournalError, match="exists already"):
+        with pytest.raises(SpecError, match="exists already"):
             export_events(journal, file)
         assert file.read_text() == "precious"
         export_events(journal, file, overwrite=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.journal import open_journal
-from tidemill.journal.schema import APPLICATION_ID
+from tidemill.journal.files import APPLICATION_ID
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event

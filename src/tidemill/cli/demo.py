@@ -17,21 +17,23 @@ def demo(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Another story of the same fleet.")
     ] = None,
+    force: options.Force = False,
 ) -> None:
     """Run the built-in fleet through the real pipeline and show its ledger.
 
     No cluster, no GPU, no account: a generated world answers the real scheduler. It leaves a
-    journal to ask further questions of, and a report to open in a browser.
+    journal to ask further questions of, and a report to open in a browser. The journal and the
+    report of an earlier demo are replaced; a file that is neither is refused.
     """
     from tidemill import api
     from tidemill.cli import demo_story, ledger_tables
-    from tidemill.cli.report import write_report
+    from tidemill.cli.report import refuse_page, write_report
 
     out.mkdir(parents=True, exist_ok=True)
     journal, page = out / "demo.sqlite", out / "demo.html"
-    for old in out.glob("demo.sqlite*"):
-        old.unlink()
     spec = demo_story.seeded(api.demo_spec(), seed)
+    refuse_page(page, str(journal), is_forced=force)
+    api.forget_run(str(journal), spec.twin.name, is_forced=force)
     with screen.progress("two weeks of a fleet") as update:
         run = api.simulate(spec, str(journal), update, weighs_mix=True)
     console = screen.out()
@@ -40,7 +42,7 @@ def demo(
     ledger_tables.print_ledger(run.statement)
     console.print(ledger_tables.fixes(run.statement))
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
-                 command=f"tidemill report {page} -j {journal}")  # fmt: skip
+                 command=f"tidemill report {page} -j {journal}", is_forced=force)  # fmt: skip
     screen.note(ledger_tables.footnote())
     shown = demo_story.example(run, journal)
     if shown is not None:

@@ -1,7 +1,5 @@
 """``tidemill doctor``: is this machine able, and what can a journal's ledger not know?"""
 
-from typing import Annotated
-
 import typer
 
 from tidemill.cli import options, screen
@@ -10,16 +8,7 @@ EXAMPLES = options.example("tidemill doctor", "tidemill doctor -j out/demo.sqlit
 
 
 def doctor(
-    journal: Annotated[
-        str | None,
-        typer.Option(
-            "--journal",
-            "-j",
-            envvar="TIDEMILL_JOURNAL",
-            help="A journal to look into.",
-            metavar="PATH",
-        ),
-    ] = None,
+    journal: options.JournalIfAny = None,
     as_json: options.Json = False,
 ) -> None:
     """Which parts work here, which inputs are missing, which ledger lines are therefore unknown."""

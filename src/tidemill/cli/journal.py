@@ -22,27 +22,42 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Source = Annotated[Path, typer.Argument(help="The journal.", metavar="JOURNAL")]
+First = Annotated[str, typer.Argument(help="The journal, instead of -j.", metavar="[JOURNAL]")]
 
 
-@app.command("export", epilog=options.example("tidemill journal export run.sqlite run.parquet"))
+@app.command(
+    "export",
+    epilog=options.example(
+        "tidemill journal export run.sqlite run.parquet",
+        "tidemill journal export run.jsonl.gz -j run.sqlite",
+    ),
+)
 def export(
-    journal: Source,
-    target: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz or .parquet file.")],
+    first: First,
+    second: Annotated[
+        str | None,
+        typer.Argument(
+            help="A .jsonl, .jsonl.gz or .parquet file.", metavar="TARGET", show_default=False
+        ),
+    ] = None,
+    journal: options.Named = None,
+    force: options.Force = False,
 ) -> None:
     """Write all events to JSON lines or Parquet, by the file's ending."""
     from tidemill.journal import open_journal
     from tidemill.journal.exchange import export_events
 
-    with open_journal(str(journal)) as opened, screen.progress("exporting") as update:
-        count = export_events(opened, target, on_progress=update)
+    source, target = options.journal_and("the file to write", first, second, journal)
+    with open_journal(source) as opened, screen.progress("exporting") as update:
+        count = export_events(opened, target, overwrite=force, on_progress=update)
     screen.note(f"{count:,} events written to {target}")
 
 
 @app.command("import", epilog=options.example("tidemill journal import run.jsonl run.sqlite"))
+@options.takes_journal
 def import_(
     source: Annotated[Path, typer.Argument(help="A .jsonl, .jsonl.gz or .parquet file.")],
-    journal: Annotated[Path, typer.Argument(help="The journal to create.")],
+    journal: options.Target = options.DEFAULT_JOURNAL,
     keep_prefix: Annotated[
         bool, typer.Option("--keep-prefix", help="Keep what precedes the first bad row.")
     ] = False,
@@ -58,7 +73,10 @@ def import_(
 
 
 @app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))
-def verify(journal: Source, as_json: options.Json = False) -> None:
+@options.takes_journal
+def verify(
+    journal: options.Journal = options.DEFAULT_JOURNAL, as_json: options.Json = False
+) -> None:
     """Read everything: checksums, order, and whether it folds into a World."""
     import msgspec
 
@@ -83,12 +101,20 @@ def verify(journal: Source, as_json: options.Json = False) -> None:
 
 @app.command("salvage", epilog=options.example("tidemill journal salvage broken.sqlite ok.sqlite"))
 def salvage(
-    broken: Annotated[Path, typer.Argument(help="The broken journal; it is not touched.")],
-    target: Annotated[Path, typer.Argument(help="The journal to create.")],
+    first: Annotated[
+        str,
+        typer.Argument(help="The broken journal, instead of -j; only read.", metavar="[BROKEN]"),
+    ],
+    second: Annotated[
+        str | None,
+        typer.Argument(help="The journal to create.", metavar="TARGET", show_default=False),
+    ] = None,
+    journal: options.Named = None,
 ) -> None:
     """Copy everything that is intact before the first fault into a new journal."""
     from tidemill.journal.salvage import salvage as save
 
+    broken, target = options.journal_and("the journal to create", first, second, journal)
     with screen.progress("salvaging") as update:
         found = save(broken, target, on_progress=update)
     moment = _calendar(target).text

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Where every paid millisecond went: paid, down to useful.",
     epilog=options.example(
-        "tidemill ledger -j out/demo.sqlite",
+        "tidemill ledger out/demo.sqlite",
         "tidemill ledger --by team",
         "tidemill ledger --bucket idle --by job",
         "tidemill ledger --lending",
         "tidemill ledger --from 2d --to 3d --json",
         "tidemill ledger diff before.sqlite after.sqlite",
     ),
+    cls=options.JournalGroup,
+    subcommand_metavar="[JOURNAL] | diff A B",
     invoke_without_command=True,
 )
 
@@ -38,6 +40,7 @@ Bucket = Annotated[
 
 
 @app.callback()
+@options.takes_journal_before_commands
 def ledger(
     context: typer.Context,
     journal: options.Journal = options.DEFAULT_JOURNAL,
@@ -76,21 +79,26 @@ def ledger(
     epilog=options.example("tidemill ledger diff fifo.sqlite priority.sqlite"),
 )
 def diff(
-    before: Annotated[str, typer.Argument(help="The journal before.", metavar="A")],
-    after: Annotated[str, typer.Argument(help="The journal after.", metavar="B")],
+    first: Annotated[str, typer.Argument(help="The journal before.", metavar="[A]")],
+    second: Annotated[
+        str | None, typer.Argument(help="The journal after.", metavar="B", show_default=False)
+    ] = None,
+    journal: options.Named = None,
     start: options.Start = None,
     end: options.End = None,
     as_json: options.Json = False,
 ) -> None:
-    """What changed between two ledgers, bucket by bucket."""
+    """What changed between two ledgers, bucket by bucket; A may be named with -j instead."""
     import msgspec
 
     from tidemill.cli import ledger_tables
     from tidemill.ledger.buckets import ABOUT
     from tidemill.ledger.difference import difference
 
-    first, second = _read(before, start, end, None), _read(after, start, end, None)
-    found = difference(first.total(), second.total())
+    before, after = options.journal_and("the journal after", first, second, journal)
+    found = difference(
+        _read(before, start, end, None).total(), _read(after, start, end, None).total()
+    )
     if as_json:
         rows = [
             change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}

@@ -25,6 +25,7 @@ from tidemill.cli import (
     unit,
     why,
 )
+from tidemill.cli.options import takes_journal
 from tidemill.cli.screen import complain
 from tidemill.model.errors import SpecError, TidemillError
 
@@ -43,15 +44,15 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(twin.app, name="twin")
 app.add_typer(ledger.app, name="ledger")
-app.command("why", epilog=why.WHY_EXAMPLES)(why.why)
-app.command("pending", epilog=why.PENDING_EXAMPLES)(why.pending)
-app.command("fit", epilog=why.FIT_EXAMPLES)(why.fit)
-app.command("defrag", epilog=defrag.EXAMPLES)(defrag.defrag)
-app.command("fleet", epilog=fleet.EXAMPLES)(fleet.fleet)
+app.command("why", epilog=why.WHY_EXAMPLES)(takes_journal(why.why))
+app.command("pending", epilog=why.PENDING_EXAMPLES)(takes_journal(why.pending))
+app.command("fit", epilog=why.FIT_EXAMPLES)(takes_journal(why.fit))
+app.command("defrag", epilog=defrag.EXAMPLES)(takes_journal(defrag.defrag))
+app.command("fleet", epilog=fleet.EXAMPLES)(takes_journal(fleet.fleet))
 app.add_typer(unit.app, name="unit")
 app.add_typer(probe.app, name="probe")
 app.add_typer(journal.app, name="journal")
-app.command("doctor", epilog=doctor.EXAMPLES)(doctor.doctor)
+app.command("doctor", epilog=doctor.EXAMPLES)(takes_journal(doctor.doctor))
 app.command("report", epilog=report.EXAMPLES)(report.report)
 
 

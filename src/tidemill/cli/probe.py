@@ -44,6 +44,7 @@ def probe(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the card here.")
     ] = None,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Measure this machine's GPU and set it beside the catalogue. Changes no setting of the card.
@@ -53,14 +54,17 @@ def probe(
     """
     if context.invoked_subcommand is not None:
         return
+    from tidemill.journal import files
     from tidemill.probe import sitting
     from tidemill.probe.card import written
 
+    if output is not None:  # before a minute of measuring, not after it
+        files.refuse(output, replaces="probe result", is_forced=force)
     plan = sitting.Plan(gpu, seconds, quick, tenants, folder, conditions)
     with screen.progress("probing") as tell:
         card = sitting.sit(plan, tell)
     if output is not None:
-        output.write_bytes(written(card) + b"\n")
+        files.write(output, written(card) + b"\n", replaces="probe result", is_forced=force)
         screen.note(f"the card is in {output}")
     if as_json:
         screen.json_out(written(card))

@@ -15,30 +15,86 @@ if TYPE_CHECKING:
     from tidemill.model.world import World
 
 EXAMPLES = options.example(
+    "tidemill report out/demo.sqlite",
     "tidemill report report.html -j out/demo.sqlite",
-    "tidemill report week2.html --from 7d --to 14d --lending",
+    "tidemill report --out week2.html --from 7d --to 14d --lending",
 )
+
+PAGES = (".html", ".htm")  # a path that ends like this is a page
 
 
 def report(
-    page: Annotated[Path, typer.Argument(help="The HTML file to write.")] = Path("report.html"),
-    journal: options.Journal = options.DEFAULT_JOURNAL,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JOURNAL] [PAGE.html]", help="The journal, instead of -j, and the "
+                       "page to write, instead of --out.", show_default=False),
+    ] = None,
+    journal: options.Named = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="PAGE", help="The page to write; default: the "
+                     "journal's name with .html, in this folder."),
+    ] = None,
     start: options.Start = None,
     end: options.End = None,
     title: Annotated[str, typer.Option("--title", help="The heading.")] = "",
     lending: Annotated[bool, typer.Option("--lending", help="Add who lent what to whom.")] = False,
-) -> None:
-    """Write a self-contained page: waterfall, utilisation over time, waiting work, top fixes."""
+    force: options.Force = False,
+) -> None:  # fmt: skip
+    """Write a self-contained page: waterfall, utilisation over time, waiting work, top fixes.
+
+    Only a report is ever replaced; --force replaces another file, but never the journal itself.
+    """
     from tidemill.cli.ledger import read_lending, read_window
     from tidemill.cli.moment import world_at
 
-    statement = read_window(journal, start, end)
-    world, policy = world_at(journal, end)
-    command = f"tidemill report {page} -j {journal}" + " --lending" * lending
-    lent = read_lending(journal, statement) if lending else None
-    name = title or Path(journal).stem
-    write_report(statement, world, policy, page, title=name, command=command, lent=lent)
+    source, page = _meant(paths or [], journal, out)
+    refuse_page(page, source, is_forced=force)
+    statement = read_window(source, start, end)
+    world, policy = world_at(source, end)
+    command = f"tidemill report {page} -j {source}" + " --lending" * lending
+    lent = read_lending(source, statement) if lending else None
+    name = title or Path(source).stem
+    write_report(statement, world, policy, page, title=name, command=command, lent=lent,
+                 is_forced=force)  # fmt: skip
     screen.note(f"report: {page}")
+
+
+def refuse_page(page: Path, journal: str, *, is_forced: bool = False) -> None:
+    """Refuse a page that would take the place of something else; before a long read, not after."""
+    from tidemill.journal import files
+
+    if page.exists() and Path(journal).exists() and page.samefile(journal):
+        raise SpecError(
+            f"`{page}` is the journal that the report is to be about",
+            hint="give the page another name, such as --out report.html",
+        )
+    files.refuse(page, replaces="report", is_forced=is_forced)
+
+
+def _meant(paths: list[str], named: str | None, out: Path | None) -> tuple[str, Path]:
+    """Which journal and which page: a path is what it holds, and where that is unknown, its name.
+
+    So `tidemill report run.sqlite` is a report about that journal, whatever was meant by it, and
+    never a page in its place.
+    """
+    journals = [path for path in paths if _is_journal(path, named)]
+    pages = [path for path in paths if path not in journals] + ([str(out)] if out else [])
+    if len(journals) > 1 or len(pages) > 1:
+        what = "journals" if len(journals) > 1 else "pages"
+        found = ", ".join(f"`{path}`" for path in (journals if len(journals) > 1 else pages))
+        raise SpecError(f"a report is of one journal, on one page; these are {what}: {found}",
+                        hint="see `tidemill report --help`")  # fmt: skip
+    source = options.which(journals[0] if journals else None, named) or options.DEFAULT_JOURNAL
+    return source, Path(pages[0] if pages else f"{Path(source).stem}.html")
+
+
+def _is_journal(path: str, named: str | None) -> bool:
+    from tidemill.journal import files
+
+    if files.kind_of(Path(path)) == "journal":
+        return True
+    return named is None and not path.lower().endswith(PAGES)
 
 
 def write_report(
@@ -50,9 +106,11 @@ def write_report(
     title: str,
     command: str,
     lent: "LendingPart | None" = None,
+    is_forced: bool = False,
 ) -> None:
-    """Render and write; the page is replaced in one step."""
+    """Render and write; a page that was a report is replaced in one step."""
     from tidemill.explain import board
+    from tidemill.journal import files
     from tidemill.report import render
     from tidemill.scheduling.schedulability import survey
 
@@ -64,8 +122,4 @@ def write_report(
         lent=lent,
         command=command,
     )
-    if page.is_dir():
-        raise SpecError(f"`{page}` is a folder", hint="give the path of an HTML file to write")
-    fresh = page.with_suffix(page.suffix + ".new")
-    fresh.write_text(html, encoding="utf-8")
-    fresh.replace(page)
+    files.write(page, html.encode(), replaces="report", is_forced=is_forced)

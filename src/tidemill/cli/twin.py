@@ -21,16 +21,14 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Target = Annotated[
-    str, typer.Option("--journal", "-j", help="The journal to write.", metavar="PATH")
-]
-
 
 @app.command("run", epilog=options.example("tidemill twin run fleet.toml -j run.sqlite"))
+@options.takes_journal
 def run(
     spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
-    journal: Target = options.DEFAULT_JOURNAL,
+    journal: options.Target = options.DEFAULT_JOURNAL,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another story.")] = None,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a fleet that a file describes, and print its ledger."""
@@ -38,6 +36,8 @@ def run(
     from tidemill.cli import demo_story
 
     loaded = demo_story.seeded(api.load_spec(spec), seed)
+    if force:
+        api.forget_run(journal, is_forced=True)
     with screen.progress(f"running {spec.name}") as update:
         done = api.simulate(loaded, journal, update)
     _print_run(done, as_json)
@@ -69,9 +69,10 @@ def generate(
         "tidemill twin import trace1.csv --format muri --skip-broken",
     ),
 )
+@options.takes_journal
 def import_(
     trace: Annotated[Path, typer.Argument(help="A recorded trace.")],
-    journal: Target = options.DEFAULT_JOURNAL,
+    journal: options.Target = options.DEFAULT_JOURNAL,
     form: Annotated[
         str | None, typer.Option("--format", help="The format (default: guess by the header).")
     ] = None,
@@ -89,6 +90,7 @@ def import_(
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
+    force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """Replay a recorded trace through the scheduler, and print its ledger."""
@@ -102,7 +104,8 @@ def import_(
         accelerators=accelerators, per_node=per_node, kind=kind, nodes=nodes,
         usd_micro_per_hour=round(usd_per_hour * 1_000_000), skip_broken=skip_broken,
     )  # fmt: skip
-    api.refuse_existing(journal)
+    if not force:
+        api.refuse_existing(journal)
     with screen.progress(f"reading {trace.name}"):
         read = traces.load(trace, form, told)
     for text in (*read.notes, *read.broken):
@@ -111,6 +114,8 @@ def import_(
         screen.note("the trace says nothing of checkpoints: an evicted job loses all its work")
     if read.skipped:
         screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
+    if force:
+        api.forget_run(journal, is_forced=True)
     with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update:
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(

@@ -3,6 +3,7 @@
 import typer
 
 from tidemill.cli import (
+    options,
     unit_balance,
     unit_compare,
     unit_fit,
@@ -32,4 +33,4 @@ app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
 app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
 app.command("step", epilog=unit_step.EXAMPLES)(unit_step.step)
 app.command("models", epilog=unit_models.EXAMPLES)(unit_models.models)
-app.command("slivers", epilog=unit_slivers.EXAMPLES)(unit_slivers.slivers)
+app.command("slivers", epilog=unit_slivers.EXAMPLES)(options.takes_journal(unit_slivers.slivers))

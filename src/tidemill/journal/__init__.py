@@ -13,7 +13,7 @@ from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model.errors import JournalError
 
-__all__ = ["Journal", "open_journal"]
+__all__ = ["MEMORY", "Journal", "open_journal"]
 
 MEMORY = ":memory:"
 

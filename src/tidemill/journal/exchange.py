@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tidemill.engine import fold
-from tidemill.journal import fields, lines, naming, parquet, schema
+from tidemill.journal import fields, files, lines, naming, parquet
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
-from tidemill.journal.building import BATCH, building, refuse_existing
+from tidemill.journal.building import BATCH, building
 from tidemill.journal.replay import CANNOT_BE, refusal
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -47,18 +47,13 @@ def export_events(
     """Write every event of a journal to a file and return how many there were."""
     target = Path(path)
     form = form_of(target)
-    if not overwrite:
-        refuse_existing(target)
-    part = schema.part_of(target)
-    try:
-        events = _counted(journal.read(), len(journal), on_progress)
-        count = _write(journal.facts(), events, part, form)
-        schema.settle(part, target)
-    except OSError as error:
-        raise schema.cannot_write(target, error) from error
-    finally:
-        part.unlink(missing_ok=True)
-    return count
+    files.refuse(target, is_forced=overwrite)
+    with files.fresh(target) as part:
+        try:
+            events = _counted(journal.read(), len(journal), on_progress)
+            return _write(journal.facts(), events, part, form)
+        except OSError as error:
+            raise files.cannot_write(target, error) from error
 
 
 def import_events(

@@ -4,8 +4,10 @@ The lock is an ``flock`` on a file of its own: to open and close the journal its
 locks that SQLite keeps on it. Readers take no lock.
 """
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tidemill.model.errors import JournalError
 # along; a writer that stays is still there after all of these.
 _TRIES = 10
 _PAUSE_S = 0.005
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK  # neither another's file nor a pipe is opened
 
 
 class WriterLock:
@@ -29,6 +32,7 @@ class WriterLock:
         """Become the writer, or say who is."""
         for _ in range(_TRIES):
             file = self._open()
+            self._refuse_foreign(file)
             if self._is_ours(file):
                 self._file = file
                 _sign(file)
@@ -50,12 +54,28 @@ class WriterLock:
 
     def _open(self) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | _NO_LINK, 0o644)
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self._not_ours("is a link") from error
             raise JournalError(
                 f"journal `{self._journal}` cannot be written: {error.strerror}",
                 hint="check that you may write in its folder",
             ) from error
+
+    def _refuse_foreign(self, file: int) -> None:
+        """A lock holds the number of a process and nothing else: what else is there is not ours."""
+        is_file = stat.S_ISREG(os.fstat(file).st_mode)
+        text = os.pread(file, 21, 0) if is_file else b"?"
+        if text and not text.isdigit():
+            os.close(file)
+            raise self._not_ours("holds something else than a lock")
+
+    def _not_ours(self, found: str) -> JournalError:
+        return JournalError(
+            f"`{self._path}` {found}; the lock of journal `{self._journal}` has this name",
+            hint="move it away, or write to another file",
+        )
 
     def _is_ours(self, file: int) -> bool:
         """Locked, and still the file that others will find under the name."""

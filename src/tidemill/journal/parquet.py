@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from tidemill.journal import codec, fields
+from tidemill.journal.files import FACTS_KEY
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -27,7 +28,6 @@ _SCHEMA = {
     "contract": pl.String,
     "body": pl.String,
 }
-_FACTS = "tidemill.facts"
 _READ = ("seq", "at_ms", "kind", "body")
 _UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
@@ -52,7 +52,7 @@ def write(facts: Facts, events: Iterable[Event], path: Path) -> int:
 def read_facts(path: Path) -> Facts:
     """The facts in the metadata of a file."""
     try:
-        text = pl.read_parquet_metadata(path).get(_FACTS, "{}")
+        text = pl.read_parquet_metadata(path).get(FACTS_KEY, "{}")
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error
     place = f"`{path}` metadata"
@@ -89,7 +89,7 @@ def _table(path: Path) -> pl.DataFrame:
 
 
 def _metadata(facts: Facts) -> dict[str, str]:
-    return {_FACTS: msgspec.json.encode(facts).decode()}
+    return {FACTS_KEY: msgspec.json.encode(facts).decode()}
 
 
 def _unreadable(path: Path, error: BaseException) -> JournalError:

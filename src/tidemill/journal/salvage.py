@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from tidemill.engine import fold
-from tidemill.journal import codec, lock
+from tidemill.journal import codec, files, lock
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
-from tidemill.journal.building import BATCH, building, refuse_existing
+from tidemill.journal.building import BATCH, building
 from tidemill.journal.codec import Tail
 from tidemill.journal.pages import Image, Pages, Record
 from tidemill.journal.replay import CANNOT_BE, refusal
@@ -38,7 +38,7 @@ def salvage(
     """Copy the intact beginning of a broken journal, and its facts, into a new journal."""
     source, target, world = Path(broken), Path(out), World()
     _refuse_unusable(source)
-    refuse_existing(target)
+    files.refuse(target, option="")
     with closing(Pages(source.resolve())) as pages, building(target) as journal:
         finder = _Finder(pages)
         why = _copy(finder.events(), journal, world, on_progress) or finder.why()

@@ -11,13 +11,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
-from tidemill.journal import wal
+from tidemill.journal import files, wal
 from tidemill.journal.faults import StrangeFileError, kindly
 from tidemill.model.errors import JournalError
 
-APPLICATION_ID = 0x54644D6C  # "TdMl"
 VERSION = 1
 PAGE_BYTES = 4096  # SQLite's default, and what salvage expects; 8 and 16 KiB were not faster
+BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps next to its file
 BUSY_S = 5.0  # how long to wait for a program that is not ours and holds the file locked
 
 Sync = Literal["full", "normal", "off"]
@@ -39,19 +39,32 @@ CREATE TABLE facts (
 
 def create(path: Path) -> None:
     """Make an empty journal; it appears under its name whole or not at all."""
-    part = part_of(path)
-    remove(part)
-    try:
-        with kindly(str(path)), closing(sqlite3.connect(part, isolation_level=None)) as connection:
-            connection.execute("PRAGMA synchronous=off")  # it is synced whole, before it has a name
-            connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
-            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version={VERSION}")
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(_TABLES)
-        settle(part, path)
-    finally:
-        remove(part)
+    refuse_remains(path)
+    with (
+        files.fresh(path) as part,
+        kindly(str(path)),
+        closing(sqlite3.connect(part, isolation_level=None)) as connection,
+    ):
+        connection.execute("PRAGMA synchronous=off")  # it is synced whole, before it has a name
+        connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
+        connection.execute(f"PRAGMA application_id={files.APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.executescript(_TABLES)
+
+
+def refuse_remains(path: Path) -> None:
+    """Refuse to begin a journal beside what SQLite left of another one: it would be read as ours.
+
+    A write-ahead file without its journal may hold the only copy of somebody's last events.
+    """
+    for suffix in BESIDE:
+        rest = path.with_name(path.name + suffix)
+        if os.path.lexists(rest):
+            raise JournalError(
+                f"`{rest}` is left over from a journal `{path}` that is gone",
+                hint="move it away if it is needed, remove it if it is not, or use another name",
+            )
 
 
 def connect(path: Path, sync: Sync) -> sqlite3.Connection:
@@ -71,7 +84,7 @@ def check(connection: sqlite3.Connection, where: str) -> None:
     """Refuse a file that is not a journal of this version."""
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if mark != APPLICATION_ID or version < 1:
+    if mark != files.APPLICATION_ID or version < 1:
         empty = "" if Path(where).stat().st_size else "it is empty, "
         raise StrangeFileError(where, f"{empty}its application id is {mark}, its version {version}")
     if version > VERSION:
@@ -86,37 +99,3 @@ def cut(path: Path) -> str:
     size = path.stat().st_size
     is_cut = size % PAGE_BYTES and not wal.is_in_use(path)
     return f"the file ends within a page, at byte {size}" if is_cut else ""
-
-
-def part_of(path: Path) -> Path:
-    """Where something is written before it takes its name."""
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
-
-
-def settle(part: Path, path: Path) -> None:
-    """Make sure that a finished file is on the disk, then give it its name."""
-    try:
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-
-
-def remove(part: Path) -> None:
-    """Remove an unfinished file and what SQLite keeps beside it."""
-    for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
-        part.with_name(part.name + suffix).unlink(missing_ok=True)
-
-
-def cannot_write(path: Path, error: OSError) -> JournalError:
-    """What to say when a file cannot be made or replaced."""
-    return JournalError(
-        f"`{path}` cannot be written: {error.strerror or error}",
-        hint="check its folder, your rights there, and the space left on the disk",
-    )

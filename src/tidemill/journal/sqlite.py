@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Self
 
-from tidemill.journal import codec, lock, schema, snapshots, wal
+from tidemill.journal import codec, files, lock, schema, snapshots, wal
 from tidemill.journal.base import Journal
 from tidemill.journal.codec import Row, Tail
 from tidemill.journal.faults import DamageError, kindly
@@ -62,6 +62,7 @@ class SqliteJournal(Journal):
         maker.take()
         try:
             if not path.exists():
+                files.refuse(path, option="")  # a link that leads nowhere
                 schema.create(path)
         finally:
             maker.release()
