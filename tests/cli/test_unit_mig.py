@@ -18,11 +18,27 @@ def test_a_mix_over_several_devices_as_json():
     """What is served and what is left out adds up to the mix, and the layouts to the devices."""
     ran = tidemill("unit", "mig", "a100-80", "--mix", "3g.40gb=5,1g.10gb=2", "--devices", "2",
                    "--json")  # fmt: skip
-    assert ran.code == 0, ran.err
+    assert ran.code == 1, ran.err
     found = json.loads(ran.out)
     assert sum(row["count"] for row in found["devices"]) == 2
     assert found["served"]["memory_slices"] == found["at_most_memory_slices"] == 16
     assert found["left_out"] == {"1g.10gb": 2, "3g.40gb": 1}
+    assert found["left_out_requests"] == 3
+    assert found["devices_for_all"] == 3
+
+
+def test_requests_left_over_are_said_and_the_way_to_serve_them_works():
+    """7 of 9 requests do not fit: counted by profile, exit code 1; on the 3 devices named, all."""
+    mix = ("unit", "mig", "h100", "--mix", "3g.40gb=5,1g.10gb=4")
+    ran = tidemill(*mix)
+    assert ran.code == 1
+    said = "left over: 4 × 1g.10gb, 3 × 3g.40gb (7 of 9 requests do not fit on 1 device"
+    assert said in ran.out
+    assert "`--devices 3` serves all of them" in ran.out
+    enough = tidemill(*mix, "--devices", "3")
+    assert enough.code == 0
+    assert "left over: nothing, every request is served" in enough.out
+    assert tidemill(*mix, "--devices", "2").code == 1
 
 
 def test_a_change_of_layout_says_whom_it_drains():

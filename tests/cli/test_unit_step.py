@@ -65,7 +65,7 @@ def test_a_job_of_a_twin_says_why_its_links_take_what_they_take():
         (("--job", "x"), "--spec and --job", "examples/physics.toml"),
         (("--spec", EXAMPLE, "--job", "pretrain"), "no job or workload", "pretrain-70b"),
         (("--spec", EXAMPLE, "--job", "measured"), "not from physics", "`computes`"),
-        ((), "no model", "llama-3-70b"),
+        ((), "no model", "llama-3.1-70b"),
     ],
 )
 def test_refusals_say_what_would_work(words: tuple[str, ...], said: str, helps: str):

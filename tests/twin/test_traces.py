@@ -189,6 +189,25 @@ def test_broken_fault_files_are_refused(tmp_path, text):
         registry.load(path, "faults")
 
 
+@pytest.mark.parametrize(
+    ("rows", "told", "says"),
+    [
+        # 16 GPUs for a tenth of a day: the largest job decides, and 10 % is filled.
+        ("a,0,8640,16\n", Options(), "16 accelerators, as the largest job needs; the jobs fill 10"),
+        ("a,0,8640,1\n", Options(), "8 accelerators, one node; the jobs fill 1"),
+        # 10 jobs of 8 GPUs, each for a whole day: 100 accelerators would be filled to 80 %.
+        ("".join(f"{i},0,86400,8\n" for i in range(10)), Options(),
+         "104 accelerators; the jobs fill 77"),
+        ("a,0,86400,16\n", Options(accelerators=32), "32 accelerators, as asked; the jobs fill 50"),
+    ],
+)  # fmt: skip
+def test_a_fleet_that_the_trace_does_not_state_is_described_as_it_is(small, rows, told, says):
+    """The share that is said is that of the fleet which was made, not the one that was aimed at."""
+    text = "job_id,submission_time,duration,num_gpu\n" + rows
+    read = registry.load(small("elasticflow", text), options=told)
+    assert f"{says} % of them over 1d" in read.notes[0]
+
+
 # With the recorded traces ------------------------------------------------------------------------
 
 

@@ -101,8 +101,9 @@ class Answer(NamedTuple):
 
 
 def fit(
-    model: unit_model.Name,
     on: On,
+    model: unit_model.Name = "",
+    config: unit_model.Config = None,
     train: Train = False,
     tensor: Tensor = None,
     pipeline: Pipeline = None,
@@ -148,6 +149,7 @@ def fit(
         "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
         "active_experts": active_experts,
     }  # fmt: skip
+    model = unit_model.asked(model, config)
     bare = unit_model.size_only(model, **figures)
     check_optimiser(optimiser)
     if bare is not None:

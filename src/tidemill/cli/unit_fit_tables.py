@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidemill.cli import screen
+from tidemill.cli import screen, unit_model
 from tidemill.cli.bars import bar
 from tidemill.model.measures import dollars_text
 from tidemill.units import fitting, memory, models, precision, serving
@@ -132,14 +132,14 @@ def _remarks(found: "Answer") -> "list[str]":
         lines.append(_boxes(found.fit.units, found.box))
     if isinstance(found.how, Training):
         lines.append(f"{found.how.optimiser}: {OPTIMISERS[found.how.optimiser].source}")
-        return lines
+        return lines + unit_model.remarks(found.model)
     each = serving.cache_per_token(found.model, found.how.cache)
     most = serving.most_sequences(found.model, found.fit.stated, found.how, room)
     lines.append(
         f"cache: {each / 1024:,.1f} KiB a token; room for "
         f"{screen.count(most, 'sequence')} of {found.how.context:,} tokens"
     )
-    return lines
+    return lines + unit_model.remarks(found.model, found.how.weights)
 
 
 def _boxes(units: int, box: "Box") -> str:

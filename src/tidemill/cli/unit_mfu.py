@@ -43,9 +43,10 @@ Precision = Annotated[str, typer.Option("--precision", help="The peak to compare
 
 
 def mfu(
-    model: unit_model.Name,
     on: unit_fit.On,
     units: Units,
+    model: unit_model.Name = "",
+    config: unit_model.Config = None,
     batch: Batch = None,
     step_s: Step = None,
     tokens_per_s: Rate = None,
@@ -71,8 +72,9 @@ def mfu(
     from tidemill.units.precision import rate as peak_of
 
     chosen = unit_model.chosen(
-        model, layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, ffn=ffn,
-        is_gated=gated, vocabulary=vocabulary, experts=experts, active_experts=active_experts,
+        unit_model.asked(model, config), layers=layers, hidden=hidden, heads=heads,
+        kv_heads=kv_heads, ffn=ffn, is_gated=gated, vocabulary=vocabulary,
+        experts=experts, active_experts=active_experts,
     )  # fmt: skip
     part, again = (
         unit_fit.part_of(unit_catalogue.catalogue(file), on),

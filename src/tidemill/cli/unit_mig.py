@@ -40,7 +40,8 @@ def mig(
     An instance takes neighbouring slices of the memory axis from one of its legal starts. A slice
     is stranded when no profile can use it any more. The best layout serves the most memory slices,
     then compute slices, then requests, and strands least: exact on one device; on a fleet the
-    answer says how much more any division could serve at most.
+    answer says how much more any division could serve at most. Requests that do not fit are listed
+    by profile, and the exit code is then 1.
     """
     import msgspec
 
@@ -49,6 +50,7 @@ def mig(
     found = geometry.known(part)
     wanted = _mix(mix)
     division = best.fleet(found, wanted, devices) if wanted else None
+    enough = best.devices_for(found, wanted, devices) if division and division.left_out else None
     change = None
     if now:
         if devices != 1 or division is None:
@@ -59,13 +61,17 @@ def mig(
         held = best.demand(found, _less(wanted, division.left_out))
         change = relayout.cheapest(found, _layout(found, now), held)
     if as_json:
-        screen.json_out(msgspec.json.encode(_document(found, wanted, division, change)))
-        return
-    _print_profiles(found)
-    if division is not None:
-        _print_division(found, division, devices)
-    if change is not None:
-        _print_change(change)
+        document = _document(found, wanted, division, change) | {"devices_for_all": enough}
+        screen.json_out(msgspec.json.encode(document))
+    else:
+        _print_profiles(found)
+        if division is not None:
+            _print_division(found, division, devices)
+            _print_left_out(division, devices, enough)
+        if change is not None:
+            _print_change(change)
+    if division is not None and division.left_out:
+        raise typer.Exit(1)
 
 
 def _mix(text: str) -> dict[str, int]:
@@ -147,9 +153,21 @@ def _print_division(geometry: "Geometry", division: "Division", devices: int) ->
     served, total = division.served[0], devices * geometry.memory
     out.print(f"served: {screen.count(division.served[2], 'request')} on {served:,} of {total:,}"
               f" memory slices; no division serves more than {division.at_most:,}")  # fmt: skip
-    if division.left_out:
-        rest = ", ".join(f"{count:,} × {name}" for name, count in division.left_out.items())
-        out.print(f"left out: {rest}")
+
+
+def _print_left_out(division: "Division", devices: int, enough: int | None) -> None:
+    """What the devices do not serve, profile by profile, and how many devices would."""
+    if not division.left_out:
+        screen.out().print("left over: nothing, every request is served")
+        return
+    rest = ", ".join(f"{count:,} × {name}" for name, count in division.left_out.items())
+    count, over = division.served[2], sum(division.left_out.values())
+    more = f"; `--devices {enough}` serves all of them" if enough else ""
+    screen.out().print(
+        f"left over: {rest} ({over:,} of {count + over:,} requests do not fit on "
+        f"{screen.count(devices, 'device')}{more})",
+        style="bold", soft_wrap=True,
+    )  # fmt: skip
 
 
 def _print_change(change: "Change") -> None:
@@ -212,6 +230,7 @@ def _document(
                 for layout, count in division.devices
             ],
             "left_out": division.left_out,
+            "left_out_requests": sum(division.left_out.values()),
             "served": dict(zip(("memory_slices", "compute_slices", "requests"), division.served,
                                strict=True)),
             "at_most_memory_slices": division.at_most,

@@ -56,8 +56,9 @@ Batch = Annotated[
 
 
 def roofline(
-    model: unit_model.Name,
     on: unit_fit.On,
+    model: unit_model.Name = "",
+    config: unit_model.Config = None,
     phase: PhaseName = "decode",
     batch: Batch = None,
     sequence: unit_fit.Sequence = 4096,
@@ -98,6 +99,7 @@ def roofline(
         "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
         "active_experts": active_experts,
     }  # fmt: skip
+    model = unit_model.asked(model, config)
     bare = unit_model.size_only(model, **figures)
     chosen: Model | int = bare if bare is not None else unit_model.chosen(model, **figures)
     does = _phase(phase)
@@ -107,6 +109,7 @@ def roofline(
         batch=(batch or micro_batch * expert) if is_train else 0,
     )  # fmt: skip
     if isinstance(chosen, Model):
+        model = chosen.key
         divides.check(chosen, stated, micro_batch)
     elif is_train:
         raise SpecError(

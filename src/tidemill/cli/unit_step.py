@@ -31,9 +31,6 @@ def _size(name: str, text: str, panel: str) -> typer.models.OptionInfo:
     return found
 
 
-Name = Annotated[
-    str, typer.Argument(metavar="[MODEL]", show_default=False, help="A model: `llama-3-70b`.")
-]
 On = Annotated[
     str, typer.Option("--on", help="A box (`p5.48xlarge`) or an accelerator.", metavar="NAME")
 ]
@@ -95,7 +92,8 @@ Job = Annotated[
 
 
 def step(
-    model: Name = "",
+    model: unit_model.Name = "",
+    config: unit_model.Config = None,
     on: On = "p5.48xlarge",
     gpus: Gpus = 8,
     tensor: Tensor = 1,
@@ -127,8 +125,6 @@ def step(
     if spec is not None or job is not None:
         unit_step_tables.job(*_named(spec, job), as_json=as_json)
         return
-    if not model:
-        raise SpecError("no model was named", hint="tidemill unit step llama-3-70b --gpus 64")
     from tidemill.model.topology import Parallelism
     from tidemill.units.hiding import Hiding
     from tidemill.units.step import Run
@@ -143,7 +139,9 @@ def step(
     stated = _with_batch(stated, batch, micro_batch, alone=search)
     where = machine_of(on, network, file)
     hiding = Hiding(tensor=_behind(hide), expert=hide_experts)
-    run = Run(unit_model.chosen(model), stated, how, hiding, where, precision)
+    run = Run(
+        unit_model.chosen(unit_model.asked(model, config)), stated, how, hiding, where, precision
+    )
     if search:
         unit_step_tables.plans(run, gpus, as_json=as_json)
     else:

@@ -102,7 +102,7 @@ def training(model: Model, parts: int, how: Shape) -> Demand:
 def decode(model: Model, parts: int, how: Shape) -> Demand:
     """A token of an answer."""
     size = models.parameters(model)
-    cache = serving.cache_per_token(model) * how.sequence
+    cache = serving.cache_per_sequence(model, how.sequence)
     takes = {
         Axis.FLOPS: flops.forward_per_token(model, how.sequence).total,
         Axis.BANDWIDTH: WIDE * size / how.batch + cache,

@@ -67,7 +67,7 @@ def decode(
     ranks = stated.tensor * stated.pipeline
     weights = models.parameters(model) * precision.size(name) / ranks
     heads = serving.cache_ranks(model, stated.tensor)
-    cache = serving.cache_per_token(model) * stated.sequence / (heads * stated.pipeline)
+    cache = serving.cache_per_sequence(model, stated.sequence) / (heads * stated.pipeline)
     read_s = (weights + sequences * cache) / chip.memory
     each = flops.forward_per_token(model, stated.sequence).total
     compute_s = sequences * each / (ranks * chip.products)

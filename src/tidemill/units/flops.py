@@ -51,8 +51,9 @@ class Flops(NamedTuple):
 
 
 def forward_per_token(model: Model, context: float) -> Flops:
-    """One token forward, attending to ``context`` others."""
+    """One token forward, attending to ``context`` others, or to as many as a window lets it."""
     wide = model.heads * (2 * model.head + model.rope_size)
+    context = models.attended(model, context)
     return Flops(
         2.0 * models.layer_matrices(model),
         2.0 * model.layers * wide * context,

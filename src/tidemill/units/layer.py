@@ -9,7 +9,7 @@ reduce-scatter and an all-gather of the same bytes and divides what is between (
 from typing import NamedTuple
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import collectives
+from tidemill.units import collectives, models
 from tidemill.units.flops import Recompute
 from tidemill.units.hiding import CHUNKS, Behind, Hiding, shown_s
 from tidemill.units.machine import Machine
@@ -141,8 +141,9 @@ def _attention(case: Case, passes: float) -> float:
     model, chip = case.model, case.silicon
     heads, seen = model.heads / case.stated.tensor, float(case.stated.sequence)
     scores = heads * case.tokens * seen
-    if case.how.is_fused:  # the half that the mask leaves
-        return passes * 4 * scores * model.head / 2 / chip.attention
+    if case.how.is_fused:  # the half that the mask leaves, or what a window leaves of it
+        kept = heads * case.tokens * models.attended(model, seen / 2)
+        return passes * 4 * kept * model.head / chip.attention
     sequences = heads * case.how.micro_batch
     rows = seen / case.stated.context
     one = chip.product_s(rows, seen, model.head, sequences)

@@ -52,6 +52,12 @@ class Model(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Trained with dropout, whose masks are kept for the backward pass."""
     is_parallel: bool = False
     """Attention and feed-forward side by side, from one norm, as PaLM has them."""
+    window: _Natural = 0
+    """Tokens back that a layer with a sliding window attends to (and keeps in its cache)."""
+    window_layers: _Natural = 0
+    """How many layers have that window; the others attend to the whole sequence."""
+    published_in: Annotated[str, Meta(max_length=20)] = ""
+    """Precision of the published weights where it is not 16 bits: ``fp8``, ``fp4``."""
     source: Annotated[str, Meta(max_length=500)] = ""
 
     @property
@@ -102,6 +108,14 @@ def layer_matrices(model: Model) -> int:
     experts = model.active_experts + model.shared_experts
     routed = experts * expert_matrices(model) + router_matrix(model)
     return each + plain * dense_matrices(model) + model.expert_layers * routed
+
+
+def attended(model: Model, context: float) -> float:
+    """Tokens that a layer attends to, on average over the layers, ``context`` tokens in."""
+    if not model.window_layers or context <= model.window:
+        return context
+    whole = model.layers - model.window_layers
+    return (whole * context + model.window_layers * model.window) / model.layers
 
 
 def output_matrix(model: Model) -> int:
@@ -164,15 +178,21 @@ def check(model: Model) -> Model:
             " heads",
             hint="the number of key-value heads divides the number of heads",
         )
-    _check_experts(model)
+    _check_layers(model)
     return model
 
 
-def _check_experts(model: Model) -> None:
+def _check_layers(model: Model) -> None:
     if bool(model.experts) != bool(model.active_experts) or model.active_experts > model.experts:
         raise SpecError(
             f"model `{model.key}`: {model.active_experts} active of {model.experts} experts",
             hint="a model with experts has at least one active, and not more than there are",
+        )
+    if model.window_layers > model.layers or bool(model.window) != bool(model.window_layers):
+        raise SpecError(
+            f"model `{model.key}`: a window of {model.window:,} tokens in {model.window_layers} of"
+            f" {model.layers} layers",
+            hint="give both `window` and `window_layers`, or neither",
         )
     if model.dense_layers > model.layers:
         raise SpecError(

@@ -3,7 +3,7 @@
 Of every token each layer keeps a key and a value for every key-value head; latent attention keeps
 one vector for all heads (DeepSeek-AI 2024, arXiv 2405.04434). Tensor ranks divide the cache as far
 as there are key-value heads; beyond that, and with latent attention, each has all of it. Context
-ranks divide it along the sequence.
+ranks divide it along the sequence. A layer with a sliding window keeps no more than the window.
 """
 
 from typing import Annotated, NamedTuple
@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import memory, precision
+from tidemill.units import memory, models, precision
 from tidemill.units.models import Model
 
 _Size = Annotated[int, Meta(ge=1, le=100_000_000)]
@@ -46,8 +46,13 @@ class Served(NamedTuple):
         return sum(self)
 
 
+def cache_per_sequence(model: Model, context: float, name: str = "bf16") -> float:
+    """Bytes that a sequence keeps in all layers together, undivided; windows keep no more."""
+    return cache_per_token(model, name) * models.attended(model, context)
+
+
 def cache_per_token(model: Model, name: str = "bf16") -> float:
-    """Bytes that one token keeps in all layers together, undivided."""
+    """Bytes that one token keeps in all layers together, undivided, before any window is full."""
     return model.layers * _numbers(model) * precision.size(name)
 
 
@@ -62,7 +67,8 @@ def on_stage(model: Model, stated: Parallelism, how: Serving, stage: int) -> Ser
     kinds = memory.layers_of(model, stated.pipeline, 1)[stage]
     shared, routed = memory.parameters(model, stated, kinds, stage)
     each = _numbers(model) / cache_ranks(model, stated.tensor) * precision.size(how.cache)
-    tokens = -(-how.batch // stated.data) * how.context / stated.context
+    kept = models.attended(model, how.context) / stated.context
+    tokens = -(-how.batch // stated.data) * kept
     held = tokens * sum(kinds) * each
     return Served(
         (shared + routed) * precision.size(how.weights), held, _working(model, stated, how)

@@ -42,9 +42,9 @@ def decode(model: Model, stated: Parallelism, how: Serving) -> Work:
     if model.kv_rank:  # keys are not expanded: queries are taken to the latent space instead
         wide = model.heads * (2 * model.kv_rank + model.rope_size)
         once = once._replace(attention=2.0 * model.layers * wide * how.context)
-    each = serving.cache_per_token(model, how.cache) / serving.cache_ranks(model, stated.tensor)
+    kept = serving.cache_per_sequence(model, how.context, how.cache)
     weight = precision.size(how.weights)
-    cached = tokens * how.context * each
+    cached = tokens * kept / serving.cache_ranks(model, stated.tensor)
     return _forward(model, stated, _Pass(tokens, tokens, once.times(tokens), cached, weight))
 
 

@@ -81,8 +81,11 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
     contract = one_contract(options, count)
     sized = f"a fleet of {contract.count:,} accelerators, as asked"
     if not options.accelerators:
-        sized = f"no capacity in the trace: {contract.count:,} accelerators carry it at 80 %"
-    notes = [sized, span_note(arrivals)]
+        sized = f"the trace does not say how large its fleet is: {contract.count:,} accelerators"
+        sized += _why_so_many(arrivals, options)
+    busy = round(100 * _work_ms(arrivals) / (contract.count * _span_ms(arrivals)))
+    over = duration_text(_span_ms(arrivals))
+    notes = [f"{sized}; the jobs fill {busy} % of them over {over}", span_note(arrivals)]
     stuck = sum(a.job.shape.total_milli > contract.count * WHOLE_MILLI for a in arrivals)
     if stuck:
         notes.append(f"{stuck:,} jobs want more than the whole fleet and will never start")
@@ -105,10 +108,31 @@ def span_note(arrivals: tuple[Arrival, ...]) -> str:
 
 def _enough_for(arrivals: tuple[Arrival, ...], options: Options) -> int:
     """Accelerators that carry the work at 80 % over the time of arrivals, and the largest gang."""
-    span_ms = max(DAY_MS, arrivals[-1].at_ms - arrivals[0].at_ms)
-    work = sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
-    largest = max(a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
-    return max(largest, options.node_devices, work * 5 // (span_ms * 4))
+    work = _work_ms(arrivals) * 5 // (_span_ms(arrivals) * 4)
+    return max(_largest(arrivals), options.node_devices, work)
+
+
+def _why_so_many(arrivals: tuple[Arrival, ...], options: Options) -> str:
+    """Where the size of the fleet comes from, if not from the work."""
+    count = _enough_for(arrivals, options)
+    if count == _largest(arrivals):
+        return ", as the largest job needs"
+    return ", one node" if count == options.node_devices else ""
+
+
+def _work_ms(arrivals: tuple[Arrival, ...]) -> int:
+    """Work of all jobs, in whole accelerator-milliseconds."""
+    return sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
+
+
+def _span_ms(arrivals: tuple[Arrival, ...]) -> int:
+    """The time of arrivals, a day at least."""
+    return max(DAY_MS, arrivals[-1].at_ms - arrivals[0].at_ms)
+
+
+def _largest(arrivals: tuple[Arrival, ...]) -> int:
+    """Whole accelerators of the largest job."""
+    return max(a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
 
 
 @lru_cache(maxsize=65_536)

@@ -23,6 +23,7 @@ Value = tuple[int, int, int]
 """Memory slices, compute slices, requests."""
 ROUNDS_AT_MOST = 20
 """Of pairwise improvement; random mixes settled within 4."""
+MOST_DEVICES = 1_000_000
 
 
 class Division(NamedTuple):
@@ -61,6 +62,23 @@ def fleet(geometry: Geometry, mix: Mapping[str, int], devices: int) -> Division:
     rows = sorted(((made[key], count) for key, count in chosen.items() if count), reverse=True)
     served = _value(geometry, _less(wanted, left))
     return Division(tuple(rows), _named(geometry, left), served, int(relaxed.most))
+
+
+def devices_for(geometry: Geometry, mix: Mapping[str, int], more_than: int) -> int | None:
+    """So many devices that serve a whole mix, found by halving; None: a million do not.
+
+    Each number was tried, so the answer serves all; where ``fleet`` is not exact, one or two fewer
+    might do.
+    """
+    low, high = more_than, max(2 * more_than, 1)
+    while fleet(geometry, mix, high).left_out:
+        low, high = high, 2 * high
+        if low > MOST_DEVICES:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fleet(geometry, mix, middle).left_out else (low, middle)
+    return high
 
 
 def demand(geometry: Geometry, mix: Mapping[str, int]) -> Pattern:
