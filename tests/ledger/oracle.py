@@ -231,6 +231,8 @@ class Oracle:
             return Bucket.QUOTA
         if cause is Cause.TOPOLOGY:
             return Bucket.TOPOLOGY
+        if cause is Cause.NONE:
+            return Bucket.CAUSE_UNKNOWN
         return Bucket.HELD if cause in HOLDING else Bucket.FRAGMENTED
 
     def _stranded_milli(self, n: int, d: int) -> int:
@@ -397,7 +399,12 @@ class Oracle:
             found[bucket] = rest * ppm // whole if whole else 0
             rest, whole = rest - found[bucket], whole - ppm
         found[Bucket.LINKS] += slow
-        return found | {Bucket.BELOW_ROOFLINE: rest}
+        roof_ppm = shares.attainable_ppm
+        if roof_ppm is None:
+            return found | {Bucket.BELOW_PEAK: rest}
+        at_roof_ppm = min(shares.mfu_ppm * (MILLION - roof_ppm) // roof_ppm, whole)
+        bound = rest * at_roof_ppm // whole if whole else 0
+        return found | {Bucket.MEMORY_BOUND: bound, Bucket.BELOW_ROOF: rest - bound}
 
     def _fate(self, fact: Held) -> Bucket | None:
         """None: the work lasted."""

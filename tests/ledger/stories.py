@@ -29,6 +29,9 @@ EFFICIENCIES = (
     Efficiency(333_333, 333_333, 333_334, Confidence.MEASURED),
     Efficiency(1, 0, 999_999, Confidence.INFERRED),
     Efficiency(0, 0, 0, Confidence.MEASURED),
+    Efficiency(300_000, 100_000, 50_000, Confidence.MODELLED, 612_345),
+    Efficiency(3_391, 0, 0, Confidence.MODELLED, 3_390),
+    Efficiency(500_000, 1, 0, Confidence.MEASURED, 1_000_000),
     Efficiency(700_001, 99_999, 7, Confidence.UNKNOWN),
 )
 

@@ -147,12 +147,12 @@ def test_only_notebooks_are_culled():
 
 
 def test_a_bucket_is_known_as_most_of_its_time_is():
-    """Time below the roofline is measured where most of it is of jobs that measure."""
+    """Time below peak is measured where most of it is of jobs that measure."""
     measured = Efficiency(500_000, confidence=Confidence.MEASURED)
     row = job("x", gpus=8, kind=JobClass.INFERENCE, efficiency=measured)
     statement = running(row)
-    assert leak_of(statement, Bucket.BELOW_ROOFLINE).confidence is Confidence.MEASURED
-    assert ABOUT[Bucket.BELOW_ROOFLINE].confidence is Confidence.MODELLED
+    assert leak_of(statement, Bucket.BELOW_PEAK).confidence is Confidence.MEASURED
+    assert ABOUT[Bucket.BELOW_PEAK].confidence is Confidence.MODELLED
     assert statement.confidence(Bucket.USEFUL) is Confidence.MEASURED
     assert statement.confidence(Bucket.NO_DEMAND) is Confidence.MEASURED
 

@@ -317,13 +317,47 @@ def test_a_spare():
     }
 
 
+def test_what_memory_bandwidth_bounds_is_apart_from_what_is_below_the_attainable_roof():
+    """Decoding on its roofline is memory-bound; only what is slower than that roof is below it.
+
+    Both jobs hold one accelerator for the hour and reach 10 % of peak FLOP/s. Memory bandwidth
+    allows `roof` 10 % of the peak at its arithmetic intensity: it is on its roof. It allows `half`
+    20 %: at its roof its FLOPs would take 30 minutes, of which 6 at peak are useful.
+
+        roof    useful 6, memory-bound 54
+        half    useful 6, memory-bound 30 − 6 = 24, below the attainable roof 30
+    """
+    roof = Efficiency(100_000, confidence=Confidence.MODELLED, attainable_ppm=100_000)
+    half = Efficiency(100_000, confidence=Confidence.MODELLED, attainable_ppm=200_000)
+    statement = hour_of(
+        *submit(0, job("roof", efficiency=roof), job("half", efficiency=half)),
+        *place(0, 0, (0, 0b01)),
+        *place(0, 1, (0, 0b10)),
+        ev.JobFinished(60 * MINUTE_MS, 0, 1),
+        ev.JobFinished(60 * MINUTE_MS, 1, 1),
+        nodes=1,
+        gpus=2,
+    )
+    by_job = statement.by("job")
+    assert minutes(by_job["roof"]) == {"USEFUL": 6, "MEMORY_BOUND": 54}
+    assert minutes(by_job["half"]) == {"USEFUL": 6, "MEMORY_BOUND": 24, "BELOW_ROOF": 30}
+
+
+def test_a_wait_without_a_recorded_cause_is_of_unknown_cause():
+    """Four accelerators free, one job waiting for two of them, and no scheduler said why: not
+    fragmented, for everything was free."""
+    statement = hour_of(*submit(0, job("x", gpus=2)), end(60), nodes=1, gpus=4)
+    assert minutes(statement.total()) == {"CAUSE_UNKNOWN": 120, "NO_DEMAND": 120}
+    assert statement.confidence(Bucket.CAUSE_UNKNOWN) is Confidence.UNKNOWN
+
+
 def test_how_productive_time_divides():
     """Work that lasted divides by the job's own efficiency, and the three goodputs multiply.
 
     Two accelerators of four, for the hour; start-up takes 10 minutes. The job says: 40 % model
     FLOPs, 10 % waiting for the host, 5 % for the links. Of 2 × 50 = 100 minutes of work:
 
-        host 10, links 5, useful 40, and the other 45 are below the roofline
+        host 10, links 5, useful 40, and the other 45 are below peak, and nobody says why
 
         scheduling goodput   allocated / paid         120 / 240
         runtime goodput      productive / allocated   100 / 120
@@ -344,7 +378,7 @@ def test_how_productive_time_divides():
         "STARTING": 20,
         "HOST": 10,
         "LINKS": 5,
-        "BELOW_ROOFLINE": 45,
+        "BELOW_PEAK": 45,
         "USEFUL": 40,
     }
     goodput, seen = ratios.goodput(account), ratios.utilisation(account)

@@ -104,6 +104,50 @@ def test_a_service_reads_all_its_weights_for_every_token():
     assert found.links_ppm > 0
 
 
+def test_decoding_one_sequence_is_memory_bound_not_below_its_roof():
+    """Llama 3 8B at batch 1 on one H100, by hand.
+
+    Weights: 8.03e9 × 2 bytes, read at the printed 3.35 TB/s in 4.79 ms; its 1.6e10 operations take
+    0.016 ms at 989 TFLOP/s, so the attainable roof is 0.33 % of the peak. Memory reaches 85 % of
+    its printed rate: 85 % of the time is memory-bound, 15 % below the attainable roof.
+    """
+    words = (
+        'class = "inference"\nparallelism = { sequence = 1024, batch = 1 }\n'
+        'computes = { model = "llama-3-8b" }'
+    )
+    found = submitted(words, accelerators=1)
+    assert found.attainable_ppm == pytest.approx(3_300, rel=0.05)
+    bound = found.memory_bound_ppm
+    assert bound is not None
+    assert bound + found.mfu_ppm == pytest.approx(850_000, rel=0.001)
+
+
+def test_dense_training_is_hardly_memory_bound():
+    """Products of thousands of tokens are far right of the ridge: the roof is near the peak, and
+    what a step misses is below the attainable roof."""
+    found = submitted(LLAMA)
+    assert found.attainable_ppm is not None
+    assert found.memory_bound_ppm is not None
+    assert found.attainable_ppm > 800_000
+    assert found.memory_bound_ppm < 100_000
+
+
+def test_samples_do_not_say_how_memory_binds():
+    """Of a job that names only its samples and their operations, the split stays unknown."""
+    words = "computes = { gflop_per_sample = 24, samples_per_s = 3000, kb_per_sample = 100 }"
+    assert submitted(words, accelerators=1).memory_bound_ppm is None
+
+
+def test_a_stated_roof_divides_a_stated_mfu():
+    """On half of its roof, a job spends half of its time at it: 6 % useful, 44 % memory-bound."""
+    found = submitted("mfu = 0.06\nattainable = 0.12\n", accelerators=1)
+    assert found.memory_bound_ppm == 440_000
+    with pytest.raises(SpecError, match="above the roof"):
+        submitted("mfu = 0.2\nattainable = 0.12\n", accelerators=1)
+    with pytest.raises(SpecError, match="without `mfu`"):
+        submitted("attainable = 0.12\n", accelerators=1)
+
+
 def test_given_figures_are_never_overruled():
     """A measured MFU stays as it is, and says that it was measured."""
     found = submitted("mfu = 0.4\nlink_stall = 0.1\nmeasured = true\n" + LLAMA)
@@ -145,8 +189,8 @@ def test_what_cannot_be_computed_is_refused(words: str, kind: str, said: str, he
 
 
 def test_the_example_shows_what_nobody_typed_in():
-    """Communication, host and below the roofline are there, modelled, named by their jobs; the
-    measured workload stays measured; and every paid milli·ms is in one bucket.
+    """Communication, host and what is below peak are there, modelled, named by their jobs; the
+    measured workload stays measured, its split below peak unknown; and every paid milli·ms is in one bucket.
     """
     parsed, world, kept = spec.load(EXAMPLE), World(), Kept()
     ledger = reader.Ledger(parsed.policy)
@@ -154,10 +198,12 @@ def test_the_example_shows_what_nobody_typed_in():
     found = statement.statement(ledger)
     found.check()
     account = found.total()
-    for bucket in (Bucket.LINKS, Bucket.HOST, Bucket.BELOW_ROOFLINE, Bucket.USEFUL):
+    for bucket in (Bucket.LINKS, Bucket.HOST, Bucket.USEFUL):
         assert account.milli_ms[bucket] > account.paid_milli_ms // 100, bucket
         known = found.confidence_of(bucket)
         assert known[Confidence.MODELLED] > known[Confidence.MEASURED] > 0, bucket
+    assert set(found.confidence_of(Bucket.BELOW_ROOF)) == {Confidence.MODELLED}
+    assert Confidence.MEASURED in found.confidence_of(Bucket.BELOW_PEAK)
     assert account.milli_ms[Bucket.UNKNOWN] == 0
     assert sum(account.milli_ms) == account.paid_milli_ms
     assert found.jobs_of(Bucket.HOST, 1)[0][0].startswith("photos")

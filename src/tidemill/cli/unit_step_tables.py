@@ -230,10 +230,15 @@ def _print_job(name: str, found: "Reckoning") -> None:
 
 def _shares(found: "Efficiency") -> str:
     below = ONE_PPM - found.host_ppm - found.links_ppm - found.mfu_ppm
+    bound = found.memory_bound_ppm
     parts = (
         ("stalled: host", found.host_ppm),
         ("stalled: communication", found.links_ppm),
-        ("below the roofline", below),
+        *(
+            [("below peak, split unknown", below)]
+            if bound is None
+            else [("memory-bound", bound), ("below the attainable roof", below - bound)]
+        ),
         ("useful", found.mfu_ppm),
     )
     return "in the ledger: " + ", ".join(f"{title} {ppm / 1e4:.2f}%" for title, ppm in parts)

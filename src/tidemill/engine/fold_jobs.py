@@ -10,7 +10,7 @@ from tidemill.model import tables
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job, Piece, Role, Shape
+from tidemill.model.rows import Efficiency, Job, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import Move, World
@@ -366,10 +366,17 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.mfu_ppm[j] = efficiency.mfu_ppm
     jobs.host_ppm[j] = efficiency.host_ppm
     jobs.links_ppm[j] = efficiency.links_ppm
+    jobs.memory_ppm[j] = memory_ppm(efficiency)
     jobs.resize_ms[j] = job.resize_ms
     jobs.speed_ppm[j] = ONE_PPM
     jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
     jobs.hop[j] = NO_HOP
+
+
+def memory_ppm(efficiency: Efficiency) -> int:
+    """The memory-bound share as a column holds it; -1: unknown."""
+    bound_ppm = efficiency.memory_bound_ppm
+    return -1 if bound_ppm is None else bound_ppm
 
 
 def shape_number(world: World, shape: Shape, q: int) -> int:

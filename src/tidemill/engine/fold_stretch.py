@@ -253,6 +253,7 @@ class Stretch:
         jobs.mfu_ppm[some] = [row.mfu_ppm for row in effects]
         jobs.host_ppm[some] = [row.host_ppm for row in effects]
         jobs.links_ppm[some] = [row.links_ppm for row in effects]
+        jobs.memory_ppm[some] = [fold_jobs.memory_ppm(row) for row in effects]
         jobs.confidence[some] = [CONFIDENCES.index(row.confidence) for row in effects]
         jobs.hop[some] = NO_HOP
 

@@ -127,7 +127,7 @@ def shares(world: World, j: int) -> str:
         (jobs.host_ppm.item(j), "waiting for its host"),
     )
     told = ", ".join(f"{amount(ppm, 10_000)} % {what}" for ppm, what in parts if ppm)
-    return f"; its time: {told or 'all below the roofline'} ({known})"
+    return f"; its time: {told or 'all below peak FLOP/s'} ({known})"
 
 
 def slices(shape: Shape, pieces: Sequence[Piece], most: int = 3) -> str:

@@ -24,21 +24,24 @@ class Bucket(IntEnum):
     TOPOLOGY = 7
     QUOTA = 8
     HELD = 9
-    BY_DESIGN = 10
-    STARTING = 11
-    IDLE = 12
-    REWORK = 13
-    RESTART = 14
-    CHECKPOINT = 15
-    STRAGGLER = 16
-    HOST = 17
-    LINKS = 18
-    INTERFERENCE = 19
-    STRANDED = 20
-    BELOW_ROOFLINE = 21
-    UNKNOWN = 22
-    UNSAVED = 23
-    USEFUL = 24
+    CAUSE_UNKNOWN = 10
+    BY_DESIGN = 11
+    STARTING = 12
+    IDLE = 13
+    REWORK = 14
+    RESTART = 15
+    CHECKPOINT = 16
+    STRAGGLER = 17
+    HOST = 18
+    LINKS = 19
+    INTERFERENCE = 20
+    STRANDED = 21
+    MEMORY_BOUND = 22
+    BELOW_ROOF = 23
+    BELOW_PEAK = 24
+    UNKNOWN = 25
+    UNSAVED = 26
+    USEFUL = 27
 
 
 class Group(IntEnum):
@@ -58,13 +61,13 @@ class Group(IntEnum):
 
 GROUP_TITLES: dict[Group, str] = {
     Group.NOT_LAUNCHED: "claimed, not launched",
-    Group.NOT_READY: "launched, not schedulable",
+    Group.NOT_READY: "not Ready",
     Group.FREE: "free",
     Group.NOT_WORKING: "allocated, not working",
     Group.LOST: "lost",
     Group.STALLED: "stalled",
     Group.SHARING: "sharing",
-    Group.INEFFICIENT: "below the roofline",
+    Group.INEFFICIENT: "below peak",
     Group.UNKNOWN: "worked, not yet known",
     Group.USEFUL: "useful",
 }
@@ -97,7 +100,10 @@ ABOUT: dict[Bucket, About] = {
     Bucket.TOPOLOGY: About("topology", "free: topology-blocked", Group.FREE, _S, _INFERRED),
     Bucket.QUOTA: About("quota", "free: quota-blocked", Group.FREE, _S, _INFERRED),
     Bucket.HELD: About("held", "free: held for a gang", Group.FREE, _S, _INFERRED),
-    Bucket.BY_DESIGN: About("by_design", "free: spare by design", Group.FREE, _P, _SEEN),
+    Bucket.CAUSE_UNKNOWN: About(
+        "cause_unknown", "free: demand, cause unknown", Group.FREE, _S, Confidence.UNKNOWN
+    ),
+    Bucket.BY_DESIGN: About("by_design", "free: hot spares", Group.FREE, _P, _SEEN),
     Bucket.STARTING: About("starting", "allocated, not started", Group.NOT_WORKING, _W, _SEEN),
     Bucket.IDLE: About("idle", "allocated, idle", Group.NOT_WORKING, _W, _SEEN),
     Bucket.REWORK: About("rework", "lost: rework", Group.LOST, _W, _INFERRED),
@@ -108,13 +114,17 @@ ABOUT: dict[Bucket, About] = {
     Bucket.LINKS: About("links", "stalled: communication", Group.STALLED, _S, _MODEL),
     Bucket.INTERFERENCE: About("interference", "stalled: interference", Group.STALLED, _S, _MODEL),
     Bucket.STRANDED: About("stranded", "sharing: stranded slices", Group.SHARING, _S, _INFERRED),
-    Bucket.BELOW_ROOFLINE: About(
-        "below_roofline", "below the roofline", Group.INEFFICIENT, _W, _MODEL
+    Bucket.MEMORY_BOUND: About("memory_bound", "memory-bound", Group.INEFFICIENT, _W, _MODEL),
+    Bucket.BELOW_ROOF: About(
+        "below_roof", "below the attainable roof", Group.INEFFICIENT, _W, _MODEL
+    ),
+    Bucket.BELOW_PEAK: About(
+        "below_peak", "below peak, split unknown", Group.INEFFICIENT, _W, _MODEL
     ),
     Bucket.UNKNOWN: About(
         "unknown", "worked, efficiency unknown", Group.UNKNOWN, _W, Confidence.UNKNOWN
     ),
-    Bucket.UNSAVED: About("unsaved", "worked, not yet saved", Group.UNKNOWN, _W, _INFERRED),
+    Bucket.UNSAVED: About("unsaved", "worked, since last checkpoint", Group.UNKNOWN, _W, _INFERRED),
     Bucket.USEFUL: About("useful", "useful", Group.USEFUL, _W, _MODEL),
 }
 
@@ -140,7 +150,7 @@ OF_LEVEL: dict[Level, Bucket] = {
 """Levels that are a bucket as they are; READY is divided by claims, ALLOCATED by jobs."""
 
 _CLAIMS: dict[Cause, Bucket] = {
-    Cause.NONE: Bucket.FRAGMENTED,  # nobody said why; there is demand, and it found no room
+    Cause.NONE: Bucket.CAUSE_UNKNOWN,  # there is demand, and nobody said why it waits
     Cause.OVER_LIMIT: Bucket.QUOTA,
     Cause.BEHIND: Bucket.HELD,
     Cause.PROMISED: Bucket.HELD,
@@ -177,16 +187,18 @@ ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Grou
 OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
 """Buckets in which the accelerator was busy, whatever came of it."""
 
-DIVIDED = frozenset({Bucket.HOST, Bucket.LINKS, Bucket.BELOW_ROOFLINE, Bucket.USEFUL})
+BELOW = frozenset({Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK})
+"""Buckets of work that neither waited nor was done at peak FLOP/s, split where that is known."""
+
+DIVIDED = BELOW | {Bucket.HOST, Bucket.LINKS, Bucket.USEFUL}
 """Buckets into which each job's efficiency divides the work that lasted."""
 
-PRODUCTIVE = frozenset(
+PRODUCTIVE = BELOW | frozenset(
     {
         Bucket.HOST,
         Bucket.LINKS,
         Bucket.STRAGGLER,
         Bucket.INTERFERENCE,
-        Bucket.BELOW_ROOFLINE,
         Bucket.UNKNOWN,
         Bucket.UNSAVED,
         Bucket.USEFUL,

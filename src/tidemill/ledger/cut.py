@@ -7,8 +7,8 @@ for it. Whole
 numbers cannot be divided by shares without rounding, so each division is *cumulative*: the part of
 a stretch up to a moment is rounded down, and the part between two moments is the difference. The
 parts of any cut therefore add up to the same whole, and since each division takes one part off
-what the division before it left (stall, idle, neighbours, slower links, host, links, useful; the
-rest is below the roofline)
+what the division before it left (stall, idle, neighbours, slower links, host, links, useful,
+memory-bound; the rest is below the attainable roof, or below peak where nobody knows that roof)
 no part is ever negative and none is off by more than a few milli·ms in a stretch.
 """
 
@@ -76,6 +76,7 @@ class _Parts(NamedTuple):
     host: I64
     links: I64
     useful: I64
+    memory: I64
 
 
 def cut(world: World, spans: "array[int]", window: Window) -> Cells:
@@ -115,6 +116,7 @@ def _run_cells(world: World, bins: I64, rows: Span) -> list[Cells]:
     is_known = is_lasting & (world.jobs.confidence[rows.job] != _UNKNOWN)
     undivided = np.where(is_lasting, Bucket.UNKNOWN, rows.bucket)
     below = part.busy - part.beside - part.slow - part.host - part.links - part.useful
+    is_split = world.jobs.memory_ppm[rows.job] >= 0
     everywhere = np.ones(len(bins), bool)
     return [
         _cells(bins, rows, Bucket.CHECKPOINT, part.stall, everywhere),
@@ -127,7 +129,9 @@ def _run_cells(world: World, bins: I64, rows: Span) -> list[Cells]:
         _cells(bins, rows, Bucket.HOST, part.host, is_known),
         _cells(bins, rows, Bucket.LINKS, part.links, is_known),
         _cells(bins, rows, Bucket.USEFUL, part.useful, is_known),
-        _cells(bins, rows, Bucket.BELOW_ROOFLINE, below, is_known),
+        _cells(bins, rows, Bucket.MEMORY_BOUND, part.memory, is_known & is_split),
+        _cells(bins, rows, Bucket.BELOW_ROOF, below - part.memory, is_known & is_split),
+        _cells(bins, rows, Bucket.BELOW_PEAK, below, is_known & ~is_split),
     ]
 
 
@@ -141,8 +145,9 @@ def _parts(world: World, rows: Span, at_ms: I64) -> _Parts:
     work = (at_ms - rows.since_ms) * rows.milli - stall
     idle = _part(work, ONE_PPM - rows.busy_ppm, ONE_PPM)
     busy = work - idle
-    host_ppm, links_ppm, mfu_ppm = (
-        column[job].astype(np.int64) for column in (jobs.host_ppm, jobs.links_ppm, jobs.mfu_ppm)
+    host_ppm, links_ppm, mfu_ppm, memory_ppm = (
+        column[job].astype(np.int64)
+        for column in (jobs.host_ppm, jobs.links_ppm, jobs.mfu_ppm, jobs.memory_ppm)
     )
     beside = _part(busy, rows.beside_ppm, ONE_PPM + rows.beside_ppm)
     slow = _part(busy - beside, rows.slow_ppm, ONE_PPM + rows.slow_ppm)
@@ -150,7 +155,9 @@ def _parts(world: World, rows: Span, at_ms: I64) -> _Parts:
     host = _part(worked, host_ppm, ONE_PPM)
     links = _part(worked - host, links_ppm, ONE_PPM - host_ppm)
     useful = _part(worked - host - links, mfu_ppm, ONE_PPM - host_ppm - links_ppm)
-    return _Parts(stall, idle, busy, beside, slow, host, links, useful)
+    below_ppm = ONE_PPM - host_ppm - links_ppm - mfu_ppm
+    memory = _part(worked - host - links - useful, np.maximum(0, memory_ppm), below_ppm)
+    return _Parts(stall, idle, busy, beside, slow, host, links, useful, memory)
 
 
 def _stall_ms(world: World, job: I64, elapsed_ms: I64) -> I64:

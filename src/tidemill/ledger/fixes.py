@@ -68,6 +68,10 @@ _FIXES: dict[Bucket, _Rule] = {
         ' (`backfill = "easy"`), or ask for smaller gangs',
         "free accelerators kept for, or too few for, a gang that cannot start yet",
     ),
+    Bucket.CAUSE_UNKNOWN: _nothing(
+        "find out why these jobs wait: their scheduler recorded no cause",
+        "free accelerators that waiting jobs may use; whether anything kept them out is unknown",
+    ),
     Bucket.BY_DESIGN: _all_of_it(
         "keep fewer spares (`spares`), if failures allow it", "spares while they were not needed"
     ),
@@ -107,9 +111,20 @@ _FIXES: dict[Bucket, _Rule] = {
         "what neighbours on the same device cost each job, as its backend tells",
     ),
     Bucket.STRANDED: stranding.lay_out,
-    Bucket.BELOW_ROOFLINE: _all_of_it(
-        "larger batches, fused kernels, a lower precision where the model allows it",
-        "between what the silicon could do and model FLOPs; nobody reaches all of it",
+    Bucket.MEMORY_BOUND: _all_of_it(
+        "larger batches, or fewer bytes per weight: more FLOPs for each byte that is read",
+        "between peak FLOP/s and what memory bandwidth allows at the job's arithmetic intensity",
+        None,
+    ),
+    Bucket.BELOW_ROOF: _all_of_it(
+        "fused kernels, fewer pipeline bubbles, less recomputation",
+        "between what memory bandwidth and peak FLOP/s allow and model FLOPs; nobody reaches all",
+        None,
+    ),
+    Bucket.BELOW_PEAK: _all_of_it(
+        "say what these jobs compute (`computes`) or their roof (`attainable`), then larger"
+        " batches or better kernels",
+        "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
         None,
     ),
     Bucket.UNKNOWN: _nothing(

@@ -6,7 +6,7 @@ a decimal beside them to read.
 
 from msgspec import UNSET, Struct, UnsetType
 
-VERSION = 1
+VERSION = 2
 
 
 class Ratio(Struct, frozen=True):

@@ -161,13 +161,29 @@ class Checkpointing(Struct, frozen=True, forbid_unknown_fields=True):
 class Efficiency(Struct, frozen=True, forbid_unknown_fields=True):
     """How productive time divides: waiting for the host, for the links, and model FLOPs.
 
-    The rest is below the roofline. ``unknown`` confidence leaves productive time undivided.
+    The rest is below peak FLOP/s. ``attainable_ppm`` divides it: the FLOP/s that memory bandwidth
+    allows at the job's arithmetic intensity, over the peak. Null: nobody said, and the rest stays
+    whole. ``unknown`` confidence leaves productive time undivided.
     """
 
     mfu_ppm: Ppm = 0
     host_ppm: Ppm = 0
     links_ppm: Ppm = 0
     confidence: Confidence = Confidence.UNKNOWN
+    attainable_ppm: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+
+    @property
+    def memory_bound_ppm(self) -> int | None:
+        """The share of time in which memory bandwidth keeps it below peak; None: unknown.
+
+        FLOPs that take a share ``mfu`` of the time at peak take ``mfu / attainable`` at the
+        attainable roof; the difference is memory-bound. Never more than is below peak at all.
+        """
+        if self.attainable_ppm is None:
+            return None
+        below = 1_000_000 - self.mfu_ppm - self.host_ppm - self.links_ppm
+        longer = self.mfu_ppm * (1_000_000 - self.attainable_ppm) // self.attainable_ppm
+        return min(longer, below)
 
 
 class Demand(Struct, frozen=True, forbid_unknown_fields=True):

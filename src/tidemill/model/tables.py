@@ -38,6 +38,7 @@ class Jobs(NamedTuple):
     mfu_ppm: I32
     host_ppm: I32
     links_ppm: I32
+    memory_ppm: I32
     confidence: U8
     is_leaving: U8
     resize_ms: I64

@@ -208,7 +208,8 @@ def efficiency(row: Traits, mfu_ppm: int) -> Efficiency:
     if row.mfu is None:
         return Efficiency()
     known = Confidence.MEASURED if row.measured else Confidence.MODELLED
-    return Efficiency(mfu_ppm, int(row.host_stall), int(row.link_stall), known)
+    roof = None if row.attainable is None else int(row.attainable)
+    return Efficiency(mfu_ppm, int(row.host_stall), int(row.link_stall), known, roof)
 
 
 def usable(contracts: Iterable[ContractTable], kinds: tuple[str, ...]) -> list[ContractTable]:

@@ -9,6 +9,8 @@ catalogue.
 from functools import cached_property
 from typing import NamedTuple
 
+from msgspec import structs
+
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Efficiency
@@ -16,9 +18,20 @@ from tidemill.model.states import JobClass
 from tidemill.model.topology import APART, Parallelism
 from tidemill.twin import fleet
 from tidemill.twin.spec_tables import Computes, ContractTable, Spec, Traits
-from tidemill.units import divides, efficiency, host, machine, parallelism, silicon, slowdown
+from tidemill.units import (
+    divides,
+    efficiency,
+    host,
+    machine,
+    parallelism,
+    roofline,
+    silicon,
+    slowdown,
+    work,
+)
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
+from tidemill.units.flops import Recompute
 from tidemill.units.hiding import Hiding
 from tidemill.units.links import Link, two_levels
 from tidemill.units.machine import Machine
@@ -109,6 +122,14 @@ class Reckoning:
         return unchecked(run, self.host_ppm / ONE_PPM)
 
     @cached_property
+    def attainable(self) -> float:
+        """The roof of a training step at the arithmetic intensity of its parts, over the peak."""
+        assert self.model is not None, "only of a step"
+        once = structs.replace(self.how, recompute=Recompute.NONE)  # what is computed again is no roof
+        pieces = work.step(self.model, self.stated, once)
+        return roofline.attainable(pieces, roofline.ceilings(self.part, self.computes.precision))
+
+    @cached_property
     def how(self) -> Training:
         """The choices of its program."""
         given = self.computes
@@ -126,7 +147,7 @@ class Reckoning:
     def efficiency(self) -> Efficiency:
         """How its productive time divides."""
         if self.step is not None:
-            return efficiency.of_step(self.step)
+            return efficiency.of_step(self.step, self.attainable)
         if self.model is not None:
             found = efficiency.decode(
                 self.model, self.stated, self.where, self.chip, self.computes.precision

@@ -92,6 +92,23 @@ def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
     if total > ONE_PPM:
         found = f"`mfu`, `host_stall` and `link_stall` add up to {total / ONE_PPM:.2f}, above 1"
         place.refuse("mfu", found, hint="they are shares of the same time")
+    _check_roof(place, row)
+
+
+def _check_roof(place: Place, row: Traits) -> None:
+    """The attainable roof stands beside a stated MFU, and above it."""
+    if row.attainable is None:
+        return
+    if row.mfu is None:
+        place.refuse(
+            "attainable",
+            "`attainable` without `mfu`: it divides what a stated MFU leaves",
+            hint="give `mfu` too, or only `computes`, from which both follow",
+        )
+    elif row.mfu * ONE_PPM > row.attainable * (ONE_PPM - row.host_stall - row.link_stall):
+        found = f"`mfu` is above the roof, `attainable` {row.attainable / ONE_PPM:.2f} of the time"
+        hint = "attainable: FLOP/s that memory bandwidth allows at this intensity, over the peak"
+        place.refuse("attainable", f"{found} without stalls", hint=hint)
 
 
 def _check_profile(place: Place, row: Traits, spec: Spec) -> None:

@@ -187,6 +187,7 @@ class Traits(_Table, frozen=True, kw_only=True):
     mfu: Part | None = None
     host_stall: Part = Part(0)
     link_stall: Part = Part(0)
+    attainable: Part | None = None
     measured: bool = False
     tide: TideShape | None = None
     busy: Part = Part(1_000_000)

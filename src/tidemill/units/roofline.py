@@ -124,6 +124,16 @@ def seconds(work: Iterable[Piece], under: Ceilings) -> float:
     return sum(one.seconds for one in timed(work, under))
 
 
+def attainable(work: Iterable[Piece], under: Ceilings) -> float:
+    """The FLOP/s that memory bandwidth allows at each piece's intensity, over the peak.
+
+    Links are left out: waiting for them is a loss of its own. 1: compute binds everywhere.
+    """
+    each = timed(work, under)
+    at_roof_s = sum(max(one.compute_s, one.memory_s) for one in each)
+    return sum(one.compute_s for one in each) / at_roof_s
+
+
 def shares(work: Iterable[Piece], under: Ceilings) -> dict[Ceiling, float]:
     """The share of the time that is spent under each ceiling."""
     found = dict.fromkeys(Ceiling, 0.0)

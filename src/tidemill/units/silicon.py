@@ -45,6 +45,8 @@ class Silicon(NamedTuple):
     """Bytes a second."""
     attention: float
     """Operations a second of fused attention."""
+    printed_memory: float
+    """Bytes a second as printed: the bandwidth of the roofline."""
 
     def product_s(self, m: float, n: float, k: float, count: float = 1) -> float:
         """A matrix product, or a batch of so many in one kernel."""
@@ -73,4 +75,5 @@ def of(part: Part, name: str = "bf16") -> Silicon:
         peak * best * lasting,
         part.memory_tb_s * 1e12 * MEMORY,
         part.bf16_tflops * 1e12 * ATTENTION * lasting,
+        part.memory_tb_s * 1e12,
     )
