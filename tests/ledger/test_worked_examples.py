@@ -345,7 +345,8 @@ def test_what_memory_bandwidth_bounds_is_apart_from_what_is_below_the_attainable
 
 def test_a_wait_without_a_recorded_cause_is_of_unknown_cause():
     """Four accelerators free, one job waiting for two of them, and no scheduler said why: not
-    fragmented, for everything was free."""
+    fragmented, for everything was free.
+    """
     statement = hour_of(*submit(0, job("x", gpus=2)), end(60), nodes=1, gpus=4)
     assert minutes(statement.total()) == {"CAUSE_UNKNOWN": 120, "NO_DEMAND": 120}
     assert statement.confidence(Bucket.CAUSE_UNKNOWN) is Confidence.UNKNOWN

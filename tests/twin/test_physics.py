@@ -124,7 +124,8 @@ def test_decoding_one_sequence_is_memory_bound_not_below_its_roof():
 
 def test_dense_training_is_hardly_memory_bound():
     """Products of thousands of tokens are far right of the ridge: the roof is near the peak, and
-    what a step misses is below the attainable roof."""
+    what a step misses is below the attainable roof.
+    """
     found = submitted(LLAMA)
     assert found.attainable_ppm is not None
     assert found.memory_bound_ppm is not None
@@ -190,7 +191,8 @@ def test_what_cannot_be_computed_is_refused(words: str, kind: str, said: str, he
 
 def test_the_example_shows_what_nobody_typed_in():
     """Communication, host and what is below peak are there, modelled, named by their jobs; the
-    measured workload stays measured, its split below peak unknown; and every paid milli·ms is in one bucket.
+    measured workload stays measured, its split below peak unknown; and every paid milli·ms is
+    in one bucket.
     """
     parsed, world, kept = spec.load(EXAMPLE), World(), Kept()
     ledger = reader.Ledger(parsed.policy)

@@ -125,7 +125,9 @@ class Reckoning:
     def attainable(self) -> float:
         """The roof of a training step at the arithmetic intensity of its parts, over the peak."""
         assert self.model is not None, "only of a step"
-        once = structs.replace(self.how, recompute=Recompute.NONE)  # what is computed again is no roof
+        once = structs.replace(
+            self.how, recompute=Recompute.NONE
+        )  # what is computed again is no roof
         pieces = work.step(self.model, self.stated, once)
         return roofline.attainable(pieces, roofline.ceilings(self.part, self.computes.precision))
 

@@ -54,9 +54,7 @@ def of_samples(flops_each: float, per_s: float, chip: Silicon, host_ppm: int = 0
     return shares(min(1.0, flops_each * per_s / chip.peak), 0.0, host_ppm)
 
 
-def shares(
-    mfu: float, links: float, host_ppm: int, attainable: float | None = None
-) -> Efficiency:
+def shares(mfu: float, links: float, host_ppm: int, attainable: float | None = None) -> Efficiency:
     """Shares of the time without the host, stretched by it, in whole parts per million."""
     rest = ONE_PPM - host_ppm
     links_ppm = min(rest, round(links * rest))
