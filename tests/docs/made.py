@@ -90,7 +90,7 @@ def cli_part() -> str:
 
 def commands() -> list[tuple[str, Any]]:
     """Every command by the words that call it."""
-    return list(_walk("tidemill", get_command(app)))
+    return list(walk("tidemill", get_command(app)))
 
 
 def events_part() -> str:
@@ -189,10 +189,11 @@ PARTS: dict[str, dict[str, Make]] = {
 # The command line -----------------------------------------------------------------------------
 
 
-def _walk(path: str, command: Any) -> Iterable[tuple[str, Any]]:
+def walk(path: str, command: Any) -> Iterable[tuple[str, Any]]:
+    """A command and all that are below it, by the words that call them."""
     yield path, command
     for name, inner in getattr(command, "commands", {}).items():
-        yield from _walk(f"{path} {name}", inner)
+        yield from walk(f"{path} {name}", inner)
 
 
 def _command(path: str, command: Any) -> str:
@@ -292,7 +293,15 @@ def _row_section(kind: type[Any], is_read: bool = False) -> str:
     }
     told = {header: cells for header, cells in columns.items() if any(cells)}
     table = _table(tuple(told), [_line(*row) for row in zip(*told.values(), strict=True)])
-    return f"### {kind.__name__}\n\n{about}\n\n{table}\n"
+    return f"### {kind.__name__}\n\n{about}\n\n{_as_list(kind)}{table}\n"
+
+
+def _as_list(kind: type[Any]) -> str:
+    """How a row looks that is written without the names of its fields."""
+    if not kind.__struct_config__.array_like:
+        return ""
+    fields = ", ".join(kind.__struct_fields__)
+    return f"Written as a list, in this order: `[{fields}]`.\n\n"
 
 
 def _field(field: msgspec.structs.FieldInfo) -> str:

@@ -20,6 +20,7 @@ _FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```[ ]*$", re.MULTILINE | re.DOTALL
 _LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`\n]+`")
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$", re.MULTILINE)
+_BETWEEN = re.compile(r"(?<!\\)\|")
 _MADE = re.compile(r"(<!-- made: ([\w-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 
@@ -101,7 +102,8 @@ def _rows(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+    inside = line.strip().removeprefix("|").removesuffix("|")
+    return [cell.strip() for cell in _BETWEEN.split(inside)]
 
 
 def _slug(heading: str) -> str:

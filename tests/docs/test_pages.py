@@ -3,12 +3,13 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.docs import made, pages
 from tests.docs.pages import name_of
 from tidemill.ledger.buckets import ABOUT, CLAIMED_AS, Bucket
-from tidemill.model import errors
+from tidemill.model import errors, rows
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
 from tidemill.scheduling.schedule import CURED_BY_WAITING
 
@@ -30,6 +31,16 @@ def test_every_link_leads_somewhere(page: Path):
 def test_made_parts_are_up_to_date(page: str, name: str):
     """What a page takes from the code is what the code says: `python -m tests.docs.made`."""
     assert pages.made(pages.text_of(page))[name] == made.PARTS[page][name]()
+
+
+def test_a_row_is_told_as_it_is_exported():
+    """A row that is exported as a list is told as one, with its fields in their order."""
+    text = pages.text_of("docs/reference/events.md")
+    assert msgspec.to_builtins(rows.Piece(0, 1, 2, 3)) == [0, 1, 2, 3, 0]
+    for kind in made.ROWS:
+        section = text.split(f"### {kind.__name__}\n", 1)[1].split("\n### ", 1)[0]
+        listed = f"`[{', '.join(kind.__struct_fields__)}]`"
+        assert (listed in section) == kind.__struct_config__.array_like, kind.__name__
 
 
 def test_every_cause_is_explained():

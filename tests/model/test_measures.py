@@ -7,23 +7,69 @@ from hypothesis import strategies as st
 from tidemill.model.measures import (
     DAY_MS,
     HOUR_MS,
+    LONGEST_MS,
     MINUTE_MS,
     SECOND_MS,
+    decimal_number,
     dollars_text,
     duration_ms,
     duration_text,
     share_out,
+    whole_number,
 )
 
 UNITS = {"w": 7 * DAY_MS, "d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
 
 
-@given(st.lists(st.tuples(st.integers(0, 999), st.sampled_from(list(UNITS))), min_size=1))
-def test_a_duration_is_the_sum_of_its_parts(parts: list[tuple[int, str]]):
-    """`1h30m` is an hour and thirty minutes, in any order and spacing."""
-    text = " ".join(f"{count}{unit}" for count, unit in parts)
-    assert duration_ms(text) == sum(count * UNITS[unit] for count, unit in parts)
-    assert duration_ms(text.replace(" ", "").upper()) == duration_ms(text)
+@given(st.dictionaries(st.sampled_from(list(UNITS)), st.integers(0, 999), min_size=1))
+def test_a_duration_is_the_sum_of_its_parts(counts: dict[str, int]):
+    """`1h30m` is an hour and thirty minutes, with or without a space between."""
+    text = " ".join(f"{counts[unit]}{unit}" for unit in UNITS if unit in counts)
+    assert duration_ms(text) == sum(count * UNITS[unit] for unit, count in counts.items())
+    assert duration_ms(text.replace(" ", "")) == duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1d1d",
+        "30m1h",
+        "1M",
+        "\uff11h",
+        "1_0h",
+        "",
+        "h",
+        "1h30",
+        "-1h",
+        "9" * 400 + "s",
+        "101y",
+        "1h\n",
+    ],
+)
+def test_what_nobody_means_is_not_a_duration(text: str):
+    """A unit twice, units in the wrong order, months, other digits and a missing unit."""
+    with pytest.raises(ValueError, match="is "):
+        duration_ms(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["1_0", "\uff11\uff10", "inf", "nan", "1e999", "0x10", "", " ", "1,5", "--1"]
+)
+def test_what_nobody_means_is_not_a_number(text: str):
+    """Python would read some of these as numbers; people do not mean them."""
+    for read in (whole_number, decimal_number):
+        with pytest.raises(ValueError, match="is not a"):
+            read(text)
+
+
+@given(st.text(max_size=12) | st.from_regex(r"[0-9_.eE+-]{1,12}", fullmatch=True))
+def test_any_text_is_a_number_or_a_value_error(text: str):
+    """Whatever is typed, the answer is a finite number or a ValueError."""
+    for read in (whole_number, decimal_number, duration_ms):
+        try:
+            assert abs(read(text)) < float("inf")
+        except ValueError:
+            continue
 
 
 @pytest.mark.parametrize(
@@ -49,7 +95,7 @@ def test_two_neighbouring_units_round_trip(large: int, unit: str, small: int):
     assert duration_ms(duration_text(ms)) == ms
 
 
-@given(st.integers(-(2**50), 2**50))
+@given(st.integers(-LONGEST_MS, LONGEST_MS))
 def test_what_is_written_is_short_by_less_than_its_smallest_unit(ms: int):
     """Longer durations lose only what is below the second unit, and never grow."""
     text = duration_text(ms)

@@ -161,7 +161,7 @@ REFUSED = {
     ),
     "gang above the fleet": (
         changed("accelerators = 48", "accelerators = 64"),
-        ["job `big` wants 64 accelerators of kind H100; the contracts give at most 56 at once"],
+        ["job `big` requests 64 accelerators of type H100; the contracts give at most 56 at"],
     ),
     "same contract twice, overlapping": (
         changed('name = "s"', 'name = "h"'),
@@ -198,19 +198,19 @@ REFUSED = {
     ),
     "unknown kind": (
         changed('kinds = ["H100"]', 'kinds = ["H200"]'),
-        ["`kinds`: no contract has accelerators of kind `H200`", "did you mean `H100`?"],
+        ["`kinds`: no contract has GPUs of type `H200`", "did you mean `H100`?"],
     ),
     "floor of an unknown kind": (
         changed("floor = { H100", "floor = { H20"),
-        ["[[team]] 1 (`a`), `floor`: no contract has accelerators of kind `H20`"],
+        ["[[team]] 1 (`a`), `guaranteed`: no contract has GPUs of type `H20`"],
     ),
     "floor above the contracts": (
         changed("floor = { H100 = 32 }", "floor = { H100 = 60 }"),
-        ["the floors of H100 add up to 60; the contracts give at most 56 at once"],
+        ["the guaranteed quotas of H100 add up to 60; the contracts give at most 56 at once"],
     ),
     "floor above the limit": (
         changed("limit = { A100 = 8 }", "limit = { H100 = 8 }"),
-        ["a floor of 32 H100 is above the limit of 8"],
+        ["`guaranteed`: 32 H100 is above the maximum quota of 8"],
     ),
     "unknown preset": (
         changed("per_day = 10", 'per_day = 10\npreset = "phily"'),

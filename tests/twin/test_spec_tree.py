@@ -59,11 +59,11 @@ REFUSED = {
     "its own parent": (('parent = "faculty"', 'parent = "group"'), "a ring: `group` under `group`"),
     "floors above a limit": (("limit = { H100 = 32 }", "limit = { H100 = 20 }"), "add up to 24"),
     "a job above others": (('team = "group"', 'team = "faculty"'), "one of: group, other"),
-    "a kind nobody has": (("lend = { H100", "lend = { H200"), "no contract has accelerators"),
+    "a kind nobody has": (("lend = { H100", "lend = { H200"), "no contract has GPUs of type"),
     "no weight": (("weight = 3", "weight = 0"), "weight"),
     "more than there is": (
         ("limit = { H100 = 32 }", "floor = { H100 = 65 }"),
-        "the floors of H100 add up to 65",
+        "the guaranteed quotas of H100 add up to 65",
     ),
 }
 

@@ -24,7 +24,7 @@ def from_file(path: Path) -> Job:
         return msgspec.json.decode(data, type=Job)
     except OSError as error:
         raise SpecError(f"`{path}` cannot be read: {error.strerror}", hint="check it") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise SpecError(
             f"`{path}` is not a job: {error}",
             hint='for example {"name": "t", "shape": {"team": "a", "roles": [{"count": 2}]}}',

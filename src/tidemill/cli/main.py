@@ -19,6 +19,7 @@ from tidemill.cli import (
     fleet,
     journal,
     ledger,
+    numbers,
     probe,
     report,
     twin,
@@ -64,11 +65,13 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: bool = typer.Option(
+    context: typer.Context,
+    version: bool = typer.Option(  # noqa: ARG001 - its callback answers
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     """Are you getting useful work out of the accelerators you pay for?"""
+    numbers.strictly(context.command)
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ from tidemill.cli import options, screen
 
 if TYPE_CHECKING:
     from tidemill.api import Run
+    from tidemill.twin.load import Load
+    from tidemill.twin.spec_tables import Spec
 
 app = typer.Typer(
     help="A world from a file, a seed or a trace: run it, write it, import it.",
@@ -34,8 +36,12 @@ def run(
     """Run a fleet that a file describes, and print its ledger."""
     from tidemill import api
     from tidemill.cli import demo_story
+    from tidemill.twin import effort
 
     loaded = demo_story.seeded(api.load_spec(spec), seed)
+    _say_notes(loaded)
+    if said := effort.expected(loaded).words:
+        screen.note(f"note: {said}")
     if force:
         api.forget_run(journal, is_forced=True)
     with screen.progress(f"running {spec.name}") as update:
@@ -50,7 +56,8 @@ def run(
 def generate(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Which story.")] = 1,
     accelerators: Annotated[
-        int, typer.Option("--accelerators", min=8, max=1_000_000, help="Size of the fleet.")
+        int,
+        typer.Option("--accelerators", "--gpus", min=8, max=1_000_000, help="Size of the fleet."),
     ] = 1024,
     weeks: Annotated[int, typer.Option("--weeks", min=1, max=104, help="How long.")] = 2,
     teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="How many.")] = 4,
@@ -77,14 +84,26 @@ def import_(
         str | None, typer.Option("--format", help="The format (default: guess by the header).")
     ] = None,
     accelerators: Annotated[
-        int, typer.Option("--accelerators", min=0, help="Size of the fleet; 0: as recorded.")
+        int,
+        typer.Option(
+            "--accelerators",
+            "--gpus",
+            min=0,
+            max=10_000_000,
+            help="Size of the fleet; 0: as recorded.",
+        ),
     ] = 0,
     per_node: Annotated[
-        int, typer.Option("--per-node", min=0, max=64, help="Accelerators of a node.")
+        int,
+        typer.Option(
+            "--per-node", "--gpus-per-node", min=0, max=64, help="Accelerators of a node."
+        ),
     ] = 0,
-    kind: Annotated[str, typer.Option("--kind", help="What to call the accelerators.")] = "GPU",
+    kind: Annotated[
+        str, typer.Option("--gpu-type", "--kind", help="What to call the accelerators.")
+    ] = "GPU",
     usd_per_hour: Annotated[
-        float, typer.Option("--usd-per-hour", min=0, help="Of one accelerator.")
+        float, typer.Option("--usd-per-hour", min=0, max=10_000_000, help="Of one accelerator.")
     ] = 2.0,
     nodes: Annotated[str, typer.Option("--nodes", help="The file of nodes, if apart.")] = "",
     skip_broken: Annotated[
@@ -137,20 +156,62 @@ def load(
     from tidemill import api
     from tidemill.twin.load import measure
 
-    found = measure(api.load_spec(spec))
+    loaded = api.load_spec(spec)
+    _say_notes(loaded)
+    found = measure(loaded)
     if as_json:
-        screen.json_out(msgspec.json.encode(found._asdict() | {"share": found.share}))
+        screen.json_out(msgspec.json.encode(_load_document(found)))
         return
-    made = screen.table("team", "kinds", "jobs", "accelerator-hours", right_from=2)
-    for part in found.asked:
-        kinds = ", ".join(part.kinds) or "any"
-        made.add_row(part.team, kinds, f"{part.jobs:,}", f"{part.accelerator_hours:,.0f}")
+    made = screen.table("team", "GPU types", "jobs", "accelerator-hours", right_from=2)
+    for asked in found.asked:
+        kinds = ", ".join(asked.kinds) or "any"
+        made.add_row(asked.team, kinds, f"{asked.jobs:,}", f"{asked.accelerator_hours:,.0f}")
     screen.out().print(made)
-    busiest = max(found.hourly, default=0.0)
+    _print_parts(found)
+
+
+def _load_document(found: "Load") -> dict[str, object]:
+    """The load as JSON; a share is null where there is work and nothing to do it."""
+    parts = [
+        part._asdict() | {"share": part.share, "busiest_hour": part.busiest} for part in found.parts
+    ]
+    whole = {"asked": [asked._asdict() for asked in found.asked], "parts": parts}
+    return found._asdict() | whole | {"share": found.share}
+
+
+def _print_parts(found: "Load") -> None:
+    made = screen.table(
+        "GPU type", "accelerators", "hours asked only of it", "hours there", "offered load",
+        "busiest hour",
+    )  # fmt: skip
+    for part in found.parts[:-1] if len(found.parts) > 1 else ():
+        made.add_row(
+            " or ".join(part.kinds), f"{part.accelerators:,}", f"{part.accelerator_hours:,.0f}",
+            f"{part.paid_hours:,.0f}", _percent(part.share), _percent(part.busiest),
+        )  # fmt: skip
+    if made.row_count:
+        screen.out().print(made)
     screen.out().print(
-        f"offered load {found.share:.0%} of {sum(found.accelerators.values()):,} accelerators,"
-        f" {busiest:.0%} in the busiest hour"
+        f"offered load {_percent(found.share)} of {found.parts[-1].accelerators:,} accelerators,"
+        f" {_percent(found.parts[-1].busiest)} in the busiest hour"
     )
+    for part in found.parts:
+        if part.share > 1:
+            screen.out().print(
+                f"{' or '.join(part.kinds)} is short: what only it can do is {_percent(part.share)}"
+                " of what it could do, so its queue grows to the end"
+            )
+    if found.late:
+        screen.note(f"{screen.count(len(found.late), 'job')} after the horizon not counted")
+
+
+def _percent(share: float) -> str:
+    return "no capacity" if share == float("inf") else f"{share:.0%}"
+
+
+def _say_notes(spec: "Spec") -> None:
+    for text in spec.notes:
+        screen.note(f"note: {text}")
 
 
 @app.command("formats", epilog=options.example("tidemill twin formats"))

@@ -15,7 +15,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
-from tidemill.model.tree import Amounts, Tree
+from tidemill.model.tree import MAX_DEPTH, Amounts, Tree
 from tidemill.model.world import PAST_BITS, World
 from tidemill.scheduling import shares
 
@@ -153,6 +153,8 @@ def _refuse_bad_parent(world: World, row: Queue) -> None:
     if row.name in above:
         ring = " under ".join(f"`{name}`" for name in above[: above.index(row.name) + 1])
         _refuse(row, f"that is a ring: {ring} already", "a tree has no rings")
+    if len(above) >= MAX_DEPTH:
+        _refuse(row, f"that is {MAX_DEPTH} levels deep already", "put teams beside each other")
     if np.any(world.shapes.queue[: len(world.shape_rows)] == p):
         _refuse(row, f"`{row.parent}` has jobs of its own", "jobs belong to the lowest queues")
 

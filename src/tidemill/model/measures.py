@@ -7,6 +7,7 @@ turns the words people type (``14d``, ``1h30m``) into integers and back.
 
 import re
 from collections.abc import Sequence
+from math import isfinite
 
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
@@ -32,16 +33,44 @@ _UNIT_MS = {
     "w": WEEK_MS,
     "y": YEAR_MS,
 }
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w|y)")
-_PARTS = re.compile(rf"(?:\s*{_PART.pattern})+\s*")
+LONGEST_MS = 100 * YEAR_MS
+"""Of any duration that somebody writes."""
+_PART = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?(ms|s|m|h|d|w|y)")
+_PARTS = re.compile(rf" ?{_PART.pattern}(?: ?{_PART.pattern})* ?")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(
+    r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"
+)
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number in plain digits; ValueError on ``1_0``, full-width digits and words."""
+    if not _WHOLE.fullmatch(text.strip(" ")):
+        raise ValueError(f"`{text}` is not a whole number")
+    return int(text)
+
+
+def decimal_number(text: str) -> float:
+    """Read a finite number in plain digits; ValueError on ``1_0``, ``inf``, ``nan`` and words."""
+    if not _NUMBER.fullmatch(text.strip(" ")) or not isfinite(float(text)):
+        raise ValueError(f"`{text}` is not a number")
+    return float(text)
 
 
 def duration_ms(text: str) -> int:
-    """Read ``14d``, ``1h30m`` or ``250ms``; raise ValueError on anything else."""
+    """Read ``14d``, ``1h30m`` or ``250ms``; raise ValueError on anything else.
+
+    Units go from large to small, each at most once. A capital M is refused: it may mean months.
+    """
     words = text.lower()
-    if not _PARTS.fullmatch(words):
+    parts = _PART.findall(words)
+    sizes = [_UNIT_MS[unit] for _, unit in parts]
+    if not _PARTS.fullmatch(words) or "M" in text or sizes != sorted(set(sizes), reverse=True):
         raise ValueError(f"`{text}` is not a duration")
-    return sum(_part_ms(number, unit) for number, unit in _PART.findall(words))
+    total = sum(_part_ms(number, unit) for number, unit in parts)
+    if total > LONGEST_MS:
+        raise ValueError(f"`{text}` is longer than 100 years")
+    return total
 
 
 def duration_text(ms: int) -> str:

@@ -15,6 +15,8 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
 
+MAX_DEPTH = 32  # company, division, group, project, person: five; no tree people keep has 32
+
 
 class Tree(NamedTuple):
     """The shape of the tree; without parents every queue is a path of its own."""

@@ -17,6 +17,7 @@ from tidemill.model.rows import (
 from tidemill.model.rows import Share as QueueShare
 from tidemill.model.states import Confidence
 from tidemill.model.topology import Bond, Parallelism, Tier, Topology
+from tidemill.model.tree import MAX_DEPTH
 from tidemill.twin import durations, spec_words
 from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
 from tidemill.twin.spec_tables import (
@@ -82,17 +83,24 @@ def queues(spec: Spec) -> list[Queue]:
     """All teams, those above before those below; otherwise in the order of the file."""
     rows = list(spec.teams)
     if any(row.parent for row in rows):
-        rows.sort(key=lambda row: len(line(spec, row)))
+        by_name = {team.name: team for team in spec.teams}
+        rows.sort(key=lambda row: len(upward(by_name, row)))
     return [queue(row) for row in rows]
 
 
 def line(spec: Spec, row: TeamTable) -> list[TeamTable]:
     """A team and all that are above it, itself first; a ring ends where it closes."""
-    by_name = {team.name: team for team in spec.teams}
-    found = [row]
-    while (above := by_name.get(found[-1].parent)) is not None and above not in found:
-        found.append(above)
-    return found
+    return upward({team.name: team for team in spec.teams}, row)
+
+
+def upward(by_name: dict[str, TeamTable], row: TeamTable) -> list[TeamTable]:
+    """The same, where the teams are known by name; at most as deep as any tree may be."""
+    found = {row.name: row}
+    while (above := by_name.get(row.parent)) is not None and above.name not in found:
+        found[above.name] = row = above
+        if len(found) > MAX_DEPTH:
+            break
+    return list(found.values())
 
 
 def faults(row: FaultsTable) -> Faults:

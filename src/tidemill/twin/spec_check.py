@@ -1,14 +1,23 @@
-"""Whether the supply side of a spec agrees: names, windows, floors against what is paid for.
+"""Whether the supply side of a spec agrees: names, windows, quotas against what is paid for.
 
 Raises at the first thing that cannot be. Types and ranges of single fields were checked while
 reading; what jobs ask for is checked in ``spec_check_jobs``.
 """
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, duration_text
-from tidemill.twin import fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, duration_text
+from tidemill.model.tree import MAX_DEPTH
+from tidemill.twin import effort, fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
 from tidemill.twin.spec_errors import Place, nearest, shown
-from tidemill.twin.spec_tables import MAX_JOBS, MAX_NODES, ContractTable, Spec, Spread, TeamTable
+from tidemill.twin.spec_tables import (
+    MAX_JOBS,
+    MAX_NODES,
+    MAX_TEAMS,
+    ContractTable,
+    Spec,
+    Spread,
+    TeamTable,
+)
 
 
 def check(spec: Spec) -> None:
@@ -101,8 +110,12 @@ def _refuse_absurd(spec: Spec) -> None:
             f"`{spec.source}` pays for {nodes:,} nodes; at most {MAX_NODES:,} fit in memory",
             hint="describe one site at a time",
         )
-    days = spec.twin.horizon / DAY_MS
-    jobs = sum(row.per_day * days for row in spec.workloads) + sum(row.copies for row in spec.jobs)
+    if len(spec.teams) > MAX_TEAMS:
+        raise SpecError(
+            f"`{spec.source}` has {len(spec.teams):,} teams; at most {MAX_TEAMS:,} are taken",
+            hint="put people together who share a quota",
+        )
+    jobs = effort.jobs_expected(spec)
     if jobs > MAX_JOBS:
         raise SpecError(
             f"`{spec.source}` asks for about {jobs:,.0f} jobs; at most {MAX_JOBS:,} fit in memory",
@@ -120,73 +133,86 @@ def _check_teams(spec: Spec) -> None:
             place.refuse("name", found, hint="give every team a name of its own")
         seen[team.name] = i
         _check_shares(place, team, kinds)
-    if any(team.parent for team in spec.teams):
-        _check_tree(spec, kinds)
+    _check_tree(spec)
     for kind in kinds:
-        _refuse_overbooked_floors(spec, kind)
+        sure = _sure(spec, kind)
+        _refuse_broken_promise(spec, kind, sure)
+        _refuse_overbooked_floors(spec, kind, sure)
 
 
 def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
     tables = (
-        ("floor", team.floor), ("limit", team.limit), ("borrow", team.borrow), ("lend", team.lend),
-    )  # fmt: skip
+        ("guaranteed", team.floor),
+        ("maximum", team.limit),
+        ("borrow", team.borrow),
+        ("lend", team.lend),
+    )
     for table, shares in tables:
         for kind in shares:
             if kind not in kinds:
                 hint = nearest(kind, kinds)
-                place.refuse(table, f"no contract has accelerators of kind `{kind}`", hint=hint)
+                place.refuse(table, f"no contract has GPUs of type `{kind}`", hint=hint)
     for kind, floor in team.floor.items():
         if floor > team.limit.get(kind, floor):
-            found = f"a floor of {floor} {kind} is above the limit of {team.limit[kind]}"
-            place.refuse("floor", found, hint="raise the limit or lower the floor")
+            found = f"{floor} {kind} is above the maximum quota of {team.limit[kind]}"
+            hint = "raise the maximum quota or lower the guaranteed quota"
+            place.refuse("guaranteed", found, hint=hint)
 
 
-def _check_tree(spec: Spec, kinds: list[str]) -> None:
-    places = [Place(spec.source, "team", i, row.name) for i, row in enumerate(spec.teams, 1)]
-    for place, team in zip(places, spec.teams, strict=True):
-        _check_parent(place, team, spec)
-    for place, team in zip(places, spec.teams, strict=True):
-        for kind in kinds:
-            _refuse_broken_promise(place, team, kind, spec)
+def _check_tree(spec: Spec) -> None:
+    by_name = {row.name: row for row in spec.teams}
+    for i, team in enumerate(spec.teams, 1):
+        _check_parent(Place(spec.source, "team", i, team.name), team, by_name)
 
 
-def _check_parent(place: Place, team: TeamTable, spec: Spec) -> None:
-    names = [row.name for row in spec.teams]
-    if team.parent and team.parent not in names:
-        hint = nearest(team.parent, names)
+def _check_parent(place: Place, team: TeamTable, by_name: dict[str, TeamTable]) -> None:
+    if team.parent and team.parent not in by_name:
+        hint = nearest(team.parent, by_name)
         place.refuse("parent", f"there is no team `{team.parent}`", hint=hint)
-    above = fleet.line(spec, team)
+    above = fleet.upward(by_name, team)
+    if len(above) > MAX_DEPTH:
+        found = f"more than {MAX_DEPTH} teams, each under another"
+        place.refuse("parent", found, hint="keep fewer levels: put teams beside each other")
     if above[-1].parent:
         ring = " under ".join(f"`{row.name}`" for row in above)
         found = f"a ring: {ring} under `{above[-1].parent}`"
         place.refuse("parent", found, hint="leave out one of these parents: a tree has a top")
 
 
-def _refuse_broken_promise(place: Place, team: TeamTable, kind: str, spec: Spec) -> None:
-    sure, limit = _sure(spec, team, kind), team.limit.get(kind)
-    if limit is not None and sure > limit:
-        found = f"{limit} {kind}, and the floors of the teams below it add up to {sure}"
-        place.refuse("limit", found, hint="raise the limit or lower the floors below it")
+def _refuse_broken_promise(spec: Spec, kind: str, sure: dict[str, int]) -> None:
+    for i, team in enumerate(spec.teams, 1):
+        limit = team.limit.get(kind)
+        if limit is not None and sure[team.name] > limit:
+            found = (
+                f"a maximum quota of {limit} {kind}, and the guaranteed quotas of the teams below"
+                f" it add up to {sure[team.name]}"
+            )
+            hint = "raise the maximum quota, or lower the guaranteed quotas below it"
+            Place(spec.source, "team", i, team.name).refuse("maximum", found, hint=hint)
 
 
-def _sure(spec: Spec, team: TeamTable, kind: str) -> int:
-    """What a team is sure of with all that are below it."""
-    if not any(row.parent for row in spec.teams):
-        return team.floor.get(kind, 0)
-    below = sum(_sure(spec, row, kind) for row in spec.teams if row.parent == team.name)
-    return max(team.floor.get(kind, 0), below)
+def _sure(spec: Spec, kind: str) -> dict[str, int]:
+    """What each team is sure of with all that are below it; the tree has no ring."""
+    by_name = {row.name: row for row in spec.teams}
+    depth = {row.name: len(fleet.upward(by_name, row)) for row in spec.teams}
+    sure, below = dict.fromkeys(by_name, 0), dict.fromkeys(by_name, 0)
+    for row in sorted(spec.teams, key=lambda row: -depth[row.name]):
+        sure[row.name] = max(row.floor.get(kind, 0), below[row.name])
+        if row.parent:
+            below[row.parent] += sure[row.name]
+    return sure
 
 
-def _refuse_overbooked_floors(spec: Spec, kind: str) -> None:
-    floors = [(_sure(spec, team, kind), team.name) for team in spec.teams if not team.parent]
+def _refuse_overbooked_floors(spec: Spec, kind: str, sure: dict[str, int]) -> None:
+    floors = [(sure[team.name], team.name) for team in spec.teams if not team.parent]
     promised = sum(floor for floor, _ in floors)
     there = fleet.at_once(fleet.usable(spec.contracts, (kind,)))
     if promised > there:
         most, name = max(floors)
         raise SpecError(
-            f"`{spec.source}`, [[team]]: the floors of {kind} add up to {promised:,};"
-            f" the contracts give at most {there:,} at once, spares left out",
-            hint=f"lower the floors by {promised - there:,}; the largest is {most:,}, of `{name}`",
+            f"`{spec.source}`, [[team]]: the guaranteed quotas of {kind} add up to {promised:,};"
+            f" the contracts give at most {there:,} at once, hot spares left out",
+            hint=f"lower them by {promised - there:,}; the largest is {most:,}, of `{name}`",
         )
 
 

@@ -4,7 +4,8 @@ Single jobs that can never fit are refused here, by name; generated ones are mad
 """
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI, duration_text
+from tidemill.model.measures import DAY_MS, ONE_PPM, WHOLE_MILLI, decimal_number, duration_text
+from tidemill.model.rows import MAX_COUNT
 from tidemill.model.states import JobClass
 from tidemill.twin import durations, fleet, presets
 from tidemill.twin.spec_errors import Place, nearest, shown
@@ -26,6 +27,9 @@ def check(spec: Spec) -> None:
 
 def check_spread(place: Place, field: str, given: Spread) -> None:
     """Refuse times that no heavy-tailed distribution has."""
+    if not given.median or not given.mean:
+        found = 'asked for a median and a mean above 0; found "0s"'
+        place.refuse(field, found, hint=f'for example {field} = {{ median = "30m", mean = "2h" }}')
     try:
         durations.fit(int(given.median), int(given.mean), int(given.longest))
     except SpecError as error:
@@ -35,10 +39,11 @@ def check_spread(place: Place, field: str, given: Spread) -> None:
 def size_milli(place: Place, text: str) -> int:
     """A size as it stands in ``sizes``: a whole number of accelerators or a fraction of one."""
     try:
-        milli = round(float(text) * WHOLE_MILLI)
-    except (ValueError, OverflowError):
-        milli = 0
-    if not (0 < milli < WHOLE_MILLI or (milli % WHOLE_MILLI == 0 and milli)):
+        size = decimal_number(text)
+    except ValueError:
+        size = 0.0
+    milli = round(size * WHOLE_MILLI)
+    if not (0 < milli < WHOLE_MILLI or (size == int(size) and 0 < size <= MAX_COUNT)):
         place.refuse(
             "sizes",
             f"asked for whole accelerators or a fraction of one; found {shown(text)}",
@@ -84,10 +89,11 @@ def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
     kinds = {contract.kind for contract in spec.contracts}
     for kind in row.kinds:
         if kind not in kinds:
-            found = f"no contract has accelerators of kind `{kind}`"
+            found = f"no contract has GPUs of type `{kind}`"
             place.refuse("kinds", found, hint=nearest(kind, kinds))
     _refuse_misplaced(place, row)
     _check_profile(place, row, spec)
+    _check_checkpoint(place, row)
     total = (row.mfu or 0) + row.host_stall + row.link_stall
     if total > ONE_PPM:
         found = f"`mfu`, `host_stall` and `link_stall` add up to {total / ONE_PPM:.2f}, above 1"
@@ -141,6 +147,27 @@ def _refuse_misplaced(place: Place, row: Traits) -> None:
             place.refuse(field, found, hint=f'leave it out, or write class = "{only}"')
 
 
+def _check_checkpoint(place: Place, row: Traits) -> None:
+    """A job that saves every 0 seconds never works."""
+    if row.checkpoint is not None and not row.checkpoint.every:
+        place.refuse(
+            "checkpoint.every",
+            'asked for a time above 0; found "0s"',
+            hint='for example every = "30m"; leave `checkpoint` out for a job that never saves',
+        )
+
+
+def _refuse_after_the_end(place: Place, field: str, at_ms: int, spec: Spec) -> None:
+    """What comes after the horizon would be left out without a word."""
+    if at_ms > spec.twin.horizon:
+        found = (
+            f"it comes at {duration_text(at_ms)}, after the horizon of"
+            f" {duration_text(spec.twin.horizon)}"
+        )
+        hint = f'for example horizon = "{-(-at_ms // DAY_MS)}d"; or leave it out'
+        place.refuse(field, found, hint=hint)
+
+
 def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
     if row.preset and row.preset not in presets.PRESETS:
         found = f"there is no preset `{row.preset}`"
@@ -156,6 +183,7 @@ def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
     for field, spread in (("run", row.run), ("active", row.active)):
         if spread is not None:
             check_spread(place, field, spread)
+    _refuse_after_the_end(place, "start", int(row.start), spec)
     if row.end is not None and row.end <= row.start:
         found = (
             f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
@@ -177,6 +205,7 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
         place.refuse("fraction", found, hint="leave `accelerators` out")
     if row.fraction is not None and row.fraction < ONE_PPM // WHOLE_MILLI:
         place.refuse("fraction", "asked for at least 0.001", hint="0.25 is a quarter")
+    _refuse_after_the_end(place, "at", int(row.at), spec)
     if not row.work:
         place.refuse("work", 'asked for a time above 0; found "0s"', hint='such as work = "5h"')
     if row.profile and (row.fraction is not None or not row.accelerators):
@@ -185,11 +214,11 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
     found_at_once = fleet.at_once(fleet.usable(spec.contracts, row.kinds))
     each = fleet.share_milli(row, spec.contracts)
     if row.accelerators * each > found_at_once * WHOLE_MILLI:
-        of = f" of kind {', '.join(row.kinds)}" if row.kinds else ""
+        of = f" of type {', '.join(row.kinds)}" if row.kinds else ""
         place.refuse(
             "accelerators",
-            f"job `{row.name}` wants {row.accelerators:,} accelerators{of}; the contracts give at"
-            f" most {found_at_once:,} at once, spares left out",
+            f"job `{row.name}` requests {row.accelerators:,} accelerators{of}; the contracts give"
+            f" at most {found_at_once:,} at once, hot spares left out",
             hint="ask for fewer, allow more `kinds`, or raise the `count` of a contract",
         )
     per_node = fleet.node_devices(spec.contracts, row.kinds)

@@ -24,6 +24,23 @@ _WORDS = {
     "object": "a table",
     "null": "nothing",
 }
+_EXAMPLES = {
+    "guaranteed": "guaranteed = { H100 = 64 }",
+    "maximum": "maximum = { H100 = 128 }",
+    "borrow": "borrow = { H100 = 8 }",
+    "lend": "lend = { H100 = 8 }",
+    "labels": 'labels = { zone = "a" }',
+    "nodes_per": "nodes_per = { rack = 8 }",
+    "sizes": 'sizes = { "0.5" = 0.1, 1 = 0.5, 8 = 0.4 }',
+    "run": 'run = { median = "30m", mean = "2h" }',
+    "checkpoint": 'checkpoint = { every = "30m", cost = "40s" }',
+    "tide": "tide = { low = 0.2, peak = 0.9, peak_hour = 15 }",
+    "parallelism": "parallelism = { tensor = 8, pipeline = 2 }",
+    "computes": 'computes = { model = "llama-3-8b" }',
+    "uses": "uses = { compute = 0.2, bandwidth = 0.9, memory_gb = 26 }",
+    "rhythm": "rhythm = { swing = 0.6, peak_hour = 15, weekend = 0.4 }",
+}
+"""What a table that stands in a field looks like; a test reads each of them."""
 _AT = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _NAMED = re.compile(r"(unknown|missing required) field `(.*)`", re.DOTALL)
 
@@ -58,7 +75,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def shown(value: object) -> str:
     """A value as found in the file, short enough for a message."""
-    text = "true" if value is True else "false" if value is False else repr(value)
+    try:
+        text = "true" if value is True else "false" if value is False else repr(value)
+    except RecursionError:
+        text = "something nested very deep"
     if isinstance(value, str):
         text = '"' + text[1:-1] + '"'
     return text if len(text) <= 60 else text[:57] + "..."
@@ -84,6 +104,10 @@ def explain(
         known = _values(_kind_at(kind, steps))
         hint = nearest(str(value), known)
         place.refuse(field, f"asked for one of {', '.join(known)}{found_words}", hint=hint)
+    if message.startswith("Expected `object`"):
+        example = _EXAMPLES.get(field, "")
+        hint = f"for example {example}" if example else f"write `{field} = {{ ... }}`"
+        place.refuse(field, f"asked for a table{found_words}", hint=hint)
     asked = message if message.startswith("asked for") else f"asked for {_plain(message)}"
     if "matching regex" in message:
         asked = f"asked for {names.ASKED}"
@@ -117,9 +141,13 @@ def _fields(kind: object) -> list[str]:
 
 
 def _values(kind: object) -> list[str]:
+    """The words that a type allows, also inside ``X | tuple[X, ...]``."""
     if get_origin(kind) is Literal:
         return [str(value) for value in get_args(kind)]
-    return [str(member.value) for member in kind] if _is_enum(kind) else []
+    if _is_enum(kind):
+        return [str(member.value) for member in kind]
+    inside = (value for part in get_args(kind) for value in _values(part))
+    return list(dict.fromkeys(inside))
 
 
 def _is_struct(kind: object) -> TypeGuard[type[msgspec.Struct]]:

@@ -8,7 +8,7 @@ import msgspec
 
 from tidemill.model.errors import SpecError
 from tidemill.model.policy import Policy
-from tidemill.twin import spec_words
+from tidemill.twin import spec_synonyms, spec_words
 from tidemill.twin.spec_errors import Place, explain, nearest, shown
 from tidemill.twin.spec_tables import (
     ContractTable,
@@ -31,8 +31,7 @@ Row = TypeVar("Row", bound=msgspec.Struct)
 
 def read(text: str, source: str) -> Spec:
     """Every table of the text; whether they agree is not asked here."""
-    raw = _toml(text, source)
-    _refuse_unknown(raw, source)
+    raw, notes = _in_our_words(_toml(text, source), source)
     return Spec(
         source=source,
         twin=_single(raw, "twin", TwinTable, source),
@@ -43,7 +42,45 @@ def read(text: str, source: str) -> Spec:
         tiers=_rows(raw, "tier", TierTable, source),
         faults=_single(raw, "faults", FaultsTable, source),
         policy=_policy(_table(raw, "policy", source), source),
+        notes=notes,
     )
+
+
+def _in_our_words(raw: dict[str, Any], source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Every table under the name we use, every row with our own words, and what was read so."""
+    tables: dict[str, Any] = {}
+    notes: list[tuple[Place, str]] = []
+    for word, found in raw.items():
+        table = spec_synonyms.TABLES.get(word, word)
+        if table in tables:
+            raise SpecError(
+                f"`{source}` has [[{table}]] and [[{word}]], which mean the same",
+                hint=f"call all of them [[{table}]]",
+            )
+        if table != word:
+            notes.append((Place(source, word, 1), f"is read as [[{table}]]"))
+        tables[table] = found
+    _refuse_unknown(tables, source)
+    for table, found in tables.items():
+        if isinstance(found, dict) and table in _SINGLE:
+            place = Place(source, table)
+            tables[table], said = spec_synonyms.read_as(found, place)
+            notes += [(place, note) for note in said]
+        elif isinstance(found, list) and len(found) <= MAX_ROWS:
+            tables[table] = [_row_in_our_words(source, table, i, row, notes)
+                             for i, row in enumerate(found, 1)]  # fmt: skip
+    return tables, spec_synonyms.told(iter(notes))
+
+
+def _row_in_our_words(
+    source: str, table: str, i: int, row: object, notes: list[tuple[Place, str]]
+) -> object:
+    if not isinstance(row, dict):
+        return row
+    place = _place(source, table, i, row)
+    renamed, said = spec_synonyms.read_as(row, place)
+    notes += [(place, note) for note in said]
+    return renamed
 
 
 def _toml(text: str, source: str) -> dict[str, Any]:
@@ -52,8 +89,9 @@ def _toml(text: str, source: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(str(error), text, source) from error
     except (RecursionError, ValueError) as error:  # nested too deep; a number of 5,000 digits
+        found = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise SpecError(
-            f"`{source}` is not a spec file: {error}", hint="start from `tidemill twin generate`"
+            f"`{source}` is not a spec file: {found}", hint="start from `tidemill twin generate`"
         ) from error
 
 
@@ -127,9 +165,16 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
             place.refuse("", f"unknown field `{name}`", hint=nearest(name, known))
         if name in own:
             values[name] = value
-            continue
-        try:
-            values[f"{name}_ms"] = int(spec_words.span(value))
-        except (TypeError, ValueError) as error:
-            place.refuse(name, f"{error}; found {shown(value)}", hint=f"change `{name}` in {place}")
+        else:
+            values[f"{name}_ms"] = _lengths(place, name, value)
     return _row(values, Policy, place)
+
+
+def _lengths(place: Place, name: str, value: object) -> int | list[int]:
+    """A duration, or a list of them, in milliseconds."""
+    try:
+        if isinstance(value, list):
+            return [int(spec_words.span(item)) for item in value]
+        return int(spec_words.span(value))
+    except (TypeError, ValueError) as error:
+        place.refuse(name, f"{error}; found {shown(value)}", hint=f"change `{name}` in {place}")

@@ -19,6 +19,7 @@ from tidemill.units.flops import Recompute
 
 MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
 MAX_JOBS = 20_000_000  # about 2 GB of columns while they are drawn
+MAX_TEAMS = 10_000  # the largest universities have some thousand accounts
 
 Whole = Annotated[int, Meta(ge=1, le=10_000_000)]
 Zero = Annotated[int, Meta(ge=0, le=10_000_000)]
@@ -116,15 +117,15 @@ class Computes(_Table, frozen=True, kw_only=True):
 
 
 class TeamTable(_Table, frozen=True, kw_only=True):
-    """``[[team]]``: sure of its floor, never above its limit, by accelerator kind.
+    """``[[team]]``: a guaranteed quota and a maximum quota, by GPU type.
 
-    ``borrow`` bounds what it uses above its floor, ``lend`` what others use of it. A team may be
-    under another (``parent``).
+    ``borrow`` bounds what it uses above its guaranteed quota, ``lend`` what others use of it. A
+    team may be under another (``parent``).
     """
 
     name: Name
-    floor: dict[str, Zero] = {}
-    limit: dict[str, Zero] = {}
+    floor: dict[str, Zero] = field(name="guaranteed", default={})
+    limit: dict[str, Zero] = field(name="maximum", default={})
     borrow: dict[str, Zero] = {}
     lend: dict[str, Zero] = {}
     parent: Maybe = ""
@@ -274,3 +275,5 @@ class Spec(Struct, frozen=True, kw_only=True):
     faults: FaultsTable = FaultsTable()
     tiers: tuple[TierTable, ...] = ()
     policy: Policy = Policy()
+    notes: tuple[str, ...] = ()
+    """What was read otherwise than it was written, for people."""

@@ -88,6 +88,11 @@ def _fault(n: int, start_days: float, end_days: float) -> FaultAt:
 def _list(path: Path, options: Options) -> list[object]:
     with rows.opened(path) as file:
         text = file.read(MAX_CHARACTERS + 1)
+    if len(text) > MAX_CHARACTERS:
+        raise SpecError(
+            f"`{path}` holds more than {MAX_CHARACTERS:,} characters, unpacked",
+            hint="cut the file, and import it part by part",
+        )
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:

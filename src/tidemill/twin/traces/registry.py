@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from tidemill.model import names
 from tidemill.model.errors import SpecError
 from tidemill.twin.spec_errors import nearest
@@ -57,7 +59,12 @@ def load(path: str | Path, form: str | None = None, options: Options = AS_PUBLIS
     if fault := names.fault(options.kind):
         raise SpecError(f"the GPU type: {fault}", hint="such as H100")
     found = find(path)
-    return named(form or sniff(found)).load(found, options)
+    trace = named(form or sniff(found)).load(found, options)
+    instant = sum(arrival.work_ms <= 1 for arrival in trace.arrivals)
+    if not instant:
+        return trace
+    note = f"{instant:,} of {len(trace.arrivals):,} jobs ran for no time; they count as 1 ms each"
+    return replace(trace, notes=(*trace.notes, note))
 
 
 def formats() -> dict[str, str]:
@@ -104,7 +111,7 @@ def sniff(path: Path) -> str:
             return name
     raise SpecError(
         f"`{path}` has no known header; found {', '.join(header)[:200] or 'nothing'}",
-        hint=f"name its format, one of: {', '.join(FORMATS)}",
+        hint=f"name its format with --format, one of: {', '.join(FORMATS)}",
     )
 
 

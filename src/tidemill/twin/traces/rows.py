@@ -14,10 +14,12 @@ from typing import IO, NamedTuple, NoReturn, TypeVar
 
 from tidemill.model import names
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import decimal_number
 from tidemill.twin.spec_errors import nearest, shown
 from tidemill.twin.traces.options import Options
 
 MAX_LINE = 100_000  # characters; the longest line of the known traces has 400
+MAX_CHARACTERS = 2_000_000_000  # unpacked; a thousand times the largest known trace
 MAX_BROKEN_SHOWN = 20
 LARGEST = 2**53  # beyond this a number in a CSV has lost its last digits on the way
 
@@ -50,7 +52,7 @@ class Row(NamedTuple):
     def number(self, column: str, least: float = 0) -> float:
         """A number, at least this."""
         try:
-            value = float(self.cells.get(column, ""))
+            value = decimal_number(self.cells.get(column, ""))
         except ValueError:
             self.refuse(column, "a number")
         if not least <= value <= LARGEST:
@@ -118,7 +120,13 @@ def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Row
             if count > options.rows_at_most:
                 raise SpecError(
                     f"`{path}` has more than {options.rows_at_most:,} rows",
-                    hint="raise `rows_at_most`, or cut the file",
+                    hint="cut the file, and import it part by part",
+                )
+            if len(cells) > len(header):
+                raise SpecError(
+                    f"`{path}`, line {lines.line_num} has {len(cells):,} cells; the header has"
+                    f" {len(header):,}",
+                    hint="quote cells that hold a comma, or name the missing columns",
                 )
             if cells:
                 yield Row(path, lines.line_num, dict(zip(header, cells, strict=False)))
@@ -159,9 +167,15 @@ def opened(path: Path) -> Iterator[IO[str]]:
 
 
 def _bounded(path: Path, file: IO[str]) -> Iterator[str]:
-    line = 0
+    line = length = 0
     while text := file.readline(MAX_LINE + 1):
         line += 1
+        length += len(text)
+        if length > MAX_CHARACTERS:
+            raise SpecError(
+                f"`{path}` holds more than {MAX_CHARACTERS:,} characters, unpacked",
+                hint="cut the file, and import it part by part",
+            )
         if len(text) > MAX_LINE:
             raise SpecError(
                 f"`{path}`, line {line} is longer than {MAX_LINE:,} characters",
@@ -174,6 +188,12 @@ def _refuse_unless(path: Path, header: list[str], columns: tuple[str, ...]) -> N
     missing = [column for column in columns if column not in header]
     if not header:
         raise SpecError(f"`{path}` is empty", hint="fetch the file again")
+    doubled = next((name for name in header if name and header.count(name) > 1), None)
+    if doubled is not None:
+        raise SpecError(
+            f"`{path}` has {header.count(doubled)} columns called `{doubled}`; which is meant?",
+            hint="give each column a name of its own",
+        )
     if missing:
         raise SpecError(
             f"`{path}` has no column `{missing[0]}`; found {', '.join(header)[:200]}",

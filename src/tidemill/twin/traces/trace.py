@@ -48,7 +48,7 @@ def one_contract(options: Options, accelerators: int) -> Contract:
     if nodes > MAX_NODES:
         raise SpecError(
             f"the trace needs {nodes:,} nodes of {options.node_devices}; at most {MAX_NODES:,} fit",
-            hint="say how many `accelerators` there are, or check the run times in the file",
+            hint="say how many there are with --accelerators, or check the run times in the file",
         )
     return Contract(
         name="fleet",
@@ -88,7 +88,7 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
     notes = [f"{sized}; the jobs fill {busy} % of them over {over}", span_note(arrivals)]
     stuck = sum(a.job.shape.total_milli > contract.count * WHOLE_MILLI for a in arrivals)
     if stuck:
-        notes.append(f"{stuck:,} jobs want more than the whole fleet and will never start")
+        notes.append(f"{stuck:,} jobs request more than the whole fleet and will never start")
     return contract, tuple(notes)
 
 

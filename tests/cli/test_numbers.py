@@ -1,0 +1,66 @@
+"""Numbers on the command line: plain digits, finite, within their range; never a traceback."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+import typer
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tests.docs import made
+from tidemill.cli import numbers
+from tidemill.cli.main import app
+
+WRONG = ("1_0", "\uff11", "inf", "nan", "-inf", "1e999", "0x10", "", "9" * 400)
+
+
+@cache
+def numeric() -> list[tuple[str, Any]]:
+    """Every option that takes a number, by its command, as the program reads it."""
+    root = get_command(app)
+    numbers.strictly(root)
+    return [
+        (path, param)
+        for path, command in made.walk("tidemill", root)
+        for param in command.params
+        if param.param_type_name == "option" and _is_number(param)
+    ]
+
+
+def _is_number(param: Any) -> bool:
+    annotation = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    return annotation in (int, float)
+
+
+def test_there_are_numeric_options():
+    """The walk finds them: a seed, a price and a count are among them."""
+    found = {name for _, param in numeric() for name in param.opts}
+    assert {"--seed", "--usd-per-hour", "--gpus", "--most"} <= found
+    assert len(numeric()) > 40
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_numeric_option_refuses_what_nobody_means(wrong: str):
+    """Underscores, full-width digits, infinities and words are refused by every option."""
+    for path, param in numeric():
+        with pytest.raises(typer.BadParameter):
+            pytest.fail(f"{path} {param.opts[0]} {param.process_value(None, wrong)}")
+
+
+@pytest.mark.parametrize("price", ["inf", "nan", "-1", "1e300", "10000001"])
+def test_a_price_is_a_price(price: str):
+    """An hour costs from nothing to ten million dollars."""
+    done = CliRunner().invoke(app, ["twin", "import", "x.csv", "--usd-per-hour", price])
+    assert done.exit_code == 2
+
+
+def test_words_for_the_size_and_the_type_of_a_fleet():
+    """`--gpus` is `--accelerators` and `--gpu-type` is `--kind`, where a fleet is made."""
+    by_path = dict(made.commands())
+    for path, pairs in {
+        "tidemill twin generate": [("--accelerators", "--gpus")],
+        "tidemill twin import": [("--accelerators", "--gpus"), ("--gpu-type", "--kind")],
+    }.items():
+        for pair in pairs:
+            assert [p for p in by_path[path].params if set(pair) <= set(p.opts)]
