@@ -16,7 +16,8 @@ COMMANDS = (
     ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("defrag",), ("journal",),
     ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
     ("doctor",), ("report",), ("probe",), ("probe", "compare"), ("unit", "share"),
-    ("unit", "slivers"), ("unit", "show"), ("unit", "compare"), ("unit", "host"),
+    ("unit", "underused"), ("unit", "slivers"), ("unit", "show"), ("unit", "compare"),
+    ("unit", "host"),
     ("unit", "balance"),
 )  # fmt: skip
 

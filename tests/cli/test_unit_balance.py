@@ -39,7 +39,7 @@ def test_what_does_not_fit_is_said():
 def test_what_is_unknown_is_said():
     """An A10G has no published BF16 rate: no pace is claimed that arithmetic might forbid."""
     ran = tidemill("unit", "balance", "g5.xlarge", "--mix", "prefill", "--model", "llama-2-7b")
-    assert "unknown of this box: FLOPs; paces are at most these" in ran.out
+    assert "unknown of this server: FLOPs; paces are at most these" in ran.out
     assert "unknown of" not in tidemill("unit", "balance", "p5").out
 
 

@@ -79,7 +79,7 @@ def test_an_unknown_name_is_refused_with_the_nearest():
     """Exit code 2, what was asked, and what comes near."""
     ran = tidemill("unit", "show", "h10")
     assert ran.code == 2
-    assert "no accelerator or box called `h10`" in ran.err
+    assert "no GPU model or server type called `h10`" in ran.err
     assert "did you mean" in ran.err
 
 
@@ -145,7 +145,11 @@ def test_the_file_is_found_by_option_and_environment(mine: Path):
         ("part = [1]", "asked for a table; found 1", "key = value"),
         ("[[part]]\nkey = 'h200-sxm-141'\nmemori_gb = 1", "unknown field `memori_gb`", "memory_gb"),
         ("[[part]]\nkey = 'h200-sxm-141'\nmemory_gb = -1", "asked for", "change"),
-        ("[[box]]\nkey = 'b'\nvendor = 'v'\npart = 'h10'\ncount = 1", "box `b`", "did you mean"),
+        (
+            "[[box]]\nkey = 'b'\nvendor = 'v'\npart = 'h10'\ncount = 1",
+            "server type `b`",
+            "did you mean",
+        ),
         ("[[part", "is not TOML", "toml.io"),
         ("x = " + "[" * 5000, "is not TOML", "toml.io"),
     ],
@@ -154,7 +158,7 @@ def test_a_wrong_file_is_refused(text: str, said: str, hint: str):
     """The refusal names the file, the row, what was asked for and what was found."""
     with pytest.raises(SpecError, match=said) as refused:
         unit_catalogue.read(text, "mine.toml")
-    assert "mine.toml" in refused.value.message or "box `b`" in refused.value.message
+    assert "mine.toml" in refused.value.message or "server type `b`" in refused.value.message
     assert hint in refused.value.hint
 
 

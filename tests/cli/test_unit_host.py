@@ -9,8 +9,8 @@ def test_a_p5_feeds_its_h100s():
     """Twelve cores a device decode more than eight would need to: the device binds."""
     ran = tidemill("unit", "host", "p5.48xlarge")
     assert ran.code == 0, ran.err
-    assert "binds: device; the devices are fed 100.0 %" in ran.out
-    assert "cores for each device: 12, decoding needs 8" in ran.out
+    assert "slowest: device; the GPUs get 100.0 % of what they could take" in ran.out
+    assert "CPU cores per GPU: 12; decoding needs 8" in ran.out
     assert "unknown" in ran.out
 
 

@@ -38,7 +38,7 @@ def test_fit_says_how_few_units_serve_and_what_they_hold():
     assert ran.code == 0
     assert "fits to serve on 2 × h200-sxm-141 (tp 2)" in ran.out
     assert "weights" in ran.out
-    assert "320.0 KiB a token" in ran.out
+    assert "320.0 KiB per token" in ran.out
     assert "arXiv 2405.04434" in ran.err
 
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_comes_with_what_would():
                    "--weights", "fp8")  # fmt: skip
     assert ran.code == 1
     assert "does not fit to serve" in ran.out
-    assert "would fit: --weights fp4 → 8 units" in ran.out
+    assert "would fit: --weights fp4 → 8 GPUs" in ran.out
 
 
 def test_a_size_alone_gives_a_bound():
@@ -97,14 +97,14 @@ def test_an_option_changes_a_published_model():
     ("words", "says", "hint"),
     [
         (("fit", "llama-3-71b", "--on", "h100"), "no model called", "`llama-3-70b`"),
-        (("fit", "llama-3-8b", "--on", "h1000"), "no accelerator or box", "did you mean"),
+        (("fit", "llama-3-8b", "--on", "h1000"), "no GPU model or server type", "did you mean"),
         (("fit", "llama-3-8b", "--on", "h100", "--tp", "3"), "3 tensor ranks", "--tp 1, 2, 4, 8"),
         (("fit", "llama-3-8b", "--on", "h100", "--train", "--recompute", "some"),
          "--recompute is `some`", "none, selective or full"),
         (("fit", "llama-3-8b", "--on", "h100", "--weights", "fp7"), "no precision", "'fp8'"),
         (("fit", "llama-3-8b", "--on", "h100", "--train", "--optimiser", "x"), "no optimiser",
          "'adam'"),
-        (("fit", "llama-3-8b", "--on", "h100", "--units", "7", "--tp", "2"), "exactly 7 units",
+        (("fit", "llama-3-8b", "--on", "h100", "--units", "7", "--tp", "2"), "exactly 7 GPUs",
          "leave out"),
         (("fit", "mine", "--on", "h100", "--layers", "2", "--hidden", "10", "--heads", "3"),
          "hidden 10 is not a multiple of its 3 heads", "heads"),
@@ -215,7 +215,7 @@ def test_a_box_is_counted_whole_and_priced():
     found = asked(*words)
     assert found["part"] == "h100-sxm-80"
     assert found["boxes"] == -(-found["units"] // 8)
-    assert f"in whole boxes {found['boxes']} × p5.48xlarge" in tidemill("unit", *words).out
+    assert f"as whole servers: {found['boxes']} × p5.48xlarge" in tidemill("unit", *words).out
 
 
 # --- models -------------------------------------------------------------------------------------
@@ -242,12 +242,36 @@ CARD = Path(__file__).parents[2] / "examples" / "cards" / "h200-2026-11.json"
 def test_a_measured_card_lowers_the_ceilings():
     """The rate that lasts and the bandwidth stand in for the peaks; another part is refused."""
     words = ("roofline", "llama-3-8b", "--on", "h200", "--batch", "8")
-    peak, real = asked(*words), asked(*words, "--card", str(CARD))
+    peak, real = asked(*words), asked(*words, "--probe-result", str(CARD))
     card = json.loads(CARD.read_text(encoding="utf-8"))
     read = next(b["gb_s"] for b in card["bandwidths"] if b["what"] == "hbm-read")
     assert real["ceilings"]["flops_per_s"] == pytest.approx(card["sustained"]["tflops"] * 1e12)
     assert real["ceilings"]["bytes_per_s"] == pytest.approx(read * 1e9)
     assert real["seconds"] > peak["seconds"]
-    other = tidemill("unit", "roofline", "llama-3-8b", "--on", "h100", "--card", str(CARD))
+    other = tidemill("unit", "roofline", "llama-3-8b", "--on", "h100", "--probe-result", str(CARD))
     assert (other.code, other.out) == (2, "")
     assert "hint: use --on h200-sxm-141" in other.err
+
+
+def test_under_used_gpus_of_which_nobody_knows_are_no_zero(tmp_path: Path):
+    """Jobs that did not say what they use are counted apart; no sum of $0.00 stands for them."""
+    spec, journal = tmp_path / "f.toml", str(tmp_path / "f.sqlite")
+    spec.write_text(
+        '[twin]\nhorizon = "1d"\n[[contract]]\nname = "h"\nkind = "H100"\ncount = 8\n'
+        'usd_per_hour = 2\n[[team]]\nname = "a"\n[[job]]\nname = "whole"\nteam = "a"\n'
+        'work = "2d"\naccelerators = 1\n',
+        encoding="utf-8",
+    )
+    assert tidemill("twin", "run", str(spec), "-j", journal).code == 0
+    ran = tidemill("unit", "underused", "-j", journal)
+    assert "$0.00" not in ran.out
+    assert "none of the jobs with single-GPU replicas that said what they use" in ran.out
+    assert "not counted: 1 job with single-GPU replicas that did not say what they use" in ran.err
+    assert tidemill("unit", "slivers", "-j", journal).out == ran.out
+
+
+def test_what_balance_does_not_model_is_a_dash():
+    """Image training states no RAM: its cell is a dash, not 0.0 %."""
+    ran = tidemill("unit", "balance", "p5.48xlarge", "--mix", "vision=100")
+    row = next(line for line in ran.out.splitlines() if line.strip().startswith("RAM"))
+    assert row.split()[3] == "-"

@@ -28,7 +28,7 @@ def test_what_is_no_card_is_refused(tmp_path: Path, text: str):
     """Another version or another file says what would be read."""
     path = tmp_path / "card.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(SpecError, match="is not a card") as refused:
+    with pytest.raises(SpecError, match="is not a probe result") as refused:
         cards.read(path)
     assert "tidemill probe -o" in refused.value.hint
 

@@ -169,7 +169,7 @@ def test_the_model_named_also_prices_a_worse_place():
     ("words", "kind", "said", "helps"),
     [
         ('computes = { model = "llama-9" }', "H100", "llama-9", "did you mean"),
-        (LLAMA, "abacus", "no accelerator called `abacus`", ""),
+        (LLAMA, "abacus", "no GPU model called `abacus`", ""),
         (LLAMA.replace("batch = 64", "batch = 7"), "H100", "batch of 7", "would"),
         (LLAMA.replace("pipeline = 2", "pipeline = 3"), "H100", "no multiple", "24 accelerators"),
         (LLAMA.replace("tensor = 8", "tensor = 16"), "H100", "16 tensor ranks", "--tp"),

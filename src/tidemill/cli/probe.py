@@ -15,7 +15,7 @@ app = typer.Typer(
     invoke_without_command=True,
     epilog=options.example(
         "tidemill probe --quick",
-        "tidemill probe --tenants --seconds 300 -o card.json",
+        "tidemill probe --tenants --seconds 300 -o result.json",
         "tidemill probe compare a.json b.json c.json",
     ),
 )
@@ -40,14 +40,14 @@ def probe(
     folder: Annotated[
         Path, typer.Option("--disk", help="Where a checkpoint is written, and removed again.")
     ] = Path(),
-    conditions: Annotated[str, typer.Option(help="What to remember about this sitting.")] = "",
+    conditions: Annotated[str, typer.Option(help="What to remember about this probe run.")] = "",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the card here.")
+        Path | None, typer.Option("--output", "-o", help="Write the probe result here.")
     ] = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
-    """Measure this machine's GPU and set it beside the catalogue. Changes no setting of the card.
+    """Measure this machine's GPU and set it beside the catalogue. Changes no setting of it.
 
     Rates per precision, memory and host-link bandwidth, power and clocks under load, a training
     step, a checkpoint; with --tenants, six workloads alone and in pairs. Needs torch.
@@ -65,18 +65,18 @@ def probe(
         card = sitting.sit(plan, tell)
     if output is not None:
         files.write(output, written(card) + b"\n", replaces="probe result", is_forced=force)
-        screen.note(f"the card is in {output}")
+        screen.note(f"the probe result is in {output}")
     if as_json:
         screen.json_out(written(card))
         return
     _print(card)
 
 
-@app.command(epilog=options.example("tidemill probe row card.json > parts.toml"))
+@app.command(epilog=options.example("tidemill probe row result.json > parts.toml"))
 def row(
-    card: Annotated[Path, typer.Argument(help="A card.", metavar="CARD")],
+    card: Annotated[Path, typer.Argument(help="A probe result.", metavar="RESULT")],
 ) -> None:
-    """A card as a row of a catalogue file, for --catalogue of the unit commands."""
+    """A probe result as a row of a catalogue file, for --catalogue of the unit commands."""
     from tidemill.model.errors import SpecError
     from tidemill.probe import card as cards
     from tidemill.probe import standing
@@ -94,13 +94,15 @@ def row(
 
 @app.command(epilog=EXAMPLES)
 def compare(
-    cards: Annotated[list[Path], typer.Argument(help="Cards of like units.", metavar="CARD…")],
+    cards: Annotated[
+        list[Path], typer.Argument(help="Probe results of like GPUs.", metavar="RESULT…")
+    ],
     tolerance: Annotated[
         float, typer.Option(min=0.001, max=0.9, help="How far below the median is slow.")
     ] = 0.05,
     as_json: options.Json = False,
 ) -> None:
-    """Set cards beside each other and flag a unit slower than its peers; exit code 1 if one is.
+    """Compare probe results and flag a GPU that is slower than its peers; exit code 1 if one is.
 
     One card alone is set beside the catalogue.
     """
@@ -116,11 +118,14 @@ def compare(
     else:
         _print_findings(findings, cards)
         if not findings:
-            screen.note("no two of these cards are of the same part, power limit and figure")
+            screen.note("no two of these results are of the same GPU model, power limit and figure")
         for number in slow:
             screen.out().print(screen.styled("[bold red]slow:[/] {}", cards[number]))
         if len(read) < peers.FEWEST:
-            screen.note(f"fewer than {peers.FEWEST} cards: they differ, but nobody can be blamed")
+            screen.note(
+                f"fewer than {peers.FEWEST} results: they may differ, but which one is slow "
+                "cannot be said"
+            )
     raise typer.Exit(1 if slow else 0)
 
 
@@ -223,7 +228,9 @@ def _print_tenants(card: "Card") -> None:
 
 
 def _print_findings(findings: "list[Finding]", cards: list[Path]) -> None:
-    made = screen.table("figure", "card", "measured", "median", "ratio", "z", "", right_from=2)
+    made = screen.table(
+        "figure", "probe result", "measured", "median", "ratio", "z", "", right_from=2
+    )
     for f in findings:
         mark = screen.styled("[bold red]slow[/]" if f.is_slow else "")
         made.add_row(f.figure.words, str(cards[f.card]), f"{f.figure.value:,.4g}",

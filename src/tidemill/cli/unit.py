@@ -1,4 +1,4 @@
-"""``tidemill unit``: what one unit of compute really is, and what fits, binds and may share it."""
+"""``tidemill unit``: what one accelerator or server is, what fits, limits and may share it."""
 
 import typer
 
@@ -20,7 +20,7 @@ from tidemill.cli import (
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="What one unit of compute really is: does this fit, what binds, how fast, who may share.",
+    help="One accelerator or server: does a model fit, what limits it, how fast, who may share.",
 )
 app.command("mig", epilog=unit_mig.EXAMPLES)(unit_mig.mig)
 app.command("show", epilog=unit_show.EXAMPLES)(unit_show.show)
@@ -33,4 +33,6 @@ app.command("share", epilog=unit_share.EXAMPLES)(unit_share.share)
 app.command("balance", epilog=unit_balance.EXAMPLES)(unit_balance.balance)
 app.command("step", epilog=unit_step.EXAMPLES)(unit_step.step)
 app.command("models", epilog=unit_models.EXAMPLES)(unit_models.models)
-app.command("slivers", epilog=unit_slivers.EXAMPLES)(options.takes_journal(unit_slivers.slivers))
+underused = options.takes_journal(unit_slivers.underused)
+app.command("underused", epilog=unit_slivers.EXAMPLES)(underused)
+app.command("slivers", hidden=True, epilog=unit_slivers.EXAMPLES)(underused)  # its name until 0.1

@@ -10,7 +10,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:
-    from tidemill.units.balance import Card
+    from tidemill.units.balance import Card, Use
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Box
     from tidemill.units.demands import Axis, Demand, Shape
@@ -26,7 +26,9 @@ MOST_BOXES = 20
 
 Boxes = Annotated[
     list[str],
-    typer.Argument(help="Boxes, each with a count if there are several.", metavar="BOX[:N]..."),
+    typer.Argument(
+        help="Server types, each with a count if there are several.", metavar="SERVER[:N]..."
+    ),
 ]
 
 
@@ -50,7 +52,7 @@ def balance(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """How much of each thing in a box a mix of work uses, which one binds, and what to add."""
+    """How much of each resource of a server a mix of work uses, what limits it, and what to add."""
     from tidemill.units import balance as cards
     from tidemill.units.demands import Shape
 
@@ -69,9 +71,9 @@ def balance(
     if len(fleet) > 1:
         _fleet(fleet)
     screen.note(
-        f"modelled: {run.key} over all parts of a box at dense peaks; pace = min over axes of has "
-        f"/ take (roofline with more ceilings). Prices apart: {cards.BILL_SOURCE}. "
-        "Another whole box is worth 1"
+        f"modelled: {run.key} over all GPUs of a server at dense peaks; pace = min over axes of "
+        f"has / take (roofline with more ceilings). Prices apart: {cards.BILL_SOURCE}. "
+        "Another whole server is worth 1"
     )
 
 
@@ -133,7 +135,7 @@ def _card(count: int, one: "Card") -> None:
         if mixed is None:
             made.add_row(axis.value, "unknown", *("-" for _ in one.uses), "-", "")
             continue
-        cells = (_percent(use.used.get(axis, 0), use.binds is axis) for use in one.uses)
+        cells = (_cell(use, axis) for use in one.uses)
         made.add_row(axis.value, _has(axis, one.has[axis]), *cells, _percent(mixed), bar(mixed))
     made.add_section()
     made.add_row("pace", "", *(f"{use.pace:,.0f} {use.demand.unit}s/s" for use in one.uses), "", "")
@@ -148,7 +150,7 @@ def _said(one: "Card") -> None:
     asked = {axis for use in one.uses for axis in use.demand.takes}
     hidden = [axis.value for axis in Axis if axis in asked and axis not in one.has]
     if hidden:
-        screen.out().print(f"unknown of this box: {', '.join(hidden)}; paces are at most these")
+        screen.out().print(f"unknown of this server: {', '.join(hidden)}; paces are at most these")
     for use in one.uses:
         full = [axis.value for axis, used in use.used.items() if used > 1 + 1e-9]
         if full:
@@ -171,7 +173,7 @@ def _next(one: "Card") -> None:
 def _fleet(fleet: "list[tuple[int, Card]]") -> None:
     """All boxes together: how much of each kind of work, and what binds it where."""
     names = [use.demand.name for use in fleet[0][1].uses]
-    made = screen.table("fleet", "parts", "$/h", *names, "next dollar", right_from=1)
+    made = screen.table("fleet", "GPUs", "$/h", *names, "next dollar", right_from=1)
     for count, one in fleet:
         price = one.box.usd_micro_per_hour
         made.add_row(one.box.key, f"{count * one.box.count:,}",
@@ -189,7 +191,13 @@ def _best(one: "Card") -> str:
     best = one.additions[0]
     if best.worth is None:
         return "-"
-    return f"{best.name} {best.worth:.1f}" if best.worth > 1 else "another box"
+    return f"{best.name} {best.worth:.1f}" if best.worth > 1 else "another server"
+
+
+def _cell(use: "Use", axis: "Axis") -> str:
+    """The share of a resource that a kind of work uses; a dash where the model says nothing."""
+    is_said = axis in use.demand.takes or axis in use.demand.holds
+    return _percent(use.used.get(axis, 0), use.binds is axis) if is_said else "-"
 
 
 def _percent(share: float, binds: bool = False) -> str:

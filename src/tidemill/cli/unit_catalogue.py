@@ -21,7 +21,8 @@ File = Annotated[
     str | None,
     typer.Option(
         "--catalogue", envvar="TIDEMILL_CATALOGUE", metavar="FILE",
-        help="A TOML file of parts and boxes that extend or change the catalogue.",
+        help="A TOML file that extends the catalogue: GPU models as [[part]], server types as "
+        "[[box]].",
     ),
 ]  # fmt: skip
 

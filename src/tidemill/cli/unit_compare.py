@@ -25,7 +25,8 @@ MOST = 8
 Names = Annotated[
     list[str],
     typer.Argument(
-        help="Parts or boxes, two to eight; with a count each, fleets.", metavar="NAME[:N]..."
+        help="GPU models or server types, two to eight; with a count each, fleets.",
+        metavar="NAME[:N]...",
     ),
 ]
 
@@ -38,7 +39,7 @@ class Line(NamedTuple):
 
 
 def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Json = False) -> None:
-    """Set parts or boxes side by side: rates, memory, links, power, ridge point, dollars."""
+    """Compare GPU models or server types: rates, memory, links, power, ridge point, dollars."""
     from tidemill.units.catalogue import fleets
     from tidemill.units.catalogue.figures import figures
     from tidemill.units.catalogue.rows import Box
@@ -93,7 +94,7 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
 
 
 def _table(found: "list[Figures]") -> None:
-    made = screen.table("per part", *(one.key for one in found))
+    made = screen.table("per GPU", *(one.key for one in found))
     for line in lines(found):
         if any(value is not None for value in line.values):
             made.add_row(line.name, *_cells(line))
@@ -110,7 +111,7 @@ def _cells(line: Line) -> Iterator[str]:
 
 def _bars(found: "list[Figures]") -> None:
     """What one part and one dollar buy, each as a share of the best of them."""
-    made = screen.table("the most is the longest", "", "", right_from=9)
+    made = screen.table("longest bar: the most", "", "", right_from=9)
     for line in _drawn(found):
         known = [value for value in line.values if value is not None]
         if len(known) > 1:
@@ -137,7 +138,7 @@ def _fleets(found: "list[Fleet]") -> None:
     from tidemill.units.capability import REFERENCE
     from tidemill.units.catalogue.fleets import misled
 
-    made = screen.table("fleet", "parts", f"worth {REFERENCE}", "memory TB", "TB/s", "$/h")
+    made = screen.table("fleet", "GPUs", f"worth {REFERENCE}", "memory TB", "TB/s", "$/h")
     for one in found:
         usd = one.usd_micro_per_hour
         equal = None if one.equivalents is None else round(one.equivalents, 1)
@@ -158,10 +159,10 @@ def _fleets(found: "list[Fleet]") -> None:
 def _notes(found: "list[Figures]") -> None:
     for one in found:
         if one.priced_as:
-            screen.note(f"{one.key}: price of one part in {one.priced_as}, on demand")
+            screen.note(f"{one.key}: price of one GPU in {one.priced_as}, on demand")
     screen.note(
         "rates are dense peaks, links in one direction; ridge = bf16 rate / memory bandwidth "
-        "(Williams, Waterman, Patterson 2009); $/PFLOP-hour = price of one part / bf16 peak"
+        "(Williams, Waterman, Patterson 2009); $/PFLOP-hour = price of one GPU / bf16 peak"
     )
 
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tidemill.units.training import Training
 
 EXAMPLES = options.example(
-    "tidemill unit fit llama-3-70b --on h200",
+    "tidemill unit fit llama-3.1-70b --on h200",
+    "tidemill unit fit path/to/config.json --on p5.48xlarge",
     "tidemill unit fit llama-3-70b --on h100 --train --tp 8 --pp 4 --recompute full",
     "tidemill unit fit deepseek-v3 --on h200 --weights fp8 --batch 64 --sequence 32768",
     "tidemill unit fit mine --layers 48 --hidden 6144 --heads 48 --on a100 --train --json",
@@ -33,14 +34,14 @@ def _size(name: str, text: str, panel: str) -> typer.models.OptionInfo:
     return found
 
 
-On = Annotated[str, typer.Option("--on", help="The accelerator, or a box of them.", metavar="PART")]
+On = Annotated[str, typer.Option("--on", help="GPU model or server type.", metavar="NAME")]
 Train = Annotated[bool, typer.Option("--train/--serve", help="What the model is there for.")]
 Tensor = Annotated[int | None, _size("--tp", "Tensor ranks.", _DIVISION)]
 Pipeline = Annotated[int | None, _size("--pp", "Pipeline stages.", _DIVISION)]
 Data = Annotated[int | None, _size("--dp", "Data-parallel ranks, or replicas.", _DIVISION)]
 Context = Annotated[int, _size("--cp", "Context ranks (1).", _DIVISION)]
 Expert = Annotated[int | None, _size("--ep", "Ranks of an expert group.", _DIVISION)]
-Units = Annotated[int | None, _size("--units", "Exactly so many units.", _DIVISION)]
+Units = Annotated[int | None, _size("--units", "Exactly so many GPUs.", _DIVISION)]
 Batch = Annotated[
     int | None, typer.Option("--batch", min=1, help="Sequences a step, or in flight (serve: 1).")
 ]
@@ -82,7 +83,7 @@ Cache = Annotated[
 Reserve = Annotated[
     float,
     typer.Option("--reserve", min=0.0, max=0.9,
-                 help="Share of a unit's memory that nothing may fill."),
+                 help="Share of a GPU's memory that is kept free."),
 ]  # fmt: skip
 
 
@@ -135,7 +136,7 @@ def fit(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """Whether a model fits to serve or train, on how few units, and what each of them holds."""
+    """Whether a model fits to serve or train, on how few GPUs, and what each of them holds."""
     from tidemill.cli import unit_fit_tables as tables
     from tidemill.units.fitting import Stated
     from tidemill.units.serving import Serving
@@ -243,10 +244,10 @@ def _check_stated(model: "Model", stated: "Stated", how: "Training | Serving") -
 def _no_division(model: "Model", part: "Part", stated: "Stated") -> SpecError:
     if stated.units is not None:
         return SpecError(
-            f"`{model.key}` does not divide over exactly {stated.units} units",
+            f"`{model.key}` cannot be divided over exactly {stated.units} GPUs",
             hint="leave out --units to see which numbers do, or give --tp, --pp and --dp",
         )
     return SpecError(
-        f"no division of `{model.key}` over units of `{part.key}` keeps what was stated",
+        f"`{model.key}` cannot be divided over `{part.key}` in the way that was stated",
         hint="the batch is a multiple of data ranks × micro-batch; leave out --batch or --ep",
     )

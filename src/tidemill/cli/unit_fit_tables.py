@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from tidemill.units.catalogue.rows import Box, Part
 
 TRAIN_FORMULA = (
-    "state: bytes a parameter of the optimiser, divided by tp × pp and by ZeRO (arXiv 1910.02054); "
-    "activations: sbh(10 + 24/t + 5as/ht) a layer for GPT, term by term for others, times "
-    "micro-batches in flight (arXiv 2205.05198)"
+    "state: bytes per parameter of the optimiser, divided by tp × pp and by ZeRO (arXiv "
+    "1910.02054); activations: sbh(10 + 24/t + 5as/ht) per layer for GPT, term by term for "
+    "others, times micro-batches in flight (arXiv 2205.05198)"
 )
 SERVE_FORMULA = (
-    "cache: 2 × layers × key-value heads × head size × bytes a token, or the latent vector of MLA "
-    "(arXiv 2405.04434); working: the widest layer of 8,192 tokens of prompt, and logits"
+    "cache: 2 × layers × key-value heads × head size × bytes per token, or the latent vector of "
+    "MLA (arXiv 2405.04434); working: the widest layer of 8,192 tokens of prompt, and logits"
 )
-SIZE_FORMULA = "bytes a parameter × parameters, over the whole memory of a unit; nothing set aside"
+SIZE_FORMULA = "bytes per parameter × parameters, over the whole memory of a GPU; nothing kept free"
 NAMES = (("tensor", "tp"), ("context", "cp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"))
 
 
@@ -46,7 +46,7 @@ def shown(found: "Answer") -> None:
     for line in _remarks(found):
         console.print(line, soft_wrap=True)
     for remedy in found.remedies:
-        where = f"{remedy.fit.units:,} units{divided(remedy.fit.stated)}"
+        where = f"{remedy.fit.units:,} GPUs{divided(remedy.fit.stated)}"
         console.print(f"would fit: {remedy.change} → {where}", soft_wrap=True)
     screen.note(TRAIN_FORMULA if verb == "train" else SERVE_FORMULA)
 
@@ -114,7 +114,7 @@ def _sizes(stated: "Parallelism") -> dict[str, int]:
 
 def _held(found: "Answer") -> "Table":
     whole = found.part.memory_gb * 1e9
-    made = screen.table("a unit holds", "GB", "of its memory", "", right_from=1)
+    made = screen.table("each GPU holds", "GB", "of its memory", "", right_from=1)
     made.columns[3].justify = "left"
     rows = [(name, size) for name, size in found.fit.held._asdict().items() if size]
     rows.append(("reserve", whole * found.reserve))
@@ -127,7 +127,8 @@ def _held(found: "Answer") -> "Table":
 
 def _remarks(found: "Answer") -> "list[str]":
     room = fitting.usable(found.part, found.reserve)
-    lines = [f"by size alone at least {_by_size_alone(found):,} × {found.part.key}"]
+    what = "weights and optimiser" if isinstance(found.how, Training) else "weights"
+    lines = [f"{what} alone need at least {_by_size_alone(found):,} × {found.part.key}"]
     if found.box is not None:
         lines.append(_boxes(found.fit.units, found.box))
     if isinstance(found.how, Training):
@@ -136,7 +137,7 @@ def _remarks(found: "Answer") -> "list[str]":
     each = serving.cache_per_token(found.model, found.how.cache)
     most = serving.most_sequences(found.model, found.fit.stated, found.how, room)
     lines.append(
-        f"cache: {each / 1024:,.1f} KiB a token; room for "
+        f"cache: {each / 1024:,.1f} KiB per token; room for "
         f"{screen.count(most, 'sequence')} of {found.how.context:,} tokens"
     )
     return lines + unit_model.remarks(found.model, found.how.weights)
@@ -145,7 +146,7 @@ def _remarks(found: "Answer") -> "list[str]":
 def _boxes(units: int, box: "Box") -> str:
     """Whole boxes, and what they cost where that is known."""
     count = -(-units // box.count)
-    line = f"in whole boxes {count:,} × {box.key}, of {box.count} each"
+    line = f"as whole servers: {count:,} × {box.key}, {box.count} GPUs each"
     if box.usd_micro_per_hour is None:
         return line
     return f"{line}: {dollars_text(count * box.usd_micro_per_hour)} an hour"

@@ -1,4 +1,4 @@
-"""``tidemill unit host``: which station between storage and device binds, and what waits for it."""
+"""``tidemill unit host``: which input-pipeline stage from storage to GPU is the slowest."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,13 +20,15 @@ EXAMPLES = options.example(
 
 
 def host(
-    box: Annotated[str, typer.Argument(help="A box of the catalogue.", metavar="BOX")],
+    box: Annotated[
+        str, typer.Argument(help="An instance or server type of the catalogue.", metavar="SERVER")
+    ],
     storage: Annotated[
         str, typer.Option("--storage", help="Samples come from: network, nvme or cache.")
     ] = "network",
     storage_gb_s: Annotated[
         float | None,
-        typer.Option("--storage-gb-s", min=1e-6, max=1e6, help="What the store gives this box."),
+        typer.Option("--storage-gb-s", min=1e-6, max=1e6, help="What the store gives this server."),
     ] = None,
     cached: Annotated[
         float, typer.Option("--cached", min=0, max=0.999999, help="Share of reads from memory.")
@@ -62,7 +64,7 @@ def host(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """Stations from storage to device (photographs unless said otherwise), and which one binds."""
+    """Input pipeline from storage to GPU (images unless said otherwise): which stage is slowest."""
     import msgspec
 
     from tidemill.units import host as hosts
@@ -105,7 +107,7 @@ def _storage(word: str) -> "Storage":
 
 
 def _stations(found: "tuple[Station, ...]") -> None:
-    made = screen.table("station", "samples/s", "GB/s", "")
+    made = screen.table("pipeline stage", "samples/s", "GB/s", "")
     made.columns[3].justify = "left"
     known = [one.samples_per_s for one in found if one.samples_per_s is not None]
     most = found[-1].samples_per_s or max(known)
@@ -123,11 +125,13 @@ def _verdict(given: "Supply", intake: "Intake", found: "tuple[Station, ...]") ->
     ratio = hosts.core_ratio(given, intake)
     has = "unknown" if ratio.has is None else f"{ratio.has:g}"
     out = screen.out()
-    out.print(f"binds: {hosts.binding(found).name}; the devices are fed {fed:.1f} %")
-    out.print(f"cores for each device: {has}, decoding needs {ratio.needs:.3g}")
+    out.print(
+        f"slowest: {hosts.binding(found).name}; the GPUs get {fed:.1f} % of what they could take"
+    )
+    out.print(f"CPU cores per GPU: {has}; decoding needs {ratio.needs:.3g}")
     screen.note(
-        "modelled: with prefetching the slowest station sets the pace; a sample crosses host "
-        f"memory {hosts.MEMORY_PASSES} times; bars end at what the devices could take"
+        "modelled: with prefetching the slowest stage sets the pace; a sample crosses host "
+        f"memory {hosts.MEMORY_PASSES} times; bars end at what the GPUs could take"
     )
 
 

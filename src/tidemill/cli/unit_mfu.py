@@ -30,16 +30,23 @@ Units = Annotated[int, typer.Option("--units", min=1, help="How many units ran."
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Sequences of a step.")]
 Step = Annotated[float | None, typer.Option("--step-s", min=1e-9, help="Seconds of a step.")]
 Rate = Annotated[
-    float | None, typer.Option("--tokens-per-s", min=1e-9, help="Tokens a second, all units.")
+    float | None,
+    typer.Option("--tokens-per-s", min=1e-9, help="Tokens per second, all GPUs together."),
 ]
 Tflops = Annotated[
     float | None,
-    typer.Option("--tflops", min=1e-9, help="TFLOP/s of a unit, with what is recomputed."),
+    typer.Option("--tflops", min=1e-9, help="TFLOP/s of one GPU, recomputation included."),
 ]
 Tokens = Annotated[
     float | None, typer.Option("--tokens", min=1, help="Tokens of the whole run: gives its days.")
 ]
 Precision = Annotated[str, typer.Option("--precision", help="The peak to compare with.")]
+
+_HFU = {
+    "none": "HFU: nothing is recomputed",
+    "selective": "HFU: attention is recomputed",
+    "full": "HFU: every layer is recomputed",
+}
 
 
 def mfu(
@@ -67,7 +74,7 @@ def mfu(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """MFU and HFU of a training run, from its step time, its tokens a second or its TFLOP/s."""
+    """MFU and HFU of a training run, from its step time, its tokens per second or its TFLOP/s."""
     from tidemill.units import flops
     from tidemill.units.precision import rate as peak_of
 
@@ -127,18 +134,18 @@ def _one_of() -> SpecError:
 def _table(
     model: "Model", part: "Part", again: "Recompute", ran: "Utilisation", rate: float
 ) -> None:
-    made = screen.table(f"{model.key} on {part.key}", "of the peak", "TFLOP/s a unit", "",
+    made = screen.table(f"{model.key} on {part.key}", "of the peak", "TFLOP/s per GPU", "",
                         right_from=1)  # fmt: skip
     made.columns[3].justify = "left"
     peak = ran.model_flops_per_unit_s / ran.mfu
     for name, share in (
-        ("MFU: the mathematics", ran.mfu),
+        ("MFU: model FLOPs", ran.mfu),
         ("MFU without attention", ran.mfu_without_attention),
-        (f"HFU: with {again.value} recomputation", ran.hfu),
+        (_HFU[again.value], ran.hfu),
     ):
         made.add_row(name, f"{share:.1%}", f"{share * peak / 1e12:,.1f}", bar(share))
     screen.out().print(made)
-    screen.out().print(f"{rate:,.0f} tokens/s; the peak is {peak / 1e12:,.1f} TFLOP/s a unit")
+    screen.out().print(f"{rate:,.0f} tokens/s; the peak is {peak / 1e12:,.1f} TFLOP/s per GPU")
 
 
 def _json(

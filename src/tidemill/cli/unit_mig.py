@@ -1,4 +1,4 @@
-"""``tidemill unit mig``: how a part divides, and the best layouts for a mix of requests."""
+"""``tidemill unit mig``: how a GPU divides, and the best layouts for a mix of requests."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,9 @@ MOST = 1_000_000
 
 
 def mig(
-    part: Annotated[str, typer.Argument(help="An accelerator: h100, a100-80, NVIDIA-H200, …")],
+    part: Annotated[
+        str, typer.Argument(metavar="GPU", help="A GPU model: h100, a100-80, NVIDIA-H200, …")
+    ],
     mix: Annotated[
         str, typer.Option("--mix", help="Requests to host: PROFILE=COUNT, …", metavar="MIX")
     ] = "",
@@ -35,7 +37,7 @@ def mig(
     ] = "",
     as_json: options.Json = False,
 ) -> None:
-    """The MIG profiles of a part, where each may sit, and the best layouts for a mix.
+    """The MIG profiles of a GPU model, where each may be placed, and the best layouts for a mix.
 
     An instance takes neighbouring slices of the memory axis from one of its legal starts. A slice
     is stranded when no profile can use it any more. The best layout serves the most memory slices,
@@ -175,8 +177,8 @@ def _print_change(change: "Change") -> None:
     out.print()
     out.print(f"from now: keep {_said(change.kept)}; drain {_said(change.drained)};"
               f" make {_said(change.made)}", soft_wrap=True)  # fmt: skip
-    out.print(f"about {change.seconds:g} s to destroy and create (assumed 1 s each), after whoever"
-              " is in them has saved and left", soft_wrap=True)  # fmt: skip
+    out.print(f"about {change.seconds:g} s to destroy and create (assumed 1 s each), once the jobs"
+              " in them have checkpointed and left", soft_wrap=True)  # fmt: skip
 
 
 def _said(layout: "Layout") -> str:

@@ -20,7 +20,7 @@ Words = Annotated[
 
 
 def models(words: Words = None, as_json: options.Json = False) -> None:
-    """Published models: figures, parameters counted from them, cache a token, and the source."""
+    """Published models: figures, parameters counted from them, cache per token, and the source."""
     import msgspec
 
     from tidemill.model.errors import SpecError

@@ -16,7 +16,7 @@ EXAMPLES = options.example(
     "tidemill unit roofline llama-3-8b --on h100 --batch 32",
     "tidemill unit roofline llama-3-70b --on h200 --tp 4 --batch 64 --sequence 8192 --versus b200",
     "tidemill unit roofline gpt-3 --on a100 --phase train --tp 8 --micro-batch 2 --sequence 2048",
-    "tidemill unit roofline llama-3-8b --on h200 --card examples/cards/h200-2026-11.json",
+    "tidemill unit roofline llama-3-8b --on h200 --probe-result examples/cards/h200-2026-11.json",
     "tidemill unit roofline 13b --on h100 --json",
 )
 FORMULA = (
@@ -33,7 +33,7 @@ Weights = Annotated[
     str | None, typer.Option("--weights", help="Precision of weights; default: as --precision.")
 ]
 Versus = Annotated[
-    list[str] | None, typer.Option("--versus", metavar="PART", help="Ask the same of another part.")
+    list[str] | None, typer.Option("--versus", metavar="GPU", help="The same on another GPU model.")
 ]
 Share = "Share of the peak {} that is reached (a probe tells)."
 ComputeShare = Annotated[
@@ -44,7 +44,12 @@ MemoryShare = Annotated[
 ]
 Measured = Annotated[
     str | None,
-    typer.Option("--card", metavar="FILE", help="Take both shares from what a probe measured."),
+    typer.Option(
+        "--probe-result",
+        "--card",
+        metavar="FILE",
+        help="Take both shares from a result of `tidemill probe`.",
+    ),
 ]
 Tensor = Annotated[int, typer.Option("--tp", min=1, help="Tensor ranks.")]
 Expert = Annotated[int, typer.Option("--ep", min=1, help="Ranks of an expert group.")]
@@ -85,7 +90,7 @@ def roofline(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """Which ceiling binds (arithmetic, memory, link), the least time, and what would change it."""
+    """Compute-, memory- or link-bound: the least time on these GPUs, and what would change it."""
     from tidemill.cli import unit_roofline_tables as tables
     from tidemill.model.topology import Parallelism
     from tidemill.units import divides, whatif
@@ -148,7 +153,9 @@ def _measured(file: str, book: "Catalogue", part: "Part", precision: str) -> tup
     if measured is None or measured.key != part.key:
         raise SpecError(
             f"`{file}` was measured on `{found.unit.name[:100]}`, which is not `{part.key}`",
-            hint=f"use --on {measured.key}" if measured else "give a card of the same part",
+            hint=f"use --on {measured.key}"
+            if measured
+            else "give a probe result of the same GPU model",
         )
     lasting = found.sustained
     is_lasting = lasting is not None and lasting.precision == precision

@@ -28,8 +28,8 @@ MODES = ("exclusive", "time-slice", "mps", "mig")
 
 def share(
     a: Annotated[str, typer.Argument(help="A tenant: train, serve, 26gb@128, compute=…")],
-    b: Annotated[str, typer.Argument(help="The one beside it.")],
-    on: Annotated[str, typer.Option("--on", help="The accelerator.", metavar="PART")] = "h200",
+    b: Annotated[str, typer.Argument(help="The tenant beside it.")],
+    on: Annotated[str, typer.Option("--on", help="The GPU model.", metavar="GPU")] = "h200",
     mode: Annotated[
         str, typer.Option(help=f"Weigh only this one of {', '.join(MODES)}.", metavar="MODE")
     ] = "",
@@ -45,7 +45,7 @@ def share(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """Three axes of one accelerator, what each tenant would keep in each mode, and the advice.
+    """Two jobs on one GPU: what each would keep of its speed in each sharing mode, and the advice.
 
     Known tenants: train, prefill, decode, sliver, serve, paced, as measured on an H200. Others by
     their shares (compute=0.2,bandwidth=0.9,memory=26) or as a decoding model (26gb@128: GB of
@@ -120,7 +120,10 @@ def _print_left(tenant: "Tenant", left: "Sliver", fitting: list[str]) -> None:
     screen.out().print(f"{words} is left{full}; fits: {', '.join(fitting) or 'none that is known'}",
                        soft_wrap=True)  # fmt: skip
     if left.is_small:
-        screen.out().print(f"`{tenant.name}` holds the device for a sliver: no axis is half used")
+        screen.out().print(
+            f"`{tenant.name}` under-uses the whole GPU: less than half of its compute, bandwidth "
+            "and memory"
+        )
 
 
 def _print_modes(pair: "tuple[Tenant, Tenant]", found: "Advice") -> None:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from tidemill.units.catalogue.rows import Box, Part
 
 EXAMPLES = options.example(
-    "tidemill unit show", "tidemill unit show h200 p5.48xlarge", "tidemill unit show --boxes --json"
+    "tidemill unit show",
+    "tidemill unit show h200 p5.48xlarge",
+    "tidemill unit show --servers --json",
 )
 
 HIDDEN = ("key", "names", "has_bf16", "has_fp16", "bf16_tflops", "tf32_tflops", "fp8_tflops",
@@ -21,9 +23,13 @@ HIDDEN = ("key", "names", "has_bf16", "has_fp16", "bf16_tflops", "tf32_tflops", 
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(help="Parts or boxes to show in full.", metavar="[NAME]...", show_default=False),
+    typer.Argument(
+        help="GPU models or server types to show in full.", metavar="[NAME]...", show_default=False
+    ),
 ]
-Boxes = Annotated[bool, typer.Option("--boxes", help="List boxes instead of parts.")]
+Boxes = Annotated[
+    bool, typer.Option("--servers", "--boxes", help="List server types instead of GPU models.")
+]
 
 
 def show(
@@ -32,7 +38,7 @@ def show(
     file: unit_catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
-    """Accelerators and boxes: rates, memory, links, power, price, each with its source."""
+    """GPU models and server types: rates, memory, links, power, price, each with its source."""
     book = unit_catalogue.catalogue(file)
     if names:
         rows = [find(book, name) for name in names]
@@ -61,10 +67,10 @@ def _refuse(book: "Catalogue", name: str) -> "Part":
 
     near = get_close_matches(name.lower()[:100], [*book.parts, *book.boxes], n=3, cutoff=0.3)
     raise SpecError(
-        f"no accelerator or box called `{name[:100]}` in the catalogue",
+        f"no GPU model or server type called `{name[:100]}` in the catalogue",
         hint=f"did you mean {', '.join(f'`{key}`' for key in near)}?"
         if near
-        else "see `tidemill unit show` and `tidemill unit show --boxes`",
+        else "see `tidemill unit show` and `tidemill unit show --servers`",
     )
 
 
@@ -80,7 +86,7 @@ def _json(rows: "list[Part | Box]") -> None:
 
 
 def _parts(book: "Catalogue") -> None:
-    made = screen.table("part", "memory GB", "TB/s", "bf16 TFLOP/s", "fp8", "fp4", "link GB/s",
+    made = screen.table("GPU model", "memory GB", "TB/s", "bf16 TFLOP/s", "fp8", "fp4", "link GB/s",
                         "joins", "host GB/s", "power W", "confidence")  # fmt: skip
     for part in sorted(book.parts.values(), key=_by_age):
         numbers = (part.memory_gb, part.memory_tb_s, part.bf16_tflops, part.fp8_tflops,
@@ -92,8 +98,8 @@ def _parts(book: "Catalogue") -> None:
 
 
 def _boxes(book: "Catalogue") -> None:
-    made = screen.table("box", "part", "parts", "vCPU", "RAM GiB", "NVMe TB", "network GB/s",
-                        "host GB/s", "$/h", "read", right_from=2)  # fmt: skip
+    made = screen.table("server type", "GPU model", "GPUs", "vCPU", "RAM GiB", "NVMe TB",
+                        "network GB/s", "host GB/s", "$/h", "read", right_from=2)  # fmt: skip
     for box in book.boxes.values():
         numbers = (box.count, box.vcpu, box.ram_gib, box.nvme_tb, box.nic_gb_s,
                    book.host_link_gb_s(box))  # fmt: skip

@@ -1,4 +1,4 @@
-"""``tidemill unit slivers``: whole accelerators of a fleet that are held for a sliver of work."""
+"""``tidemill unit underused``: whole GPUs of a fleet that are held by jobs which use little."""
 
 from typing import TYPE_CHECKING
 
@@ -9,20 +9,21 @@ if TYPE_CHECKING:
     from tidemill.explain.slivers import Slivers
 
 EXAMPLES = options.example(
-    "tidemill unit slivers -j out/demo.sqlite", "tidemill unit slivers --at 3d12h --json"
+    "tidemill unit underused -j out/demo.sqlite", "tidemill unit underused --at 3d12h --json"
 )
 SHOWN = 20
 
 
-def slivers(
+def underused(
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
-    """Jobs that hold whole accelerators and use less than half of every axis, and what it costs.
+    """Under-used whole GPUs: jobs that use less than half of compute, bandwidth and memory.
 
-    By what jobs said they use (`uses` in a spec, `demand` on a job): compute, memory bandwidth and
-    memory. Says how many devices would do if those that fit together shared them.
+    Of replicas with one whole GPU each, by what jobs said they use (`uses` in a spec, `demand` on
+    a job). Says how many GPUs would be enough if jobs that fit together shared them, and what
+    that saves.
     """
     import msgspec
 
@@ -43,7 +44,7 @@ def slivers(
 
 
 def _print(found: "Slivers") -> None:
-    made = screen.table("job", "team", "kind", "devices", "compute", "bandwidth", "memory", "$/h",
+    made = screen.table("job", "team", "GPU type", "GPUs", "compute", "bandwidth", "memory", "$/h",
                         right_from=3)  # fmt: skip
     for row in found.held[:SHOWN]:
         made.add_row(row.job, row.team, row.kind, f"{row.devices:,}",
@@ -53,12 +54,21 @@ def _print(found: "Slivers") -> None:
         screen.out().print(made)
     if len(found.held) > SHOWN:
         screen.note(f"and {len(found.held) - SHOWN:,} more; --json has all of them")
-    freed = dollars_text(found.freed_usd_micro_per_hour)
-    screen.out().print(
-        f"{screen.count(found.devices, 'device')} held for slivers; {found.would_do:,} would do "
-        f"if those that fit together shared: {freed} an hour",
-        soft_wrap=True,
-    )
+    screen.out().print(_verdict(found), soft_wrap=True)
     if found.unknown:
-        screen.note(f"{screen.count(found.unknown, 'job')} on whole devices did not say what they "
-                    "use (`uses`: compute, bandwidth, memory_gb)")  # fmt: skip
+        screen.note(
+            f"not counted: {screen.count(found.unknown, 'job')} with single-GPU replicas that did "
+            "not say what they use (`uses`: compute, bandwidth, memory_gb)"
+        )
+
+
+def _verdict(found: "Slivers") -> str:
+    """What sharing would free; nothing is said of jobs that nobody knows anything of."""
+    if not found.held:
+        some = "said what they use" if found.unknown else "run"
+        return f"none of the jobs with single-GPU replicas that {some} leaves its GPU under-used"
+    freed = dollars_text(found.freed_usd_micro_per_hour)
+    return (
+        f"{screen.count(found.devices, 'whole GPU')} under-used; {found.would_do:,} would be "
+        f"enough if jobs that fit together shared: saves {freed} an hour"
+    )

@@ -32,7 +32,7 @@ def _size(name: str, text: str, panel: str) -> typer.models.OptionInfo:
 
 
 On = Annotated[
-    str, typer.Option("--on", help="A box (`p5.48xlarge`) or an accelerator.", metavar="NAME")
+    str, typer.Option("--on", help="Server type (`p5.48xlarge`) or GPU model.", metavar="NAME")
 ]
 Gpus = Annotated[int, typer.Option("--gpus", min=1, max=1_000_000, help="How many of them.")]
 Tensor = Annotated[int, _size("--tp", "Tensor ranks.", _DIVISION)]
@@ -42,7 +42,7 @@ Expert = Annotated[int, _size("--ep", "Ranks of an expert group.", _DIVISION)]
 Sequence = Annotated[int, typer.Option("--sequence", min=1, max=100_000_000, help="Its tokens.")]
 Batch = Annotated[
     int | None,
-    typer.Option("--batch", min=1, help="Sequences a step; about 4 million tokens if left out.",
+    typer.Option("--batch", min=1, help="Sequences per step; about 4 million tokens if left out.",
                  show_default=False),
 ]  # fmt: skip
 Micro = Annotated[int, _size("--micro-batch", "Sequences of a micro-batch.", _PROGRAM)]
@@ -76,7 +76,7 @@ Precision = Annotated[
 Network = Annotated[
     float | None,
     typer.Option("--network", min=0.001, show_default=False, metavar="GB/S",
-                 help="Of a node, one direction, instead of the box's own."),
+                 help="Of a node, one direction, instead of the server's own."),
 ]  # fmt: skip
 Search = Annotated[bool, typer.Option("--search", help="List the quickest plans that fit.")]
 SpecFile = Annotated[

@@ -175,9 +175,9 @@ def read(path: Path) -> Card:
         return msgspec.json.decode(data, type=Card)
     except msgspec.DecodeError as error:
         raise SpecError(
-            f"`{path}` is not a card: {str(error)[:300]}",
-            hint=f"cards are written by `tidemill probe -o card.json`; this version reads "
-            f"version {VERSION}",
+            f"`{path}` is not a probe result: {str(error)[:300]}",
+            hint=f"probe results are written by `tidemill probe -o result.json`; this version "
+            f"reads version {VERSION}",
         ) from error
 
 

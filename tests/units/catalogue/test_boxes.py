@@ -58,7 +58,7 @@ def test_boxes_by_the_beginning_of_their_name():
 
 def test_an_unknown_box_gets_the_nearest():
     """The refusal names boxes that come near."""
-    with pytest.raises(SpecError, match=r"no box called `p5\.49xlarge`") as refused:
+    with pytest.raises(SpecError, match=r"no server type called `p5\.49xlarge`") as refused:
         BOOK.box("p5.49xlarge")
     assert "`p5.48xlarge`" in refused.value.hint
 
@@ -66,7 +66,7 @@ def test_an_unknown_box_gets_the_nearest():
 def test_a_box_of_an_unknown_part_is_refused():
     """A user's box with a misspelt part is refused by its own name."""
     book = Catalogue(boxes=[Box(key="mine", vendor="us", part="h100-sxm-90", count=8)])
-    with pytest.raises(SpecError, match=r"box `mine`: no accelerator called `h100-sxm-90`"):
+    with pytest.raises(SpecError, match=r"server type `mine`: no GPU model called `h100-sxm-90`"):
         book.part_of(book.box("mine"))
 
 

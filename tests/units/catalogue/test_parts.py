@@ -73,7 +73,7 @@ def test_a_name_that_only_begins_alike_is_unknown(asked: str):
 
 def test_an_unknown_name_gets_the_nearest():
     """The refusal names what was asked and keys that come near."""
-    with pytest.raises(SpecError, match="no accelerator called `h20x`") as refused:
+    with pytest.raises(SpecError, match="no GPU model called `h20x`") as refused:
         BOOK.part("h20x")
     assert "`h20-sxm-96`" in refused.value.hint or "`h200-sxm-141`" in refused.value.hint
 

@@ -23,7 +23,7 @@ class Catalogue:
         """The part of this name: its key, the beginning of its key (``h200``), or its model."""
         found = self.find(name)
         if found is None:
-            raise _unknown("accelerator", name, self.parts)
+            raise _unknown("GPU model", name, self.parts)
         return found
 
     def find(self, name: str) -> Part | None:
@@ -40,7 +40,7 @@ class Catalogue:
         """The box of this name: its key, or the beginning of its key (``p5``, ``dgx-h100``)."""
         found = self.find_box(name)
         if found is None:
-            raise _unknown("box", name, self.boxes)
+            raise _unknown("server type", name, self.boxes)
         return found
 
     def find_box(self, name: str) -> Box | None:
@@ -56,8 +56,8 @@ class Catalogue:
         """The part in a box; a box of an unknown part is refused with the box's name."""
         if box.part in self.parts:
             return self.parts[box.part]
-        wrong = _unknown("accelerator", box.part, self.parts)
-        raise SpecError(f"box `{box.key}`: {wrong.message}", hint=wrong.hint)
+        wrong = _unknown("GPU model", box.part, self.parts)
+        raise SpecError(f"server type `{box.key}`: {wrong.message}", hint=wrong.hint)
 
     def host_link_gb_s(self, box: Box) -> float | None:
         """Between one part of a box and its host, one direction."""
@@ -96,7 +96,7 @@ def plain(name: str) -> str:
 
 def _unknown(noun: str, name: str, known: Iterable[str]) -> SpecError:
     near = get_close_matches(plain(name), list(known), n=3, cutoff=0.3)
-    asked = "tidemill unit show" if noun == "accelerator" else "tidemill unit show --boxes"
+    asked = "tidemill unit show" if noun == "GPU model" else "tidemill unit show --servers"
     return SpecError(
         f"no {noun} called `{name[:100]}` in the catalogue",
         hint=f"did you mean {', '.join(f'`{key}`' for key in near)}?"

@@ -139,7 +139,7 @@ def share_of(name: str, kinds: Iterable[str]) -> int:
     if len(found) > 1:
         shown = ", ".join(f"{milli} milli of `{kind}`" for milli, kind in found.items())
         raise SpecError(
-            f"MIG profile `{name[:100]}` is {shown}", hint="say on which kind it is meant"
+            f"MIG profile `{name[:100]}` is {shown}", hint="say on which GPU type it is meant"
         )
     return next(iter(found))
 
@@ -152,7 +152,8 @@ def known(name: str) -> Geometry:
     part = Catalogue().part(name)
     keys = ", ".join(f"`{row.key}`" for row in GEOMETRIES)
     raise SpecError(
-        f"`{part.key}` cannot be partitioned into MIG instances", hint=f"parts that can be: {keys}"
+        f"`{part.key}` cannot be partitioned into MIG instances",
+        hint=f"GPU models that can be: {keys}",
     )
 
 
