@@ -10,14 +10,19 @@ Everything here opens, runs and closes; the rooms below do the work and know not
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from tidemill.journal import MEMORY, Journal, open_journal
+from tidemill import __version__
+from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
+from tidemill.journal.completeness import Begun, Completeness
+from tidemill.journal.keeping import Keeper
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
+from tidemill.journal.resuming import Resumed
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
@@ -35,6 +40,7 @@ Progress = Callable[[int, int], None]
 
 TWIN_BEATS_PER_COMMIT = 2_000  # a twin can be run again; a live backend commits every beat
 BINS_AT_MOST = 400
+BEGUN = Begun(version=__version__)
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,12 @@ def simulate(
     on_progress: Progress | None = None,
     *,
     weighs_mix: bool = False,
+    is_resumed: bool = False,
 ) -> Run:
-    """Run a spec in the twin, write its journal, and return what came of it."""
+    """Run a spec in the twin, write its journal, and return what came of it.
+
+    ``is_resumed``: the journal holds the beginning of this very run, and is to be completed.
+    """
     from tidemill.twin import fleet
     from tidemill.twin.backend import Twin
 
@@ -82,6 +92,8 @@ def simulate(
         on_progress=on_progress,
         weighs_mix=weighs_mix,
         calendar=fleet.calendar(spec),
+        begun=_begun(spec),
+        is_resumed=is_resumed,
     )
 
 
@@ -95,29 +107,36 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     on_progress: Progress | None = None,
     weighs_mix: bool = False,
     calendar: Calendar = COUNTED,
+    begun: Begun = BEGUN,
+    is_resumed: bool = False,
 ) -> Run:
     """Let any backend beat to the end of its story, with the ledger reading along.
 
     ``weighs_mix``: the ledger also says what arrivals could have used of what was free.
-    ``calendar``: when the story begins, if it has dates.
+    ``calendar``: when the story begins, if it has dates. ``begun`` says which run this is;
+    ``is_resumed``: its journal was interrupted, and this run goes on with it.
     """
     from tidemill.engine.loop import Loop
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
 
-    refuse_existing(journal)
+    if not is_resumed:
+        refuse_existing(journal)
     world = World()
     window = Window(0, end_ms, nice_bin_ms(end_ms))
     ledger = Ledger(policy, window, weighs_mix)
-    with open_journal(journal, create=True) as keeper:
-        keeper.set_meta("name", name)
+    with open_journal(journal, create=not is_resumed) as opened:
+        keeper = Keeper(opened, world, Resumed(opened, begun) if is_resumed else None)
+        if not is_resumed:
+            completeness.begin(opened, begun)
+        opened.set_meta("name", name)
         for key, value in calendar.facts().items():
-            keeper.set_meta(key, value)
-        keeper.set_meta("policy", msgspec.json.encode(policy).decode())
+            opened.set_meta(key, value)
+        opened.set_meta(policies.POLICY, policies.written(policy))
         loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
-        keeper.save_snapshot(world)
+        keeper.finish()
     return Run(journal, world, policy, Statement(ledger, calendar))
 
 
@@ -190,8 +209,13 @@ def calendar_of(journal: str) -> Calendar:
 
 def policy_of(journal: Journal) -> Policy:
     """The policy a journal was written under; the default one if it does not say."""
-    text = journal.meta("policy")
-    return msgspec.json.decode(text, type=Policy) if text else Policy()
+    return policies.of(journal.facts(), journal.where)
+
+
+def completeness_of(journal: str) -> Completeness:
+    """How far a journal goes: complete, interrupted, or still being written."""
+    with open_journal(journal) as opened:
+        return completeness.of(opened)
 
 
 def last_ms(journal: Journal) -> int:
@@ -208,6 +232,23 @@ def nice_bin_ms(length_ms: int) -> int:
         if length_ms // width <= BINS_AT_MOST:
             return width
     return -(-length_ms // BINS_AT_MOST // DAY_MS) * DAY_MS
+
+
+def begun_from(*sources: str | Path, said: str = "") -> Begun:
+    """Which run files make, replayed with what was said beside them; an empty name is no file."""
+    parts = [Path(path).read_bytes() for path in sources if path and Path(path).is_file()]
+    return Begun(given=_digest(said.encode(), *parts), version=__version__)
+
+
+def _begun(spec: "Spec") -> Begun:
+    """Which run a spec makes: what it says apart from its name on the disk, and its seed."""
+    said = msgspec.structs.replace(spec, source="", twin=msgspec.structs.replace(spec.twin, seed=0))
+    return Begun(given=_digest(repr(said).encode()), seed=spec.twin.seed, version=__version__)
+
+
+def _digest(*parts: bytes) -> str:
+    """A short name for what a run was given."""
+    return sha256(b"\0".join(sha256(part).digest() for part in parts)).hexdigest()[:32]
 
 
 def _every(beats: int, on_progress: Progress | None, end_ms: int) -> Callable[[int], None] | None:

@@ -33,7 +33,7 @@ def defrag(
     j = job_number(world, job)
     found = explain.defrag(world, policy, j, explain.Glance(world, plain))
     if as_json:
-        screen.json_out(msgspec.json.encode(found))
+        screen.json_out(msgspec.json.encode(found), journal)
         return
     screen.out().print(found.words, markup=False, soft_wrap=True)
     if found.moves:

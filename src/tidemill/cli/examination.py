@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.journal import open_journal
+from tidemill.journal import completeness, open_journal, policies
 from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.model.states import CONFIDENCES, Confidence
@@ -46,8 +46,12 @@ def of_journal(where: str) -> list[Finding]:
     """What a journal leaves unknown, and which ledger lines suffer."""
     with open_journal(where) as journal:
         world = rebuild(journal)
+        extent = completeness.of(journal)
+        policies.of(journal.facts(), where)
+    is_whole = not extent.words
     findings = [
         Finding(True, "journal", f"{world.seq:,} events, {world.job_count:,} jobs"),
+        Finding(is_whole, "run that wrote it", extent.state, extent.words),
         _efficiency(world),
         _estimates(world),
         _checkpoints(world),

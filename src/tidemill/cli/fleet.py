@@ -31,7 +31,7 @@ def fleet(
         found = [lot._asdict() | {"sizes": [fits._asdict() for fits in lot.sizes]} for lot in lots]
         cut = [row._asdict() | {"fits": [fits._asdict() for fits in row.fits]} for row in cuts]
         data = {"contracts": rows, "schedulability": found, "mig": cut}
-        screen.json_out(msgspec.json.encode(data))
+        screen.json_out(msgspec.json.encode(data), journal)
         return
     _print_contracts(rows)
     _print_lots(lots)

@@ -82,11 +82,12 @@ def verify(
 
     from tidemill.journal.verify import verify as read_all
 
-    moment = _calendar(journal).text
+    moment = _calendar(Path(journal)).text
     with screen.progress("verifying") as update:
         found = read_all(journal, on_progress=update)
     if as_json:
-        fields = {name: getattr(found, name) for name in found._fields}
+        fields = {name: getattr(found, name) for name in found._fields if name != "extent"}
+        fields["journal"] = None if found.extent is None else found.extent._asdict()
         screen.json_out(msgspec.json.encode(fields | {"is_sound": found.is_sound}))
     else:
         screen.out().print(
@@ -95,7 +96,10 @@ def verify(
         )
         for fault in found.faults:
             screen.out().print(f"broken at event {fault.seq}: {fault.found}", markup=False)
-        screen.out().print("sound" if found.is_sound else f"hint: {found.hint}", markup=False)
+        sound = "sound" if found.extent is None or not found.extent.words else "sound so far"
+        screen.out().print(sound if found.is_sound else f"hint: {found.hint}", markup=False)
+        if found.extent is not None and found.extent.words:
+            screen.out().print(found.extent.words, markup=False, soft_wrap=True)
     raise typer.Exit(0 if found.is_sound else 1)
 
 
@@ -117,7 +121,7 @@ def salvage(
     broken, target = options.journal_and("the journal to create", first, second, journal)
     with screen.progress("salvaging") as update:
         found = save(broken, target, on_progress=update)
-    moment = _calendar(target).text
+    moment = _calendar(Path(target)).text
     screen.out().print(
         f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",
         markup=False,

@@ -65,7 +65,7 @@ def ledger(
     statement = _read(journal, start, end, bins)
     lent = read_lending(journal, statement) if lending else None
     if as_json:
-        print_json(statement, dimension, lent)
+        print_json(statement, dimension, lent, journal)
     elif lent is not None:
         _print_lending(lent, most)
     elif dimension is not None or only is not None:
@@ -104,7 +104,7 @@ def diff(
             change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
             for change in found
         ]
-        screen.json_out(msgspec.json.encode(rows))
+        screen.json_out(msgspec.json.encode(rows), before, after)
         return
     screen.out().print(f"{after} minus {before}")
     screen.out().print(ledger_tables.changes(found))
@@ -140,6 +140,7 @@ def read_window(
 ) -> "Statement":
     """The ledger of a window as typed; a window with nothing in it is refused."""
     from tidemill import api
+    from tidemill.cli.moment import note_extent
 
     calendar = api.calendar_of(journal)
     start_ms = 0 if start is None else calendar.ms(start, "--from")
@@ -148,6 +149,7 @@ def read_window(
         raise SpecError("--bins is 0", hint="give the width of a time bin, such as 6h")
     if end_ms is not None and end_ms <= start_ms:
         raise SpecError(f"--to {end} is not after --from {start or 0}", hint="swap them")
+    note_extent(journal)
     with screen.progress("reading the journal") as update:
         statement = api.read_statement(
             journal,
@@ -203,13 +205,17 @@ def _print_breakdown(
 
 
 def print_json(
-    statement: "Statement", by: "Dimension | None", lending: "LendingPart | None" = None
+    statement: "Statement",
+    by: "Dimension | None",
+    lending: "LendingPart | None" = None,
+    *journals: str,
 ) -> None:
-    """The ledger as JSON."""
+    """The ledger as JSON; with how complete the journal is, where it was read from one."""
     import msgspec
 
     from tidemill.ledger.document import document
 
     screen.json_out(
-        msgspec.json.format(msgspec.json.encode(document(statement, by, lending)), indent=2)
+        msgspec.json.format(msgspec.json.encode(document(statement, by, lending)), indent=2),
+        *journals,
     )

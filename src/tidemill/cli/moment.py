@@ -7,8 +7,16 @@ from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
 
-def world_at(journal: str, at: str | None) -> tuple[World, Policy]:
+def note_extent(journal: str) -> None:
+    """Say so where a journal is not complete; before anything that was read from it."""
+    if found := api.completeness_of(journal).words:
+        screen.note(f"`{journal}`: {found}")
+
+
+def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tuple[World, Policy]:
     """The World at a moment (or at the end) and the policy it was run with."""
+    if notes_extent:
+        note_extent(journal)
     at_ms = None if at is None else calendar_of(journal).ms(at, "--at")
     world, policy = api.open_world(journal, at_ms)
     if at_ms is not None and at_ms > world.now_ms:

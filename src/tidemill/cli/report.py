@@ -45,18 +45,19 @@ def report(
 
     Only a report is ever replaced; --force replaces another file, but never the journal itself.
     """
+    from tidemill import api
     from tidemill.cli.ledger import read_lending, read_window
     from tidemill.cli.moment import world_at
 
     source, page = _meant(paths or [], journal, out)
     refuse_page(page, source, is_forced=force)
     statement = read_window(source, start, end)
-    world, policy = world_at(source, end)
+    world, policy = world_at(source, end, notes_extent=False)
     command = f"tidemill report {page} -j {source}" + " --lending" * lending
     lent = read_lending(source, statement) if lending else None
     name = title or Path(source).stem
     write_report(statement, world, policy, page, title=name, command=command, lent=lent,
-                 is_forced=force)  # fmt: skip
+                 subtitle=api.completeness_of(source).words, is_forced=force)  # fmt: skip
     screen.note(f"report: {page}")
 
 
@@ -106,6 +107,7 @@ def write_report(
     title: str,
     command: str,
     lent: "LendingPart | None" = None,
+    subtitle: str = "",
     is_forced: bool = False,
 ) -> None:
     """Render and write; a page that was a report is replaced in one step."""
@@ -121,5 +123,6 @@ def write_report(
         lots=survey(world),
         lent=lent,
         command=command,
+        subtitle=subtitle,
     )
     files.write(page, html.encode(), replaces="report", is_forced=is_forced)

@@ -67,14 +67,31 @@ def note(text: str) -> None:
     err().print(text, soft_wrap=True)
 
 
-def json_out(data: bytes) -> None:
-    """JSON; characters that a terminal may obey are written as escapes, which reads the same."""
+def json_out(data: bytes, *journals: str) -> None:
+    """JSON; characters that a terminal may obey are written as escapes, which reads the same.
+
+    An object that was read from journals says last of all how complete they are.
+    """
+    if journals and data.startswith(b"{"):
+        data = data.rstrip()[:-1].rstrip() + b"," + _extents(journals) + b"}"
     sys.stdout.buffer.write(_HARMFUL_JSON.sub(_json_escape, data) + b"\n")
     sys.stdout.flush()
 
 
 def _json_escape(found: re.Match[bytes]) -> bytes:
     return b"\\u%04x" % ord(found[0].decode())
+
+
+def _extents(journals: tuple[str, ...]) -> bytes:
+    """``"journal": …`` of one journal, ``"journals": […]`` of several."""
+    import msgspec
+
+    from tidemill import api
+
+    found = [api.completeness_of(journal)._asdict() for journal in journals]
+    if len(found) == 1:
+        return b'"journal":' + msgspec.json.encode(found[0])
+    return b'"journals":' + msgspec.json.encode(found)
 
 
 def count(number: int, noun: str) -> str:

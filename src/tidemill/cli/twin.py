@@ -1,11 +1,14 @@
 """``tidemill twin``: run a fleet from a file, write one, or replay a recorded trace."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.api import Run
@@ -24,13 +27,26 @@ app = typer.Typer(
 )
 
 
-@app.command("run", epilog=options.example("tidemill twin run fleet.toml -j run.sqlite"))
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with a run that was interrupted, in the same journal."),
+]
+
+
+@app.command(
+    "run",
+    epilog=options.example(
+        "tidemill twin run fleet.toml run.sqlite",
+        "tidemill twin run fleet.toml -j run.sqlite --resume",
+    ),
+)
 @options.takes_journal
 def run(
     spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
     journal: options.Target = options.DEFAULT_JOURNAL,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another story.")] = None,
     force: options.Force = False,
+    resume: Resume = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a fleet that a file describes, and print its ledger."""
@@ -42,10 +58,11 @@ def run(
     _say_notes(loaded)
     if said := effort.expected(loaded).words:
         screen.note(f"note: {said}")
+    _refuse_both(force, resume)
     if force:
         api.forget_run(journal, is_forced=True)
-    with screen.progress(f"running {spec.name}") as update:
-        done = api.simulate(loaded, journal, update)
+    with screen.progress(f"running {spec.name}") as update, _going_on(journal):
+        done = api.simulate(loaded, journal, update, is_resumed=resume)
     _print_run(done, as_json)
 
 
@@ -110,6 +127,7 @@ def import_(
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
     force: options.Force = False,
+    resume: Resume = False,
     as_json: options.Json = False,
 ) -> None:
     """Replay a recorded trace through the scheduler, and print its ledger."""
@@ -123,7 +141,8 @@ def import_(
         accelerators=accelerators, per_node=per_node, kind=kind, nodes=nodes,
         usd_micro_per_hour=round(usd_per_hour * 1_000_000), skip_broken=skip_broken,
     )  # fmt: skip
-    if not force:
+    _refuse_both(force, resume)
+    if not force and not resume:
         api.refuse_existing(journal)
     with screen.progress(f"reading {trace.name}"):
         read = traces.load(trace, form, told)
@@ -135,11 +154,12 @@ def import_(
         screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
     if force:
         api.forget_run(journal, is_forced=True)
-    with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update:
+    begun = api.begun_from(trace, told.nodes, said=repr((form, told)))
+    with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update, _going_on(journal):
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
             Twin.from_trace(read), Policy(), journal=journal, name=read.name,
-            calendar=read.calendar,
+            calendar=read.calendar, begun=begun, is_resumed=resume,
             on_progress=lambda at_ms, _: update(min(at_ms, end_ms), end_ms),
         )  # fmt: skip
     _print_run(done, as_json)
@@ -225,12 +245,28 @@ def formats() -> None:
     screen.out().print(made)
 
 
+def _refuse_both(force: bool, resume: bool) -> None:
+    if force and resume:
+        raise SpecError("--force begins anew, --resume goes on", hint="give one of them")
+
+
+@contextmanager
+def _going_on(journal: str) -> Iterator[None]:
+    """Say how to go on when a run is stopped from the keyboard."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        screen.note(f"interrupted; what there is of it is in {journal}. The same command with"
+                    " --resume goes on")  # fmt: skip
+        raise
+
+
 def _print_run(done: "Run", as_json: bool) -> None:
     from tidemill.cli import demo_story, ledger_tables
     from tidemill.cli.ledger import print_json
 
     if as_json:
-        print_json(done.statement, None)
+        print_json(done.statement, None, None, done.where)
         return
     for line in demo_story.scene(done):
         screen.out().print(line)

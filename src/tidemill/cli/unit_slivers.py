@@ -38,7 +38,7 @@ def underused(
     found = found_by.find(world, said, Catalogue())
     if as_json:
         rows = [row._asdict() for row in found.held]
-        screen.json_out(msgspec.json.encode(found._asdict() | {"held": rows}))
+        screen.json_out(msgspec.json.encode(found._asdict() | {"held": rows}), journal)
         return
     _print(found)
 

@@ -56,7 +56,8 @@ def why(
     verdicts = explain.verdicts(world, j) if nodes else None
     if as_json:
         screen.json_out(
-            msgspec.json.encode({"answer": answer, "forecast": forecast, "nodes": verdicts})
+            msgspec.json.encode({"answer": answer, "forecast": forecast, "nodes": verdicts}),
+            journal,
         )
         return
     asked = f" -j {journal}" + (f" --at {at}" if at else "")
@@ -90,7 +91,7 @@ def pending(
     if eta:
         board = explain.with_eta(world, policy, board)
     if as_json:
-        screen.json_out(msgspec.json.encode(board))
+        screen.json_out(msgspec.json.encode(board), journal)
     else:
         _print_board(board, calendar_of(journal))
 
@@ -136,7 +137,7 @@ def fit(
     _refuse_known(world, row)
     forecast = explain.fit(world, policy, row)
     if as_json:
-        screen.json_out(msgspec.json.encode(forecast))
+        screen.json_out(msgspec.json.encode(forecast), journal)
     else:
         _print_forecast(forecast)
 

@@ -41,8 +41,8 @@ class Journal(ABC):
         """Keep the World as it is after ``world.seq`` events, to rebuild from."""
 
     @abstractmethod
-    def latest_snapshot(self) -> World | None:
-        """The newest snapshot that can be used; None where the journal must be folded whole."""
+    def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
+        """The newest usable snapshot (of this moment or before); None: fold the journal whole."""
 
     @abstractmethod
     def meta(self, key: str) -> str | None:

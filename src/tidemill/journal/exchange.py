@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from tidemill.engine import fold
-from tidemill.journal import fields, files, lines, naming, parquet
+from tidemill.journal import fields, files, lines, naming, parquet, policies
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
 from tidemill.journal.replay import CANNOT_BE, refusal
@@ -70,6 +70,7 @@ def import_events(
     """
     origin, world, stopped = Path(source), World(), ""
     facts, rows = _read(origin, form_of(origin))
+    policies.of(facts, str(origin))
     with building(Path(out)) as journal:
         for key, value in facts.items():
             journal.set_meta(key, value)

@@ -44,9 +44,12 @@ class MemoryJournal(Journal):
         snapshots.refuse_future(world, len(self))
         self._snapshot = snapshot.dump(world)
 
-    def latest_snapshot(self) -> World | None:
-        """An independent copy of the World last kept."""
-        return None if self._snapshot is None else snapshot.load(self._snapshot)
+    def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
+        """An independent copy of the World last kept, unless it is of a later moment."""
+        if self._snapshot is None:
+            return None
+        world = snapshot.load(self._snapshot)
+        return world if up_to_ms is None or world.now_ms <= up_to_ms else None
 
     def meta(self, key: str) -> str | None:
         """A small fact about this journal."""

@@ -22,7 +22,7 @@ def rebuild(
     on_progress: Progress | None = None,
 ) -> World:
     """Fold the journal into a World, up to and including a moment, or to its end."""
-    world = _snapshot_before(journal, up_to_ms) if use_snapshot else World()
+    world = (journal.latest_snapshot(up_to_ms) if use_snapshot else None) or World()
     for event in _watched(_until(journal.read(world.seq), up_to_ms), journal, world, on_progress):
         try:
             fold.fold(world, event)
@@ -35,12 +35,6 @@ def refusal(error: Exception) -> str:
     """Why an event cannot be folded, in one line."""
     reason = error.message if isinstance(error, EventRefused) else repr(error)
     return f"it cannot be folded: {reason}"
-
-
-def _snapshot_before(journal: Journal, up_to_ms: int | None) -> World:
-    world = journal.latest_snapshot()
-    is_usable = world is not None and (up_to_ms is None or world.now_ms <= up_to_ms)
-    return world if world is not None and is_usable else World()
 
 
 def _until(events: Iterator[Event], up_to_ms: int | None) -> Iterator[Event]:

@@ -25,11 +25,12 @@ MOST_EVENTS = 2**48  # ten million a second for a year; a larger number is damag
 _TAKE = "SELECT seq, at_ms, kind, body, crc FROM events WHERE seq >= ? AND seq < ? ORDER BY seq"
 _PUT = "INSERT INTO events (seq, at_ms, kind, body, crc) VALUES (?, ?, ?, ?, ?)"
 _ENDS = "SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)"  # each from its end
-_SNAPSHOTS = "SELECT seq, crc, layout, digest, body FROM snapshots ORDER BY seq DESC"
+_SNAPSHOTS = "SELECT seq FROM snapshots ORDER BY seq DESC"
+_SNAPSHOTS_UP_TO = """SELECT seq FROM snapshots AS s WHERE seq = 0
+    OR (SELECT at_ms FROM events WHERE seq = s.seq - 1) <= ? ORDER BY seq DESC"""
+_SNAPSHOT = "SELECT seq, crc, layout, digest, body FROM snapshots WHERE seq = ?"
 _PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
-_FORGET = (
-    "DELETE FROM snapshots WHERE seq NOT IN (SELECT seq FROM snapshots ORDER BY seq DESC LIMIT ?)"
-)
+_FORGET = "DELETE FROM snapshots WHERE seq = ?"
 _FACTS = "SELECT key, value, crc FROM facts ORDER BY key"
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
 
@@ -93,25 +94,41 @@ class SqliteJournal(Journal):
         return 0 if last is None else int(last) + 1
 
     def save_snapshot(self, world: World) -> None:
-        """Keep the World as it is now, and forget all but the newest snapshots."""
+        """Keep the World as it is now, and forget the snapshots that are not needed any more."""
         self.claim()
         snapshots.refuse_future(world, self._tail.seq)
         stored = snapshots.pack(world, self._tail_before(world.seq).crc)
         with self._transaction() as connection:
             connection.execute(_PUT_SNAPSHOT, stored)
-            connection.execute(_FORGET, (snapshots.KEPT,))
+            kept = [seq for (seq,) in connection.execute(_SNAPSHOTS)]
+            worn = snapshots.worn(kept, self._tail.seq)
+            connection.executemany(_FORGET, [(seq,) for seq in worn])
 
-    def latest_snapshot(self) -> World | None:
+    def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
         """The newest snapshot that is intact and was taken of these events."""
-        for stored in self.stored_snapshots():
-            if self.is_of_these_events(stored) and (world := snapshots.unpack(stored)):
+        for seq in self.snapshot_numbers(up_to_ms):
+            stored = self.stored_snapshot(seq)
+            if stored is None or not self.is_of_these_events(stored):
+                continue
+            world = snapshots.unpack(stored)
+            if world is not None and (up_to_ms is None or world.now_ms <= up_to_ms):
                 return world
         return None
 
-    def stored_snapshots(self) -> Iterator[Stored]:
-        """What is kept as snapshots, newest first, usable or not."""
+    def snapshot_numbers(self, up_to_ms: int | None = None) -> list[int]:
+        """After how many events there are snapshots, newest first, usable or not."""
         with kindly(self.where, len(self)):
-            yield from map(Stored._make, self._open().execute(_SNAPSHOTS).fetchall())
+            if up_to_ms is None:
+                rows = self._open().execute(_SNAPSHOTS).fetchall()
+            else:
+                rows = self._open().execute(_SNAPSHOTS_UP_TO, (up_to_ms,)).fetchall()
+        return [seq for (seq,) in rows]
+
+    def stored_snapshot(self, seq: int) -> Stored | None:
+        """The snapshot after so many events, as it is kept; None if its writer forgot it."""
+        with kindly(self.where, len(self)):
+            found = self._open().execute(_SNAPSHOT, (seq,)).fetchone()
+        return None if found is None else Stored._make(found)
 
     def is_of_these_events(self, stored: Stored) -> bool:
         """Whether the last event before a snapshot is the one it was taken after."""

@@ -1,7 +1,7 @@
 """Whether a journal is sound, all of it: every row, every event folded, every snapshot compared.
 
 Returns a report instead of raising where damage is found; a file that cannot be a journal (absent,
-of another program, of a newer version) is an error.
+of another program, of a newer version or with a policy of one) is an error.
 """
 
 from collections.abc import Iterator
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.engine import fold
-from tidemill.journal import snapshots
+from tidemill.journal import completeness, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
+from tidemill.journal.completeness import Completeness
 from tidemill.journal.faults import DamageError, rescue
 from tidemill.journal.replay import CANNOT_BE, refusal
 from tidemill.journal.schema import cut
@@ -38,6 +39,8 @@ class Report(NamedTuple):
     digest: str
     snapshots: int
     faults: tuple[Fault, ...]
+    extent: Completeness | None = None
+    """Whether the run that wrote it was completed; None where that could not be read."""
 
     @property
     def is_sound(self) -> bool:
@@ -52,21 +55,24 @@ class Report(NamedTuple):
 
 def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
     """Read a journal whole and report; it may be written meanwhile, the end is what it is now."""
-    world, faults, stored = World(), list[Fault](), dict[int, Stored]()
+    world, faults, stored = World(), list[Fault](), list[int]()
+    extent: Completeness | None = None
     try:
         with SqliteJournal(Path(path), check_ends=False) as journal:
             faults += (
                 Fault(0, found) for found in (*journal.page_faults(), cut(Path(path))) if found
             )
-            stored = {kept.seq: kept for kept in journal.stored_snapshots()}
+            stored = journal.snapshot_numbers()
             for _ in _folded(journal, world, on_progress):
-                if world.seq in stored:
-                    faults += _snapshot_faults(journal, stored[world.seq], world)
+                if world.seq in stored and (kept := journal.stored_snapshot(world.seq)):
+                    faults += _snapshot_faults(journal, kept, world)
             faults += (Fault(s, _OTHER) for s in stored if not 0 <= s <= world.seq)
+            policies.of(journal.facts(), str(path))
+            extent = completeness.of(journal)
     except DamageError as error:
         faults.append(Fault(error.seq, error.found))
     digest = snapshot.digest(world)
-    return Report(str(path), world.seq, world.now_ms, digest, len(stored), tuple(faults))
+    return Report(str(path), world.seq, world.now_ms, digest, len(stored), tuple(faults), extent)
 
 
 def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) -> Iterator[None]:

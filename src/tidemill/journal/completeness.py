@@ -1,0 +1,105 @@
+"""Whether a journal is whole: a run that began it says so, and says again when it is through.
+
+Two facts beside the events. ``run``: which run it is (what it was given, its seed, the version of
+Tidemill), kept before the first event. ``completed``: how many events there were when the run was
+through, kept after the last. A journal with the first and without the second was interrupted, or
+is still being written if somebody holds its lock. Neither fact holds a date: the same run writes
+the same journal.
+"""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from tidemill.journal import lock
+from tidemill.journal.base import Journal
+from tidemill.model.errors import JournalError
+
+RUN, COMPLETED = "run", "completed"
+
+State = Literal["complete", "interrupted", "being written", "cut short", "unrecorded"]
+
+
+class Begun(Struct, frozen=True, kw_only=True):
+    """Which run a journal is of; two that are equal tell the same story."""
+
+    given: str = ""
+    """A digest of what the run was given: a spec without its seed, a trace with its options."""
+    seed: int | None = None
+    version: str = ""
+    """Of Tidemill."""
+
+
+class Completeness(NamedTuple):
+    """How far a journal goes: how many events it has, and how many it had when it was completed."""
+
+    state: State
+    events: int
+    completed_events: int | None = None
+
+    @property
+    def words(self) -> str:
+        """What a reader must know; empty where there is nothing to be said."""
+        match self.state:
+            case "being written":
+                return (
+                    f"the journal is still being written; this is what there was after"
+                    f" {self.events:,} events"
+                )
+            case "interrupted":
+                return (
+                    f"the run that wrote this journal was interrupted after {self.events:,} events;"
+                    " all that is said here is about that part (run it again with --resume to go"
+                    " on)"
+                )
+            case "cut short":
+                return (
+                    f"this journal has {self.events:,} of the {self.completed_events:,} events"
+                    " that its run wrote; all that is said here is about that part"
+                )
+        return ""
+
+
+def begin(journal: Journal, begun: Begun) -> None:
+    """Say that a run begins; before its first event."""
+    journal.set_meta(RUN, msgspec.json.encode(begun).decode())
+
+
+def complete(journal: Journal) -> None:
+    """Say that a run is through; after its last event."""
+    journal.set_meta(COMPLETED, str(len(journal)))
+
+
+def begun(journal: Journal) -> Begun | None:
+    """Which run began a journal; None where none said so."""
+    text = journal.meta(RUN)
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Begun)
+    except msgspec.MsgspecError as error:
+        raise JournalError(
+            f"journal `{journal.where}` says in a way that cannot be read which run it is of:"
+            f" {error}",
+            hint="use the newer Tidemill that wrote it",
+        ) from error
+
+
+def of(journal: Journal) -> Completeness:
+    """How far a journal goes."""
+    was_held = _is_held(journal)  # before the facts: a writer that ends says so before it lets go
+    facts, events = journal.facts(), len(journal)
+    text = facts.get(COMPLETED, "")
+    if text.isdecimal():
+        expected = int(text)
+        return Completeness("complete" if events >= expected else "cut short", events, expected)
+    if RUN not in facts:
+        return Completeness("unrecorded", events)
+    is_held = was_held or _is_held(journal)
+    return Completeness("being written" if is_held else "interrupted", events)
+
+
+def _is_held(journal: Journal) -> bool:
+    return lock.is_held(Path(journal.where).resolve())

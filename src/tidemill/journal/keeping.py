@@ -1,0 +1,36 @@
+"""What a run writes into: its journal, with a snapshot now and then as the journal grows."""
+
+from collections.abc import Sequence
+
+from tidemill.journal import completeness, snapshots
+from tidemill.journal.base import Journal
+from tidemill.journal.memory import MemoryJournal
+from tidemill.journal.resuming import Resumed
+from tidemill.model.events import Event
+from tidemill.model.world import World
+
+
+class Keeper:
+    """Keeps the events of a run, and its World when a snapshot is due.
+
+    A journal in memory takes none but the last: it is as near as its World.
+    """
+
+    def __init__(self, journal: Journal, world: World, resumed: Resumed | None = None) -> None:
+        self._journal, self._world, self._resumed = journal, world, resumed
+        self._has_snapshots = not isinstance(journal, MemoryJournal)
+        self._before = 0
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep these events; the World must have been folded from them already."""
+        (self._resumed or self._journal).append(events)
+        if self._has_snapshots and snapshots.is_due(self._before, self._world.seq):
+            self._journal.save_snapshot(self._world)
+        self._before = self._world.seq
+
+    def finish(self) -> None:
+        """The run is through: keep its end, and say that it was reached."""
+        if self._resumed is not None:
+            self._resumed.finish()
+        self._journal.save_snapshot(self._world)
+        completeness.complete(self._journal)
