@@ -82,10 +82,9 @@ def test_a_killed_run_goes_on_to_the_same_journal(whole: Path, tmp_path: Path):
     path, rng, before, states = tmp_path / "run.db", Random("kill"), 0, set()
     for kill in range(3):
         process = start(path, *(["--resume"] if kill else []))
-        end = time.monotonic() + PATIENCE_S
-        while events_in(path) <= before and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.002)  # another process: there is nothing to wait on but its file
-        time.sleep(rng.uniform(0, 0.1))
+        wanted, end = before + rng.randint(1, 300), time.monotonic() + PATIENCE_S
+        while events_in(path) < wanted and process.poll() is None and time.monotonic() < end:
+            pass  # another process, stopped when it has written so much
         states.add(api.completeness_of(str(path)).state)
         process.send_signal(signal.SIGKILL)
         process.communicate()

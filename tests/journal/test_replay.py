@@ -11,6 +11,7 @@ from tests.journal.stories import stories
 from tidemill.engine.fold import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
+from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
@@ -95,17 +96,18 @@ def test_an_unusable_snapshot_is_ignored(path: Path, story: list[Event], damage:
 
 
 def test_the_snapshot_before_serves(path: Path, story: list[Event]):
-    """Of several snapshots two are kept, and the older one is used if the newer is damaged."""
-    with open_journal(str(path), create=True) as journal:
+    """The newest two and the first are kept, and the older one is used if the newer is damaged."""
+    with SqliteJournal.create(path) as journal:
         journal.append(story)
-        for cut in (50, 100, 200):
+        for cut in (25, 50, 100, 200):
             journal.save_snapshot(fold_all(World(), story[:cut]))
+        assert journal.snapshot_numbers() == [200, 100, 25]
     _change(path, "UPDATE snapshots SET body = x'00' WHERE seq = 200")
     with open_journal(str(path)) as journal:
         found = journal.latest_snapshot()
         assert found is not None
         assert found.seq == 100
-    _change(path, "DELETE FROM snapshots WHERE seq = 100")
+    _change(path, "DELETE FROM snapshots WHERE seq <= 100")
     with open_journal(str(path)) as journal:
         assert journal.latest_snapshot() is None
 
