@@ -16,6 +16,7 @@ from tidemill.cli.options import JournalGroup
 PAGES = pages.pages()
 COMMANDS = dict(made.commands())
 BY_SHELL = ("cp ", "sed ", "printf ", "mkdir ")
+SAYS_NO = ("tidemill unit fit llama-3-70b --on h100 --train --tp 8 --pp 1 --dp 1",)
 LONG = ("tidemill demo",)  # has a test of its own; the desk already holds what it would leave
 
 
@@ -65,7 +66,9 @@ def run(line: str) -> None:
         at = words.index(">")
         words, target = words[:at], words[at + 1]
     found = CliRunner().invoke(app, words[1:], catch_exceptions=True)
-    assert found.exit_code == 0, f"{line}\n{found.output}\n{found.exception}"
+    assert found.exit_code == (1 if line in SAYS_NO else 0), (
+        f"{line}\n{found.output}\n{found.exception}"
+    )
     if target is not None and not Path(target).exists():
         Path(target).write_text(found.stdout, encoding="utf-8")
 

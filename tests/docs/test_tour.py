@@ -11,7 +11,7 @@ def seen() -> dict[str, dict[str, str]]:
     return tour.seen()
 
 
-@pytest.mark.parametrize("page", [tour.README, tour.FIRST, tour.COMPARE])
+@pytest.mark.parametrize("page", tour.PAGES)
 def test_pages_quote_what_the_demo_says(page: str, seen: dict[str, dict[str, str]]):
     """Every output that a page shows of the demo is what it prints: `python -m tests.docs.tour`."""
     told = pages.made(pages.text_of(page))

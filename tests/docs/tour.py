@@ -21,11 +21,25 @@ from tidemill.ledger.document import LedgerDocument, document
 
 BAR = 50  # characters for everything that was paid
 JOURNAL = "out/demo.sqlite"
-README, FIRST, COMPARE = (
+README, FIRST, COMPARE, WHY, EXPLAIN, FRAGMENTS = (
     "README.md",
     "docs/guides/first-steps.md",
     "docs/guides/compare-two-policies.md",
+    "docs/guides/why-is-it-waiting.md",
+    "docs/concepts/explain.md",
+    "docs/concepts/fragmentation.md",
 )
+PAGES = (README, FIRST, COMPARE, WHY, EXPLAIN, FRAGMENTS)
+UNITS = {
+    "unit fit llama-3-70b --on h100 --train": "fits",
+    "unit roofline llama-2-13b --on h100 --batch 1": "binds",
+    "unit step llama-3-70b --on p5.48xlarge --gpus 256 --tp 8 --pp 4": "tokens/s",
+    "unit mig h100 --mix 1g.10gb=4,3g.40gb=1": "1 device",
+    "unit share serve train --on h200": "advice",
+    "unit balance g6e.xlarge --mix vision": "◀",
+    "unit compare a100 h100": "memory TB/s",
+}
+"""Commands about one unit, and a word of the line of each that says the most."""
 KEPT = (
     "unhealthy",
     "free: no demand",
@@ -62,9 +76,13 @@ def seen() -> dict[str, dict[str, str]]:
             README: {
                 "picture": _picture(story),
                 "tour": "\n".join(_tour(job, at)),
+                "unit": _shown([_line_with(*one) for one in UNITS.items()]),
             },
             FIRST: {"waiting": _shown(_waiting(job, at))},
             COMPARE: _comparison(),
+            WHY: _asked(job, at),
+            EXPLAIN: {"why": _answer(job, at)},
+            FRAGMENTS: {"fleet": _shown([_run(f"fleet -j {JOURNAL} --at 9d12h")])},
         }
 
 
@@ -131,6 +149,43 @@ def _waiting(job: str, at: str) -> list[tuple[str, str]]:
     asked = [text for text in said.splitlines() if not text.startswith("       ")]
     end = next((i for i, text in enumerate(asked) if text.startswith("see for")), len(asked))
     return [_run(f"pending -j out/demo.sqlite --at {at}"), (line, "\n".join(asked[:end]))]
+
+
+def _asked(job: str, at: str) -> dict[str, str]:
+    """The guide to waiting: the whole answer, a few nodes, and jobs that are not submitted yet."""
+    why = f"why {job} -j {JOURNAL} --at {at}"
+    told = _say(*why.split(), "--nodes").splitlines()
+    begins = max(i for i, line in enumerate(told) if line.split()[:1] == ["node"])
+    reasons: dict[str, str] = {}
+    for line in told[begins + 1 :]:
+        reasons.setdefault(re.sub(r"[0-9]+", "0", line[30:]), line)
+    fit = f"fit -j {JOURNAL} --at {at}"
+    fits = (
+        f"{fit} --team research --gpus 1 --kind A100",
+        f"{fit} --team research --gpus 64 --per-node 8 --kind H100",
+        f"{fit} --team research --gpus 128 --per-node 16 --kind H100",
+    )
+    return {
+        "why": _shown([_run(f"{why} --eta")]),
+        "nodes": _block([told[begins], *list(reasons.values())[:6]]),
+        "fit": _shown([_first(_run(line), 2) for line in fits]),
+    }
+
+
+def _answer(job: str, at: str) -> str:
+    (_, (_, said)) = _waiting(job, at)
+    words = f"That is `tidemill why {job} --at {at}` on the journal of the demo.\n"
+    return _block(said.splitlines()) + "\n" + words
+
+
+def _line_with(line: str, word: str) -> tuple[str, str]:
+    """A command, and the first line of its output that has this word."""
+    lines = _say(*line.split()).splitlines()
+    return line, next((text.strip() for text in lines if word in text), lines[0].strip())
+
+
+def _block(lines: list[str]) -> str:
+    return "```text\n" + "\n".join(line.rstrip() for line in lines) + "\n```\n"
 
 
 def _comparison() -> dict[str, str]:

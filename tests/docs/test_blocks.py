@@ -1,0 +1,163 @@
+"""Every block of code on every page is tried: run, read, or made by the program itself."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from tests.docs import pages
+from tidemill.cli.main import app
+from tidemill.model import events
+from tidemill.model.errors import SpecError
+from tidemill.twin import spec, traces
+
+TRIED = ("console", "python", "toml", "json", "mermaid")
+"""Languages whose blocks a test runs or reads; `mermaid` only as a made part."""
+UNTRIED = {
+    ("README.md", "make demo"): "targets of the Makefile, which set up an environment",
+    ("README.md", "$ tidemill twin import philly"): "needs a recorded trace; bench/ replays it",
+    ("README.md", "src/tidemill/"): "a map of the source",
+    ("docs/concepts/the-beat.md", "events ──fold──▶"): "a diagram",
+    ("docs/concepts/unit.md", "step   = micro-batches"): "a formula; tests/units holds it",
+    ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
+    ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
+}
+"""Blocks that no test tries, by page and beginning, with the reason."""
+FLEET = """
+[[contract]]
+name = "h100"
+kind = "H100"
+count = 768
+usd_per_hour = 2
+[[contract]]
+name = "spot"
+kind = "H100"
+count = 8
+usd_per_hour = 1
+[[team]]
+name = "research"
+"""
+MESSAGES = {
+    ("docs/guides/describe-a-fleet.md", "`fleet.toml`, [[contract]] 2"): FLEET.replace(
+        "count = 8\n", "cuont = 8\n"
+    ),
+    ("docs/reference/exit-codes.md", "error: `fleet.toml`"): FLEET.replace(
+        "usd_per_hour = 2", "usd_per_hr = 2"
+    ),
+}
+"""Messages that pages show, and the file that leads to each."""
+TRACE = ("docs/guides/import-a-trace.md", "`cluster04.csv`, line 7")
+
+
+class Found(NamedTuple):
+    """A block on a page; whether the program wrote it."""
+
+    page: str
+    language: str
+    text: str
+    is_made: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The page and the first line."""
+        return self.page, self.text.split("\n", 1)[0]
+
+
+def found(*languages: str) -> list[Found]:
+    """Every block of every page, or those in these languages."""
+    every = (one for page in pages.pages() for one in _on(page))
+    return [one for one in every if not languages or one.language in languages]
+
+
+def _on(page: Path) -> Iterator[Found]:
+    text = page.read_text(encoding="utf-8")
+    made = "".join(pages.made(text).values())
+    for block in pages.blocks(text):
+        yield Found(pages.name_of(page), block.language, block.text, block.text in made)
+
+
+def _starts(one: Found, known: tuple[str, str]) -> bool:
+    return one.page == known[0] and one.text.startswith(known[1])
+
+
+def test_every_block_is_tried():
+    """No block on any page is left to grow stale, but for those that are listed with a reason."""
+    tried = [*UNTRIED, *MESSAGES, TRACE]
+    left = [
+        one.key
+        for one in found()
+        if one.language not in TRIED
+        and not one.is_made
+        and not any(_starts(one, known) for known in tried)
+    ]
+    assert left == []
+
+
+def test_every_exception_is_still_there():
+    """A listed block that is gone is taken off the list."""
+    every = found()
+    for known in (*UNTRIED, *MESSAGES, TRACE):
+        assert any(_starts(one, known) for one in every), known
+
+
+@pytest.mark.parametrize("one", found("toml"), ids=lambda one: f"{one.page}:{one.key[1]}")
+def test_toml_is_read(one: Found, tmp_path: Path):
+    """A part of a spec is read together with a fleet, a catalogue file by itself."""
+    if "[[part]]" in one.text or "[[box]]" in one.text:
+        path = tmp_path / "own.toml"
+        path.write_text(one.text, encoding="utf-8")
+        done = CliRunner().invoke(app, ["unit", "show", "our-box", "--catalogue", str(path)])
+        assert done.exit_code == 0, done.output
+        return
+    base = FLEET if "[[contract]]" not in one.text else '[[team]]\nname = "research"\n'
+    assert spec.parse(base + one.text).contracts
+
+
+@pytest.mark.parametrize("one", found("json"), ids=lambda one: f"{one.page}:{one.key[1][:40]}")
+def test_json_is_read(one: Found):
+    """Lines of an exported journal are facts, or events with a number."""
+    for line in one.text.splitlines():
+        read = json.loads(line)
+        if read.pop("seq", None) is not None:
+            msgspec.convert(read, events.Event)
+        else:
+            assert set(read) == {"facts"}
+
+
+@pytest.mark.parametrize("known", MESSAGES)
+def test_messages_are_those_of_the_program(known: tuple[str, str]):
+    """The message that a page shows is the one that the mistake leads to."""
+    (shown,) = (one for one in found() if _starts(one, known))
+    with pytest.raises(SpecError) as caught:
+        spec.parse(MESSAGES[known], "fleet.toml")
+    said = f"{caught.value.message}\nhint: {caught.value.hint}\n"
+    assert shown.text.removeprefix("error: ") == said
+
+
+def test_the_message_of_a_broken_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The message about a broken row is the one that such a row leads to."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"job-{i},{60 * i},900,{1 if i < 6 else 1.5}" for i in range(1, 8)]
+    head = "job_id,submission_time,duration,num_gpu"
+    Path("cluster04.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    with pytest.raises(SpecError) as caught:
+        traces.load("cluster04.csv")
+    (shown,) = (one for one in found() if _starts(one, TRACE))
+    assert shown.text == f"{caught.value.message}\nhint: {caught.value.hint}\n"
+
+
+def test_every_page_is_reached_from_the_index():
+    """A reader who begins at the index finds every page under docs/."""
+    index = pages.DOCS / "index.md"
+    linked = {
+        (index.parent / link.split("#")[0]).resolve()
+        for link in pages.links(index.read_text(encoding="utf-8"))
+        if not re.match(r"\w+:", link)
+    }
+    every = {page.resolve() for page in pages.DOCS.rglob("*.md")} - {index.resolve()}
+    assert sorted(page.name for page in every - linked) == []
