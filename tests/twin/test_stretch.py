@@ -137,6 +137,10 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
     assert snapshot.dump(world) == snapshot.dump(apart)
     assert _amounts(ledger) == _amounts(ledger_apart)
     assert ledger.cut_short == ledger_apart.cut_short
+    for told, apart_told in zip(
+        ledger.waiting.columns(), ledger_apart.waiting.columns(), strict=True
+    ):
+        assert told.tolist() == apart_told.tolist(), "waits"
 
 
 @pytest.mark.parametrize("seed", range(6))

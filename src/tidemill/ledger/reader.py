@@ -20,6 +20,7 @@ from tidemill.ledger.cut import LASTED, NOT_RUNNING
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.supply import OpenJobs, Supply
 from tidemill.ledger.usable import Usable
+from tidemill.ledger.waiting import Waiting
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
@@ -80,6 +81,8 @@ class Ledger:
         """What arrivals could have used of what was free; costs a third more, so only if asked."""
         self.cut_short = 0
         """How many attempts of training jobs were stopped at work, inside the window."""
+        self.waiting = Waiting(self.window.end_ms)
+        """How long jobs waited, up to the end of the window."""
         self._spans = Spans(self.window)
         self._open: dict[int, _Open] = {}
         self._moving: dict[int, _Moving] = {}
@@ -114,6 +117,7 @@ class Ledger:
             self.world = world
         for j in touched:
             state, was = world.jobs.state.item(j), self._open.get(j)
+            self.waiting.note(j, state, self.now_ms)
             lasts = self._mind_move(j) if self._moving or world.moving else False
             if was is None:
                 if state in _ACTIVE:
@@ -141,6 +145,7 @@ class Ledger:
             jobs.since_ms[j], jobs.origin_ms[j] = o.since_ms, o.origin_ms
         spans, cut_short = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
         self.cut_short += cut_short
+        self.waiting.follow(world.job_count, story)
         self.now_ms = world.now_ms
         self._spans.add_all(world, spans)
         self._reopen(story, jobs)

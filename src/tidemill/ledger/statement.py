@@ -12,13 +12,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from tidemill.journal.moments import COUNTED, Calendar
-from tidemill.ledger import usable
+from tidemill.ledger import usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import Rows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
+from tidemill.ledger.waits import UNKNOWN_USER, Figures, WaitDimension
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -29,8 +30,6 @@ Dimension = Literal["team", "user", "pool", "contract", "kind", "class", "job", 
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 NOBODY = "(nobody)"
-UNKNOWN_USER = "(unknown)"
-"""Jobs of which nobody said who submitted them; not the same as accelerators that nobody held."""
 
 _Names = Callable[[int], str]
 
@@ -52,6 +51,8 @@ class Statement:
         self.rows: Rows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
+        self.waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
+        """How long the jobs waited that were submitted in the window."""
         self.free_use = _free_use(ledger, self.bins)
         """What arrivals could have used of what was free; None where the ledger did not ask."""
         self.check()
@@ -93,6 +94,10 @@ class Statement:
         found, groups = np.unique(keys, return_inverse=True)
         each = accounts(self.rows, groups, len(found), self.world.contract_rows)
         return dict(zip((names(key) for key in found.tolist()), each, strict=True))
+
+    def waits_by(self, dimension: WaitDimension) -> dict[str, Figures]:
+        """How long jobs waited and took, by team, user, size, class or GPU type requested."""
+        return waits.by(self.waits, self.world, dimension)
 
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""

@@ -1,0 +1,189 @@
+"""Waits: how long jobs queued, how long they took in all, and how much longer than they ran.
+
+Of a window: the jobs submitted in it, with what had happened to them by its end. Four figures each:
+
+- *wait*: from submission to the first start, when a job is first given its accelerators;
+- *total wait*: the same with every later wait after an interruption;
+- *completion*: from submission to the end, whether done, failed or cancelled;
+- *slowdown*: completion over the time not spent waiting, that taken as at least 10 s, and never
+  below 1 (bounded slowdown: Feitelson and Rudolph, 1998). Of jobs that started and have ended.
+
+Whoever has not started, or not ended, is counted with the time so far, and a figure that could be
+larger for that reason says so: it is a lower bound. Quantiles are by nearest rank: the smallest
+value that so many of the jobs do not exceed.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from tidemill.ledger.account import rounded
+from tidemill.ledger.waiting import ENDED, NEVER, WAITING
+from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
+from tidemill.model.states import JobState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+
+if TYPE_CHECKING:
+    from tidemill.ledger.reader import Ledger
+
+WaitDimension = Literal["team", "user", "size", "class", "kind"]
+WAIT_DIMENSIONS: tuple[WaitDimension, ...] = get_args(WaitDimension)
+
+UNKNOWN_USER = "(unknown)"
+"""Jobs of which nobody said who submitted them; not the same as accelerators that nobody held."""
+ANY_KIND = "any"
+SLOWDOWN_RUN_MS = 10 * SECOND_MS  # the usual bound: jobs of a second would outweigh all others
+ONE = 1000  # slowdowns are counted in thousandths
+_SHARES = (("p50", 50), ("p90", 90), ("p99", 99))
+
+
+class Spread(NamedTuple):
+    """A figure over some jobs; ``at_least`` names the parts that are lower bounds."""
+
+    jobs: int
+    censored: int
+    """How many are counted with the time so far."""
+    mean: int
+    p50: int
+    p90: int
+    p99: int
+    max: int
+    at_least: frozenset[str] = frozenset()
+
+
+class Figures(NamedTuple):
+    """What became of some jobs by the end of a window, and how long it took; times in ms."""
+
+    jobs: int
+    done: int
+    failed: int
+    cancelled: int
+    running: int
+    waiting: int
+    """Waiting at the end, for the first time or again."""
+    never_started: int
+    """Not started by the end: still waiting, or ended before."""
+    wait: Spread | None
+    """None: there are no jobs."""
+    total_wait: Spread | None
+    completion: Spread | None
+    slowdown: Spread | None
+    """In thousandths; None where nobody started and ended."""
+
+
+class Waits(NamedTuple):
+    """One row per job submitted in the window, in the order of the journal."""
+
+    job: I64
+    submit_ms: I64
+    wait_ms: I64
+    is_started: np.ndarray
+    total_wait_ms: I64
+    is_waiting: np.ndarray
+    completion_ms: I64
+    is_ended: np.ndarray
+    outcome: I64
+    """The state in which it ended; of those that did not, nothing."""
+
+    def some(self, mask: np.ndarray) -> "Waits":
+        """Some of the rows."""
+        return Waits(*(column[mask] for column in self))
+
+    def figures(self) -> Figures:
+        """What became of them all."""
+        done, failed, cancelled = (
+            int(((self.outcome == state) & self.is_ended).sum())
+            for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+        )
+        has_run = self.is_ended & self.is_started
+        return Figures(
+            len(self.job), done, failed, cancelled,
+            int((~self.is_ended & ~self.is_waiting).sum()), int(self.is_waiting.sum()),
+            int((~self.is_started).sum()),
+            spread(self.wait_ms, ~self.is_started),
+            spread(self.total_wait_ms, self.is_waiting),
+            spread(self.completion_ms, ~self.is_ended),
+            spread(self.slowdown()[has_run], np.zeros(int(has_run.sum()), bool)),
+        )  # fmt: skip
+
+    def slowdown(self) -> I64:
+        """Bounded slowdown of each job in thousandths; meant for those that ran and ended."""
+        run_ms = np.maximum(SLOWDOWN_RUN_MS, self.completion_ms - self.total_wait_ms)
+        found: I64 = np.maximum(ONE, self.completion_ms * ONE // run_ms)
+        return found
+
+
+def spread(values: I64, is_censored: np.ndarray) -> Spread | None:
+    """Mean, quantiles and maximum of integers, of which some may be larger than they seem."""
+    count, censored = len(values), int(is_censored.sum())
+    if not count:
+        return None
+    ordered = np.sort(values)
+    ranks = {name: int(ordered[-(-count * percent // 100) - 1]) for name, percent in _SHARES}
+    least = int(values[is_censored].min()) if censored else NEVER
+    at_least = {name for name, value in ranks.items() if least <= value}
+    if censored:
+        at_least |= {"mean", "max"}
+    mean = rounded(sum(values.tolist()), count)
+    p50, p90, p99 = ranks.values()
+    return Spread(count, censored, mean, p50, p90, p99, int(ordered[-1]), frozenset(at_least))
+
+
+def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
+    """The waits of a ledger's window, known up to its end."""
+    first, end, balance, phase, outcome = ledger.waiting.columns()
+    submit: I64 = ledger.world.jobs.submit_ms[: len(phase)].astype(np.int64)
+    is_last = ledger.window.end_ms >= ledger.now_ms  # nothing comes after: the end belongs to it
+    mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
+    is_started, is_ended = first < NEVER, phase == ENDED
+    is_waiting = phase == WAITING
+    gone = np.where(is_ended, end, end_ms)
+    every = Waits(
+        np.arange(len(phase), dtype=np.int64), submit,
+        np.where(is_started, first, gone) - submit, is_started,
+        balance + np.where(is_waiting, end_ms, 0), is_waiting,
+        gone - submit, is_ended, outcome,
+    )  # fmt: skip
+    return every.some(mine)
+
+
+def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, Figures]:
+    """The figures of each group, in the order of names; sizes from small to large."""
+    key = _KEYS[dimension]
+    keys = [key(world, j) for j in waits.job.tolist()]
+    names = sorted(set(keys))
+    number = {name: i for i, name in enumerate(names)}
+    codes = np.array([number[k] for k in keys], np.int64)
+    return {name[-1]: waits.some(codes == i).figures() for i, name in enumerate(names)}
+
+
+def size_name(milli: int) -> tuple[int, str]:
+    """The size class of a request: a part of a GPU, one, then doublings."""
+    if milli < WHOLE_MILLI:
+        return (0, "none") if milli == 0 else (1, "below 1")
+    gpus = -(-milli // WHOLE_MILLI)
+    top = 1 << (gpus - 1).bit_length()
+    low = top // 2 + 1
+    return (1 + top, f"{top}" if low >= top else f"{low} to {top}")
+
+
+def kind_name(kinds: set[str]) -> str:
+    """The GPU types that a job may use, as a name."""
+    return " or ".join(sorted(kinds)) or ANY_KIND
+
+
+def _kinds(world: World, j: int) -> tuple[str, ...]:
+    roles = world.shape_of(j).roles
+    return (kind_name({kind for role in roles for kind in role.kinds}),)
+
+
+_Key = Callable[[World, int], tuple[str] | tuple[int, str] | tuple[str, ...]]
+_KEYS: dict[WaitDimension, _Key] = {
+    "team": lambda world, j: (world.shape_of(j).team,),
+    "user": lambda world, j: (world.job_users[j] or UNKNOWN_USER,),
+    "size": lambda world, j: size_name(world.shape_of(j).total_milli),
+    "class": lambda world, j: (str(world.shape_of(j).kind),),
+    "kind": _kinds,
+}
