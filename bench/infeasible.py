@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from tidemill.engine.check import check
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
-from tidemill.explain import certificates
+from tidemill.explain import certificates, nearest
+from tidemill.explain.trials import Trials
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Piece, Queue, Role, Shape, Share, Template
@@ -76,7 +77,8 @@ def _turn(
     proof = certificates.certificate(world, shape)
     clock.append(time.process_time())
     if proof is not None:
-        certificates.with_nearest(proof, Room(world), shape, 0)
+        wish = nearest.Wish(Room(world), Job(f"{name} instead", shape), 0)
+        certificates.with_nearest(proof, wish, Trials(world, policy))
     clock.append(time.process_time())
     assert any(isinstance(action, ev.SaidWhy) for action in plan.actions), plan
     fold(world, ev.JobCancelled(world.now_ms, serial))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidemill import __version__
+from tidemill.engine.fold import pass_time
 from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
 from tidemill.journal.completeness import Begun, Completeness
 from tidemill.journal.keeping import Keeper
@@ -161,9 +162,13 @@ def forget_run(journal: str, name: str | None = None, *, is_forced: bool = False
 
 
 def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:
-    """The World a journal leads to (at its end, or at a moment), and the policy it was run with."""
+    """The cluster state that a journal leads to, and the policy it was run with.
+
+    At its last event; or at a moment, to which time passes after the last event before it.
+    """
     with open_journal(journal) as keeper:
-        return rebuild(keeper, up_to_ms=at_ms), policy_of(keeper)
+        world = rebuild(keeper, up_to_ms=at_ms)
+        return world if at_ms is None else pass_time(world, at_ms), policy_of(keeper)
 
 
 def read_statement(

@@ -148,7 +148,7 @@ def _waiting(job: str, at: str) -> list[tuple[str, str]]:
     line, said = _run(f"why {job} -j out/demo.sqlite --at {at}")
     asked = [text for text in said.splitlines() if not text.startswith("       ")]
     end = next((i for i, text in enumerate(asked) if text.startswith("see for")), len(asked))
-    return [_run(f"pending -j out/demo.sqlite --at {at}"), (line, "\n".join(asked[:end]))]
+    return [_run(f"pending -j out/demo.sqlite --at {at} --limit 5"), (line, "\n".join(asked[:end]))]
 
 
 def _asked(job: str, at: str) -> dict[str, str]:
@@ -208,7 +208,7 @@ def _comparison() -> dict[str, str]:
     ).format(*shares["fragmented"], *shares["useful"])
     return {
         "diff": _shown([_run("ledger diff pack.sqlite spread.sqlite")]) + "\n" + words,
-        "pending": _shown([_run("pending -j spread.sqlite")]),
+        "pending": _shown([_run("pending -j spread.sqlite --limit 5")]),
     }
 
 

@@ -100,7 +100,7 @@ def test_the_band_comes_from_what_finished_here():
         2 * HOUR_MS, 10 * HOUR_MS, 18 * HOUR_MS,
     )  # fmt: skip
     assert found.confidence is Confidence.MODELLED
-    assert "waits about 10h (between 2h and 18h), because all busy: 16" in found.words
+    assert "waits about 10h (between 2h and 18h), because too few are free: 16" in found.words
     assert "of 20 finished jobs" in found.method
 
 

@@ -51,8 +51,8 @@ def why(world: World, name: str, policy: Policy = DEFAULTS) -> Answer:
 
 
 def _in_lower_case(text: str) -> bool:
-    """Whether a text is in lower case, but for ids, the names of units and CPU."""
-    plain = re.sub(r"`[^`]*`|CPU|GiB", "", text)
+    """Whether a text is in lower case, but for ids, the names of units, CPU and GPU."""
+    plain = re.sub(r"`[^`]*`|CPU|GPUs?|GiB", "", text)
     return plain == plain.lower()
 
 
@@ -340,11 +340,11 @@ def test_part_of_a_gang_is_not_started():
     assert (answer.cause, answer.layer) == ("partial_gang", 3)
     assert fact(answer, "replicas that fit") == 3
     assert "3 of 4 replicas would hold 24 accelerators" in answer.do_not
-    assert answer.other_fixes[-1].words == "ask for 3 replicas instead of 4: that fits now"
+    assert answer.other_fixes[-1].words == "ask for 3×8 instead: that starts now"
 
 
 def test_a_quota_keeps_free_accelerators_from_a_team():
-    """The team's limit is reached while others are free: raising it costs nothing."""
+    """The team's maximum quota is reached while others are free: raising it lets it start."""
     world = fleet(nodes=4, teams=[team("a", limit=16)])
     submit(world, job("r0", gpus=16))
     beat(world)
@@ -353,9 +353,10 @@ def test_a_quota_keeps_free_accelerators_from_a_team():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("over_limit", 3)
     assert (fact(answer, "team use"), fact(answer, "team limit")) == (16_000, 16_000)
-    assert answer.fix.words == "raise the limit of team `a` from 16 to 24 `H100`"
-    assert (
-        answer.do_not == "do not buy: 16 accelerators are free, the limit of team `a` keeps it out"
+    raised = "raise the maximum quota of team `a` from 16 to 24 `H100`: then it starts at once"
+    assert answer.fix.words == raised
+    assert answer.do_not == (
+        "do not buy: 16 accelerators are free, the maximum quota of team `a` keeps it out"
     )
     assert {group.verdict for group in answer.nodes} == {"limit", "devices"}
 
@@ -397,9 +398,8 @@ def test_behind_a_held_queue():
     assert "held for `big`: `H100`, 8 free" in answer.words
     assert "1 job ahead, asking for 16 (`big`)" in answer.words
     assert answer.fix.words == "wait: `big` goes first"
-    assert (
-        answer.other_fixes[0].words == "give it a priority above 0: it would fit now, before `big`"
-    )
+    raised = "submit it with priority 1 instead: it then starts at once, before `big`"
+    assert answer.other_fixes[0].words == raised
 
 
 def test_behind_a_held_queue_what_can_never_fit_still_cannot():
@@ -436,7 +436,7 @@ def test_room_is_being_made():
 
 
 def test_spares_are_idle_by_design_and_say_so():
-    """The only free node is a spare: the job is busy out, and the spare is shown as withheld."""
+    """The only free node is a spare: it is shown as withheld, and releasing it is the first fix."""
     world = fleet(contract(gpus=16, spares=1))
     submit(world, job("r0", gpus=8))
     beat(world)
@@ -445,9 +445,11 @@ def test_spares_are_idle_by_design_and_say_so():
     answer = why(world, "t5")
     assert (answer.cause, answer.withheld[0].place) == ("busy", "spare")
     assert answer.withheld[0].words == "8 spare on 1 node (`c-1`), paid $16.00 an hour"
-    assert "put `c-1` to use: 8 accelerators kept as spares" in [
-        f.words for f in answer.other_fixes
-    ]
+    assert answer.fix.words == (
+        "release hot spares: 8 of 16 that it could use stand idle as spares (`c-1`); set `spares`"
+        " of contract `c` lower, and there is no reserve when a node fails"
+    )
+    assert answer.fix.usd_micro_per_hour is None, "nobody knows what a reserve is worth"
 
 
 def test_a_job_that_fits_now_is_told_so():

@@ -47,7 +47,9 @@ def test_why_names_the_tier_what_it_has_and_what_was_asked():
     assert answer.asks == "2×8 of any kind in one `rack`"
     assert answer.evidence[0].words == "the largest `rack` has 8 free, it asks for 16 in one"
     fixes = [answer.fix.words, *(fix.words for fix in answer.other_fixes)]
-    assert any("prefer one `rack` instead of requiring it" in words for words in fixes)
+    assert any(
+        "ask for 2×8 preferring one `rack` instead: that starts now" in words for words in fixes
+    )
     assert "do not buy: 16 accelerators are free" in answer.do_not
 
 

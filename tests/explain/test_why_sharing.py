@@ -31,11 +31,11 @@ def test_the_limit_of_a_parent_is_named():
     answer = why(science(limit=20), "more")
     assert answer.cause == "over_limit"
     assert said(answer, "team use") == (
-        "team `science` uses 16 of its limit of 20 `H100`, with all teams below it"
+        "team `science` uses 16 of its maximum quota of 20 `H100`, with all teams below it"
         " (`biology` is one)"
     )
     assert fact(answer, "team limit") == 20_000
-    assert "raise the limit of team `science` from 20 to 24 `H100`" in answer.fix.words
+    assert "raise the maximum quota of team `science` from 20 to 24 `H100`" in answer.fix.words
 
 
 def test_what_may_be_borrowed_is_named():
@@ -43,7 +43,7 @@ def test_what_may_be_borrowed_is_named():
     answer = why(science(borrow=6), "more")
     assert answer.cause == "over_limit"
     assert said(answer, "team use").startswith(
-        "team `science` uses 16 of its floor of 12 and the 6 it may borrow `H100`"
+        "team `science` uses 16 of its guaranteed quota of 12 and the 6 it may borrow `H100`"
     )
 
 

@@ -1,58 +1,142 @@
 """``tidemill fleet``: what is paid for, what exists, what can work, and what would fit."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from tidemill.cli import options, screen
-from tidemill.model.measures import dollars_text
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import dollars_text, duration_text
 
 if TYPE_CHECKING:
+    from tidemill.explain.inventory import ContractRow, NodeRow, TeamRow
     from tidemill.model.world import World
     from tidemill.scheduling.schedulability import Fits, Lot
     from tidemill.scheduling.slices import Cut
 
-EXAMPLES = options.example("tidemill fleet -j out/demo.sqlite", "tidemill fleet --at 3d12h --json")
+JOBS_SHOWN = 4  # of a node; --json has all
+
+EXAMPLES = options.example(
+    "tidemill fleet -j out/demo.sqlite",
+    "tidemill fleet --nodes --state cordoned --state repairing",
+    "tidemill fleet --teams --at 3d12h --json",
+)
 
 
 def fleet(
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="List the nodes: state, what is free, jobs.")
+    ] = False,
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", help="With --nodes, only nodes in this state; may be repeated."),
+    ] = None,
+    teams: Annotated[
+        bool, typer.Option("--teams", help="List what teams use and their quotas.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Contracts and their nodes, the seam in $/h, and how many jobs of each size would fit."""
+    """Contracts and node states, paid but not schedulable in $/h, and how many jobs would fit."""
+    from tidemill.cli.moment import world_at
+    from tidemill.explain import inventory
+
+    _refuse_unknown_states(state or [], inventory.STATES)
+    world, _ = world_at(journal, at)
+    if nodes or state:
+        _show_nodes(inventory.nodes(world, state or ()), world.now_ms, journal * as_json)
+    elif teams:
+        _show_teams(inventory.teams(world), journal * as_json)
+    else:
+        _show_all(world, journal * as_json)
+
+
+def _show_all(world: "World", journal: str) -> None:
+    """Everything, as JSON where the journal is named for it."""
     import msgspec
 
-    from tidemill.cli.moment import world_at
+    from tidemill.explain import inventory
     from tidemill.scheduling import schedulability, slices
 
-    world, _ = world_at(journal, at)
-    rows, lots, cuts = list(_rows(world)), schedulability.survey(world), slices.survey(world)
-    if as_json:
+    rows, states = inventory.contracts(world), inventory.states(world)
+    lots, cuts = schedulability.survey(world), slices.survey(world)
+    if journal:
         found = [lot._asdict() | {"sizes": [fits._asdict() for fits in lot.sizes]} for lot in lots]
         cut = [row._asdict() | {"fits": [fits._asdict() for fits in row.fits]} for row in cuts]
-        data = {"contracts": rows, "schedulability": found, "mig": cut}
-        screen.json_out(msgspec.json.encode(data), journal)
+        data = {"at_ms": world.now_ms, "contracts": rows, "node_states": states}
+        screen.json_out(msgspec.json.encode(data | {"schedulability": found, "mig": cut}), journal)
         return
     _print_contracts(rows)
+    told = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
+    screen.out().print(f"nodes: {told or 'none'}", markup=False, soft_wrap=True)
     _print_lots(lots)
     _print_cuts(cuts)
 
 
-def _print_contracts(rows: "list[dict[str, str | int]]") -> None:
-    made = screen.table("contract", "kind", "terms", "paid", "launched", "can work", "in use",
-                        "seam $/h", right_from=3)  # fmt: skip
+def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
+    for state in asked:
+        if state not in known:
+            raise SpecError(
+                f"--state is `{state}`, which is no state of a node",
+                hint=f"states: {', '.join(known)}",
+            )
+
+
+def _show_nodes(rows: "list[NodeRow]", now_ms: int, journal: str) -> None:
+    import msgspec
+
+    if journal:
+        screen.json_out(msgspec.json.encode({"at_ms": now_ms, "nodes": rows}), journal)
+        return
+    made = screen.table("node", "GPU type", "contract", "state", "for", "GPUs", "failed", "free",
+                        "cores free", "GiB free", "jobs", right_from=5)  # fmt: skip
+    made.columns[10].justify, made.columns[10].no_wrap = "left", False
     for row in rows:
-        counts = (row["paid_milli"], row["launched_milli"], row["can_work_milli"],
-                  row["in_use_milli"])  # fmt: skip
-        made.add_row(str(row["contract"]), str(row["kind"]), str(row["terms"]),
-                     *(f"{int(count) / 1000:,g}" for count in counts),
-                     dollars_text(int(row["seam_usd_micro_per_hour"])))  # fmt: skip
+        jobs = ", ".join(row.jobs[:JOBS_SHOWN])
+        if len(row.jobs) > JOBS_SHOWN:
+            jobs += f" and {len(row.jobs) - JOBS_SHOWN:,} more"
+        made.add_row(
+            row.node, row.kind, row.contract, row.state, duration_text(now_ms - row.since_ms),
+            f"{row.accelerators:,}", f"{row.failed:,}" if row.failed else "",
+            f"{row.free_milli / 1000:,g}", f"{row.cpu_free_milli / 1000:,g}",
+            f"{row.memory_free_mib / 1024:,.0f}", jobs,
+        )  # fmt: skip
+    screen.out().print(made)
+
+
+def _show_teams(rows: "list[TeamRow]", journal: str) -> None:
+    import msgspec
+
+    if journal:
+        screen.json_out(msgspec.json.encode({"teams": rows}), journal)
+        return
+    made = screen.table("team", "above it", "GPU type", "in use", "guaranteed quota",
+                        "maximum quota", right_from=3)  # fmt: skip
+    for row in rows:
+        most = "none" if row.maximum_milli is None else f"{row.maximum_milli / 1000:,g}"
+        made.add_row(
+            row.team, row.parent, row.kind, f"{row.used_milli / 1000:,g}",
+            f"{row.guaranteed_milli / 1000:,g}", most,
+        )  # fmt: skip
+    screen.out().print(made)
+
+
+def _print_contracts(rows: "list[ContractRow]") -> None:
+    made = screen.table("contract", "GPU type", "terms", "paid", "launched", "schedulable",
+                        "in use", "not schedulable $/h", right_from=3)  # fmt: skip
+    for row in rows:
+        counts = (row.paid_milli, row.launched_milli, row.can_work_milli, row.in_use_milli)
+        made.add_row(
+            row.contract, row.kind, row.terms, *(f"{count / 1000:,g}" for count in counts),
+            dollars_text(row.seam_usd_micro_per_hour),
+        )  # fmt: skip
     screen.out().print(made)
 
 
 def _print_lots(lots: "tuple[Lot, ...]") -> None:
     """What is free of each kind and pool, what the mix of arrivals could use of it, and by size."""
-    made = screen.table("kind", "pool", "free", "on nodes", "usable", "if together", "a job of",
+    made = screen.table("GPU type", "pool", "free", "on nodes", "usable", "if together", "a job of",
                         "arrived", "fit now", "if together", right_from=2)  # fmt: skip
     made.columns[6].justify = "left"
     for lot in lots:
@@ -69,7 +153,7 @@ def _print_lots(lots: "tuple[Lot, ...]") -> None:
 
 def _print_cuts(cuts: "tuple[Cut, ...]") -> None:
     """Devices that carry MIG instances, and how many more of each profile would fit."""
-    made = screen.table("kind", "cut devices", "free in them", "stranded", "profile",
+    made = screen.table("GPU type", "cut devices", "free in them", "stranded", "profile",
                         "fit beside", "fit on empty")  # fmt: skip
     made.columns[4].justify = "left"
     for cut in cuts:
@@ -91,22 +175,3 @@ def _share(milli: int | None, free_milli: int) -> str:
 def _size(fits: "Fits") -> str:
     replica = f"{fits.accelerators * fits.milli / 1000:g}"
     return replica if fits.replicas == 1 else f"{fits.replicas:,}×{replica}"
-
-
-def _rows(world: "World") -> Iterator[dict[str, str | int]]:
-    from tidemill.model.world import Level
-    from tidemill.reservation.seam import seams
-
-    for seam in seams(world):
-        c = world.contract_number[seam.contract]
-        row = world.contract_rows[c]
-        yield {
-            "contract": row.name,
-            "kind": row.kind,
-            "terms": row.terms.value,
-            "paid_milli": seam.paid_milli,
-            "launched_milli": seam.launched_milli,
-            "can_work_milli": seam.schedulable_milli,
-            "in_use_milli": int(world.levels[c, Level.ALLOCATED]),
-            "seam_usd_micro_per_hour": seam.gap_usd_micro_per_hour,
-        }

@@ -1,18 +1,21 @@
 """A job that is not submitted yet: from a JSON file, or from the options of ``tidemill fit``."""
 
+import math
+import re
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import HOUR_MS
-from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 
 MAX_BYTES = 1_000_000
+_GPUS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?")
 
 
 def from_file(path: Path) -> Job:
@@ -35,11 +38,11 @@ def from_options(
     world: World,
     *,
     team: str,
-    gpus: int,
+    gpus: str,
     per_node: int,
     kinds: tuple[str, ...],
-    cpu_milli: int,
-    memory_mib: int,
+    cpus: float,
+    memory_gib: float,
     priority: int,
     hours: float,
     within: str,
@@ -53,21 +56,61 @@ def from_options(
         asked = f"team `{team}` is unknown" if team else "whose job is it? --team is missing"
         raise SpecError(asked, hint=f"teams: {', '.join(teams) or 'the journal has none yet'}")
     _refuse_misspelt(world, kinds)
-    largest = max((row.node.devices for row in world.contract_rows), default=8)
-    size = 1 if profile else per_node or min(gpus, largest)
-    if gpus % size:
-        raise SpecError(
-            f"{gpus} accelerators do not divide into replicas of {size}",
-            hint="give a --per-node that divides --gpus",
-        )
-    role = Role(count=gpus // size, accelerators=size, cpu_milli=cpu_milli,
-                memory_mib=memory_mib, kinds=kinds)  # fmt: skip
-    if profile:
-        milli = mig.share_of(profile, kinds or world.kinds)
-        role = replace(role, count=gpus, accelerators=1, milli=milli, profile=profile)
+    _refuse_endless(cpus=cpus, memory_gib=memory_gib, hours=hours)
+    host = Role(cpu_milli=round(cpus * 1000), memory_mib=round(memory_gib * 1024), kinds=kinds)
+    milli = _requested_milli(gpus)
+    if milli < WHOLE_MILLI:
+        if profile or per_node:
+            other = "--profile" if profile else "--per-node"
+            raise SpecError(
+                f"--gpus is {gpus}, a part of one GPU, beside {other}",
+                hint="give a part alone, or whole GPUs with that option",
+            )
+        role = replace(host, milli=milli)
+    elif profile:
+        share = mig.share_of(profile, kinds or world.kinds)
+        role = replace(host, count=milli // WHOLE_MILLI, milli=share, profile=profile)
+    else:
+        role = _whole(world, host, milli // WHOLE_MILLI, per_node)
     bonds = ((Bond(within),) if within else ()) + ((Bond(near, 0, False),) if near else ())
     shape = Shape(team, (role,), priority=priority, bonds=bonds)
     return Job(name="(not submitted)", shape=shape, estimate_ms=round(hours * HOUR_MS))
+
+
+def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:
+    largest = max((row.node.devices for row in world.contract_rows), default=8)
+    size = per_node or min(gpus, largest)
+    if size > MAX_DEVICES:
+        raise SpecError(f"--per-node is {size}; a node has at most {MAX_DEVICES}", hint="give less")
+    if gpus % size:
+        raise SpecError(
+            f"{gpus} GPUs do not divide into replicas of {size}",
+            hint="give a --per-node that divides --gpus",
+        )
+    return replace(host, count=gpus // size, accelerators=size)
+
+
+def _requested_milli(text: str) -> int:
+    """GPUs as people type them, in thousandths: whole ones, or a part of one."""
+    hint = "give a whole number such as 64, or a part of one GPU such as 0.5 (to three places)"
+    if not _GPUS.fullmatch(text):
+        raise SpecError(f"--gpus is `{text}`, which is not a number of GPUs", hint=hint)
+    whole, _, part = text.partition(".")
+    milli = int(whole) * WHOLE_MILLI + int(part.ljust(3, "0") or 0)
+    if not 0 < milli <= MAX_COUNT * WHOLE_MILLI:
+        raise SpecError(f"--gpus is {text}; a job has from 0.001 to {MAX_COUNT:,}", hint=hint)
+    if milli > WHOLE_MILLI and milli % WHOLE_MILLI:
+        raise SpecError(
+            f"--gpus is {text}: a job has whole GPUs, or a part of one and no more", hint=hint
+        )
+    return milli
+
+
+def _refuse_endless(**given: float) -> None:
+    for name, value in given.items():
+        if not math.isfinite(value) or value > MAX_COUNT:
+            option = f"--{name.replace('_', '-')}"
+            raise SpecError(f"{option} is {value:g}", hint=f"give from 0 to {MAX_COUNT:,}")
 
 
 def _refuse_misspelt(world: World, kinds: tuple[str, ...]) -> None:

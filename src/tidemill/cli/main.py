@@ -20,6 +20,7 @@ from tidemill.cli import (
     journal,
     ledger,
     numbers,
+    pending,
     probe,
     report,
     twin,
@@ -46,7 +47,7 @@ app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(twin.app, name="twin")
 app.add_typer(ledger.app, name="ledger")
 app.command("why", epilog=why.WHY_EXAMPLES)(takes_journal(why.why))
-app.command("pending", epilog=why.PENDING_EXAMPLES)(takes_journal(why.pending))
+app.command("pending", epilog=pending.EXAMPLES)(takes_journal(pending.pending))
 app.command("fit", epilog=why.FIT_EXAMPLES)(takes_journal(why.fit))
 app.command("defrag", epilog=defrag.EXAMPLES)(takes_journal(defrag.defrag))
 app.command("fleet", epilog=fleet.EXAMPLES)(takes_journal(fleet.fleet))

@@ -14,15 +14,15 @@ def note_extent(journal: str) -> None:
 
 
 def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tuple[World, Policy]:
-    """The World at a moment (or at the end) and the policy it was run with."""
+    """The cluster state at a moment (or at the end) and the policy it was run with."""
     if notes_extent:
         note_extent(journal)
     at_ms = None if at is None else calendar_of(journal).ms(at, "--at")
     world, policy = api.open_world(journal, at_ms)
-    if at_ms is not None and at_ms > world.now_ms:
+    if at_ms is not None:
         with api.open_journal(journal) as opened:
             last_ms = api.last_ms(opened)
         if at_ms > last_ms:
             end = calendar_of(journal).text(last_ms)
-            screen.note(f"the journal ends at {end}; that is what is shown")
+            screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
     return world, policy

@@ -35,6 +35,12 @@ def fold_all(world: World, events: Iterable[ev.Event]) -> World:
     return world
 
 
+def pass_time(world: World, at_ms: int) -> World:
+    """Let time pass up to a moment at which nothing happens; never backwards."""
+    world.now_ms = max(world.now_ms, at_ms)
+    return world
+
+
 def _write(world: World, event: ev.Event) -> list[int]:
     match event:
         case ev.JobSubmitted():

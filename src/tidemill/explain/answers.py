@@ -6,6 +6,7 @@ them. ``words`` is the same answer as plain text, in lower case with ids in back
 
 from msgspec import Struct
 
+from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import Confidence
 
 
@@ -46,16 +47,40 @@ class Withheld(Struct, frozen=True):
     words: str
 
 
+class Alternative(Struct, frozen=True):
+    """Something near what was asked that the scheduler would place now, and what is different.
+
+    ``shape`` is what to submit instead. ``needs_cancel``: only after the original is cancelled.
+    ``estimate_ms``: with this estimate of its run time; None: with the same as before.
+    """
+
+    change: str
+    replicas: int
+    accelerators: int
+    milli: int
+    kinds: tuple[str, ...]
+    cpu_milli: int
+    memory_mib: int
+    words: str
+    profile: str = ""
+    shape: Shape | None = None
+    needs_cancel: bool = False
+    estimate_ms: int | None = None
+
+
 class Fix(Struct, frozen=True):
     """Something that would help, and its price: dollars per hour, or work lost once.
 
     ``usd_micro_per_hour`` is what would be paid *more* than now; None where nobody can know it.
+    ``instead``: what to submit instead of the job. ``sets``: the teams with their new quotas.
     """
 
     words: str
     usd_micro_per_hour: int | None = 0
     lost_milli_ms: int = 0
     lost_usd_micro: int = 0
+    instead: Alternative | None = None
+    sets: tuple[Queue, ...] = ()
 
 
 class NodeVerdict(Struct, frozen=True):
@@ -79,20 +104,6 @@ class VerdictGroup(Struct, frozen=True):
     hosts: int
     examples: tuple[str, ...]
     words: str
-
-
-class Alternative(Struct, frozen=True):
-    """Something near what was asked that would run now; ``change`` names what is different."""
-
-    change: str
-    replicas: int
-    accelerators: int
-    milli: int
-    kinds: tuple[str, ...]
-    cpu_milli: int
-    memory_mib: int
-    words: str
-    profile: str = ""
 
 
 class Certificate(Struct, frozen=True):
@@ -177,6 +188,22 @@ class BoardRow(Struct, frozen=True):
     """When the oldest of them would start, from now; null where nobody asked."""
 
 
+class PendingJob(Struct, frozen=True):
+    """One waiting job: its place in the order of the scheduler, what it asks for, why, how long."""
+
+    position: int
+    job: str
+    team: str
+    user: str
+    priority: int
+    accelerator_milli: int
+    asks: str
+    cause: str
+    waited_ms: int
+    eta: Band | None = None
+    """When it starts, from now; null where nobody asked, or where it can never start as it is."""
+
+
 class LayerRow(Struct, frozen=True):
     """What waits for one layer."""
 
@@ -199,6 +226,8 @@ class Board(Struct, frozen=True):
     layers: tuple[LayerRow, ...]
     rows: tuple[BoardRow, ...]
     words: str
+    waiting: tuple[PendingJob, ...] = ()
+    """Every waiting job, in the order in which the scheduler looks at them."""
 
 
 class Forecast(Struct, frozen=True):

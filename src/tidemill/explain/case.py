@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import certificates, present, supply
-from tidemill.explain.answers import Certificate
+from tidemill.explain import certificates, present, supply, trials
+from tidemill.explain.answers import Alternative, Certificate
+from tidemill.explain.nearest import Wish
 from tidemill.explain.present import Glance, Line
 from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
+from tidemill.explain.trials import Trials
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role, Shape
@@ -46,6 +48,16 @@ class Case(NamedTuple):
     victims: tuple[Victim, ...]
     """Whom the next cycle would evict for it."""
     proof: Certificate | None
+    trials: Trials
+    placed: frozenset[int]
+    """Whom the next cycle would place, of those that may stand in its way."""
+    offers: tuple[Alternative, ...] = ()
+    """What the scheduler would place now instead."""
+
+    def wish(self) -> Wish:
+        """The job as something to find alternatives for."""
+        row = trials.row(self.world, self.j, self.shape)
+        return Wish(self.memo.room(self.world), row, self.r, self.j)
 
     @property
     def name(self) -> str:
@@ -110,6 +122,8 @@ def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
         present.line(world, policy, memo, j, looked.causes),
         tuple(victims),
         certificates.certificate(world, shape) if cause in NEVER else None,
+        Trials(world, policy, memo.loops),
+        frozenset(looked.placed),
     )  # fmt: skip
 
 

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from tidemill.explain import nearest, words
 from tidemill.explain.answers import Certificate
+from tidemill.explain.trials import Trials
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, shares
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.topology import ever
 from tidemill.units.mig import geometry as mig
 
@@ -46,12 +46,9 @@ def certificate(world: World, shape: Shape) -> Certificate | None:
     return _PROOFS[cause](claim)
 
 
-def with_nearest(found: Certificate, room: Room, shape: Shape, r: int) -> Certificate:
-    """The same certificate with what would run now instead; nothing for what is tied together."""
-    if shape.bonds or shape.parallelism is not None or shape.roles[r].bonds:
-        return found
-    q = room.world.queue_number[shape.team]
-    return replace(found, fits_now=nearest.alternatives(nearest.Wish(room, q, shape.roles[r])))
+def with_nearest(found: Certificate, wish: nearest.Wish, trials: Trials) -> Certificate:
+    """The same certificate with what the scheduler would place now instead."""
+    return replace(found, fits_now=nearest.alternatives(wish, trials))
 
 
 def guilty_role(world: World, shape: Shape) -> int:

@@ -2,18 +2,41 @@
 
 Each topic has one for Tidemill itself and, where they have a natural equal, one for Kubernetes and
 one for Slurm; those are marked by what they speak to, and are for people who run such a cluster.
+Tidemill's own all take ``--journal`` and ``--at``; ``located`` writes them in.
 """
 
 import shlex
 
-from tidemill.explain.answers import Command
+from msgspec.structs import replace
+
+from tidemill.explain.answers import Answer, Command, Fact
 
 Commands = tuple[Command, ...]
 
 
+def located(answer: Answer, journal: str, at: str | None) -> Answer:
+    """The same answer, its commands with the journal and the moment that it is about."""
+    where = f" -j {shlex.quote(journal)}" + (f" --at {shlex.quote(at)}" if at else "")
+    questions = tuple(
+        replace(question, evidence=_located(question.evidence, where))
+        for question in answer.questions
+    )
+    return replace(answer, questions=questions, evidence=_located(answer.evidence, where))
+
+
+def _located(facts: tuple[Fact, ...], where: str) -> tuple[Fact, ...]:
+    return tuple(
+        replace(fact, shown_by=tuple(
+            replace(command, line=command.line + where) if command.on == "tidemill" else command
+            for command in fact.shown_by
+        ))
+        for fact in facts
+    )  # fmt: skip
+
+
 def contracts() -> Commands:
     """What is claimed and what it costs; no cluster knows this."""
-    return (_tidemill("ledger --by contract"),)
+    return (_tidemill("fleet"),)
 
 
 def nodes(job: str) -> Commands:
@@ -45,7 +68,7 @@ def line() -> Commands:
 def running() -> Commands:
     """What runs."""
     return (
-        _tidemill("ledger --by job"),
+        _tidemill("fleet --nodes"),
         Command("kubernetes", "kubectl get pods -A --field-selector status.phase=Running"),
         Command("slurm", "squeue --states=RUNNING"),
     )
@@ -54,7 +77,7 @@ def running() -> Commands:
 def team(name: str) -> Commands:
     """What a team uses and what it may use."""
     return (
-        _tidemill("ledger --by team"),
+        _tidemill("fleet --teams"),
         Command("kubernetes", f"kubectl describe resourcequota -n {shlex.quote(name)}"),
         Command("slurm", f"sacctmgr show assoc account={shlex.quote(name)} format=Account,GrpTRES"),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidemill.explain import commands, words
+from tidemill.explain import commands, holders, words
 from tidemill.explain.answers import Fact, Withheld
 from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
@@ -116,6 +116,10 @@ def _use(case: Case) -> Fact | None:
         f"team `{found.name}` uses {words.amount(found.used)} of {found.bound} `{found.kind}`"
         + found.below
     )
+    others = sorted(case.placed - {case.j})
+    if others and found.used + case.role.total_milli <= found.limit:
+        names = words.ids([case.world.job_names[j] for j in others])
+        text += f", and the next cycle places {names} before it"
     return Fact("team use", found.used, MILLI, text, commands.team(case.shape.team))
 
 
@@ -147,10 +151,10 @@ def binds(case: Case) -> Binds | None:
     a = next(a for a in world.tree.paths[q] if world.used[a, k] - world.limit[a, k] == over)
     row, kind = world.queue_rows[a], world.kinds[k]
     limit, floor = int(world.limit[a, k]), int(world.floor[a, k])
-    bound = f"its limit of {words.amount(limit)}"
+    bound = f"its maximum quota of {words.amount(limit)}"
     if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
-        bound = f"its floor of {words.amount(floor)} and the {words.amount(limit - floor)} it may"
-        bound += " borrow"
+        lent = words.amount(limit - floor)
+        bound = f"its guaranteed quota of {words.amount(floor)} and the {lent} it may borrow"
     below = f", with all teams below it (`{case.shape.team}` is one)" if a != q else ""
     return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
 
@@ -176,6 +180,22 @@ def kept(case: Case) -> Fact | None:
     return Fact("kept back", milli, MILLI, text, commands.team(case.shape.team))
 
 
+def _guarantee(case: Case) -> Fact | None:
+    """What its team is guaranteed and does not use, and who holds it until when."""
+    owed = holders.guarantee(case)
+    if owed is None:
+        return None
+    text = (
+        f"team `{owed.team}` is guaranteed {words.amount(owed.floor)} `{owed.kind}` and uses"
+        f" {words.amount(owed.used)}"
+    )
+    if owed.held:
+        text += (
+            f"; held above their own guarantee by {holders.named(case.world, owed.held, 'GPUs')}"
+        )
+    return Fact("guaranteed quota", owed.floor, MILLI, text, commands.team(case.shape.team))
+
+
 def _limit(case: Case) -> Fact | None:
     world, q = case.world, int(case.world.shapes.queue[case.s])
     kinds = [option.kind for option in case.options if option.kind >= 0]
@@ -183,7 +203,7 @@ def _limit(case: Case) -> Fact | None:
     limit, a = max(mosts, default=(FOREVER_MS, q))
     if limit == FOREVER_MS:
         return None
-    text = f"limit of team `{world.queue_rows[a].name}`: {words.amount(limit)}"
+    text = f"maximum quota of team `{world.queue_rows[a].name}`: {words.amount(limit)}"
     return Fact("team limit", limit, MILLI, text, commands.team(case.shape.team))
 
 
@@ -193,6 +213,7 @@ def _cpu(case: Case) -> Fact:
         f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.cores(most)}"
         f" cores free there; each replica asks for {words.cores(case.role.cpu_milli)}"
     )
+    text += _held_by(case, "cores", holders.host(case, is_cpu=True))
     return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.name))
 
 
@@ -202,7 +223,12 @@ def _memory(case: Case) -> Fact:
         f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.gib(most)} GiB"
         f" free there; each replica asks for {words.gib(case.role.memory_mib)}"
     )
+    text += _held_by(case, "GiB", holders.host(case, is_cpu=False))
     return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.name))
+
+
+def _held_by(case: Case, unit: str, held: tuple[holders.Held, ...]) -> str:
+    return f"; held by {holders.named(case.world, held, unit)}" if held else ""
 
 
 def _holder(case: Case) -> Fact | None:
@@ -322,9 +348,9 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.BEHIND: (_holder, _held, *_ROOM),
     Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
-    Cause.BUSY: (_busy, *_ROOM, _idle),
-    Cause.PARTIAL_GANG: (_hosted, free, _busy, _idle),
-    Cause.SCATTERED: _ROOM,
+    Cause.BUSY: (_busy, _guarantee, *_ROOM, _idle),
+    Cause.PARTIAL_GANG: (_hosted, _guarantee, free, _busy, _idle),
+    Cause.SCATTERED: (*_ROOM, _guarantee),
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
     Cause.MEMORY_BINDS: (free, _memory, _hosted),

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.engine.fold import fold
+from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.fold import fold, fold_all
 from tidemill.engine.loop import Loop
-from tidemill.explain import ahead, certificates, sketch, wait, words
+from tidemill.explain import ahead, certificates, nearest, sketch, trials, wait, words
 from tidemill.explain.ahead import Ahead
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.lengths import FEWEST, Lengths
@@ -24,7 +25,7 @@ from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import DAY_MS, FOREVER_MS, ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Job, Shape
+from tidemill.model.rows import Job
 from tidemill.model.states import Confidence, JobState, NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, plain
@@ -42,8 +43,6 @@ class Future(NamedTuple):
     wait_ms: int | None
     nodes: tuple[str, ...]
     endless: int
-    answer: Answer | None
-    """Why it waits, as seen after the first beat."""
     hop: str = ""
     """How far apart it would sit, in words; nothing where nobody knows."""
 
@@ -70,7 +69,7 @@ def fit(world: World, policy: Policy, job: Job) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
-    if (never := _never(world, job.name, job.shape)) is not None:
+    if (never := _never(world, policy, job)) is not None:
         return never
     submitted = ev.JobSubmitted(world.now_ms, job)
     try:
@@ -85,7 +84,8 @@ def eta(world: World, policy: Policy, job: int) -> Forecast:
     if world.jobs.state[job] != JobState.WAITING:
         answer = wait.why(world, policy, job)
         return _known(name, "started", Cause.NONE, answer.words)
-    if (never := _never(world, name, world.shape_of(job))) is not None:
+    row = trials.row(world, job, world.shape_of(job))
+    if (never := _never(world, policy, replace(row, name=name), job)) is not None:
         return never
     return _forecast(world, policy, name, job, ev.Woke(world.now_ms))
 
@@ -94,18 +94,17 @@ def _forecast(world: World, policy: Policy, name: str, j: int, opening: ev.Seen)
     if len(world.queued) * len(world.placements) > LARGE:
         return _sketched(world, policy, name, j, opening)
     ask = Ask(snapshot.dump(world), policy, Lengths(world), j, opening)
-    middling = _play(ask, SHARES_PPM[1], explains=True)
+    middling = _play(ask, SHARES_PPM[1])
     if middling.wait_ms == 0:
         text = f"job `{name}` runs now on {words.ids(middling.nodes)}{middling.hop}"
         return _known(name, "now", Cause.NONE, text, nodes=middling.nodes)
-    good, bad = (_play(ask, SHARES_PPM[i], explains=False) for i in (0, 2))
+    good, bad = (_play(ask, SHARES_PPM[i]) for i in (0, 2))
     waits = sorted(
         (future.wait_ms for future in (good, middling, bad)),
         key=lambda ms: FOREVER_MS if ms is None else ms,
     )
     band = Band(*waits)
-    answer = middling.answer
-    assert answer is not None, "a job that did not start at once was explained"
+    answer = wait.why(fold_all(snapshot.load(ask.data), [opening]), policy, j)
     verdict = "waits" if band.p50_ms is not None else "unknown" if middling.endless else "later"
     return Forecast(
         name, verdict, answer.cause, (), band, HORIZON_MS, ask.lengths.samples,
@@ -126,13 +125,23 @@ def _sketched(world: World, policy: Policy, name: str, j: int, opening: ev.Seen)
     seen = sketch.starts(world, policy, lengths, only=j)
     band = Band(*seen.wait_ms(j)) if j in seen.row_of else Band(None, None, None)
     if answer.cause == Cause.NONE.name.lower() or band.p50_ms == 0:
-        return _known(name, "now", Cause.NONE, f"job `{name}` runs now")
+        nodes = _placed_now(world, policy, j)
+        if nodes:
+            text = f"job `{name}` runs now on {words.ids(nodes)}"
+            return _known(name, "now", Cause.NONE, text, nodes=nodes)
     verdict = "waits" if band.p50_ms is not None else "later"
     return Forecast(
         name, verdict, answer.cause, (), band, sketch.HORIZON_MS, lengths.samples,
         tuple(lengths.ratio_ppm(share) for share in SHARES_PPM), Confidence.MODELLED, _SKETCHED,
         _SIMPLER, answer.certificate, answer, _words(name, verdict, band, answer, 0),
     )  # fmt: skip
+
+
+def _placed_now(world: World, policy: Policy, j: int) -> tuple[str, ...]:
+    """Where the next cycle places a waiting job; nowhere: it does not."""
+    plan = cycle(world, policy, Memo())
+    pieces = [a.pieces for a in plan.actions if isinstance(a, ev.AskedPlace) and a.job == j]
+    return tuple(sorted({world.node_rows[piece.node].name for piece in (pieces or [()])[0]}))
 
 
 _SKETCHED = (
@@ -147,34 +156,32 @@ _SIMPLER = (
 )
 
 
-def _play(ask: Ask, share_ppm: int, explains: bool) -> Future:
+def _play(ask: Ask, share_ppm: int) -> Future:
     """Play one future until the job is placed, or the bounds are reached."""
     world, j = snapshot.load(ask.data), ask.job
     backend = Ahead(world, ask.lengths, share_ppm, [ask.opening])
     loop = Loop(world, ask.policy, backend, _Nowhere())
     now_ms, seq = world.now_ms, world.seq
-    answer = None
     while (at_ms := backend.next_ms()) is not None:
         if at_ms - now_ms > HORIZON_MS or world.seq - seq > EVENTS_AT_MOST:
             break
         loop.beat(at_ms)
         if world.jobs.state[j] != JobState.WAITING:
             hop = words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
-            return Future(at_ms - now_ms, _nodes(world, j), 0, answer, hop)
-        if explains and answer is None:
-            answer = wait.why(world, ask.policy, j)
-    return Future(None, (), len(backend.endless), answer)
+            return Future(at_ms - now_ms, _nodes(world, j), 0, hop)
+    return Future(None, (), len(backend.endless))
 
 
-def _never(world: World, name: str, shape: Shape) -> Forecast | None:
-    proof = certificates.certificate(world, shape)
+def _never(world: World, policy: Policy, job: Job, number: int = -1) -> Forecast | None:
+    proof = certificates.certificate(world, job.shape)
     if proof is None:
         return None
-    guilty = certificates.guilty_role(world, shape)
-    proof = certificates.with_nearest(proof, Room(world, plain), shape, guilty)
-    text = f"job `{name}` never fits: {proof.words}\nhint: {proof.nearest}"
-    cause = diagnose.ever_cause(world, shape)
-    return _known(name, "never", cause, text, certificate=proof)
+    guilty = certificates.guilty_role(world, job.shape)
+    wish = nearest.Wish(Room(world, plain), job, guilty, number)
+    proof = certificates.with_nearest(proof, wish, trials.Trials(world, policy))
+    text = f"job `{job.name}` never fits: {proof.words}\nhint: {proof.nearest}"
+    cause = diagnose.ever_cause(world, job.shape)
+    return _known(job.name, "never", cause, text, certificate=proof)
 
 
 def _known(
@@ -184,7 +191,8 @@ def _known(
     """A forecast that needs no future."""
     return Forecast(
         name, verdict, cause.name.lower(), nodes, Band(0, 0, 0) if verdict == "now" else None,
-        HORIZON_MS, 0, (), Confidence.INFERRED, "asked of the contracts and of the present World",
+        HORIZON_MS, 0, (), Confidence.INFERRED,
+        "asked of the contracts and of the scheduler, on a copy of the cluster state",
         (), certificate, None, text,
     )  # fmt: skip
 

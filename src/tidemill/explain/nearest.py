@@ -1,8 +1,9 @@
-"""Nearest: what is close to a request and would run now, without searching.
+"""Nearest: what is close to a request and would be placed now.
 
 Each candidate changes one thing: the same accelerators in smaller replicas, fewer replicas, smaller
-ones, another kind, no labels, fewer cores, less memory. Whether it fits is one count over columns;
-there are at most some two dozen of them, whatever the size of the fleet.
+ones, another kind, no labels, fewer cores, less memory, a topology constraint preferred instead of
+required. One count over columns rules out most; what is left is submitted to the scheduler itself
+on a copy (``trials``), and only what it places at once is offered.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +13,10 @@ from msgspec.structs import replace
 
 from tidemill.explain import words
 from tidemill.explain.answers import Alternative
+from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Role
+from tidemill.model.rows import Job, Role, Shape
+from tidemill.model.topology import Bond
 from tidemill.scheduling import eligible, shares
 from tidemill.scheduling.room import Room
 from tidemill.units.mig import geometry as mig
@@ -23,21 +26,74 @@ MOST = 3  # alternatives that are shown
 
 
 class Wish(NamedTuple):
-    """A role of a team, in a room: what is asked for."""
+    """A job that does not run now: the role that is short, in a room; and its number, or -1."""
 
     room: Room
-    queue: int
+    job: Job
+    r: int
+    number: int = -1
+
+    @property
+    def shape(self) -> Shape:
+        """What it asks for."""
+        return self.job.shape
+
+    @property
+    def role(self) -> Role:
+        """The role that is short."""
+        return self.shape.roles[self.r]
+
+    @property
+    def queue(self) -> int:
+        """Whose it is."""
+        return self.room.world.queue_number[self.shape.team]
+
+
+class Candidate(NamedTuple):
+    """One change: what the role becomes, in words; another shape or estimate where that changes."""
+
+    change: str
     role: Role
+    words: str
+    shape: Shape | None = None
+    estimate_ms: int | None = None
 
 
-def alternatives(wish: Wish) -> tuple[Alternative, ...]:
+def alternatives(wish: Wish, trials: Trials) -> tuple[Alternative, ...]:
     """What would run now instead, the smallest change first; empty when nothing near would."""
-    found: dict[tuple[int, int, tuple[str, ...]], Alternative] = {}
-    if wish.role.accelerators:
-        for change in _CHANGES:
-            for made in change(wish):
-                found.setdefault((made.replicas, made.accelerators, made.kinds), made)
-    return tuple(found.values())[:MOST]
+    found: dict[Shape, Alternative] = {}
+    for change in _CHANGES if wish.role.accelerators else (_cores, _memory):
+        if trials.left <= 0:
+            break
+        for candidate in change(wish):
+            made = tried(wish, trials, candidate)
+            if made is not None and made.shape is not None:
+                found.setdefault(made.shape, made)
+                break
+        if len(found) >= MOST:
+            break
+    return tuple(found.values())
+
+
+def tried(wish: Wish, trials: Trials, candidate: Candidate) -> Alternative | None:
+    """The candidate as an offer, if the scheduler places it at once; None: it does not."""
+    shape = candidate.shape or _with_role(wish, candidate.role)
+    row = replace(wish.job, shape=shape)
+    if candidate.estimate_ms is not None:
+        row = replace(row, estimate_ms=candidate.estimate_ms)
+    if not trials.places(row, without=wish.number):
+        return None
+    needs_cancel = wish.number >= 0 and not trials.places(row)
+    role = candidate.role
+    return Alternative(
+        candidate.change, role.count, role.accelerators, role.milli, role.kinds, role.cpu_milli,
+        role.memory_mib, candidate.words, role.profile, shape, needs_cancel, candidate.estimate_ms,
+    )  # fmt: skip
+
+
+def _with_role(wish: Wish, role: Role) -> Shape:
+    roles = wish.shape.roles
+    return replace(wish.shape, roles=(*roles[: wish.r], role, *roles[wish.r + 1 :]))
 
 
 def hosted(wish: Wish, role: Role) -> int:
@@ -45,7 +101,11 @@ def hosted(wish: Wish, role: Role) -> int:
     room, most = wish.room, 0
     for option in eligible.options(room.world, role):
         k, need = option.kind, role.replica_milli
-        count = min(room.count_hosts(role, option.is_ok), room.kind_free[k] // need, role.count)
+        count = min(room.count_hosts(role, option.is_ok), role.count)
+        if not need:
+            most = max(most, count)
+            continue
+        count = min(count, room.kind_free[k] // need)
         if count > most:
             most = max(most, _allowed(wish, k, need, count))
     return most
@@ -70,7 +130,7 @@ def _may(wish: Wish, k: int, milli: int) -> bool:
     )
 
 
-def _split(wish: Wish) -> Iterator[Alternative]:
+def _split(wish: Wish) -> Iterator[Candidate]:
     """The same accelerators in smaller replicas; cores and memory go with them."""
     role = wish.role
     for size in range(role.accelerators - 1, 0, -1):
@@ -83,16 +143,18 @@ def _split(wish: Wish) -> Iterator[Alternative]:
         )  # fmt: skip
         if hosted(wish, made) >= made.count:
             yield _made("split", made)
-            return
 
 
-def _fewer(wish: Wish) -> Iterator[Alternative]:
-    count = hosted(wish, wish.role)
-    if 0 < count < wish.role.count:
-        yield _made("fewer replicas", replace(wish.role, count=count))
+def _fewer(wish: Wish) -> Iterator[Candidate]:
+    role = wish.role
+    count = min(hosted(wish, role), role.count - 1)
+    while count > 0:
+        least = min(role.least, count)
+        yield _made("fewer replicas", replace(role, count=count, least=least))
+        count //= 2
 
 
-def _smaller(wish: Wish) -> Iterator[Alternative]:
+def _smaller(wish: Wish) -> Iterator[Candidate]:
     """The largest replica of which at least one would run."""
     role = wish.role
     if role.milli == WHOLE_MILLI and role.count == 1:
@@ -101,11 +163,12 @@ def _smaller(wish: Wish) -> Iterator[Alternative]:
             middle = (low + high + 1) // 2
             fits = hosted(wish, replace(role, accelerators=middle)) > 0
             low, high = (middle, high) if fits else (low, middle - 1)
-        if low and hosted(wish, replace(role, accelerators=low)):
+        while low and hosted(wish, replace(role, accelerators=low)):
             yield _made("fewer accelerators", replace(role, accelerators=low))
+            low //= 2
 
 
-def _elsewhere(wish: Wish) -> Iterator[Alternative]:
+def _elsewhere(wish: Wish) -> Iterator[Candidate]:
     role, world = wish.role, wish.room.world
     for kind in sorted(world.kinds) if role.kinds else ():
         made = replace(role, kinds=(kind,))
@@ -113,7 +176,7 @@ def _elsewhere(wish: Wish) -> Iterator[Alternative]:
             yield _made("another kind", made)
 
 
-def _other_profile(wish: Wish) -> Iterator[Alternative]:
+def _other_profile(wish: Wish) -> Iterator[Candidate]:
     """Instances that would do, the smallest first; then smaller ones, the largest first."""
     role, world = wish.role, wish.room.world
     for kind in sorted(world.kinds) if role.profile else ():
@@ -127,33 +190,44 @@ def _other_profile(wish: Wish) -> Iterator[Alternative]:
             made = replace(role, profile=row.name, milli=part.milli(row), kinds=(kind,))
             if row is not asked and hosted(wish, made) >= role.count:
                 yield _made("another profile", made)
-                return
 
 
-def _unlabelled(wish: Wish) -> Iterator[Alternative]:
+def _unlabelled(wish: Wish) -> Iterator[Candidate]:
     made = replace(wish.role, labels=())
     if wish.role.labels and hosted(wish, made) >= made.count:
         yield _made("no labels", made, f"without {words.labels(wish.role)}")
 
 
-def _cores(wish: Wish) -> Iterator[Alternative]:
+def _cores(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.cpu_milli):
         made = replace(wish.role, cpu_milli=asked)
         if hosted(wish, made) >= made.count:
             yield _made("fewer cores", made, f"with {words.cores(asked)} cores a replica")
-            return
 
 
-def _memory(wish: Wish) -> Iterator[Alternative]:
+def _memory(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.memory_mib):
         made = replace(wish.role, memory_mib=asked)
         if hosted(wish, made) >= made.count:
             yield _made("less memory", made, f"with {words.gib(asked)} GiB a replica")
-            return
 
 
-_CHANGES: tuple[Callable[[Wish], Iterator[Alternative]], ...] = (
-    _cores, _memory, _split, _unlabelled, _other_profile, _elsewhere, _fewer, _smaller,
+def _preferred(wish: Wish) -> Iterator[Candidate]:
+    """The same gang with topology constraints that are preferred instead of required."""
+    tiers = [bond.tier for bond in (*wish.shape.bonds, *wish.role.bonds) if bond.is_required]
+    if tiers:
+        role = replace(wish.role, bonds=_loose(wish.role.bonds))
+        shape = replace(_with_role(wish, role), bonds=_loose(wish.shape.bonds))
+        made = _made("preferred topology", role, f"preferring one {words.either(tiers)}")
+        yield made._replace(shape=shape)
+
+
+def _loose(bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
+    return tuple(replace(bond, is_required=False) for bond in bonds)
+
+
+_CHANGES: tuple[Callable[[Wish], Iterator[Candidate]], ...] = (
+    _cores, _memory, _preferred, _split, _unlabelled, _other_profile, _elsewhere, _fewer, _smaller,
 )  # fmt: skip
 
 
@@ -163,11 +237,8 @@ def _halves(asked: int) -> Iterator[int]:
             yield asked >> n
 
 
-def _made(change: str, role: Role, but: str = "") -> Alternative:
+def _made(change: str, role: Role, but: str = "") -> Candidate:
     size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
     kinds = f" {words.either(role.kinds)}" if role.kinds else ""
     text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
-    return Alternative(
-        change, role.count, role.accelerators, role.milli, role.kinds, role.cpu_milli,
-        role.memory_mib, f"{text} {but}" if but else text, role.profile,
-    )  # fmt: skip
+    return Candidate(change, role, f"{text} {but}" if but else text)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.explain import present, sketch, words
-from tidemill.explain.answers import Band, Board, BoardRow, LayerRow, TeamWaits
+from tidemill.explain.answers import Band, Board, BoardRow, LayerRow, PendingJob, TeamWaits
 from tidemill.explain.lengths import Lengths
 from tidemill.explain.present import Glance
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
@@ -33,14 +33,16 @@ class _Idle(NamedTuple):
 
 
 def with_eta(world: World, policy: Policy, found: Board) -> Board:
-    """The same board with when the oldest job of each row would start: one sketch for all."""
+    """The same board with when each job, and the oldest of each row, would start: one sketch."""
     seen = sketch.starts(world, policy, Lengths(world))
-    return replace(found, rows=tuple(_with_eta(world, seen, row) for row in found.rows))
+    rows = tuple(replace(row, eta=_eta(world, seen, row.oldest_job)) for row in found.rows)
+    waiting = tuple(replace(row, eta=_eta(world, seen, row.job)) for row in found.waiting)
+    return replace(found, rows=rows, waiting=waiting)
 
 
-def _with_eta(world: World, seen: sketch.Starts, row: BoardRow) -> BoardRow:
-    j = world.job_number[row.oldest_job]
-    return replace(row, eta=Band(*seen.wait_ms(j))) if j in seen.row_of else row
+def _eta(world: World, seen: sketch.Starts, name: str) -> Band | None:
+    j = world.job_number[name]
+    return Band(*seen.wait_ms(j)) if j in seen.row_of else None
 
 
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
@@ -68,7 +70,30 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         world.now_ms, sum(row.jobs for row in rows), sum(row.asked_milli for row in rows), free,
         sum(dollars) + left_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
         _words(rows, free, sum(dollars) + left_usd, unclaimed.milli),
+        _waiting(world, policy, memo, jobs),
     )  # fmt: skip
+
+
+def _waiting(
+    world: World, policy: Policy, memo: Glance, jobs: dict[Cause, list[int]]
+) -> tuple[PendingJob, ...]:
+    """Every waiting job, in order."""
+    cause_of = {j: cause.name.lower() for cause, mine in jobs.items() for j in mine}
+    asks: dict[int, str] = {}
+    found = []
+    for position, j in enumerate(present.in_order(world, policy, memo), 1):
+        s = int(world.jobs.shape[j])
+        shape = world.shape_rows[s]
+        if s not in asks:
+            asks[s] = words.asks(shape)
+        found.append(
+            PendingJob(
+                position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
+                int(world.shapes.total_milli[s]), asks[s], cause_of[j],
+                world.now_ms - int(world.jobs.since_ms[j]),
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd: int) -> BoardRow:

@@ -42,7 +42,8 @@ class Glance(Memo):
 
     def __init__(self, world: World, loops: ModuleType | None = None) -> None:
         super().__init__(loops)
-        self.seq = world.seq
+        self.loops = loops
+        self.moment = (world.seq, world.now_ms)
         self._alike: dict[object, int] = {}
         self._quick: dict[int, Known] = {}
 
@@ -86,8 +87,9 @@ class Line(NamedTuple):
 
 
 def glance(world: World, memo: Glance | None) -> Glance:
-    """The memo to use: the one given if the World is still as it saw it."""
-    return memo if memo is not None and memo.seq == world.seq else Glance(world)
+    """The memo to use: the one given if the cluster state is still as it saw it."""
+    now = (world.seq, world.now_ms)
+    return memo if memo is not None and memo.moment == now else Glance(world)
 
 
 def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:

@@ -7,11 +7,14 @@ to the job. Fixes that only cost money come later. What not to do names the numb
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tidemill.explain import facts, prices, words
+from msgspec.structs import replace
+
+from tidemill.explain import facts, holders, nearest, prices, quota, supply, words
 from tidemill.explain.answers import Fix
 from tidemill.explain.case import NO_SUPPLY, Case
+from tidemill.explain.nearest import Candidate
 from tidemill.explain.supply import Lot, Place
-from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
 
@@ -38,7 +41,12 @@ def _make(do_not: str, *fixes: Fix | None) -> Remedy:
 def _never(case: Case) -> Remedy:
     assert case.proof is not None, "a cause that never ends has its proof"
     proof = case.proof
-    return _make(f"do not wait: {proof.words}", Fix(proof.nearest), *_MORE[case.cause](case))
+    is_bought = not case.supply.contracts and case.cause is Cause.NOTHING_CLAIMED
+    price = None if is_bought and not case.world.contract_count else 0
+    return _make(
+        f"do not wait: {proof.words}", Fix(proof.nearest, price), *_MORE[case.cause](case),
+        *_instead(case),
+    )  # fmt: skip
 
 
 def _sign(case: Case) -> tuple[Fix, ...]:
@@ -91,11 +99,10 @@ def _supply(case: Case) -> Remedy:
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
     fixes = [_release(case, place, lot) for place, lot in lots]
-    tied = facts.bond(case) if case.world.topology.tiers else None
     found = _make(
         f"do not buy: {claimed} are claimed, {ready} of them ready ({held})",
         *fixes, prices.launch(case, max(1, case.missing)),
-        Fix(f"prefer one `{tied[0].tier}` instead of requiring it") if tied else None,
+        *_instead(case),
     )  # fmt: skip
     return found if found.fixes else _make(found.do_not, _fewer(case))
 
@@ -105,7 +112,9 @@ def _fewer(case: Case) -> Fix:
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = f" with {words.labels(case.role)}" if case.role.labels else ""
-    return Fix(f"ask for at most {words.many(most, 'replica')}{where}")
+    return Fix(
+        f"ask for fewer replicas: at most {most:,}{where} can run at all while these are ready"
+    )
 
 
 def _release(case: Case, place: Place, lot: Lot) -> Fix:
@@ -119,8 +128,11 @@ def _release(case: Case, place: Place, lot: Lot) -> Fix:
         count=words.amount(lot.milli),
         devices=words.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
-    return Fix(text)
+    return Fix(text, None if place in _UNPRICED else 0)
 
+
+_UNPRICED = (Place.UNHEALTHY, Place.FAILED)
+"""What somebody has to repair or replace: nobody here knows the price."""
 
 _RELEASED = {
     Place.STARTS_LATER: "wait until {contracts} starts: {what}",
@@ -154,17 +166,18 @@ def _fits_now(case: Case) -> Remedy:
 
 
 def _over_limit(case: Case) -> Remedy:
-    found, need = facts.binds(case), case.role.total_milli
+    found, lift = facts.binds(case), quota.suggestion(case)
     assert found is not None, "a limit binds"
-    team, raised = found.name, found.used + need
     free = words.units(case.blocks.free_milli, case.role)
-    wait = Fix(f"wait until jobs of team `{team}` end: it uses {words.amount(found.used)}")
-    lift = Fix(
-        f"raise the limit of team `{team}` from {words.amount(found.limit)} to"
-        f" {words.amount(raised)} `{found.kind}`"
-    )
-    fixes = (lift, wait) if case.blocks.free_milli >= need else (wait, lift)
-    return _make(f"do not buy: {free} are free, the limit of team `{team}` keeps it out", *fixes)
+    wait = Fix(f"wait until jobs of team `{found.name}` end: it uses {words.amount(found.used)}")
+    fixes: tuple[Fix, ...] = (wait,)
+    if lift is not None:
+        raised = Fix(lift.words, sets=lift.queues)
+        fixes = (raised, wait) if lift.starts else (wait, raised)
+    return _make(
+        f"do not buy: {free} are free, the maximum quota of team `{found.name}` keeps it out",
+        *fixes, *_instead(case),
+    )  # fmt: skip
 
 
 def _kept_back(case: Case) -> Remedy:
@@ -183,7 +196,7 @@ def _behind(case: Case) -> Remedy:
     lift = None
     if case.hosted >= case.role.count and holder >= 0 and case.policy.order == "priority":
         above = world.shape_of(holder).priority
-        lift = Fix(f"give it a priority above {above}: it would fit now, before {first}")
+        lift = _with_priority(case, above + 1, first)
     return _make(
         f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it would go to the end",
         Fix(f"wait: {first} goes first"),
@@ -191,16 +204,55 @@ def _behind(case: Case) -> Remedy:
     )
 
 
+def _with_priority(case: Case, priority: int, first: str) -> Fix | None:
+    """A higher priority, if the scheduler then places it at once."""
+    shape = replace(case.shape, priority=priority)
+    asked = Candidate("priority", case.role, f"priority {priority}", shape)
+    made = nearest.tried(case.wish(), case.trials, asked)
+    if made is None:
+        return None
+    text = f"submit it with priority {priority} instead: it then starts at once, before {first}"
+    return Fix(text, instead=made)
+
+
 def _reserved(case: Case) -> Remedy:
     world, first = case.world, "the job that has a reservation"
     if case.memo.reservations:
         first = f"`{world.job_names[case.memo.reservations[0].job]}`"
-    shorter = "give a shorter estimate if it is true: a job that ends in time may pass"
     return _make(
-        f"do not resubmit: it fits, but would delay {first}, which goes before it",
-        Fix(f"wait: {first} goes first"),
-        Fix(shorter),
-    )
+        f"do not resubmit it as it is: there is room, but it would delay {first}, which goes first"
+        f" ({words.many(case.line.jobs, 'job')} ahead)",
+        Fix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
+    )  # fmt: skip
+
+
+def _shorter(case: Case) -> Fix | None:
+    """An estimate with which it ends before the reservation, if the scheduler then places it."""
+    kinds, now_ms = case.memo.known(case.world, case.s).kinds, case.world.now_ms
+    ends = [one.at_ms for one in case.memo.reservations if not {*one.kinds}.isdisjoint(kinds)]
+    spare_ms = min(ends, default=now_ms) - now_ms - int(case.world.jobs.startup_ms[case.j])
+    for minutes in (spare_ms // MINUTE_MS, spare_ms // (2 * MINUTE_MS)):
+        if minutes <= 0:
+            continue
+        asked = Candidate("estimate", case.role, "", case.shape, minutes * MINUTE_MS)
+        made = nearest.tried(case.wish(), case.trials, asked)
+        if made is not None:
+            text = (
+                f"if it runs for {duration_text(minutes * MINUTE_MS)} or less, submit it with that"
+                " estimate instead: it then starts at once"
+            )
+            return Fix(text, instead=made)
+    return None
+
+
+def _instead(case: Case, *changes: str) -> list[Fix]:
+    """What the scheduler would place now instead, of these changes or of all."""
+    found = []
+    for made in case.offers:
+        if not changes or made.change in changes:
+            only = " (once this job is cancelled)" if made.needs_cancel else ""
+            found.append(Fix(f"ask for {made.words} instead: that starts now{only}", instead=made))
+    return found
 
 
 def _promised(case: Case) -> Remedy:
@@ -218,7 +270,8 @@ def _busy(case: Case) -> Remedy:
     return _make(
         f"do not resubmit: {busy} are busy, it has {words.many(case.line.jobs, 'job')} ahead and"
         " would go to the end",
-        _stop_idle(case), _wait(case), *_spared(case), prices.launch(case, case.missing),
+        _stop_idle(case), *_spared(case, is_enough=True), _wait(case),
+        *_spared(case, is_enough=False), prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
 
@@ -228,61 +281,77 @@ def _partial(case: Case) -> Remedy:
     return _make(
         f"do not start part of it: {hosted:,} of {role.count:,} replicas would hold {held}"
         " accelerators and do nothing",
-        _stop_idle(case), _wait(case), *_spared(case), prices.launch(case, case.missing),
-        Fix(f"ask for {words.many(hosted, 'replica')} instead of {role.count:,}: that fits now"),
+        _stop_idle(case), *_spared(case, is_enough=True), _wait(case),
+        *_spared(case, is_enough=False), prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
 
 def _scattered(case: Case) -> Remedy:
-    role, largest = case.role, case.blocks.largest
-    free = words.units(case.blocks.free_milli, role)
-    moves, smaller = prices.moves(case), None
-    if 0 < largest < role.accelerators:
-        smaller = Fix(f"ask for at most {largest} on one node instead of {role.accelerators}")
+    free = words.units(case.blocks.free_milli, case.role)
+    moves = prices.moves(case)
     return _make(
         f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
-        moves.fix if moves and moves.is_free else None, _stop_idle(case), _wait(case),
-        moves.fix if moves and not moves.is_free else None, *_spared(case), smaller,
+        moves.fix if moves and moves.is_free else None, _stop_idle(case),
+        *_spared(case, is_enough=True), _wait(case),
+        moves.fix if moves and not moves.is_free else None, *_spared(case, is_enough=False),
+        *_instead(case),
         prices.launch(case, case.missing),
     )  # fmt: skip
 
 
 def _apart(case: Case) -> Remedy:
-    """Enough is free, but not in one domain: ask for less of one, or only prefer it."""
-    free, found = words.units(case.blocks.free_milli, case.role), facts.bond(case)
-    smaller = prefer = None
-    if found is not None:
-        must, _, most = found
-        prefer = Fix(f"prefer one `{must.tier}` instead of requiring it: that fits now")
-        if most:
-            held = words.together(case.role, most)
-            smaller = Fix(f"ask for at most {held} in one `{must.tier}`: so much is free there")
+    """Enough is free, but not in one domain: only prefer it, or ask for less."""
+    free = words.units(case.blocks.free_milli, case.role)
     return _make(
         f"do not buy: {free} are free, on {words.many(case.blocks.nodes, 'node')} too far apart",
-        _stop_idle(case), _wait(case), prefer, smaller, *_spared(case),
+        _stop_idle(case), _wait(case), *_instead(case), *_spared(case, is_enough=True),
+        *_spared(case, is_enough=False),
     )  # fmt: skip
 
 
 def _cpu(case: Case) -> Remedy:
-    return _host(case, "CPU", f"{words.cores(case.blocks.cpu_most_milli)} cores")
+    return _host(case, "CPU", "cores", holders.host(case, is_cpu=True))
 
 
 def _memory(case: Case) -> Remedy:
-    return _host(case, "memory", f"{words.gib(case.blocks.memory_most_mib)} GiB")
+    return _host(case, "memory", "GiB", holders.host(case, is_cpu=False))
 
 
-def _host(case: Case, resource: str, most: str) -> Remedy:
+def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
     free = words.units(case.blocks.free_milli, case.role)
-    smaller = Fix(f"ask for at most {most} a replica: the accelerators are free")
+    wait = _wait(case)
+    if held:
+        first = case.world.job_names[held[0].job]
+        wait = Fix(
+            f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
+            f" {holders.amount(held[0].amount, unit)} where GPUs are free"
+        )
     return _make(
         f"do not buy accelerators: {free} are free, {resource} is what is missing",
-        _wait(case), smaller, prices.launch(case, case.missing),
+        wait, *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
 
 
 def _wait(case: Case) -> Fix:
+    owed = holders.guarantee(case)
+    if owed is not None and owed.held:
+        first = owed.held[0].job
+        return Fix(
+            f"wait until `{case.world.job_names[first]}` ends"
+            f" ({holders.until(case.world, first)}): it holds {words.amount(owed.held[0].amount)}"
+            f" `{owed.kind}` and {_unmoved(case, first)}"
+        )
     busy = words.units(case.supply.milli(Place.BUSY), case.role)
     return Fix(f"wait until some of the {busy} that are busy come free")
+
+
+def _unmoved(case: Case, j: int) -> str:
+    """Why a team that is below its guaranteed quota does not take it back from this job."""
+    if not case.world.shape_of(j).is_preemptible:
+        return "may not be preempted"
+    if not case.policy.may_reclaim:
+        return "is not preempted for it: this policy does not reclaim (`may_reclaim = false`)"
+    return "is not preempted for it now"
 
 
 def _stop_idle(case: Case) -> Fix | None:
@@ -291,17 +360,39 @@ def _stop_idle(case: Case) -> Fix | None:
         return None
     milli = sum(case.world.shape_of(j).total_milli for j in jobs)
     names = words.ids([case.world.job_names[j] for j in jobs])
-    return Fix(f"cancel {names}: {words.amount(milli)} accelerators held, nothing done with them")
+    loss = prices.lost(case.world, jobs)
+    text = f"cancel {names}: {words.amount(milli)} accelerators held, nothing done with them"
+    return Fix(text, 0, loss.milli_ms, loss.usd_micro)
 
 
-def _spared(case: Case) -> tuple[Fix, ...]:
-    """What else stands free but takes no work: spares and cordoned nodes."""
-    lots = case.supply.lots
-    return tuple(
-        _release(case, place, lots[place])
-        for place in (Place.CORDONED, Place.SPARE)
-        if place in lots
+def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+    """What else stands free but takes no work, if it is enough for the job (or if it is not)."""
+    lots, found = case.supply.lots, list[Fix]()
+    if Place.CORDONED in lots and _is_enough(case, Place.CORDONED) == is_enough:
+        found.append(_release(case, Place.CORDONED, lots[Place.CORDONED]))
+    if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
+        found.append(_unspare(case, lots[Place.SPARE]))
+    return tuple(found)
+
+
+def _is_enough(case: Case, place: Place) -> bool:
+    """Whether the nodes in this place would host the replicas that find no room."""
+    return supply.would_host(case.world, case.role, case.options, place) >= max(1, case.missing)
+
+
+def _unspare(case: Case, lot: Lot) -> Fix:
+    total = words.amount(lot.milli + case.supply.ready_milli)
+    return Fix(
+        f"release hot spares: {words.amount(lot.milli)} of {total} that it could use stand idle as"
+        f" spares ({words.ids(lot.examples)}); set `spares` of contract"
+        f" {words.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",
+        None,
     )
+
+
+def _spare_contracts(case: Case) -> list[str]:
+    rows = [case.world.contract_rows[c] for c in case.supply.contracts]
+    return [row.name for row in rows if row.spares]
 
 
 _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {

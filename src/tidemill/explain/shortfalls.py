@@ -15,7 +15,7 @@ def shortfall(case: Case) -> Certificate | None:
     found = case.proof if make is None else make(case)
     if found is None:
         return None
-    return certificates.with_nearest(found, case.memo.room(case.world), case.shape, case.r)
+    return certificates.with_nearest(found, case.wish(), case.trials)
 
 
 def _too_few_ready(case: Case) -> Certificate:
@@ -43,27 +43,18 @@ def _too_scattered(case: Case) -> Certificate:
     return Certificate(
         "accelerators on one node", role.accelerators, largest, "accelerators",
         f"at most {largest} free on one node, it asks for {role.accelerators} on one",
-        f"ask for at most {largest} on one node" if largest else "wait for running jobs to end",
+        "wait for running jobs to end, or ask for fewer on one node",
     )  # fmt: skip
 
 
 def _too_few_replicas(case: Case) -> Certificate:
     role, hosted = case.role, case.hosted
     size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
-    most = words.many(hosted, "replica")
     return Certificate(
         "gang", role.count, hosted, "replicas",
         f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
-        f"ask for at most {most}" if hosted else _smaller(case),
+        "wait for running jobs to end, or ask for fewer or smaller replicas",
     )  # fmt: skip
-
-
-def _smaller(case: Case) -> str:
-    return (
-        "wait for instances to end, or ask for a smaller profile"
-        if case.role.profile
-        else ("ask for smaller replicas")
-    )
 
 
 def _too_few_cores(case: Case) -> Certificate:
@@ -72,7 +63,7 @@ def _too_few_cores(case: Case) -> Certificate:
         "CPU on one node", asked, most, "cpu_milli",
         f"at most {words.cores(most)} cores free beside enough accelerators, each replica asks for"
         f" {words.cores(asked)}",
-        f"ask for at most {words.cores(most)} cores a replica",
+        "wait for running jobs to end, or ask for fewer cores a replica",
     )  # fmt: skip
 
 
@@ -82,7 +73,7 @@ def _too_little_memory(case: Case) -> Certificate:
         "memory on one node", asked, most, "memory_mib",
         f"at most {words.gib(most)} GiB free beside enough accelerators, each replica asks for"
         f" {words.gib(asked)}",
-        f"ask for at most {words.gib(most)} GiB a replica",
+        "wait for running jobs to end, or ask for less memory a replica",
     )  # fmt: skip
 
 
@@ -95,7 +86,7 @@ def _limit_reached(case: Case) -> Certificate:
         "limit", asked, max(0, left), "accelerator_milli",
         f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it asks for"
         f" {words.amount(asked)}",
-        f"raise the limit of `{case.shape.team}`, or wait for its own jobs to end",
+        f"raise the maximum quota of `{case.shape.team}`, or wait for its own jobs to end",
     )  # fmt: skip
 
 
@@ -119,7 +110,7 @@ def _too_far_apart(case: Case) -> Certificate:
     return Certificate(
         f"one {must.tier}", asked, most, "replicas",
         f"the largest `{must.tier}` has {has} free, it asks for {wants} in one",
-        f"ask for at most {has} in one `{must.tier}`" if most else "wait for running jobs to end",
+        f"wait for running jobs to end, or prefer one `{must.tier}` instead of requiring it",
     )  # fmt: skip
 
 

@@ -144,6 +144,30 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
     return is_ok[world.nodes.group[:rows]] & (world.nodes.state[:rows] != NodeState.GONE)
 
 
+def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
+    """How many replicas fit on what is free of spares, or of cordoned nodes."""
+    rows, nodes = world.node_count, world.nodes
+    state = NodeState.READY if place is Place.SPARE else NodeState.CORDONED
+    here = node_mask(world, options) & (nodes.state[:rows] == state)
+    here &= (nodes.is_spare[:rows] == 1) if place is Place.SPARE else True
+    hosts = hosting(world, role)[here] // max(1, role.accelerators)
+    for free, asked in (
+        (nodes.cpu_free_milli[:rows][here], role.cpu_milli),
+        (nodes.memory_free_mib[:rows][here], role.memory_mib),
+    ):
+        hosts = np.minimum(hosts, free // asked) if asked else hosts
+    return int(hosts.sum())
+
+
+def in_use_milli(world: World) -> I64:
+    """For each node, the accelerators that jobs hold: the one count of what is busy."""
+    rows, nodes = world.node_count, world.nodes
+    working = (nodes.devices[:rows] - nodes.failed[:rows]).astype(np.int64) * WHOLE_MILLI
+    is_launched = np.isin(nodes.state[:rows], sorted(LAUNCHED))
+    held: I64 = working - nodes.free_milli[:rows] - nodes.stranded_milli[:rows]
+    return np.where(is_launched, held, 0)
+
+
 def hosting(world: World, role: Role) -> I64:
     """For each node, how many devices count for a role, or parts or slices of devices."""
     return slices.per_node(world, role) if role.profile else hosting_devices(world, role.milli)
@@ -172,16 +196,14 @@ def _on_nodes(world: World, mine: Mask) -> list[tuple[Place, Mask, I64]]:
     rows, nodes = world.node_count, world.nodes
     state, free = nodes.state[:rows], nodes.free_milli[:rows]
     failed = nodes.failed[:rows].astype(np.int64) * WHOLE_MILLI
-    whole = nodes.devices[:rows].astype(np.int64) * WHOLE_MILLI
     stranded = nodes.stranded_milli[:rows]
-    busy = whole - failed - free - stranded
     launched = mine & np.isin(state, sorted(LAUNCHED))
     ready, spare = mine & (state == NodeState.READY), nodes.is_spare[:rows] == 1
     found = [(place, mine & (state == at), free) for at, place in _OF_STATE.items()]
     found += [(Place.FREE, ready & ~spare, free), (Place.SPARE, ready & spare, free)]
     return [
         *found, (Place.FAILED, launched, failed), (Place.STRANDED, launched, stranded),
-        (Place.BUSY, launched, busy),
+        (Place.BUSY, launched, in_use_milli(world)),
     ]  # fmt: skip
 
 

@@ -20,6 +20,8 @@ def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> A
     if world.jobs.state[job] != JobState.WAITING:
         return _not_waiting(world, job)
     case = cases.open_case(world, policy, present.glance(world, memo), job)
+    certificate = shortfalls.shortfall(case)
+    case = case._replace(offers=certificate.fits_now if certificate else ())
     found = remedies.remedy(case)
     layer = LAYER_OF[case.cause]
     evidence = facts.evidence(case)
@@ -46,7 +48,7 @@ def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> A
         other_fixes=found.fixes[1:],
         do_not=found.do_not,
         words=_words(case, found, layer),
-        certificate=shortfalls.shortfall(case),
+        certificate=certificate,
     )
 
 

@@ -14,19 +14,19 @@ GIB_MIB = 1024
 
 
 CAUSES = {
-    Cause.NONE: "there is room for it",
+    Cause.NONE: "starts in the next scheduling cycle",
     Cause.NOTHING_CLAIMED: "nothing that it may use is claimed",
     Cause.NOTHING_LAUNCHED: "claimed, but not launched",
     Cause.NOTHING_READY: "launched, but none is ready",
     Cause.IMPOSSIBLE_LABEL: "no node will ever have its labels",
     Cause.IMPOSSIBLE_SIZE: "larger than any node",
-    Cause.IMPOSSIBLE_GANG: "a wider gang than there are nodes for",
-    Cause.OVER_LIMIT_ALWAYS: "more than its team may ever use",
+    Cause.IMPOSSIBLE_GANG: "a larger gang than there are nodes for",
+    Cause.OVER_LIMIT_ALWAYS: "more than its team's maximum quota",
     Cause.NOT_ENOUGH_READY: "too few are ready, even if nothing else ran",
-    Cause.OVER_LIMIT: "its team's limit is reached",
+    Cause.OVER_LIMIT: "its team's maximum quota is reached",
     Cause.BEHIND: "behind a held queue",
     Cause.PROMISED: "room is being made for it",
-    Cause.BUSY: "all busy",
+    Cause.BUSY: "too few are free",
     Cause.PARTIAL_GANG: "room for a part of the gang only",
     Cause.SCATTERED: "free but scattered",
     Cause.CPU_BINDS: "accelerators are free, CPU is not",
@@ -36,6 +36,37 @@ CAUSES = {
     Cause.TOPOLOGY: "free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
 }
+
+
+LABELS = {
+    Cause.NONE: "next cycle",
+    Cause.NOTHING_CLAIMED: "no contract",
+    Cause.NOTHING_LAUNCHED: "not launched",
+    Cause.NOTHING_READY: "none ready",
+    Cause.IMPOSSIBLE_LABEL: "never: labels",
+    Cause.IMPOSSIBLE_SIZE: "never: size",
+    Cause.IMPOSSIBLE_GANG: "never: gang",
+    Cause.OVER_LIMIT_ALWAYS: "never: maximum quota",
+    Cause.NOT_ENOUGH_READY: "too few ready",
+    Cause.OVER_LIMIT: "maximum quota",
+    Cause.BEHIND: "behind a held job",
+    Cause.PROMISED: "preempting for it",
+    Cause.BUSY: "too few free",
+    Cause.PARTIAL_GANG: "partial gang",
+    Cause.SCATTERED: "scattered",
+    Cause.CPU_BINDS: "CPU",
+    Cause.MEMORY_BINDS: "memory",
+    Cause.KEPT_BACK: "lending limits",
+    Cause.IMPOSSIBLE_TOPOLOGY: "never: topology",
+    Cause.TOPOLOGY: "topology",
+    Cause.RESERVED: "backfill reservation",
+}
+"""Causes in a column of a table."""
+
+
+def label(name: str) -> str:
+    """A cause, by the name that answers use, as short as a column wants it."""
+    return LABELS[Cause[name.upper()]]
 
 
 def cause(found: Cause) -> str:
@@ -158,7 +189,7 @@ def price(fix: Fix) -> str:
         hours = amount(fix.lost_milli_ms // HOUR_MS)
         lost = f"{hours} accelerator-hours of lost work, {dollars_text(fix.lost_usd_micro)}"
         return lost + (f", and {_hourly(fix)}" if fix.usd_micro_per_hour else "")
-    return _hourly(fix) if fix.usd_micro_per_hour else "costs nothing"
+    return _hourly(fix) if fix.usd_micro_per_hour else "no extra cost"
 
 
 def _hourly(fix: Fix) -> str:

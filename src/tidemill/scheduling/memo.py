@@ -113,6 +113,10 @@ class Memo:
             room = self._planning = Room(world, self._loops)
         return room
 
+    def inherit_scoring(self, other: "Memo") -> None:
+        """Begin with the tables that another memo made; they are made anew where they must be."""
+        self._scoring, self._scoring_at = other._scoring, other._scoring_at
+
     def scoring(self, world: World, policy: Policy) -> Scoring:
         """The placement policies and their tables; the same ones until the mix or supply change."""
         stamp = (world.mix_changes, world.node_count, len(world.kinds))

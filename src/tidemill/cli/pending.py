@@ -1,0 +1,151 @@
+"""``tidemill pending``: every waiting job, as ``squeue`` lists them, and what they wait for."""
+
+import csv
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, duration_text
+from tidemill.model.names import visible
+
+if TYPE_CHECKING:
+    from tidemill.explain.answers import Band, Board, PendingJob
+
+SHOWN = 20  # jobs on a screen; --limit 0 shows all
+
+EXAMPLES = options.example(
+    "tidemill pending -j out/demo.sqlite",
+    "tidemill pending --at 3d12h --team research --limit 0",
+    "tidemill pending --user ada --no-eta",
+    "tidemill pending --csv > pending.csv",
+    "tidemill pending --at 3d12h --json",
+)
+HEADER = ("position", "job", "team", "user", "priority", "gpus", "asks", "cause", "waited_s",
+          "eta_early_s", "eta_middle_s", "eta_late_s")  # fmt: skip
+
+
+def pending(
+    journal: options.Journal = options.DEFAULT_JOURNAL,
+    at: options.At = None,
+    team: Annotated[str, typer.Option("--team", help="Only jobs of this team.")] = "",
+    user: Annotated[str, typer.Option("--user", help="Only jobs of this user.")] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=0, help=f"List so many jobs (0: all; tables show {SHOWN})."),
+    ] = None,
+    eta: Annotated[
+        bool, typer.Option("--eta/--no-eta", help="Say when each should start, or be quicker.")
+    ] = True,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the jobs as CSV.")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Jobs that wait: position, job, team, user, GPUs requested, cause, waited, ETA; a summary."""
+    import msgspec
+    from msgspec.structs import replace
+
+    from tidemill import explain
+    from tidemill.cli.moment import calendar_of, world_at
+    from tidemill.scheduling import plain
+
+    world, policy = world_at(journal, at)
+    _refuse_unknown("team", team, world.queue_number)
+    _refuse_unknown("user", user, world.job_users)
+    board = explain.board(world, policy, explain.Glance(world, plain))
+    if eta:
+        board = explain.with_eta(world, policy, board)
+    mine = [r for r in board.waiting if team in ("", r.team) and user in ("", r.user)]
+    if as_json:
+        kept = tuple(mine[:limit] if limit else mine)
+        screen.json_out(msgspec.json.encode(replace(board, waiting=kept)), journal)
+    elif as_csv:
+        _print_csv(mine[:limit] if limit else mine)
+    else:
+        screen.out().print(f"{calendar_of(journal).text(board.at_ms)}: {board.words}",
+                           soft_wrap=True)  # fmt: skip
+        _print_causes(board, mine, is_all=not team and not user)
+        _print_jobs(mine, SHOWN if limit is None else limit, has_eta=eta)
+
+
+def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
+    if asked and asked not in known:
+        names = sorted({name for name in known if name})
+        shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
+        raise SpecError(
+            f"--{option} is `{asked}`, of whom the journal knows nothing",
+            hint=f"{option}s: {shown}" if names else f"the journal names no {option}s",
+        )
+
+
+def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool) -> None:
+    """A line for each cause: how many wait, for how much, and what stands idle beneath them."""
+    from tidemill.explain.words import label
+
+    if not mine:
+        screen.out().print("none of them is of that team or user" if not is_all else "")
+        return
+    made = screen.table("cause", "whose to solve", "jobs", "GPUs requested", "oldest",
+                        "idle beneath $/h", right_from=2)  # fmt: skip
+    made.columns[4].justify = "left"
+    for row in board.rows:
+        jobs = [job for job in mine if job.cause == row.cause]
+        if not jobs:
+            continue
+        oldest = max(jobs, key=lambda job: (job.waited_ms, -job.position))
+        idle = f"{row.idle_usd_micro_per_hour / 1e6:,.2f}" if is_all else ""
+        made.add_row(
+            label(row.cause), row.owner, f"{len(jobs):,}",
+            f"{sum(job.accelerator_milli for job in jobs) / WHOLE_MILLI:,g}",
+            f"{oldest.job} ({duration_text(oldest.waited_ms)})", idle,
+        )  # fmt: skip
+    screen.out().print(made)
+
+
+def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> None:
+    from tidemill.explain.words import label
+
+    made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",
+                        "starts in about (between)", right_from=4)  # fmt: skip
+    made.columns[0].justify = made.columns[4].justify = made.columns[6].justify = "right"
+    made.columns[5].justify = made.columns[7].justify = "left"
+    shown = mine[:limit] if limit else mine
+    for job in shown:
+        made.add_row(
+            f"{job.position:,}", job.job, job.team, job.user,
+            f"{job.accelerator_milli / WHOLE_MILLI:,g}", label(job.cause),
+            duration_text(job.waited_ms), _eta(job) if has_eta else "",
+        )  # fmt: skip
+    if shown:
+        screen.out().print(made)
+    if len(mine) > len(shown):
+        screen.note(f"and {len(mine) - len(shown):,} more; --limit 0 lists all")
+
+
+def _eta(job: "PendingJob") -> str:
+    if job.cause == "none":
+        return "now"
+    band = job.eta
+    if band is None:
+        return "never, as it is"
+    early, middle, late = ("later" if ms is None else duration_text(ms) for ms in _parts(band))
+    return f"{middle} ({early} and {late})"
+
+
+def _print_csv(rows: "Sequence[PendingJob]") -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(HEADER)
+    for row in rows:
+        waits = [None] * 3 if row.eta is None else _parts(row.eta)
+        names = (visible(text, one_line=True) for text in (row.job, row.team, row.user))
+        writer.writerow(
+            [row.position, *names, row.priority, f"{row.accelerator_milli / WHOLE_MILLI:g}",
+             visible(row.asks, one_line=True), row.cause, row.waited_ms // SECOND_MS,
+             *("" if ms is None else ms // SECOND_MS for ms in waits)]
+        )  # fmt: skip
+
+
+def _parts(band: "Band") -> tuple[int | None, int | None, int | None]:
+    return band.p10_ms, band.p50_ms, band.p90_ms

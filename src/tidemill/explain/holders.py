@@ -1,0 +1,125 @@
+"""Holders: which running jobs hold what a waiting one needs, and until when, by their estimates.
+
+Who holds the guaranteed quota of a team that is below it, and whose cores or memory keep free GPUs
+from being used. An end is the owner's estimate; where nobody gave one, it is unknown.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.explain import supply, words
+from tidemill.explain.case import Case
+from tidemill.model.measures import duration_text
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
+from tidemill.scheduling import shares
+
+NODES_AT_MOST = 16  # roomy nodes looked at, those with most of the resource free first
+NAMED = 3
+
+
+class Held(NamedTuple):
+    """What one running job holds: accelerator-milli, CPU-milli or MiB."""
+
+    job: int
+    amount: int
+
+
+class Guarantee(NamedTuple):
+    """A guaranteed quota that a waiting job stays within, and who holds it."""
+
+    team: str
+    kind: str
+    floor: int
+    used: int
+    held: tuple[Held, ...]
+    """Jobs of teams that use more than they are guaranteed, the largest first."""
+
+
+def guarantee(case: Case) -> Guarantee | None:
+    """The guaranteed quota under which the job would be, if it is within one; None: it is not."""
+    world, q, need = case.world, int(case.world.shapes.queue[case.s]), case.role.total_milli
+    for k in [option.kind for option in case.options if option.kind >= 0]:
+        if need and shares.is_entitled(world, world.used, q, k, need):
+            used, floor = int(world.used[q, k]), int(world.floor[q, k])
+            row = world.queue_rows[q]
+            return Guarantee(row.name, world.kinds[k], floor, used, _borrowers(world, q, k))
+    return None
+
+
+def _borrowers(world: World, q: int, k: int) -> tuple[Held, ...]:
+    """Jobs of other teams that use more of a GPU type than they are guaranteed."""
+    found = []
+    for j in world.placements:
+        other = int(world.shapes.queue[world.jobs.shape[j]])
+        if other == q or not shares.is_borrowing(world, world.used, (other,), k):
+            continue
+        roles = world.shape_of(j).roles
+        milli = sum(
+            piece.replicas * roles[piece.role].replica_milli
+            for piece in world.placements[j]
+            if int(world.nodes.kind[piece.node]) == k
+        )
+        if milli:
+            found.append(Held(j, milli))
+    return _largest(found)
+
+
+def host(case: Case, *, is_cpu: bool) -> tuple[Held, ...]:
+    """Jobs that hold the cores (or memory) of nodes with enough free GPUs, the largest first."""
+    world, role, nodes = case.world, case.role, case.world.nodes
+    rows = world.node_count
+    may = supply.node_mask(world, case.options) & (nodes.state[:rows] == NodeState.READY)
+    may &= (nodes.is_spare[:rows] == 0) & (supply.hosting(world, role) >= role.accelerators)
+    roomy = np.flatnonzero(may)
+    free = (nodes.cpu_free_milli if is_cpu else nodes.memory_free_mib)[roomy]
+    nearest = roomy[np.argsort(-free, kind="stable")][:NODES_AT_MOST].tolist()
+    held: dict[int, int] = {}
+    for n in nearest:
+        for j in world.aboard[n]:
+            roles = world.shape_of(j).roles
+            for piece in world.placements[j]:
+                asks = roles[piece.role].cpu_milli if is_cpu else roles[piece.role].memory_mib
+                if piece.node == n and asks:
+                    held[j] = held.get(j, 0) + piece.replicas * asks
+    return _largest(Held(j, amount) for j, amount in held.items())
+
+
+def _largest(found: Iterable[Held]) -> tuple[Held, ...]:
+    return tuple(sorted(found, key=lambda held: (-held.amount, held.job)))
+
+
+def until(world: World, j: int) -> str:
+    """When a running job ends, by its owner's estimate: ``ends in about 3h by its estimate``."""
+    jobs = world.jobs
+    estimate_ms = int(jobs.estimate_ms[j])
+    if not estimate_ms:
+        return "no estimate of its end"
+    begun_ms = int(jobs.origin_ms[j])
+    if jobs.state[j] == JobState.STARTING:
+        begun_ms = int(jobs.since_ms[j]) + int(jobs.startup_ms[j])
+    left_ms = begun_ms + estimate_ms - int(jobs.saved_ms[j]) - world.now_ms
+    if left_ms <= 0:
+        return f"{duration_text(-left_ms)} past its estimate"
+    return f"ends in about {duration_text(left_ms)} by its estimate"
+
+
+def named(world: World, held: tuple[Held, ...], unit: str) -> str:
+    """The largest holders in words: ```x` of team `b` (8 GPUs, not preemptible, ends in …)``."""
+    parts = []
+    for j, holds in held[:NAMED]:
+        shape = world.shape_of(j)
+        size = amount(holds, unit)
+        bound = "" if shape.is_preemptible else "not preemptible, "
+        parts.append(
+            f"`{world.job_names[j]}` of team `{shape.team}` ({size}, {bound}{until(world, j)})"
+        )
+    rest = len(held) - NAMED
+    return ", ".join(parts) + (f" and {words.many(rest, 'other job')}" if rest > 0 else "")
+
+
+def amount(held: int, unit: str) -> str:
+    """What a job holds, with its unit: ``40 cores``, ``8 GPUs``."""
+    return f"{words.gib(held) if unit == 'GiB' else words.amount(held)} {unit}"

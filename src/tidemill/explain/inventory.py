@@ -1,0 +1,124 @@
+"""Inventory: contracts, nodes and teams of a cluster state, as ``tidemill fleet`` lists them.
+
+What is in use is counted by ``supply.in_use_milli``, as in every other answer.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from msgspec import Struct
+
+from tidemill.explain import supply
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+from tidemill.reservation.seam import seams
+
+SPARE = "spare"
+STATES = (*(state.name.lower() for state in NodeState if state is not NodeState.GONE), SPARE)
+"""What a node may be listed as; a Ready node kept as a hot spare is ``spare``."""
+
+
+class ContractRow(Struct, frozen=True):
+    """One running contract: what is paid, launched, schedulable and in use of it."""
+
+    contract: str
+    kind: str
+    terms: str
+    paid_milli: int
+    launched_milli: int
+    can_work_milli: int
+    in_use_milli: int
+    seam_usd_micro_per_hour: int
+
+
+class NodeRow(Struct, frozen=True):
+    """One node that is not gone, its state since when, what is free on it, and its jobs."""
+
+    node: str
+    kind: str
+    pool: str
+    contract: str
+    state: str
+    since_ms: int
+    accelerators: int
+    failed: int
+    free_milli: int
+    cpu_milli: int
+    cpu_free_milli: int
+    memory_mib: int
+    memory_free_mib: int
+    jobs: tuple[str, ...]
+
+
+class TeamRow(Struct, frozen=True):
+    """One team and GPU type: what it uses, is guaranteed and may use at most (None: no bound)."""
+
+    team: str
+    parent: str
+    kind: str
+    used_milli: int
+    guaranteed_milli: int
+    maximum_milli: int | None
+
+
+def contracts(world: World) -> list[ContractRow]:
+    """The running contracts."""
+    in_use = supply.in_use_milli(world)
+    found = []
+    for seam in seams(world):
+        c = world.contract_number[seam.contract]
+        row = world.contract_rows[c]
+        mine = world.nodes.contract[: world.node_count] == c
+        found.append(
+            ContractRow(
+                row.name, row.kind, row.terms.value, seam.paid_milli, seam.launched_milli,
+                seam.schedulable_milli, int(in_use[mine].sum()), seam.gap_usd_micro_per_hour,
+            )
+        )  # fmt: skip
+    return found
+
+
+def nodes(world: World, states: Collection[str] = ()) -> list[NodeRow]:
+    """Every node that is not gone, or those in these states, by name."""
+    here = np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist()
+    found = [_node(world, n) for n in here if not states or _state(world, n) in states]
+    return sorted(found, key=lambda row: row.node)
+
+
+def states(world: World) -> dict[str, int]:
+    """How many nodes are in each state that any is in."""
+    count = dict.fromkeys(STATES, 0)
+    for n in np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist():
+        count[_state(world, n)] += 1
+    return {state: nodes for state, nodes in count.items() if nodes}
+
+
+def teams(world: World) -> list[TeamRow]:
+    """Every team and GPU type of which it uses, is guaranteed or is limited to something."""
+    found = []
+    for q, row in enumerate(world.queue_rows):
+        for k, kind in enumerate(world.kinds):
+            used, floor, limit = (int(m[q, k]) for m in (world.used, world.floor, world.limit))
+            if used or floor or limit < FOREVER_MS:
+                most = limit if limit < FOREVER_MS else None
+                found.append(TeamRow(row.name, row.parent, kind, used, floor, most))
+    return found
+
+
+def _state(world: World, n: int) -> str:
+    state = NodeState(world.nodes.state[n])
+    is_spare = state is NodeState.READY and bool(world.nodes.is_spare[n])
+    return SPARE if is_spare else state.name.lower()
+
+
+def _node(world: World, n: int) -> NodeRow:
+    table, row = world.nodes, world.node_rows[n]
+    contract = world.contract_rows[int(table.contract[n])]
+    return NodeRow(
+        row.name, contract.kind, contract.pool, row.contract, _state(world, n),
+        int(table.since_ms[n]), int(table.devices[n]), int(table.failed[n]),
+        int(table.free_milli[n]), int(table.cpu_milli[n]), int(table.cpu_free_milli[n]),
+        int(table.memory_mib[n]), int(table.memory_free_mib[n]),
+        tuple(world.job_names[j] for j in sorted(world.aboard[n])),
+    )  # fmt: skip

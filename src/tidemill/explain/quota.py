@@ -1,0 +1,141 @@
+"""Quota: how far a maximum quota has to be raised for a job to start, at every level of the tree.
+
+A raise is tried by the scheduler itself on a copy before it is suggested. Where the job would not
+start even so, what else keeps it out is said with it.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.engine.fold import fold_all
+from tidemill.explain import present, words
+from tidemill.explain.case import Case
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Queue, Share
+
+
+class Raise(NamedTuple):
+    """Teams with a larger maximum quota, and what follows."""
+
+    queues: tuple[Queue, ...]
+    words: str
+    starts: bool
+    """Whether the job starts at once with it."""
+
+
+def suggestion(case: Case) -> Raise | None:
+    """The smallest raise with which the job starts; else the one that its own size needs."""
+    kinds = [option.kind for option in case.options if option.kind >= 0]
+    limited = [k for k in kinds if _over(case, k, case.role.total_milli)]
+    if not limited:
+        limited = kinds[:1]
+    k = min(limited, key=lambda k: (_lacking(case, k), k))
+    amounts = dict.fromkeys(
+        case.role.total_milli + extra for extra in (0, _next(case, k), _ahead(case, k))
+    )
+    for milli in sorted(amounts):
+        queues = _raised(case, k, milli)
+        if queues and case.trials.places_after(case.j, queues):
+            text = _words(case, k, queues)
+            if milli > case.role.total_milli:
+                more = words.amount(milli - case.role.total_milli)
+                text += f" ({more} of it for jobs of its team that go first)"
+            return Raise(queues, f"{text}: then it starts at once", True)
+    queues = _raised(case, k, case.role.total_milli)
+    if not queues:
+        return None
+    return Raise(queues, f"{_words(case, k, queues)}: {_then(case, queues)}", False)
+
+
+def _over(case: Case, k: int, milli: int) -> list[int]:
+    """The queues on the job's path whose maximum this much more would exceed."""
+    world, q = case.world, int(case.world.shapes.queue[case.s])
+    return [a for a in world.tree.paths[q] if world.used[a, k] + milli > world.limit[a, k]]
+
+
+def _lacking(case: Case, k: int) -> int:
+    world, need = case.world, case.role.total_milli
+    over = _over(case, k, need)
+    return max((int(world.used[a, k] + need - world.limit[a, k]) for a in over), default=0)
+
+
+def _next(case: Case, k: int) -> int:
+    """What the next cycle gives to other jobs under the same maximum."""
+    return sum(_size(case, j, k) for j in case.placed if j != case.j)
+
+
+def _ahead(case: Case, k: int) -> int:
+    """What waits ahead of it under the same maximum, of a GPU type that it may use."""
+    ahead = present.in_order(case.world, case.policy, case.memo)
+    before = ahead[: ahead.index(case.j)] if case.j in ahead else []
+    return sum(_size(case, j, k) for j in before)
+
+
+def _size(case: Case, j: int, k: int) -> int:
+    """What a waiting job would use of a GPU type under a maximum that binds this one."""
+    world, s = case.world, int(case.world.jobs.shape[j])
+    q, mine = int(world.shapes.queue[s]), int(world.shapes.queue[case.s])
+    shared = set(world.tree.paths[q]) & set(world.tree.paths[mine])
+    is_bound = any(world.limit[a, k] < FOREVER_MS for a in shared)
+    return (
+        int(world.shapes.total_milli[s]) if is_bound and k in case.memo.known(world, s).kinds else 0
+    )
+
+
+def _raised(case: Case, k: int, milli: int) -> tuple[Queue, ...]:
+    """The queues on the path with room for this much more."""
+    world = case.world
+    found = []
+    for a in _over(case, k, milli):
+        row, target = world.queue_rows[a], int(world.used[a, k]) + milli
+        found.append(
+            replace(row, shares=tuple(_share(s, world.kinds[k], target) for s in row.shares))
+        )
+    return tuple(found)
+
+
+def _share(share: Share, kind: str, target: int) -> Share:
+    if share.kind != kind:
+        return share
+    if share.limit_milli < target:
+        share = replace(share, limit_milli=target)
+    if share.borrow_milli < target - share.floor_milli:
+        share = replace(share, borrow_milli=target - share.floor_milli)
+    return share
+
+
+def _words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
+    world, kind, parts = case.world, case.world.kinds[k], []
+    for row in queues:
+        a = world.queue_number[row.name]
+        old = next(share for share in world.queue_rows[a].shares if share.kind == kind)
+        new = next(share for share in row.shares if share.kind == kind)
+        if new.limit_milli != old.limit_milli:
+            parts.append(
+                f"the maximum quota of team `{row.name}` from {words.amount(old.limit_milli)} to"
+                f" {words.amount(new.limit_milli)} `{kind}`"
+            )
+        if new.borrow_milli != old.borrow_milli:
+            parts.append(
+                f"what team `{row.name}` may borrow from {words.amount(old.borrow_milli)} to"
+                f" {words.amount(new.borrow_milli)} `{kind}`"
+            )
+    return "raise " + " and ".join(parts)
+
+
+def _then(case: Case, queues: tuple[Queue, ...]) -> str:
+    """What keeps the job out once the teams have these quotas."""
+    now_ms = case.world.now_ms
+    world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
+    memo = present.Glance(world, case.memo.loops)
+    looked = present.look(world, case.policy, memo, present.rivals(world, case.policy, case.s))
+    cause = Cause.NONE if case.j in looked.placed else looked.causes[case.s]
+    ahead = present.line(world, case.policy, memo, case.j, looked.causes)
+    text = f"then it still waits, because {words.cause(cause)}"
+    if cause is Cause.NONE:
+        text = "whether it then starts at once was not tried"
+    return text + (f"; {words.many(ahead.jobs, 'job')} ahead of it" if ahead.jobs else "")

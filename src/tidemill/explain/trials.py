@@ -1,0 +1,95 @@
+"""Trials: would the scheduler place this at once? It is submitted to the real cycle, on a copy.
+
+Everything that an answer offers ("would run now", "then it starts at once") is tried here first,
+with the policy as it is: what fits the free GPUs may still have to wait behind a reservation of
+backfill, a limit, or somebody who may not be passed. Bounded: where so much waits that a cycle
+takes long, nothing is tried and nothing is offered.
+"""
+
+from collections.abc import Iterable
+from types import ModuleType
+
+from msgspec.structs import replace
+
+from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.fold import fold, fold_all
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.errors import EventRefused
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Checkpointing, Job, Queue, Shape
+from tidemill.model.world import World
+from tidemill.scheduling.memo import Memo as SchedulingMemo
+
+BUDGET_US = 400_000  # for all trials of one answer, which may take a second in all
+CYCLE_US = 8_000  # measured on 140 nodes; a cycle then costs so much more for each waiting shape:
+SHAPE_US = 60
+NODES_PER_US = 30  # and on each of them a microsecond more for so many nodes (0.4 ms at 10,000)
+
+
+class Trials:
+    """What the next cycle would do if things were otherwise; as many as the budget allows."""
+
+    def __init__(self, world: World, policy: Policy, loops: ModuleType | None = None) -> None:
+        self._world, self._policy, self._loops = world, policy, loops
+        self._scored: SchedulingMemo | None = None
+        shapes, nodes = len(world.queued) + 1, world.node_count
+        self.left = BUDGET_US // (CYCLE_US + shapes * (SHAPE_US + nodes // NODES_PER_US))
+        """How many more may be tried."""
+
+    def places(self, job: Job, *, without: int = -1) -> bool:
+        """Whether this job, submitted now, is placed at once; ``without``: that one cancelled."""
+        world = self._branch()
+        if world is None:
+            return False
+        try:
+            if without >= 0:
+                fold(world, ev.JobCancelled(world.now_ms, without))
+            fold(world, ev.JobSubmitted(world.now_ms, _renamed(world, job)))
+        except (EventRefused, ValueError):  # nothing that could be submitted: not on offer
+            return False
+        return world.job_count - 1 in self._placed(world)
+
+    def places_after(self, j: int, queues: Iterable[Queue]) -> bool:
+        """Whether a waiting job is placed at once when teams have these shares."""
+        world = self._branch()
+        if world is None:
+            return False
+        try:
+            fold_all(world, [ev.QueueSet(world.now_ms, queue) for queue in queues])
+        except EventRefused:
+            return False
+        return j in self._placed(world)
+
+    def _branch(self) -> World | None:
+        self.left -= 1
+        return snapshot.branch(self._world) if self.left >= 0 else None
+
+    def _placed(self, world: World) -> set[int]:
+        memo = Memo()
+        memo.scheduling = SchedulingMemo(self._loops)
+        if self._scored is not None:
+            memo.scheduling.inherit_scoring(self._scored)
+        self._scored = memo.scheduling
+        plan = cycle(world, self._policy, memo)
+        return {action.job for action in plan.actions if isinstance(action, ev.AskedPlace)}
+
+
+def row(world: World, j: int, shape: Shape, estimate_ms: int | None = None) -> Job:
+    """The job as it would be submitted again with another shape, or another estimate."""
+    jobs = world.jobs
+    interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
+    given_ms = int(jobs.estimate_ms[j]) if estimate_ms is None else estimate_ms
+    return Job(
+        f"{world.job_names[j]} instead", shape, given_ms, int(jobs.startup_ms[j]),
+        int(jobs.restart_ms[j]), Checkpointing(max(0, interval_ms), cost_ms),
+        resize_ms=int(jobs.resize_ms[j]),
+    )  # fmt: skip
+
+
+def _renamed(world: World, job: Job) -> Job:
+    """A name that nobody has."""
+    name = job.name
+    while name in world.job_number:
+        name += "'"
+    return job if name == job.name else replace(job, name=name)

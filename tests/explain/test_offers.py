@@ -1,0 +1,291 @@
+"""Whatever is offered is placed by the scheduler when it is submitted; what is advised works.
+
+Random fleets and moments, every policy: each offer of `why` and `fit` is submitted to the real
+cycle, as it stands in the answer, and each raise of a quota is set.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from tests.builders import (
+    DEFAULTS,
+    beat,
+    contract,
+    decide,
+    fleet,
+    job,
+    pass_ms,
+    placed,
+    queue,
+    submit,
+    team,
+)
+from tests.engine.stage import Player
+from tests.explain.test_agreement import racked, story
+from tidemill import explain
+from tidemill.engine.fold import fold, fold_all
+from tidemill.explain.answers import Alternative, Answer, Fix
+from tidemill.explain.trials import row
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.measures import HOUR_MS, MINUTE_MS
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Job
+from tidemill.model.world import World
+
+POLICIES = {
+    "default": Policy(patience_ms=20 * MINUTE_MS),
+    "no backfill": Policy(backfill="none", patience_ms=20 * MINUTE_MS),
+    "conservative": Policy(backfill="conservative"),
+    "shortest": Policy(order="shortest"),
+    "fair": Policy(fairness="drf", placement="pack"),
+}
+
+
+def is_placed(world: World, policy: Policy, wanted: Job, without: int) -> bool:
+    """Whether a job, submitted now into a copy, is in the plan of the next cycle."""
+    world = snapshot.copy(world)
+    if without >= 0:
+        fold(world, ev.JobCancelled(world.now_ms, without))
+    submit(world, replace(wanted, name="instead"))
+    return "instead" in placed(world, decide(world, policy))
+
+
+def offered(answer: Answer) -> Iterator[Alternative]:
+    """Everything that an answer offers instead of the job."""
+    if answer.certificate is not None:
+        yield from answer.certificate.fits_now
+    yield from (fix.instead for fix in fixes(answer) if fix.instead is not None)
+
+
+def fixes(answer: Answer) -> tuple[Fix, ...]:
+    """All fixes of an answer."""
+    return (answer.fix, *answer.other_fixes)
+
+
+def as_asked(world: World, j: int, made: Alternative) -> Job:
+    """The job as the offer says to submit it."""
+    assert made.shape is not None
+    return row(world, j, made.shape, made.estimate_ms)
+
+
+def looks(seed: int, policy: Policy) -> Iterator[tuple[World, int, Answer]]:
+    """Some waiting jobs at some moments of a story, also between events, and their answers."""
+    script = story(seed, policy)
+    arrivals = [
+        a._replace(job=replace(a.job, estimate_ms=a.work_ms * (1 + i % 3)))
+        for i, a in enumerate(script.arrivals)
+    ]
+    player = Player(racked(dataclasses.replace(script, arrivals=arrivals)))
+    seen: list[tuple[World, int, Answer]] = []
+    beats = 0
+
+    def look(at_ms: int) -> None:
+        nonlocal beats
+        beats += 1
+        if beats % 23 or at_ms > 8 * HOUR_MS:
+            return
+        world = snapshot.copy(player.world)
+        pass_ms(world, beats % 7 * MINUTE_MS)
+        waiting = [j for s in world.queued for j in world.waiting[s]]
+        seen.extend((world, j, explain.why(world, policy, j)) for j in waiting[beats % 3 :: 5])
+
+    player.run(on_beat=look)
+    yield from seen
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_offer_is_placed_when_it_is_submitted(name: str):
+    """What `why` offers is placed at once, and beside the original unless it says otherwise."""
+    policy, count = POLICIES[name], Counter[str]()
+    for seed in (3, 4):
+        for world, j, answer in looks(seed, policy):
+            for made in offered(answer):
+                wanted = as_asked(world, j, made)
+                assert is_placed(world, policy, wanted, j), (world.now_ms, answer.job, made.words)
+                beside = is_placed(world, policy, wanted, -1)
+                assert beside != made.needs_cancel, (world.now_ms, answer.job, made.words)
+                count[made.change] += 1
+    assert len(count) >= 3, f"the stories are too simple: {count}"
+
+
+def test_every_raise_of_a_quota_does_what_it_says():
+    """A maximum quota raised as advised lets the job start at once, wherever the advice says so."""
+    tried = 0
+    for policy in (POLICIES["default"], POLICIES["conservative"]):
+        for world, _, answer in looks(5, policy):
+            for fix in fixes(answer):
+                if fix.sets and "starts at once" in fix.words:
+                    raised = snapshot.copy(world)
+                    fold_all(raised, [ev.QueueSet(raised.now_ms, row) for row in fix.sets])
+                    assert answer.job in placed(raised, decide(raised, policy)), fix.words
+                    tried += 1
+    assert tried, "no maximum quota kept anybody out"
+
+
+def test_what_fit_offers_and_promises_is_placed():
+    """`fit`: what "runs now" is placed now, and so is what would run now instead."""
+    policy, verdicts = POLICIES["default"], Counter[str]()
+    for world, j, _ in list(looks(6, policy))[::3]:
+        shape = replace(world.shape_of(j), priority=0)
+        asked = replace(row(world, j, shape), name="asked")
+        found = explain.fit(world, policy, asked)
+        verdicts[found.verdict] += 1
+        assert (found.verdict == "now") == is_placed(world, policy, asked, -1)
+        for made in found.certificate.fits_now if found.certificate else ():
+            assert made.shape is not None
+            wanted = replace(asked, shape=made.shape)
+            assert is_placed(world, policy, wanted, -1), (world.now_ms, made.words)
+    assert len(verdicts) >= 2, verdicts
+
+
+# Backfill -------------------------------------------------------------------------------------
+
+
+def test_what_backfill_would_keep_waiting_is_not_offered():
+    """Two of four nodes are free, but held for a gang: a long 2×8 would wait, and is not offered.
+
+    With a run time that ends before the reservation it would pass; that is what is offered.
+    """
+    world = fleet(nodes=4)
+    submit(world, job("runs", gpus=16, estimate_ms=4 * HOUR_MS))
+    beat(world)
+    submit(world, job("big", gpus=32, estimate_ms=HOUR_MS))
+    beat(world)
+    submit(world, job("t5", gpus=16, estimate_ms=12 * HOUR_MS))
+    beat(world)
+    big = explain.why(world, DEFAULTS, world.job_number["big"])
+    assert big.cause == "partial_gang"
+    for made in offered(big):
+        assert is_placed(world, DEFAULTS, as_asked(world, 1, made), 1)
+    answer = explain.why(world, DEFAULTS, world.job_number["t5"])
+    assert answer.cause == "reserved"
+    shorter = [fix for fix in fixes(answer) if fix.instead and fix.instead.change == "estimate"]
+    assert "if it runs for 4h or less, submit it with that estimate" in shorter[0].words
+
+
+# Maximum quota --------------------------------------------------------------------------------
+
+
+def test_a_raise_counts_the_jobs_of_the_team_that_go_first():
+    """Two equal jobs wait for one quota: for the second it has to be raised by both."""
+    world = fleet(nodes=6, teams=[team("a", limit=16)])
+    submit(world, job("runs", gpus=16))
+    beat(world)
+    submit(world, job("first", gpus=8), job("second", gpus=8))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["second"])
+    assert "from 16 to 32 `H100`" in answer.fix.words
+    assert "8 of it for jobs of its team that go first" in answer.fix.words
+    fold_all(world, [ev.QueueSet(world.now_ms, row) for row in answer.fix.sets])
+    assert {"first", "second"} <= placed(world, decide(world)).keys()
+
+
+def test_a_raise_that_is_taken_by_others_says_so_afterwards():
+    """After a raise by one job's need, the second hears who takes it first, and what it needs."""
+    world = fleet(nodes=6, teams=[team("a", limit=16)])
+    submit(world, job("runs", gpus=16))
+    beat(world)
+    submit(world, job("first", gpus=8), job("second", gpus=8))
+    beat(world)
+    fold(world, ev.QueueSet(world.now_ms, team("a", limit=24)))
+    answer = explain.why(world, DEFAULTS, world.job_number["second"])
+    assert answer.cause == "over_limit"
+    assert "the next cycle places `first` before it" in answer.words
+    assert "from 24 to 32 `H100`" in answer.fix.words
+    rows = {row.cause: row.words for row in explain.board(world, DEFAULTS).rows}
+    assert "starts in the next scheduling cycle" in rows["none"]
+
+
+def test_a_raise_names_every_level_that_binds():
+    """A team and the one above it are both at their maximum: both have to be raised."""
+    teams = [queue("lab", limit=16), queue("a", parent="lab", limit=16)]
+    world = fleet(nodes=4, teams=teams)
+    submit(world, job("runs", gpus=16))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    fix = explain.why(world, DEFAULTS, world.job_number["t5"]).fix
+    assert {row.name for row in fix.sets} == {"lab", "a"}
+    fold_all(world, [ev.QueueSet(world.now_ms, row) for row in sorted(fix.sets, key=str)])
+    assert "t5" in placed(world, decide(world))
+
+
+def test_a_raise_that_does_not_help_says_what_else_keeps_it_out():
+    """Quota and GPUs are both used up: raising the quota is not said to start it."""
+    world = fleet(nodes=4, teams=[team("a", limit=16), team("b")])
+    submit(world, job("runs", gpus=16), job("others", gpus=16, team="b"))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["t5"])
+    assert answer.cause == "over_limit"
+    lift = next(fix for fix in fixes(answer) if fix.sets)
+    assert "then it still waits, because too few are free" in lift.words
+    assert not answer.fix.sets
+
+
+# Guaranteed quota -----------------------------------------------------------------------------
+
+
+def test_a_team_below_its_guarantee_hears_who_holds_it():
+    """Guaranteed 8, uses 0, held by work that may not be preempted: says all of it, until when."""
+    world = fleet(nodes=2, teams=[team("a"), team("b", floor=8)])
+    submit(world, job("svc", gpus=16, estimate_ms=5 * HOUR_MS, is_preemptible=False))
+    beat(world)
+    pass_ms(world, HOUR_MS)
+    submit(world, job("t5", gpus=8, team="b"))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["t5"])
+    assert answer.cause == "busy"
+    assert (
+        "team `b` is guaranteed 8 `H100` and uses 0; held above their own guarantee by `svc` of"
+        " team `a` (16 GPUs, not preemptible, ends in about 4h by its estimate)"
+    ) in answer.words
+    assert answer.fix.words == (
+        "wait until `svc` ends (ends in about 4h by its estimate): it holds 16 `H100` and may not"
+        " be preempted"
+    )
+
+
+# Spares, CPU, memory --------------------------------------------------------------------------
+
+
+def test_spares_that_would_do_are_named_first_and_do():
+    """24 of 32 are spares: releasing them is the first fix, and with fewer spares it starts."""
+    for spares, starts in ((3, False), (2, True)):
+        world = fleet(contract(gpus=32, spares=spares))
+        submit(world, job("runs", gpus=8))
+        beat(world)
+        submit(world, job("t5", gpus=8))
+        assert ("t5" in placed(world, decide(world))) == starts
+    world = fleet(contract(gpus=32, spares=3))
+    submit(world, job("runs", gpus=8))
+    beat(world)
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    fix = explain.why(world, DEFAULTS, world.job_number["t5"]).fix
+    assert fix.words.startswith("release hot spares: 24 of 32 that it could use stand idle")
+    assert "set `spares` of contract `c` lower" in fix.words
+
+
+@pytest.mark.parametrize("is_cpu", [True, False])
+def test_who_holds_the_cores_or_the_memory_is_named(is_cpu: bool):
+    """GPUs are free and their host is not: the job that holds it is named, and until when."""
+    world = fleet(contract(gpus=8, cpu_milli=64_000, memory_mib=64 * 1024))
+    cpu, memory = (60_000, 0) if is_cpu else (0, 60 * 1024)
+    eats = job("eats", gpus=1, cpu_milli=cpu, memory_mib=memory, estimate_ms=3 * HOUR_MS)
+    submit(world, eats)
+    beat(world)
+    pass_ms(world, HOUR_MS)
+    submit(world, job("t5", gpus=4, cpu_milli=cpu // 2, memory_mib=memory // 2))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["t5"])
+    unit = "cores" if is_cpu else "GiB"
+    held = f"held by `eats` of team `a` (60 {unit}, ends in about 2h by its estimate)"
+    assert held in answer.words
+    assert answer.fix.words.startswith("wait until `eats` ends (ends in about 2h")
