@@ -45,11 +45,11 @@ def fleet(
     _refuse_unknown_states(state or [], inventory.STATES)
     world, _ = world_at(journal, at)
     if nodes or state:
-        _show_nodes(inventory.nodes(world, state or ()), world.now_ms, journal * as_json)
+        _show_nodes(inventory.nodes(world, state or ()), world.now_ms, journal if as_json else "")
     elif teams:
-        _show_teams(inventory.teams(world), journal * as_json)
+        _show_teams(inventory.teams(world), journal if as_json else "")
     else:
-        _show_all(world, journal * as_json)
+        _show_all(world, journal if as_json else "")
 
 
 def _show_all(world: "World", journal: str) -> None:
