@@ -10,6 +10,10 @@ import pytest
 from tests.docs.pages import ROOT
 from tidemill import api
 
+MODEL = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "vocab_size": 32000,
+    "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 8,
+}  # fmt: skip
 TINY = Path(__file__).with_name("tiny.toml")
 
 
@@ -29,6 +33,8 @@ def desk(told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         shutil.copy(told, tmp_path / name)
     shutil.copy(TINY, tmp_path / "fleet.toml")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "my-model").mkdir()
+    (tmp_path / "my-model" / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
     _write_traces(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("TIDEMILL_JOURNAL", raising=False)
