@@ -31,6 +31,8 @@ from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tidemill.engine.loop import Backend
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.statement import Statement
@@ -210,6 +212,42 @@ def calendar_of(journal: str) -> Calendar:
     """When a journal begins, in dates if it says so: how its moments are written and read."""
     with open_journal(journal) as keeper:
         return Calendar.of(keeper.facts())
+
+
+def events_frame(journal: str) -> "pl.DataFrame":
+    """Every event of a journal as a Polars DataFrame: when, what, about whom, and all of it."""
+    from tidemill.journal import parquet
+
+    with open_journal(journal) as keeper:
+        return parquet.frame(keeper.read())
+
+
+def pending_frame(journal: str, at_ms: int | None = None) -> "pl.DataFrame":
+    """What waits at a moment as a Polars DataFrame, one row per job: who, what, since when, why."""
+    import polars as pl
+
+    from tidemill.ledger.waits import kind_name
+    from tidemill.model.reasons import Cause
+
+    world, _ = open_world(journal, at_ms)
+    jobs = sorted(j for waiting in world.waiting for j in waiting)
+    rows = []
+    for j in jobs:
+        shape, since_ms = world.shape_of(j), int(world.jobs.since_ms[j])
+        rows.append({
+            "job": world.job_names[j], "team": shape.team, "user": world.job_users[j] or None,
+            "gpu_milli": shape.total_milli,
+            "kinds": kind_name({kind for role in shape.roles for kind in role.kinds}),
+            "priority": shape.priority, "since_ms": since_ms,
+            "waited_ms": (world.now_ms if at_ms is None else at_ms) - since_ms,
+            "cause": Cause(int(world.shapes.cause[world.jobs.shape[j]])).name.lower(),
+        })  # fmt: skip
+    schema = {
+        "job": pl.String, "team": pl.String, "user": pl.String, "gpu_milli": pl.Int64,
+        "kinds": pl.String, "priority": pl.Int64, "since_ms": pl.Int64, "waited_ms": pl.Int64,
+        "cause": pl.String,
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema)
 
 
 def policy_of(journal: Journal) -> Policy:

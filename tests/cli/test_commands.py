@@ -1,6 +1,8 @@
 """What the commands promise beside their words: exit codes, clean pipes, quick help, JSON."""
 
+import csv
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import TINY
 from tests.cli.shell import Ran, tidemill
+from tidemill import api
 
 COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
@@ -112,7 +115,109 @@ def test_journals_travel(tiny: Path, tmp_path: Path) -> None:
     assert tidemill("journal", "import", lines, copy).code == 0
     assert tidemill("journal", "verify", copy).code == 0
     changes = json.loads(tidemill("ledger", "diff", "tiny.sqlite", copy, "--json", cwd=tiny).out)
-    assert all(change["milli_ms"] == 0 for change in changes)
+    assert all(change["milli_ms"] == 0 for change in changes["buckets"])
+    assert all(row["change"]["value"] in (0, None) for row in changes["figures"])
+    assert not changes["warnings"]
+
+
+def test_python_runs_it_too() -> None:
+    """`python -m tidemill` is the same program."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tidemill", "--version"], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.startswith("tidemill ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"), [("tidemill led", "ledger"), ("tidemill twin r", "run")]
+)
+def test_the_shell_completes(typed: str, found: str) -> None:
+    """What `--install-completion` sets up asks the program, and it answers with its commands."""
+    script = Path(sys.executable).with_name("tidemill")
+    words = typed.split()
+    told = {"COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    ran = subprocess.run(
+        [script], env={**os.environ, **told, "_TIDEMILL_COMPLETE": "complete_bash"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found in ran.stdout.split()
+    assert "--install-completion" in tidemill("--help").out
+
+
+def test_csv_adds_up(ask: Callable[..., Ran]) -> None:
+    """Lines, teams, waits and top jobs as CSV: the same numbers as in the JSON."""
+    whole = json.loads(ask("ledger", "--by", "team", "--json").out)
+    rows = {
+        words: list(csv.DictReader(ask("ledger", *words, "--csv").out.splitlines()))
+        for words in ((), ("--by", "team"), ("--waits", "--by", "team"), ("--top", "3"))
+    }
+    paid = whole["totals"]["usd_micro"]
+    assert sum(int(row["usd_micro"] or 0) for row in rows[()]) == paid
+    assert sum(int(row["usd_micro"]) for row in rows["--by", "team"]) == paid
+    by_team = {row["key"]: row["jobs"] for row in whole["waits"]["rows"]}
+    assert {r["team"]: int(r["jobs"]) for r in rows["--waits", "--by", "team"]} == by_team
+    assert [row["job"] for row in rows["--top", "3"]] == [
+        row["job"] for row in whole["top_jobs"][:3]
+    ]
+
+
+def test_events_as_csv(tiny: Path, tmp_path: Path) -> None:
+    """One row per event, by the file's ending; it says that it cannot come back."""
+    out = tmp_path / "events.csv"
+    assert tidemill("journal", "export", "tiny.sqlite", str(out), cwd=tiny).code == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    with api.open_journal(str(tiny / "tiny.sqlite")) as journal:
+        assert len(rows) == len(journal)
+    ran = tidemill("journal", "import", str(out), str(tmp_path / "again.sqlite"))
+    assert ran.code == 3
+    assert "is CSV" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--waits", "--top", "3"), "two questions"),
+        (("--json", "--csv"), "two forms"),
+        (("--previous",), "--previous needs a window; found no --from"),
+        (("--from", "1h", "--to", "1d", "--previous"), "would begin before the journal does"),
+        (("--waits", "--by", "contract"), "waits are by team, user, size, class, kind"),
+        (("--from", "2026-03-05"), "this journal does not say when it began"),
+    ],
+)
+def test_ledger_questions_that_do_not_go_together(
+    ask: Callable[..., Ran], words: tuple[str, ...], says: str
+) -> None:
+    """Contradictions are refused with what to do instead."""
+    ran = ask("ledger", *words)
+    assert ran.code == 2, ran.out
+    assert says in " ".join(ran.err.split())
+
+
+def test_the_previous_period_stands_beside(ask: Callable[..., Ran]) -> None:
+    """The second day beside the first: paid on both sides, and what each ledger says alone."""
+    ran = ask("ledger", "--from", "1d", "--to", "2d", "--previous", "--json")
+    figures = {row["key"]: row for row in json.loads(ran.out)["figures"]}
+    for side, window in (("before", ("0d", "1d")), ("after", ("1d", "2d"))):
+        alone = json.loads(ask("ledger", "--from", window[0], "--to", window[1], "--json").out)
+        assert figures["paid"][side]["value"] == alone["totals"]["usd_micro"]
+        assert figures["wait_mean"][side]["value"] == alone["waits"]["total"]["wait_ms"]["mean"]
+
+
+def test_dates_are_shown_and_typed(tmp_path: Path) -> None:
+    """With `begins` a window is typed as dates and headed with them; a date outside is refused."""
+    dated = TINY.read_text().replace('horizon = "2d"', 'horizon = "2d"\nbegins = 2026-03-02')
+    spec = tmp_path / "dated.toml"
+    spec.write_text(dated.replace("begins = 2026-03-02", 'begins = 2026-03-02\nzone = "UTC"'))
+    journal = str(tmp_path / "dated.sqlite")
+    assert tidemill("twin", "run", str(spec), "-j", journal).code == 0
+    words = ("ledger", journal, "--from", "2026-03-02T12:00", "--to", "2026-03-03T12:00Z")
+    shown = tidemill(*words)
+    assert shown.out.startswith("ledger Mon 2026-03-02 12:00 +00:00 to Tue 2026-03-03 12:00 +00:00")
+    counted = tidemill("ledger", journal, "--from", "12h", "--to", "1d12h")
+    assert counted.out == shown.out
+    early = tidemill("ledger", journal, "--from", "2026-03-01")
+    assert early.code == 2
+    assert "the journal begins at Mon 2026-03-02 00:00 +00:00" in " ".join(early.err.split())
 
 
 def test_a_torn_journal_is_refused_and_salvaged(tiny: Path, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _by_hand(events: Iterable[ev.Event], start_ms: int, end_ms: int) -> dict[str
             for j, name in enumerate(world.job_names):
                 seen.setdefault(name, []).append((event.at_ms, int(world.jobs.state[j])))
     until = max(start_ms, min(end_ms, last_ms))
-    found = {}
+    found: dict[str, tuple[int, ...]] = {}
     for name, states in seen.items():
         at_ms = submitted[name]
         if not (start_ms <= at_ms and (at_ms < until or end_ms >= last_ms)):
@@ -162,9 +162,9 @@ def test_quantiles_are_nearest_ranks(values: list[int]):
     """The value at rank ceil(p n) of the sorted list, and a mean rounded half up."""
     found = spread(np.array(values), np.zeros(len(values), bool))
     ordered, n = sorted(values), len(values)
-    ranks = [ordered[ceil(n * p / 100) - 1] for p in (50, 90, 99)]
+    p50, p90, p99 = (ordered[ceil(n * p / 100) - 1] for p in (50, 90, 99))
     mean = (2 * sum(values) + n) // (2 * n)
-    assert found == Spread(n, 0, mean, *ranks, max(values))
+    assert found == Spread(n, 0, mean, p50, p90, p99, max(values))
     assert spread(np.array([], np.int64), np.array([], bool)) is None
 
 

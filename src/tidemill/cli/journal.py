@@ -29,6 +29,7 @@ First = Annotated[str, typer.Argument(help="The journal, instead of -j.", metava
     "export",
     epilog=options.example(
         "tidemill journal export run.sqlite run.parquet",
+        "tidemill journal export run.sqlite events.csv",
         "tidemill journal export run.jsonl.gz -j run.sqlite",
     ),
 )
@@ -37,13 +38,16 @@ def export(
     second: Annotated[
         str | None,
         typer.Argument(
-            help="A .jsonl, .jsonl.gz or .parquet file.", metavar="TARGET", show_default=False
+            help="A .jsonl, .jsonl.gz, .parquet or .csv file.", metavar="TARGET", show_default=False
         ),
     ] = None,
     journal: options.Named = None,
     force: options.Force = False,
 ) -> None:
-    """Write all events to JSON lines or Parquet, by the file's ending."""
+    """Write all events to JSON lines, Parquet or CSV, by the file's ending.
+
+    JSON lines and Parquet can be imported again; CSV is for spreadsheets.
+    """
     from tidemill.journal import open_journal
     from tidemill.journal.exchange import export_events
 
@@ -129,7 +133,7 @@ def salvage(
     screen.out().print(found.why, markup=False)
 
 
-def _calendar(journal: Path) -> "Calendar":
+def _calendar(journal: Path | str) -> "Calendar":
     """How moments of a journal are written, as far as a broken one still says."""
     from tidemill import api
     from tidemill.journal.moments import COUNTED

@@ -1,6 +1,6 @@
 """``tidemill ledger``: where every paid millisecond went."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidemill.ledger.buckets import Bucket as BucketOf
     from tidemill.ledger.schema import LendingPart
     from tidemill.ledger.statement import Dimension, Statement
+    from tidemill.ledger.waits import WaitDimension
 
 app = typer.Typer(
     help="Where every paid millisecond went: paid, down to useful.",
@@ -19,6 +20,10 @@ app = typer.Typer(
         "tidemill ledger out/demo.sqlite",
         "tidemill ledger --by team",
         "tidemill ledger --bucket idle --by job",
+        "tidemill ledger --waits --by user",
+        "tidemill ledger --top 10",
+        "tidemill ledger --from 7d --to 14d --previous",
+        "tidemill ledger --by team --csv > teams.csv",
         "tidemill ledger --lending",
         "tidemill ledger --from 2d --to 3d --json",
         "tidemill ledger diff before.sqlite after.sqlite",
@@ -31,7 +36,8 @@ app = typer.Typer(
 By = Annotated[
     str | None,
     typer.Option(
-        "--by", help="Break down by team, user, pool, contract, kind, class, job or time."
+        "--by",
+        help="Break down by team, user, pool, contract, kind (GPU type), class, job or time.",
     ),
 ]
 Bucket = Annotated[
@@ -56,20 +62,43 @@ def ledger(
     lending: Annotated[
         bool, typer.Option("--lending", help="Who lent what to whom, and idle guarantees.")
     ] = False,
+    waits: Annotated[
+        bool,
+        typer.Option("--waits", help="How long jobs waited; --by team, user, size, class, kind."),
+    ] = False,
+    top: Annotated[
+        int | None, typer.Option("--top", min=1, help="So many jobs that wasted most dollars.")
+    ] = None,
+    previous: Annotated[
+        bool, typer.Option("--previous", help="Compare with the window of this length before it.")
+    ] = False,
+    as_csv: options.Csv = False,
     as_json: options.Json = False,
 ) -> None:
     """Where every paid millisecond went: paid, down to useful."""
     if context.invoked_subcommand is not None:
         return
-    dimension, only = _dimension(by), _bucket(bucket)
+    asked = _Asked(by, bucket, start, end, waits, top, lending, previous, as_json, as_csv)
+    asked.refuse_contradictions()
+    if previous:
+        _print_previous(journal, start, end, as_json)
+        return
+    only = _bucket(bucket)
+    grouped = None if waits else _dimension(by)
     statement = _read(journal, start, end, bins)
     lent = read_lending(journal, statement) if lending else None
     if as_json:
-        print_json(statement, dimension, lent, journal)
+        print_json(statement, _dimension_if_any(by), lent, journal, top=top)
+    elif as_csv:
+        _print_csv(statement, asked)
+    elif waits:
+        _print_waits(statement, by, most)
+    elif top is not None:
+        _print_top(statement, top)
     elif lent is not None:
         _print_lending(lent, most)
-    elif dimension is not None or only is not None:
-        _print_breakdown(statement, dimension or "job", only, most)
+    elif grouped is not None or only is not None:
+        _print_breakdown(statement, grouped or "job", only, most)
     else:
         _print_lines(statement, as_tree)
 
@@ -88,26 +117,146 @@ def diff(
     end: options.End = None,
     as_json: options.Json = False,
 ) -> None:
-    """What changed between two ledgers, bucket by bucket; A may be named with -j instead."""
+    """What changed between two ledgers: money, waits, jobs, buckets; A may be named with -j."""
+    before, after = options.journal_and("the journal after", first, second, journal)
+    sides = (_read(before, start, end, None), _read(after, start, end, None))
+    _print_comparison(sides, (before, after), as_json, before, after)
+
+
+class _Asked(NamedTuple):
+    """What was asked for, to find what does not go together."""
+
+    by: str | None
+    bucket: str | None
+    start: str | None
+    end: str | None
+    waits: bool
+    top: int | None
+    lending: bool
+    previous: bool
+    as_json: bool
+    as_csv: bool
+
+    def refuse_contradictions(self) -> None:
+        """One question at a time, and one form of answer."""
+        questions = {
+            "--waits": self.waits, "--top": self.top is not None, "--lending": self.lending,
+            "--bucket": self.bucket is not None, "--previous": self.previous,
+        }  # fmt: skip
+        given = [name for name, is_given in questions.items() if is_given]
+        if len(given) > 1 and not self.as_json:
+            raise SpecError(f"{given[0]} and {given[1]} are two questions", hint="ask one by one")
+        if self.as_json and self.as_csv:
+            raise SpecError("--json and --csv are two forms", hint="give one of them")
+        if self.previous and (self.start is None or self.end is None):
+            raise SpecError(
+                "--previous needs a window; found "
+                + ("no --from" if self.start is None else "no --to"),
+                hint="give both, such as --from 7d --to 14d --previous",
+            )
+        if self.as_csv and (self.lending or self.previous or self.bucket is not None):
+            raise SpecError(f"{given[0]} has no CSV", hint="give --json instead")
+
+
+def _print_previous(journal: str, start: str | None, end: str | None, as_json: bool) -> None:
+    """A window beside the one of the same length before it."""
+    from tidemill import api
+
+    assert start is not None, "refused above"
+    assert end is not None, "refused above"
+    calendar = api.calendar_of(journal)
+    start_ms, end_ms = calendar.ms(start, "--from"), calendar.ms(end, "--to")
+    before_ms = start_ms - (end_ms - start_ms)
+    if before_ms < 0:
+        raise SpecError(
+            f"the window before {calendar.text(start_ms)} would begin before the journal does,"
+            f" at {calendar.text(0)}",
+            hint="give a later --from, or a shorter window",
+        )
+    this = _read(journal, start, end, None)
+    earlier = _read(journal, f"{before_ms}ms", f"{start_ms}ms", None)
+    moment = calendar.text
+    names = (f"from {moment(before_ms)}", f"from {moment(start_ms)}")
+    _print_comparison((earlier, this), names, as_json, journal)
+
+
+def _print_comparison(
+    sides: "tuple[Statement, Statement]",
+    names: tuple[str, str],
+    as_json: bool,
+    *journals: str,
+) -> None:
+    """Both sides; windows of one journal hold different work, and nobody wonders."""
     import msgspec
 
-    from tidemill.cli import ledger_tables
-    from tidemill.ledger.buckets import ABOUT
-    from tidemill.ledger.difference import difference
+    from tidemill.cli import comparison_tables
+    from tidemill.ledger import comparison
+    from tidemill.ledger.difference import difference_document
 
-    before, after = options.journal_and("the journal after", first, second, journal)
-    found = difference(
-        _read(before, start, end, None).total(), _read(after, start, end, None).total()
-    )
+    before, after = sides
     if as_json:
-        rows = [
-            change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
-            for change in found
-        ]
-        screen.json_out(msgspec.json.encode(rows), before, after)
+        found = difference_document(before, after, names)
+        screen.json_out(msgspec.json.format(msgspec.json.encode(found), indent=2), *journals)
         return
-    screen.out().print(f"{after} minus {before}")
-    screen.out().print(ledger_tables.changes(found))
+    console = screen.out()
+    console.print(comparison_tables.figures(comparison.compare(before, after), *names))
+    console.print(comparison_tables.buckets(before.total(), after.total(), names))
+    screen.note("≥, ≤, ~: at least, at most, either; because some jobs were still open")
+    for text in comparison.warnings(before, after) if len(journals) > 1 else []:
+        screen.note(f"careful: {text}")
+
+
+def _print_waits(statement: "Statement", by: str | None, most: int) -> None:
+    from tidemill.cli import waits_tables
+
+    group = _wait_dimension(by)
+    console = screen.out()
+    console.print(waits_tables.outcomes(statement))
+    if group is None:
+        console.print(waits_tables.overall(statement))
+    else:
+        console.print(waits_tables.groups(statement, group, most))
+    screen.note(waits_tables.rule())
+
+
+def _print_top(statement: "Statement", most: int) -> None:
+    from tidemill.cli import waits_tables
+    from tidemill.ledger.top import top_jobs
+
+    screen.out().print(waits_tables.top(top_jobs(statement, most)))
+    screen.note(
+        "wasted: what a job's own accelerators cost in buckets that are known not to be useful;"
+        " time of unknown worth is not counted as waste"
+    )
+
+
+def _print_csv(statement: "Statement", asked: _Asked) -> None:
+    from tidemill.ledger import records
+
+    if asked.waits:
+        rows = records.waits(statement, _wait_dimension(asked.by))
+    elif asked.top is not None:
+        rows = records.top(statement, asked.top)
+    elif (dimension := _dimension(asked.by)) is not None:
+        rows = records.breakdown(statement, dimension)
+    else:
+        rows = records.lines(statement)
+    screen.csv_out(rows)
+
+
+def _wait_dimension(by: str | None) -> "WaitDimension | None":
+    from tidemill.ledger.waits import WAIT_DIMENSIONS
+
+    found = next((known for known in WAIT_DIMENSIONS if known == by), None)
+    if by is not None and found is None:
+        hint = f"waits are by {', '.join(WAIT_DIMENSIONS)}"
+        raise SpecError(f"--waits --by `{by}`", hint=hint)
+    return found
+
+
+def _dimension_if_any(by: str | None) -> "Dimension | None":
+    """For JSON, which has waits too: a size is a group of jobs, but no part of the bill."""
+    return None if by == "size" else _dimension(by)
 
 
 def read_lending(journal: str, statement: "Statement") -> "LendingPart":
@@ -209,6 +358,7 @@ def print_json(
     by: "Dimension | None",
     lending: "LendingPart | None" = None,
     *journals: str,
+    top: int | None = None,
 ) -> None:
     """The ledger as JSON; with how complete the journal is, where it was read from one."""
     import msgspec
@@ -216,6 +366,8 @@ def print_json(
     from tidemill.ledger.document import document
 
     screen.json_out(
-        msgspec.json.format(msgspec.json.encode(document(statement, by, lending)), indent=2),
+        msgspec.json.format(
+            msgspec.json.encode(document(statement, by, lending, most_jobs=top or 10)), indent=2
+        ),
         *journals,
     )

@@ -4,12 +4,11 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from tidemill.cli import screen
+from tidemill.cli import screen, waits_tables
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, NOT_PRODUCED, Bucket, Group
-from tidemill.ledger.difference import Change
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
@@ -142,29 +141,13 @@ def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most
     return made
 
 
-def changes(found: list[Change]) -> Table:
-    """The difference of two ledgers."""
-    made = screen.table("where it went", "hours", "dollars", "share")
-    for change in found:
-        if not change.before_milli_ms and not change.after_milli_ms:
-            continue
-        tenths = round(change.milli_ms * 10 / MILLI_MS_PER_UNIT_HOUR)
-        made.add_row(
-            ABOUT[change.bucket].title,
-            _signed(hours(tenths)),
-            _signed(dollars_text(change.usd_micro)),
-            _signed(percent(change.basis_points)),
-        )
-    return made
-
-
 def summary(statement: Statement) -> list[str]:
     """The headline: the question and its answer in numbers."""
     account = statement.total()
     point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
     answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
     idle = f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year"
-    return [*answer, _utilisation(account), idle]
+    return [*answer, _utilisation(account), waits_tables.line(statement), idle]
 
 
 def _useful(account: Account) -> list[str]:
@@ -228,7 +211,3 @@ def _row(key: str, account: Account) -> tuple[str, ...]:
 
 def _key(name: Dimension, key: str, statement: Statement) -> str:
     return statement.calendar.text(int(key)) if name == "time" else key
-
-
-def _signed(text: str) -> str:
-    return text if text.startswith("-") else f"+{text}"

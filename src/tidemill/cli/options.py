@@ -35,6 +35,7 @@ Force = Annotated[
     bool, typer.Option("--force", help="Replace whatever stands under the name that is written.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 At = Annotated[
     str | None,
     typer.Option(

@@ -5,9 +5,10 @@ characters that would steer a terminal are spelt out. Style is given with ``styl
 come from the program and whose values may come from anybody.
 """
 
+import csv
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,6 +93,20 @@ def _extents(journals: tuple[str, ...]) -> bytes:
     if len(found) == 1:
         return b'"journal":' + msgspec.json.encode(found[0])
     return b'"journals":' + msgspec.json.encode(found)
+
+
+def csv_out(rows: Sequence[Mapping[str, object]]) -> None:
+    """Records as CSV, with a header; what is unknown is an empty cell."""
+    if not rows:
+        return
+    written = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    written.writeheader()
+    for row in rows:
+        written.writerow({
+            key: names.visible(value, one_line=True) if isinstance(value, str) else value
+            for key, value in row.items()
+        })  # fmt: skip
+    sys.stdout.flush()
 
 
 def count(number: int, noun: str) -> str:

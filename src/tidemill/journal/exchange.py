@@ -18,7 +18,7 @@ from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
-Form = Literal["lines", "packed lines", "parquet"]
+Form = Literal["lines", "packed lines", "parquet", "csv"]
 
 _FORMS: dict[str, Form] = {
     ".jsonl": "lines",
@@ -26,6 +26,7 @@ _FORMS: dict[str, Form] = {
     ".jsonl.gz": "packed lines",
     ".ndjson.gz": "packed lines",
     ".parquet": "parquet",
+    ".csv": "csv",
 }
 
 
@@ -97,6 +98,8 @@ def form_of(path: Path) -> Form:
 
 
 def _write(facts: dict[str, str], events: Iterable[Event], path: Path, form: Form) -> int:
+    if form == "csv":
+        return parquet.write_csv(facts, events, path)
     if form == "parquet":
         return parquet.write(facts, events, path)
     return lines.write(facts, events, path, is_packed=form == "packed lines")
@@ -105,6 +108,11 @@ def _write(facts: dict[str, str], events: Iterable[Event], path: Path, form: For
 def _read(path: Path, form: Form) -> tuple[dict[str, str], Iterator[tuple[str, Event]]]:
     if not path.is_file():
         raise JournalError(f"there is no file `{path}`", hint="check the path")
+    if form == "csv":
+        raise JournalError(
+            f"`{path}` is CSV, which is for spreadsheets and keeps no facts of a journal",
+            hint="export as .jsonl.gz or .parquet what is to be imported again",
+        )
     if form == "parquet":
         return parquet.read_facts(path), parquet.read(path)
     is_packed = form == "packed lines"

@@ -13,6 +13,7 @@ import polars as pl
 
 from tidemill.journal import codec, fields
 from tidemill.journal.files import FACTS_KEY
+from tidemill.journal.moments import Calendar
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -35,13 +36,27 @@ Facts = dict[str, str]
 Row = tuple[int, int, str, str | None, str | None, str | None, str]
 
 
-def write(facts: Facts, events: Iterable[Event], path: Path) -> int:
-    """Write facts and events to a file and return how many events there were."""
+def frame(events: Iterable[Event]) -> pl.DataFrame:
+    """Events as a table: one row per event, with whom it is about by name, and all of it."""
     rows = _rows(events)
     chunks = [pl.DataFrame(schema=_SCHEMA)]
     while chunk := list(islice(rows, CHUNK_ROWS)):
         chunks.append(pl.DataFrame(chunk, schema=_SCHEMA, orient="row"))
-    table = pl.concat(chunks)
+    return pl.concat(chunks)
+
+
+def write_csv(facts: Facts, events: Iterable[Event], path: Path) -> int:
+    """The same table as CSV, with the date of each event where the journal says when it began."""
+    calendar = Calendar.of(facts)
+    table = frame(events)
+    dates = [calendar.iso(at_ms) for at_ms in table["at_ms"].to_list()]
+    table.insert_column(2, pl.Series("at", dates, pl.String)).write_csv(path)
+    return len(table)
+
+
+def write(facts: Facts, events: Iterable[Event], path: Path) -> int:
+    """Write facts and events to a file and return how many events there were."""
+    table = frame(events)
     try:
         table.write_parquet(path, row_group_size=CHUNK_ROWS, metadata=_metadata(facts))
     except pl.exceptions.PolarsError as error:

@@ -5,10 +5,12 @@ share of what was paid: the shares of the second minus those of the first add up
 nothing was paid in one of them).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tidemill.ledger import comparison
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.statement import Statement
 
 
 class Change(NamedTuple):
@@ -36,3 +38,26 @@ def difference(before: Account, after: Account) -> list[Change]:
             Bucket, (b - a for a, b in usd), (b - a for a, b in points), strict=True
         )
     ]
+
+
+def difference_document(
+    before: Statement, after: Statement, names: tuple[str, str]
+) -> dict[str, Any]:
+    """The difference of two ledgers as one JSON-able value."""
+    return {
+        "before": names[0],
+        "after": names[1],
+        "warnings": comparison.warnings(before, after),
+        "figures": [
+            {
+                "key": row.key, "title": row.title, "unit": row.unit,
+                "before": row.before._asdict(), "after": row.after._asdict(),
+                "change": row.change._asdict(),
+            }
+            for row in comparison.compare(before, after)
+        ],
+        "buckets": [
+            change._asdict() | {"bucket": ABOUT[change.bucket].key, "milli_ms": change.milli_ms}
+            for change in difference(before.total(), after.total())
+        ],
+    }  # fmt: skip

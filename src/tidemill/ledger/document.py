@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from msgspec import UNSET
 
-from tidemill.ledger import ratios
+from tidemill.ledger import ratios, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
 from tidemill.ledger.free import free, total
@@ -30,11 +30,16 @@ from tidemill.ledger.schema import (
     Period,
     Ratio,
     Row,
+    SpreadPart,
+    TopJobPart,
     Totals,
     Unknown,
     UtilisationPart,
+    WaitRow,
+    WaitsPart,
 )
 from tidemill.ledger.statement import Dimension, Statement
+from tidemill.ledger.waits import WAIT_DIMENSIONS, Figures, Spread
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 from tidemill.model.states import Confidence
 
@@ -42,7 +47,11 @@ PLACES = 6  # decimals of a ratio: as fine as the parts per million of a line
 
 
 def document(
-    statement: Statement, by: Dimension | None = None, lending: LendingPart | None = None
+    statement: Statement,
+    by: Dimension | None = None,
+    lending: LendingPart | None = None,
+    *,
+    most_jobs: int = 10,
 ) -> LedgerDocument:
     """The document of a statement, broken down if asked, with who lent what to whom if given."""
     account = statement.total()
@@ -60,7 +69,41 @@ def document(
         leaks=tuple(_leak(leak) for leak in leaks(statement)),
         free=_free(statement),
         lending=UNSET if lending is None else lending,
+        waits=_waits(statement, by),
+        top_jobs=tuple(_top(row) for row in top.top_jobs(statement, most_jobs)),
     )
+
+
+def _waits(statement: Statement, by: str | None) -> WaitsPart:
+    group = next((known for known in WAIT_DIMENSIONS if known == by), None)
+    parts = {} if group is None else statement.waits_by(group)
+    rows = tuple(_wait_row(key, found) for key, found in parts.items())
+    return WaitsPart(waits.RULE, _wait_row("total", statement.waits.figures()), group, rows)
+
+
+def _wait_row(key: str, found: Figures) -> WaitRow:
+    return WaitRow(
+        key, found.jobs, found.done, found.failed, found.cancelled, found.running, found.waiting,
+        found.never_started, _spread(found.wait), _spread(found.total_wait),
+        _spread(found.completion), _spread(found.slowdown),
+    )  # fmt: skip
+
+
+def _spread(found: Spread | None) -> SpreadPart | None:
+    if found is None:
+        return None
+    return SpreadPart(
+        found.jobs, found.censored, found.mean, found.p50, found.p90, found.p99, found.max,
+        tuple(sorted(found.at_least)),
+    )  # fmt: skip
+
+
+def _top(row: top.TopJob) -> TopJobPart:
+    user = None if row.user == waits.UNKNOWN_USER else row.user
+    return TopJobPart(
+        row.job, row.team, user, row.gpu_milli, row.paid_usd_micro, row.wasted_usd_micro,
+        row.unknown_usd_micro, ABOUT[row.leak].key, row.leak_usd_micro,
+    )  # fmt: skip
 
 
 def _window(statement: Statement, bin_ms: int | None) -> Period:

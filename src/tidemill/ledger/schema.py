@@ -192,6 +192,66 @@ class LendingPart(Struct, frozen=True):
     idle: tuple[IdleFloor, ...]
 
 
+class SpreadPart(Struct, frozen=True):
+    """A figure over some jobs. ``open`` of them are counted with the time so far.
+
+    ``at_least`` names what is a lower bound for that reason.
+    """
+
+    jobs: int
+    open: int
+    mean: int
+    p50: int
+    p90: int
+    p99: int
+    max: int
+    at_least: tuple[str, ...]
+
+
+class WaitRow(Struct, frozen=True):
+    """What became of some jobs by the end of the window. Times in ms, slowdowns in thousandths.
+
+    ``never_started``: still waiting, or ended before they started. A figure is null where there is
+    no job to say it of.
+    """
+
+    key: str
+    jobs: int
+    done: int
+    failed: int
+    cancelled: int
+    running: int
+    waiting: int
+    never_started: int
+    wait_ms: SpreadPart | None
+    total_wait_ms: SpreadPart | None
+    completion_ms: SpreadPart | None
+    slowdown_milli: SpreadPart | None
+
+
+class WaitsPart(Struct, frozen=True):
+    """How long jobs waited that were submitted in the window; rows where ``by`` can be said."""
+
+    rule: str
+    total: WaitRow
+    by: str | None
+    rows: tuple[WaitRow, ...]
+
+
+class TopJobPart(Struct, frozen=True):
+    """A job whose accelerators cost much without becoming useful; ``leak`` is its largest."""
+
+    job: str
+    team: str
+    user: str | None
+    gpu_milli: int
+    paid_usd_micro: int
+    wasted_usd_micro: int
+    unknown_usd_micro: int
+    leak: str
+    leak_usd_micro: int
+
+
 class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
@@ -209,3 +269,6 @@ class LedgerDocument(Struct, frozen=True):
     """Null where the ledger was read without it."""
     lending: LendingPart | UnsetType = UNSET
     """Only when it was asked for."""
+    waits: WaitsPart | UnsetType = UNSET
+    top_jobs: tuple[TopJobPart, ...] = ()
+    """By what was wasted, the worst first."""

@@ -7,7 +7,7 @@ for every contract and every time bin, to the last milli·ms.
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Dimension = Literal["team", "user", "pool", "contract", "kind", "class", "job", "time"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
@@ -98,6 +101,18 @@ class Statement:
     def waits_by(self, dimension: WaitDimension) -> dict[str, Figures]:
         """How long jobs waited and took, by team, user, size, class or GPU type requested."""
         return waits.by(self.waits, self.world, dimension)
+
+    def frame(self, what: str = "lines", by: str | None = None) -> "pl.DataFrame":
+        """A table as a Polars DataFrame (``.to_pandas()`` makes it one of pandas).
+
+        ``"lines"``, ``"jobs"``, ``"top"``, ``"waits"`` (with ``by`` a team, user, size, class or
+        kind), or a dimension of ``by``: ``frame("team")``.
+        """
+        import polars as pl  # noqa: PLC0415 - half a second, and few ask for it
+
+        from tidemill.ledger import records  # noqa: PLC0415 - made of statements
+
+        return pl.DataFrame(records.table(self, what, by), infer_schema_length=None)
 
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 WaitDimension = Literal["team", "user", "size", "class", "kind"]
 WAIT_DIMENSIONS: tuple[WaitDimension, ...] = get_args(WaitDimension)
 
+RULE = (
+    "of jobs submitted in the window, as they stood at its end; whoever had not started or ended"
+    " by then is counted with the time so far, and figures that may be larger for that are marked ≥"
+)
 UNKNOWN_USER = "(unknown)"
 """Jobs of which nobody said who submitted them; not the same as accelerators that nobody held."""
 ANY_KIND = "any"

@@ -1,0 +1,5 @@
+"""``python -m tidemill``: the same as ``tidemill``."""
+
+from tidemill.cli.main import main
+
+main()

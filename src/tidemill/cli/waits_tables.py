@@ -1,0 +1,121 @@
+"""Waits and top jobs as tables and lines."""
+
+from rich.table import Table
+
+from tidemill.cli import screen
+from tidemill.ledger import waits
+from tidemill.ledger.buckets import ABOUT
+from tidemill.ledger.statement import Statement
+from tidemill.ledger.top import TopJob
+from tidemill.ledger.waits import Figures, Spread, WaitDimension
+from tidemill.model.measures import dollars_text, duration_text
+
+NONE = "—"
+_FIGURES = (
+    ("queue wait", "wait"), ("all waits", "total_wait"), ("submit to end", "completion"),
+    ("slowdown", "slowdown"),
+)  # fmt: skip
+_HEADERS = {"kind": "GPU type", "size": "GPUs requested"}
+
+
+def line(statement: Statement) -> str:
+    """The waits of a statement in a line."""
+    found = statement.waits.figures()
+    if found.wait is None:
+        return "waits: no job was submitted in this window"
+    mean, p50, p90, p99, longest = _times(found.wait)
+    words = (
+        f"waits: {screen.count(found.jobs, 'job')}, mean {mean}, p50 {p50}, p90 {p90}, p99 {p99},"
+        f" longest {longest}"
+    )
+    if found.never_started:
+        words += f"; {found.never_started:,} never started, counted so far"
+    return words
+
+
+def overall(statement: Statement) -> Table:
+    """Every figure of all jobs of the window."""
+    found = statement.waits.figures()
+    made = screen.table("", "jobs", "of them open", "mean", "p50", "p90", "p99", "longest")
+    for title, name in _FIGURES:
+        spread: Spread | None = getattr(found, name)
+        if spread is None:
+            made.add_row(title, "0", *[NONE] * 6)
+            continue
+        cells = _factors(spread) if name == "slowdown" else _times(spread)
+        made.add_row(title, f"{spread.jobs:,}", f"{spread.censored:,}", *cells)
+    return made
+
+
+def outcomes(statement: Statement) -> str:
+    """What became of the jobs of the window."""
+    found = statement.waits.figures()
+    return (
+        f"{screen.count(found.jobs, 'job')} submitted: {found.done:,} done, {found.failed:,}"
+        f" failed, {found.cancelled:,} cancelled, {found.running:,} running,"
+        f" {found.waiting:,} waiting"
+    )
+
+
+def groups(statement: Statement, by: WaitDimension, most: int) -> Table:
+    """One row per team, user, size, class or GPU type requested; sizes in order."""
+    rows = list(statement.waits_by(by).items())
+    if by != "size":
+        rows.sort(key=lambda row: -row[1].jobs)
+    made = screen.table(
+        _HEADERS.get(by, by), "jobs", "waiting", "wait: mean", "p50", "p90", "p99", "longest",
+        "to end: mean", "p90", "slowdown: p50", "p90",
+    )  # fmt: skip
+    for key, found in rows[:most]:
+        made.add_row(key, *_group(found))
+    if len(rows) > most:
+        made.add_row(screen.styled("[dim]… and {} more (--most)[/]", f"{len(rows) - most:,}"))
+    return made
+
+
+def rule() -> str:
+    """What the figures mean."""
+    return (
+        f"{waits.RULE}. queue wait: submission to first start; all waits: with those after"
+        " interruptions; slowdown: submit to end over the time not waiting, at least 10 s of it"
+        " (bounded slowdown), of jobs that started and ended; quantiles by nearest rank"
+    )
+
+
+def top(rows: list[TopJob]) -> Table:
+    """The jobs that wasted most."""
+    made = screen.table(
+        "job", "team", "user", "GPUs", "paid", "wasted", "unknown", "largest leak", right_from=3
+    )
+    made.columns[7].justify = "left"
+    for row in rows:
+        made.add_row(
+            row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
+            *(dollars_text(usd) for usd in (row.paid_usd_micro, row.wasted_usd_micro)),
+            dollars_text(row.unknown_usd_micro) if row.unknown_usd_micro else NONE,
+            f"{ABOUT[row.leak].title} ({dollars_text(row.leak_usd_micro)})",
+        )  # fmt: skip
+    return made
+
+
+def _group(found: Figures) -> list[str]:
+    cells = [f"{found.jobs:,}", f"{found.waiting:,}"]
+    cells += _times(found.wait) if found.wait else [NONE] * 5
+    ends = _times(found.completion) if found.completion else [NONE] * 5
+    slow = _factors(found.slowdown) if found.slowdown else [NONE] * 5
+    return [*cells, ends[0], ends[2], slow[1], slow[2]]
+
+
+def _times(found: Spread) -> list[str]:
+    return [_marked(found, name, duration_text(getattr(found, name))) for name in _STATS]
+
+
+def _factors(found: Spread) -> list[str]:
+    return [_marked(found, name, f"{getattr(found, name) / waits.ONE:,.2f}") for name in _STATS]
+
+
+def _marked(found: Spread, name: str, text: str) -> str:
+    return f"≥ {text}" if name in found.at_least else text
+
+
+_STATS = ("mean", "p50", "p90", "p99", "max")

@@ -1,0 +1,61 @@
+"""Top jobs by waste: whose accelerators cost most without becoming useful work, and on what.
+
+Waste is what a job's own accelerators cost in buckets that are known not to be useful: starting,
+idle, lost, stalled, or working below what they could. Time of unknown worth is unknown, no waste.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.ledger.account import DENOMINATOR, Account, rounded
+from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.statement import Statement
+from tidemill.ledger.waits import UNKNOWN_USER
+
+_WASTED = frozenset(b for b in Bucket if ABOUT[b].group < Group.UNKNOWN)
+_UNKNOWN = frozenset(b for b in Bucket if ABOUT[b].group is Group.UNKNOWN)
+
+
+class TopJob(NamedTuple):
+    """One job: what it cost, what of that was wasted or of unknown worth, and its largest leak."""
+
+    job: str
+    team: str
+    user: str
+    gpu_milli: int
+    paid_usd_micro: int
+    wasted_usd_micro: int
+    unknown_usd_micro: int
+    leak: Bucket
+    leak_usd_micro: int
+
+
+def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
+    """The jobs that wasted most dollars, the worst first; ties in the order of the journal."""
+    rows, contracts = statement.rows, statement.world.contract_rows
+    wasted: dict[int, int] = {}
+    is_mine = (rows.job >= 0) & np.isin(rows.bucket, [*_WASTED])
+    for c, contract in enumerate(contracts):
+        mask = is_mine & (rows.contract == c)
+        sums = np.zeros(statement.world.job_count, np.int64)
+        np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
+        for j in np.flatnonzero(sums).tolist():
+            wasted[j] = wasted.get(j, 0) + int(sums[j]) * contract.usd_micro_per_hour
+    worst = sorted((j for j in wasted if wasted[j]), key=lambda j: (-wasted[j], j))[:most]
+    return [_top(statement, j) for j in worst]
+
+
+def _top(statement: Statement, j: int) -> TopJob:
+    world, account = statement.world, statement.select(statement.rows.job == j)
+    leak = max(_WASTED, key=lambda bucket: (account.money[bucket], -bucket))
+    shape = world.shape_of(j)
+    return TopJob(
+        world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
+        account.paid_usd_micro, _usd(account, _WASTED), _usd(account, _UNKNOWN), leak,
+        _usd(account, frozenset({leak})),
+    )  # fmt: skip
+
+
+def _usd(account: Account, buckets: frozenset[Bucket]) -> int:
+    return rounded(sum(account.money[bucket] for bucket in buckets), DENOMINATOR)
