@@ -118,13 +118,17 @@ def salvage(
         typer.Argument(help="The journal to create.", metavar="TARGET", show_default=False),
     ] = None,
     journal: options.Named = None,
+    any_version: Annotated[
+        bool,
+        typer.Option("--any-version", help="Take a later version for a damaged header."),
+    ] = False,
 ) -> None:
     """Copy everything that is intact before the first fault into a new journal."""
     from tidemill.journal.salvage import salvage as save
 
     broken, target = options.journal_and("the journal to create", first, second, journal)
     with screen.progress("salvaging") as update:
-        found = save(broken, target, on_progress=update)
+        found = save(broken, target, any_version=any_version, on_progress=update)
     moment = _calendar(Path(target)).text
     screen.out().print(
         f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",

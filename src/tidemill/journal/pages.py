@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from tidemill.journal import wal
 from tidemill.journal.codec import LARGEST_BODY_BYTES
+from tidemill.journal.files import APPLICATION_ID
 from tidemill.journal.schema import PAGE_BYTES
 from tidemill.model.errors import JournalError
 
@@ -56,6 +57,15 @@ class Pages:
         for file in self._files:
             if file is not None:
                 file.close()
+
+    def version(self) -> int | None:
+        """Of which version the newest header says the journal is; None where no header is left."""
+        if 1 not in self._newest:
+            return None
+        head = self._bytes(self._newest[1])
+        mark, version = unpack_from(">I", head, 68)[0], unpack_from(">I", head, 60)[0]
+        is_header = head.startswith(b"SQLite format 3\0") and mark == APPLICATION_ID
+        return version if is_header else None
 
     def numbers(self, image: Image) -> list[int]:
         """The numbers of the rows that a page claims to hold; empty if it holds no rows."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from tidemill.engine import fold
-from tidemill.journal import codec, files, lock
+from tidemill.journal import codec, files, lock, schema
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
 from tidemill.journal.codec import Tail
@@ -33,13 +33,23 @@ class SalvageReport(NamedTuple):
 
 
 def salvage(
-    broken: Path | str, out: Path | str, *, on_progress: Progress | None = None
+    broken: Path | str,
+    out: Path | str,
+    *,
+    any_version: bool = False,
+    on_progress: Progress | None = None,
 ) -> SalvageReport:
-    """Copy the intact beginning of a broken journal, and its facts, into a new journal."""
+    """Copy the intact beginning of a broken journal, and its facts, into a new journal.
+
+    One that says it is of a later version is refused, as everywhere: what this version does not
+    know of it would be lost without a word. ``any_version`` takes it that the header is damaged.
+    """
     source, target, world = Path(broken), Path(out), World()
     _refuse_unusable(source)
     files.refuse(target, option="")
     with closing(Pages(source.resolve())) as pages, building(target) as journal:
+        if not any_version:
+            _refuse_newer(pages, source)
         finder = _Finder(pages)
         why = _copy(finder.events(), journal, world, on_progress) or finder.why()
         for key, value in finder.facts().items():
@@ -125,6 +135,14 @@ class _Finder:
             case (None, int(), str(), bytes(), int()):
                 return True
         return False
+
+
+def _refuse_newer(pages: Pages, source: Path) -> None:
+    version = pages.version()
+    if version is not None:
+        schema.refuse_newer(
+            version, str(source), "; if none did, its header is damaged: say --any-version"
+        )
 
 
 def _refuse_unusable(source: Path) -> None:

@@ -6,8 +6,11 @@ checksums too: what was damaged is not believed.
 """
 
 import os
+import shutil
 import sqlite3
-from contextlib import closing
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -68,8 +71,13 @@ def refuse_remains(path: Path) -> None:
 
 
 def connect(path: Path, sync: Sync) -> sqlite3.Connection:
-    """Open an existing file; nothing has been read from it yet."""
-    address = f"{path.absolute().as_uri()}?mode=rw"
+    """Open an existing file; nothing has been read from it yet.
+
+    SQLite wants to write beside a file even to read it. In a folder where it may not, a journal at
+    rest is opened as one that nobody can change; see ``readable`` for one that is not at rest.
+    """
+    mode = "mode=rw" if may_write_beside(path) else "mode=ro&immutable=1"
+    address = f"{path.absolute().as_uri()}?{mode}"
     with kindly(str(path)):
         connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=BUSY_S)
         try:
@@ -80,6 +88,34 @@ def connect(path: Path, sync: Sync) -> sqlite3.Connection:
     return connection
 
 
+def may_write_beside(path: Path) -> bool:
+    """Whether files may be made in the folder of this one; not on a read-only mount."""
+    return os.access(path.parent, os.W_OK | os.X_OK)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[Path]:
+    """Where a journal can be read: where it is, or a copy of it that is removed afterwards.
+
+    A copy is needed where a write-ahead file was left in a folder that cannot be written: only
+    SQLite can put the two together, and it would do so there.
+    """
+    if may_write_beside(path) or not wal.is_in_use(path):
+        yield path
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="tidemill-") as folder:
+            for file in (path, wal.beside(path)):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield Path(folder) / path.name
+    except OSError as error:
+        raise JournalError(
+            f"journal `{path}` has a write-ahead file in a folder that cannot be written, and could"
+            f" not be copied to {tempfile.gettempdir()}: {error.strerror or error}",
+            hint="copy the journal and its `-wal` file to a folder with room, and read it there",
+        ) from error
+
+
 def check(connection: sqlite3.Connection, where: str) -> None:
     """Refuse a file that is not a journal of this version."""
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
@@ -87,10 +123,15 @@ def check(connection: sqlite3.Connection, where: str) -> None:
     if mark != files.APPLICATION_ID or version < 1:
         empty = "" if Path(where).stat().st_size else "it is empty, "
         raise StrangeFileError(where, f"{empty}its application id is {mark}, its version {version}")
+    refuse_newer(version, where)
+
+
+def refuse_newer(version: int, where: str, otherwise: str = "") -> None:
+    """Refuse a journal whose form is of a later version; ``otherwise`` adds to the hint."""
     if version > VERSION:
         raise JournalError(
             f"journal `{where}` has version {version}; this Tidemill knows version {VERSION}",
-            hint="use the newer Tidemill that wrote it",
+            hint=f"use the newer Tidemill that wrote it{otherwise}",
         )
 
 

@@ -5,7 +5,7 @@ whether damage ended the write-ahead file. Reading checks every row that it pass
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Self
@@ -45,8 +45,12 @@ class SqliteJournal(Journal):
         _refuse_damage(real, self.where)
         self._lock = lock.WriterLock(real)
         self._is_writer = False
-        self._connection: Connection | None = schema.connect(real, sync)
+        self._connection: Connection | None = None
+        self._copies = ExitStack()
         try:
+            self._connection = schema.connect(
+                self._copies.enter_context(schema.readable(real)), sync
+            )
             with kindly(self.where):
                 schema.check(self._connection, self.where)
                 if check_ends and (found := schema.cut(real)):
@@ -185,6 +189,7 @@ class SqliteJournal(Journal):
                 with kindly(self.where):
                     connection.close()
         finally:
+            self._copies.close()
             self._lock.release()
             self._is_writer = False
 
