@@ -43,7 +43,7 @@ from tidemill.provisioning import life
 
 Teller = Callable[[World, Random, int], Event | None]
 
-NAMES = ("a", "ночь", 'quo"te', "line\nbreak", "🌊", "back\\slash", "\x00")
+NAMES = ("a", "ночь", 'quo"te', "two words", "🌊", "back\\slash", "[/k]")
 TEAMS = ("red", "blue", "grün")
 KINDS = ("h100", "a100")
 MOST_CONTRACTS, MOST_NODES, MOST_JOBS = 4, 60, 400
