@@ -289,3 +289,26 @@ def test_who_holds_the_cores_or_the_memory_is_named(is_cpu: bool):
     held = f"held by `eats` of team `a` (60 {unit}, ends in about 2h by its estimate)"
     assert held in answer.words
     assert answer.fix.words.startswith("wait until `eats` ends (ends in about 2h")
+
+
+# Being passed ---------------------------------------------------------------------------------
+
+
+def test_a_job_that_others_pass_hears_how_many_and_what_ends_it():
+    """A gang that small jobs pass is told how many came later and were placed, and the guard."""
+    policy = Policy(backfill="none", patience_ms=24 * HOUR_MS)
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=8))
+    beat(world, policy)
+    submit(world, job("gang", gpus=16))
+    beat(world, policy)
+    for i in range(7):
+        submit(world, job(f"small{i}", gpus=1))
+        beat(world, policy)
+        pass_ms(world, MINUTE_MS)
+    answer = explain.why(world, policy, world.job_number["gang"])
+    assert {fact.name: fact.value for fact in answer.evidence}["passed by"] == 7
+    assert (
+        "7 jobs that came later were placed since it waits; the starvation guard ends that"
+        " (policy `patience`: 1d)"
+    ) in answer.words

@@ -30,7 +30,7 @@ def defrag(
     from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
-    j = job_number(world, job)
+    j = job_number(world, job, journal)
     found = explain.defrag(world, policy, j, explain.Glance(world, plain))
     if as_json:
         screen.json_out(msgspec.json.encode(found), journal)

@@ -42,7 +42,8 @@ def demo(
     ledger_tables.print_ledger(run.statement)
     console.print(ledger_tables.fixes(run.statement))
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
-                 command=f"tidemill report {page} -j {journal}", is_forced=force)  # fmt: skip
+                 command=f"tidemill report {page} -j {journal}", journal=str(journal),
+                 is_forced=force)  # fmt: skip
     screen.note(ledger_tables.footnote())
     shown = demo_story.example(run, journal)
     if shown is not None:

@@ -100,7 +100,7 @@ def ledger(
     elif grouped is not None or only is not None:
         _print_breakdown(statement, grouped or "job", only, most)
     else:
-        _print_lines(statement, as_tree)
+        _print_lines(statement, as_tree, journal)
 
 
 @app.command(
@@ -332,8 +332,9 @@ def _bucket(key: str | None) -> "BucketOf | None":
     return None if key is None else BY_KEY[key]
 
 
-def _print_lines(statement: "Statement", as_tree: bool) -> None:
+def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     from tidemill.cli import ledger_tables
+    from tidemill.cli.suggested import located
 
     console = screen.out()
     moment = statement.calendar.text
@@ -341,7 +342,7 @@ def _print_lines(statement: "Statement", as_tree: bool) -> None:
     console.print(screen.styled("[bold]ledger[/] {}", span))
     ledger_tables.print_ledger(statement, as_tree)
     if (unusable := ledger_tables.unusable(statement)) is not None:
-        screen.note(unusable)
+        screen.note(located(unusable, journal))
     screen.note(ledger_tables.footnote())
 
 

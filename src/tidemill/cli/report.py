@@ -1,5 +1,6 @@
 """``tidemill report``: the ledger as one HTML file."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,11 +54,18 @@ def report(
     refuse_page(page, source, is_forced=force)
     statement = read_window(source, start, end)
     world, policy = world_at(source, end, notes_extent=False)
-    command = f"tidemill report {page} -j {source}" + " --lending" * lending
+    window = "".join(
+        f" {option} {shlex.quote(given)}"
+        for option, given in (("--from", start), ("--to", end))
+        if given
+    )
+    where = f"{shlex.quote(str(page))} -j {shlex.quote(source)}"
+    command = f"tidemill report {where}{window}" + " --lending" * lending
     lent = read_lending(source, statement) if lending else None
     name = title or Path(source).stem
     write_report(statement, world, policy, page, title=name, command=command, lent=lent,
-                 subtitle=api.completeness_of(source).words, is_forced=force)  # fmt: skip
+                 subtitle=api.completeness_of(source).words, journal=source, at=end,
+                 is_forced=force)  # fmt: skip
     screen.note(f"report: {page}")
 
 
@@ -108,9 +116,12 @@ def write_report(
     command: str,
     lent: "LendingPart | None" = None,
     subtitle: str = "",
+    journal: str,
+    at: str | None = None,
     is_forced: bool = False,
 ) -> None:
     """Render and write; a page that was a report is replaced in one step."""
+    from tidemill.cli.suggested import located_page
     from tidemill.explain import board
     from tidemill.journal import files
     from tidemill.report import render
@@ -125,4 +136,5 @@ def write_report(
         command=command,
         subtitle=subtitle,
     )
+    html = located_page(html, journal, at)
     files.write(page, html.encode(), replaces="report", is_forced=is_forced)

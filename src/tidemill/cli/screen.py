@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from tidemill.cli.suggested import located_json
 from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
 from tidemill.model.measures import duration_ms
@@ -71,8 +72,11 @@ def note(text: str) -> None:
 def json_out(data: bytes, *journals: str) -> None:
     """JSON; characters that a terminal may obey are written as escapes, which reads the same.
 
-    An object that was read from journals says last of all how complete they are.
+    An object that was read from journals says last of all how complete they are. Commands that it
+    suggests name the journal.
     """
+    if len(journals) == 1:
+        data = located_json(data, journals[0])
     if journals and data.startswith(b"{"):
         data = data.rstrip()[:-1].rstrip() + b"," + _extents(journals) + b"}"
     sys.stdout.buffer.write(_HARMFUL_JSON.sub(_json_escape, data) + b"\n")

@@ -1,11 +1,13 @@
 """``tidemill why`` and ``fit``: why a job waits, and when it would start."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def why(
     from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
-    j = job_number(world, job)
+    j = job_number(world, job, journal)
     found = explain.why(world, policy, j, explain.Glance(world, plain))
     answer = commands.located(found, journal, at)
     forecast = explain.eta(world, policy, j) if eta else None
@@ -114,7 +116,7 @@ def fit(
             cpus=cpus, memory_gib=memory_gib, priority=priority, hours=hours, within=within,
             near=near, profile=profile,
         )  # fmt: skip
-    _refuse_known(world, row)
+    _refuse_known(world, row, journal)
     forecast = explain.fit(world, policy, row)
     if as_json:
         screen.json_out(msgspec.json.encode(forecast), journal)
@@ -122,7 +124,7 @@ def fit(
         _print_forecast(forecast)
 
 
-def job_number(world: "World", name: str) -> int:
+def job_number(world: "World", name: str, journal: str) -> int:
     """The number of a job by its name; says which names are near when there is none."""
     j = world.job_number.get(name)
     if j is None:
@@ -132,16 +134,17 @@ def job_number(world: "World", name: str) -> int:
         like = ", ".join(f"`{n}`" for n in near)
         raise SpecError(
             f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
-            hint=f"did you mean {like}?" if near else "see `tidemill pending` for what waits",
+            hint=f"did you mean {like}?" if near else located("see `tidemill pending`", journal),
         )
     return j
 
 
-def _refuse_known(world: "World", row: "Job") -> None:
+def _refuse_known(world: "World", row: "Job", journal: str) -> None:
     if row.name in world.job_number:
         raise SpecError(
             f"a job called `{row.name}` exists already",
-            hint=f"ask `tidemill why {row.name}`, or give the new one another name",
+            hint=located(f"ask `tidemill why {shlex.quote(row.name)}`", journal)
+            + ", or give the new one another name",
         )
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from tidemill.explain import commands, holders, words
 from tidemill.explain.answers import Fact, Withheld
 from tidemill.explain.case import NO_SUPPLY, Case
@@ -340,7 +342,31 @@ def _ahead(case: Case) -> Fact:
     return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
 
 
-_ALWAYS: tuple[Make, ...] = (needs, _ahead)
+def _passed(case: Case) -> Fact | None:
+    """How many jobs that came later were placed since it waits, and what bounds that."""
+    world, j = case.world, case.j
+    jobs, later = world.jobs, slice(j + 1, world.job_count)
+    since = (jobs.attempt[later] > 0) & (jobs.placed_ms[later] >= jobs.since_ms[j])
+    shapes, counts = np.unique(jobs.shape[later][since], return_counts=True)
+    kinds = set(case.memo.known(world, case.s).kinds)
+    count = sum(
+        int(n)
+        for s, n in zip(shapes.tolist(), counts.tolist(), strict=True)
+        if not kinds.isdisjoint(case.memo.known(world, s).kinds)
+    )
+    if not count:
+        return None
+    held = case.policy.backfill == "none"
+    bound = "patience" if held else "hold_after"
+    after_ms = case.policy.patience_ms if held else case.policy.hold_after_ms
+    text = (
+        f"{words.many(count, 'job')} that came later {'was' if count == 1 else 'were'} placed since"
+        f" it waits; the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
+    )
+    return Fact("passed by", count, "jobs", text, commands.line())
+
+
+_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed)
 _ROOM: tuple[Make, ...] = (free, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,

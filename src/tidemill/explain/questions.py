@@ -26,7 +26,7 @@ def questions(case: Case) -> tuple[Question, ...]:
 
 
 def _claimed(case: Case) -> Question:
-    question = "is any accelerator that it may use claimed?"
+    question = "is any accelerator that it may use under contract?"
     if case.cause is Cause.NOTHING_CLAIMED:
         assert case.proof is not None, "a cause that never ends has its proof"
         return _no(Layer.RESERVATION, question, case.proof.words)
@@ -46,7 +46,7 @@ def _ready(case: Case) -> Question:
 
 
 def _ever(case: Case) -> Question:
-    question = "could it ever fit: its size, labels, gang and its team's limit?"
+    question = "could it ever fit: its size, labels, gang and its team's maximum quota?"
     if case.proof is not None:
         return _no(Layer.WORKLOAD, question, case.proof.words)
     return _yes(Layer.WORKLOAD, question, case, facts.needs)

@@ -1,0 +1,96 @@
+"""Whatever command an output suggests can be run as it is printed, and names its journal."""
+
+import html
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import TINY
+from tests.cli.shell import here
+from tidemill import api, explain
+from tidemill.cli.suggested import located, located_json, located_page
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MOMENTS = ("20h", "31h")
+_SUGGESTED = re.compile(
+    r"tidemill (?:why|pending|fit|fleet|defrag|ledger|report|doctor|journal|twin|unit|demo)\b"
+    r"[^`\"<\n]*"
+)
+
+
+@pytest.fixture(scope="module", params=[TINY, EXAMPLES / "racks.toml"], ids=["tiny", "racks"])
+def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A journal in a folder whose name has to be quoted."""
+    where = str(tmp_path_factory.mktemp("a b") / "it.sqlite")
+    api.simulate(api.load_spec(request.param), where)
+    return where
+
+
+def suggested(text: str) -> Iterator[str]:
+    """The commands in a text, without what stands around them."""
+    for found in _SUGGESTED.findall(text):
+        yield found.rstrip(" .,;)")
+
+
+def outputs(journal: str, page: Path) -> Iterator[str]:
+    """What the commands say about a journal at several moments, as text, JSON and a page."""
+    for at in MOMENTS:
+        world, _ = api.open_world(journal, api.calendar_of(journal).ms(at, "--at"))
+        where = ("-j", journal, "--at", at)
+        waiting = [world.job_names[jobs[0]] for jobs in world.waiting if jobs]
+        yield here("pending", *where).out
+        yield here("fleet", *where).out
+        for name in waiting[:2]:
+            yield here("why", name, *where).out
+            yield here("why", name, *where, "--json").out
+        yield here("why", "no such job", *where).err
+        team = max(world.queue_number)
+        yield here("fit", "--team", team, "--gpus", "64", "--per-node", "8", *where).out
+    for words in (("ledger",), ("ledger", "--json"), ("doctor",)):
+        ran = here(*words, "-j", journal)
+        yield ran.out + ran.err
+    assert here("report", str(page), "-j", journal).code == 0
+    yield html.unescape(page.read_text(encoding="utf-8"))
+
+
+def test_every_suggested_command_runs_as_it_is_printed(told: str, tmp_path: Path):
+    """Each one is run, word for word, and names the journal that the output is about."""
+    page = tmp_path / "page.html"
+    found = {line for text in outputs(told, page) for line in suggested(text)}
+    found = {line for line in found if not re.search(r"\b[A-Z]{4}\b", line)}  # a word to fill in
+    assert len(found) > 8, found
+    wrong = []
+    for line in sorted(found):
+        words = shlex.split(line)
+        ran = here(*words[1:])
+        reads = words[1] not in ("unit", "twin", "demo", "journal")
+        if ran.code or (reads and told not in words):
+            wrong.append((line, ran.err))
+    assert wrong == []
+
+
+def test_a_command_that_names_its_journal_stays_as_it_is():
+    """Only what lacks a journal gets one; quotes are those of a shell, JSON and HTML as due."""
+    assert located("see `tidemill fleet`", "a.db", "3h") == "see `tidemill fleet -j a.db --at 3h`"
+    assert (
+        located("`tidemill ledger --by job`", "a.db", "3h") == "`tidemill ledger --by job -j a.db`"
+    )
+    assert located("`tidemill why x -j b.db`", "a.db") == "`tidemill why x -j b.db`"
+    assert located_json(b'{"c":"tidemill why x"}', 'a"b') == b'{"c":"tidemill why x -j \'a\\"b\'"}'
+    assert located_page("<code>tidemill fleet</code>", "a&b") == (
+        "<code>tidemill fleet -j &#x27;a&amp;b&#x27;</code>"
+    )
+
+
+def test_every_fix_of_every_waiting_job_has_words_and_a_price(told: str):
+    """No fix is printed without words, and what has to be bought is never free."""
+    for at in MOMENTS:
+        world, policy = api.open_world(told, api.calendar_of(told).ms(at, "--at"))
+        for jobs in world.waiting:
+            for fix in explain.why(world, policy, jobs[0]).other_fixes if jobs else ():
+                assert fix.words
+                if fix.words.startswith(("sign", "replace", "repair")):
+                    assert fix.usd_micro_per_hour is None
