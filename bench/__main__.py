@@ -8,6 +8,7 @@ from typing import Any
 
 from bench import (
     fgd,
+    fixes,
     infeasible,
     muri,
     placing,
@@ -36,6 +37,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "quality": quality.run,
     "replay": replay.run,
     "steps": steps.run,
+    "fixes": fixes.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -52,6 +54,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "quality": (16,),
     "replay": (True,),
     "steps": (),
+    "fixes": (True,),
 }
 
 

@@ -33,6 +33,7 @@ from tidemill.model.world import World
 if TYPE_CHECKING:
     import polars as pl
 
+    from tidemill.advise.trials import Advice
     from tidemill.engine.loop import Backend
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.statement import Statement
@@ -68,6 +69,26 @@ def demo_spec() -> "Spec":
     from tidemill.twin import spec
 
     return spec.demo()
+
+
+def spec_text(path: str | Path | None) -> tuple[str, str]:
+    """The text of a spec file and what to call it; without a path, of the demo."""
+    from tidemill.twin import spec
+
+    return spec.text_of(path)
+
+
+def advise(
+    text: str, source: str, *, workers: int = 1, on_progress: Progress | None = None
+) -> "Advice":
+    """Propose changes of a spec, replay each on its own with the same seed, and compare.
+
+    With several workers, call it from a module that may be imported again (``if __name__ ==
+    "__main__"``): each worker is a new process.
+    """
+    from tidemill.advise import trials
+
+    return trials.advise(text, source, workers, on_progress)
 
 
 def simulate(

@@ -57,6 +57,7 @@ DOCUMENT = (
     document.Row,
     document.Cell,
     document.LeakPart,
+    document.EditPart,
     document.FixPart,
     document.FreePart,
     document.FreeRow,

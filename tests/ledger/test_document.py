@@ -29,8 +29,10 @@ FIELDS = {
     "Breakdown": "by rows",
     "Row": "key milli_ms usd_micro share_ppm useful_milli_ms cells",
     "Cell": "key milli_ms usd_micro",
-    "LeakPart": "key title owner confidence milli_ms usd_micro evidence command fix",
-    "FixPart": "words rule at_most_usd_micro price_usd_micro",
+    "LeakPart": "key title owner confidence milli_ms usd_micro evidence command fix fixes",
+    "FixPart": "words rule at_most_usd_micro price_usd_micro who evidence edits is_claimed"
+    " predicted_usd_micro saves_milli_ms saves_usd_micro adds_useful_milli_ms costs measure",
+    "EditPart": "table name field value was text",
 }
 """Version 2. A field may be added; renaming or removing one needs a new version."""
 

@@ -3,8 +3,8 @@
 from tests.builders import contract, job, opening, role, team
 from tests.engine.audit import audit
 from tests.ledger import twins
-from tidemill.ledger import fixes
 from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.fixes import fixes
 from tidemill.ledger.ratios import goodput
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
@@ -35,17 +35,17 @@ def test_what_a_further_instance_can_use_is_free():
 def test_the_fix_says_what_the_best_layout_would_strand():
     """Two singles on slice 6 of two devices strand two slices; together on one they strand one."""
     statement = _hour([Piece(0, 0, 1, 1, 1 << 6), Piece(0, 0, 1, 2, 1 << 6)], devices=2)
-    found = fixes.fix(statement, Bucket.STRANDED)
-    assert "on 1 device (`tidemill unit mig`)" in found.words
+    (found,) = fixes(statement, Bucket.STRANDED)
+    assert "on 1 device: that strands" in found.words
     assert "strands nothing instead of 0.25 of a device" in found.words
-    assert found.at_most_usd_micro == statement.total().usd_micro()[Bucket.STRANDED]
+    assert found.touches_usd_micro == statement.total().usd_micro()[Bucket.STRANDED]
 
 
 def test_where_no_layout_is_better_the_fix_says_so():
     """Seven singles strand a slice wherever they lie: other profiles are the only cure."""
-    found = fixes.fix(_hour([Piece(0, 0, 1, 1, 1 << i) for i in range(7)]), Bucket.STRANDED)
+    (found,) = fixes(_hour([Piece(0, 0, 1, 1, 1 << i) for i in range(7)]), Bucket.STRANDED)
     assert "no layout of these instances strands less" in found.words
-    assert found.at_most_usd_micro == 0
+    assert found.touches_usd_micro == 0
 
 
 def test_a_fleet_with_faults_has_the_line_and_it_adds_up():

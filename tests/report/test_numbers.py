@@ -12,7 +12,7 @@ from tidemill import report
 from tidemill.explain import board
 from tidemill.ledger import ratios
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
-from tidemill.ledger.leaks import top_fixes
+from tidemill.ledger.leaks import remedies
 from tidemill.model.measures import DAY_MS
 from tidemill.report import breakdown, timeline, words
 
@@ -200,15 +200,17 @@ def test_three_utilisations_share_an_axis():
     assert sum("misleading" in mark.classes for mark in marks) == 1
 
 
-def test_every_fix_has_a_price_a_rule_and_a_command():
-    """The fixes are the ledger's, in its order."""
-    fixes = top_fixes(stories.small().statement)
+def test_every_fix_says_who_what_and_what_it_costs():
+    """The fixes are the ledger's, in its order; what is not predicted says so."""
+    fixes = remedies(stories.small().statement)
     cards = page().one("ol", of="fixes").all("li")
     assert len(cards) == len(fixes) > 2
-    for card, leak in zip(cards, fixes, strict=True):
-        assert leak.fix.rule.replace("`", "") in card.text
-        assert leak.command in card.text
-        assert card.one(of="price").text.startswith("price: ")
+    for card, (leak, fix, wins) in zip(cards, fixes, strict=True):
+        for said in (fix.rule, fix.words, fix.costs, ", ".join(fix.who)):
+            assert said.replace("`", "") in card.text
+        assert all(edit.text in card.text for edit in fix.edits)
+        assert (fix.measure or leak.command) in card.text
+        assert ("not predicted" in card.text) == (wins is None)
 
 
 def test_the_board_is_on_the_page():

@@ -40,7 +40,7 @@ def demo(
     for line in demo_story.scene(run):
         console.print(line)
     ledger_tables.print_ledger(run.statement)
-    console.print(ledger_tables.fixes(run.statement))
+    console.print(ledger_tables.fixes(run.statement, str(journal)), soft_wrap=True)
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
                  command=f"tidemill report {page} -j {journal}", journal=str(journal),
                  is_forced=force)  # fmt: skip

@@ -341,6 +341,7 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     span = f"{moment(statement.start_ms)} to {moment(statement.end_ms)}"
     console.print(screen.styled("[bold]ledger[/] {}", span))
     ledger_tables.print_ledger(statement, as_tree)
+    console.print(ledger_tables.fixes(statement, journal), soft_wrap=True)
     if (unusable := ledger_tables.unusable(statement)) is not None:
         screen.note(located(unusable, journal))
     screen.note(ledger_tables.footnote())

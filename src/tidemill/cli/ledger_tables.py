@@ -175,23 +175,36 @@ def _utilisation(account: Account) -> str:
     return f"utilisation: {known}, MFU {float(seen.mfu):.1%}; misleading here is {seen.misleading}"
 
 
-def fixes(statement: Statement, most: int = 5) -> Table:
-    """The cheapest fixes that could win most back."""
-    made = Table(box=None, title="what to do first", title_justify="left", title_style="bold")
-    for header in ("", "wins at most", "price"):
-        made.add_column(header, justify="right", header_style="dim", no_wrap=True)
-    for header in ("do this", "because"):
-        made.add_column(header, header_style="dim")
-    for number, leak in enumerate(leaking.top_fixes(statement, most), 1):
-        price = leak.fix.price_usd_micro
-        made.add_row(
-            str(number),
-            dollars_text(leak.fix.at_most_usd_micro, 0),
-            "unknown" if price is None else dollars_text(price, 0) if price else "a setting",
-            leak.fix.words,
-            f"{ABOUT[leak.bucket].title}: {leak.evidence}",
-        )
+def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
+    """What to do first: predicted wins, then what to measure about the largest leaks."""
+    made = Text("what to do first", style="bold")
+    made.append(" (predicted, not replayed; `tidemill advise SPEC` replays each)", style="not bold")
+    for number, remedy in enumerate(leaking.remedies(statement, most), 1):
+        made.append(f"\n{number}. ", style="not bold")
+        made.append(_headline(remedy), style="not bold")
+        for line in _details(remedy, journal):
+            made.append(f"\n   {line}", style="not bold dim")
     return made
+
+
+def _headline(remedy: leaking.Remedy) -> str:
+    leak, fix, wins = remedy
+    of = f"{ABOUT[leak.bucket].title}, {dollars_text(leak.usd_micro, 0)}"
+    won = "no win predicted" if wins is None else f"wins {dollars_text(wins, 0)}"
+    return f"{fix.words} ({won}; {of})"
+
+
+def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
+    fix = remedy.fix
+    typed = [f"type: {edit.text}" for edit in fix.edits]
+    measured = [] if typed else [f"measure first: {_of_journal(fix.measure, journal)}"]
+    return [*typed, f"because: {fix.evidence}", f"costs: {fix.costs}", *measured]
+
+
+def _of_journal(command: str, journal: str) -> str:
+    """A command with the journal that it reads, if it reads one."""
+    reads = ("tidemill ledger", "tidemill fleet", "tidemill pending")
+    return f"{command} -j {journal}" if command.startswith(reads) else command
 
 
 def _weight(account: Account, bucket: Bucket | None) -> int:

@@ -13,6 +13,7 @@ import typer
 
 from tidemill import __version__
 from tidemill.cli import (
+    advise,
     defrag,
     demo,
     doctor,
@@ -46,6 +47,7 @@ app = typer.Typer(
 app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(twin.app, name="twin")
 app.add_typer(ledger.app, name="ledger")
+app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
 app.command("why", epilog=why.WHY_EXAMPLES)(takes_journal(why.why))
 app.command("pending", epilog=pending.EXAMPLES)(takes_journal(pending.pending))
 app.command("fit", epilog=why.FIT_EXAMPLES)(takes_journal(why.fit))

@@ -271,4 +271,5 @@ def _print_run(done: "Run", as_json: bool) -> None:
     for line in demo_story.scene(done):
         screen.out().print(line)
     ledger_tables.print_ledger(done.statement)
+    screen.out().print(ledger_tables.fixes(done.statement, done.where), soft_wrap=True)
     screen.note(f"journal: {done.where}")

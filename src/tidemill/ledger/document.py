@@ -10,15 +10,17 @@ from fractions import Fraction
 
 from msgspec import UNSET
 
-from tidemill.ledger import ratios, top, waits
+from tidemill.ledger import ratios, reckoning, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
+from tidemill.ledger.fix import Fix
 from tidemill.ledger.free import free, total
 from tidemill.ledger.leaks import Leak, leaks
 from tidemill.ledger.schema import (
     VERSION,
     Breakdown,
     Cell,
+    EditPart,
     FixPart,
     FreePart,
     FreeRow,
@@ -66,7 +68,7 @@ def document(
         goodput=_goodput(account),
         utilisation=_utilisation(account),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
-        leaks=tuple(_leak(leak) for leak in leaks(statement)),
+        leaks=tuple(_leak(statement, leak) for leak in leaks(statement)),
         free=_free(statement),
         lending=UNSET if lending is None else lending,
         waits=_waits(statement, by),
@@ -225,8 +227,9 @@ def _free(statement: Statement) -> FreePart | None:
     )  # fmt: skip
 
 
-def _leak(leak: Leak) -> LeakPart:
-    about, fix = ABOUT[leak.bucket], leak.fix
+def _leak(statement: Statement, leak: Leak) -> LeakPart:
+    about = ABOUT[leak.bucket]
+    fixes = tuple(_fix(statement, leak, fix) for fix in leak.fixes)
     return LeakPart(
         about.key,
         about.title,
@@ -236,7 +239,28 @@ def _leak(leak: Leak) -> LeakPart:
         leak.usd_micro,
         leak.evidence,
         leak.command,
-        FixPart(fix.words, fix.rule, fix.at_most_usd_micro, fix.price_usd_micro),
+        fixes[0],
+        fixes,
+    )
+
+
+def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
+    is_claimed = reckoning.is_claimed(statement, fix)
+    return FixPart(
+        words=fix.words,
+        rule=fix.rule,
+        at_most_usd_micro=min(fix.touches_usd_micro, leak.usd_micro),
+        price_usd_micro=fix.price_usd_micro,
+        who=fix.who,
+        evidence=fix.evidence,
+        edits=tuple(EditPart(*edit.place, edit.value, edit.was, edit.text) for edit in fix.edits),
+        is_claimed=is_claimed,
+        predicted_usd_micro=reckoning.wins_usd_micro(statement, fix) if is_claimed else None,
+        saves_milli_ms=fix.saves_milli_ms,
+        saves_usd_micro=fix.saves_usd_micro,
+        adds_useful_milli_ms=fix.adds_useful_milli_ms,
+        costs=fix.costs,
+        measure=fix.measure,
     )
 
 

@@ -1,135 +1,304 @@
-"""Fixes: for each bucket, the cheapest thing to do, what it could win back, and what it costs.
+"""Fixes: for each bucket what to do, who does it, what to type, what it wins and what it costs.
 
-What a fix wins back is reckoned by the rule written beside it: the whole leak, unless this ledger
-itself says less. It is an upper bound, not a forecast; what a change would really win is known only
-by replaying history with it.
+Some fixes are edits of a spec with a win that the books can predict (``reckoning``); others are
+edits worth trying, whose win only a replay tells; the rest is advice that names who could follow
+it, what would have to be measured first, and with which command. Every bucket has at least one.
 """
 
 from collections.abc import Callable
 
-from tidemill.ledger import reckoning, stranding
-from tidemill.ledger.buckets import NOT_PRODUCED, Bucket
-from tidemill.ledger.reckoning import Fix
+from tidemill.ledger import reckoning, stranding, touched
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket
+from tidemill.ledger.fix import Edit, Fix
 from tidemill.ledger.statement import Statement
 
-_Rule = Callable[[Statement, Bucket], Fix]
+_Rule = Callable[[Statement, Bucket], list[Fix]]
 
 
-def fix(statement: Statement, bucket: Bucket) -> Fix:
-    """The cheapest fix of a bucket, in this ledger's own numbers."""
-    return _FIXES[bucket](statement, bucket)
+def fixes(statement: Statement, bucket: Bucket) -> tuple[Fix, ...]:
+    """The fixes of a bucket: those that win most by prediction first, advice last; never none."""
+    found = [fix for rule in _FIXES[bucket] for fix in rule(statement, bucket)]
+    return tuple(sorted(found, key=lambda fix: -(reckoning.wins_usd_micro(statement, fix) or 0)))
 
 
-def _all_of_it(words: str, rule: str, price: int | None = 0) -> _Rule:
-    """A fix that could win back the whole leak."""
-    return lambda statement, bucket: Fix(
-        words, rule, reckoning.usd_micro(statement.total(), bucket), price
-    )
+def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
+    """What only people can do, or only they know the price of; said to whose leak it is."""
+
+    def rule_(statement: Statement, bucket: Bucket) -> list[Fix]:
+        theirs = _theirs(statement, bucket)
+        return [
+            Fix(
+                words,
+                rule,
+                tuple(part.words for part in theirs),
+                touched.words(theirs),
+                sum(part.usd_micro for part in theirs),
+                costs=costs,
+                measure=measure
+                or f"tidemill ledger --bucket {ABOUT[bucket].key} --by {_by(bucket)}",
+            )
+        ]
+
+    return rule_
 
 
-def _nothing(words: str, rule: str) -> _Rule:
-    """Something that is not a loss, or that nothing need be done about."""
-    return lambda _statement, _bucket: Fix(words, rule, 0, 0)
+def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
+    """A setting of the scheduler whose win only a replay tells."""
+
+    def rule_(statement: Statement, bucket: Bucket) -> list[Fix]:
+        wanted = {edit.field: edit.value for edit in edits}
+        if all(getattr(statement.policy, field) == value for field, value in wanted.items()):
+            return []
+        theirs = [part for _, part in touched.by_team(statement, bucket)]
+        return [
+            Fix(
+                words,
+                rule,
+                tuple(part.words for part in theirs),
+                f"their jobs waited beside what was free: {touched.words(theirs)}",
+                sum(part.usd_micro for part in theirs),
+                edits,
+                costs=costs,
+            )
+        ]
+
+    return rule_
 
 
-_FIXES: dict[Bucket, _Rule] = {
-    Bucket.NOT_LAUNCHED: _all_of_it(
-        "launch what is paid for: the contract runs, its nodes do not exist",
-        "all of it is paid and nothing can run on it",
+def _theirs(statement: Statement, bucket: Bucket) -> list[touched.Theirs]:
+    """Whose the leak is: jobs where they hold it, teams where they wait for it, else contracts."""
+    if bucket in ALLOCATED:
+        return [part for _, part in touched.by_group(statement, bucket)]
+    waiting = [part for _, part in touched.by_team(statement, bucket)]
+    return waiting or [part for _, part in touched.by_contract(statement, bucket)]
+
+
+def _by(bucket: Bucket) -> str:
+    return "job" if bucket in ALLOCATED else "contract"
+
+
+def _rule(found: Callable[[Statement], list[Fix]]) -> _Rule:
+    return lambda statement, _bucket: found(statement)
+
+
+_TIME = "people's time; the win is not known before it is measured"
+
+_FIXES: dict[Bucket, tuple[_Rule, ...]] = {
+    Bucket.NOT_LAUNCHED: (
+        _advice(
+            "launch the nodes that are paid for, or claim the money back from the provider",
+            "the contract runs, its nodes do not exist",
+            "nothing more than is paid already",
+        ),
     ),
-    Bucket.NOT_READY: _all_of_it(
-        "keep images warm and boot in parallel", "time between launch and Ready", None
+    Bucket.NOT_READY: (
+        _advice(
+            "keep images on the nodes and boot in parallel",
+            "time between launch and Ready",
+            "disk space for images, and people's time",
+        ),
     ),
-    Bucket.UNHEALTHY: reckoning.spares,
-    Bucket.CORDONED: _all_of_it(
-        "uncordon what nobody repairs; give every cordon an owner and an end",
-        "a cordon costs nothing to lift; a forgotten one costs its nodes in full",
+    Bucket.UNHEALTHY: (
+        _advice(
+            "agree on faster repairs with the provider, or ask for replacement nodes",
+            "time from a failure until the node is Ready again",
+            "what the provider asks for it: unknown here",
+            "tidemill fleet",
+        ),
     ),
-    Bucket.DRAINING: _all_of_it(
-        "drain at the next checkpoint instead of at a deadline (shorter `drain`)",
-        "accelerators of draining nodes that are free already but take no work",
+    Bucket.CORDONED: (
+        _advice(
+            "give every cordon an owner and an end, and uncordon what nobody repairs",
+            "nodes that are well and take no work",
+            "people's time",
+            "tidemill fleet",
+        ),
     ),
-    Bucket.NO_DEMAND: reckoning.release,
-    Bucket.FRAGMENTED: _all_of_it(
-        "ask for sizes that divide a node, and for no more CPU than goes with the accelerators;"
-        " let cheap work move together (`may_move = true`)",
-        "free accelerators that no waiting job could use as they lie",
+    Bucket.DRAINING: (
+        _advice(
+            "drain for a shorter time (`policy.drain`)",
+            "accelerators of draining nodes that are free already but take no work",
+            "work that has not ended by then is stopped sooner",
+        ),
     ),
-    Bucket.TOPOLOGY: _all_of_it(
-        "prefer a topology tier instead of requiring it, or move small work out of one rack",
-        "free accelerators that no waiting job could use because they are too far apart",
+    Bucket.NO_DEMAND: (
+        _rule(reckoning.release_contracts),
+        _rule(reckoning.return_sooner),
+        _advice(
+            "give the idle hours work that can wait (evaluations, sweeps, data preparation), or"
+            " renew less when the contract ends",
+            "free accelerators with nothing waiting for them; some busy hour needs them all, or a"
+            " guaranteed quota or a gang does",
+            "what is not renewed is missing in busy hours",
+            "tidemill ledger --bucket no_demand --by time",
+        ),
     ),
-    Bucket.QUOTA: _all_of_it(
-        "raise the limit of the team that waits: nobody else is using this",
-        "free accelerators that only a limit keeps a waiting job from",
+    Bucket.FRAGMENTED: (
+        _try(
+            (Edit("policy", "", "may_move", True, False),),
+            "let running work move together so that larger jobs fit",
+            "free accelerators that no waiting job could use as they lie",
+            "what moves loses the work since its last checkpoint, and starts again",
+        ),
+        _advice(
+            "ask for sizes that divide a node, and for no more CPU and memory than come with the"
+            " accelerators",
+            "free accelerators that no waiting job could use as they lie",
+            _TIME,
+            "tidemill fleet",
+        ),
     ),
-    Bucket.HELD: _all_of_it(
-        "say how long jobs run (`estimate`), so that more may pass a waiting gang in time"
-        ' (`backfill = "easy"`), or ask for smaller gangs',
-        "free accelerators kept for, or too few for, a gang that cannot start yet",
+    Bucket.TOPOLOGY: (
+        _advice(
+            "prefer the topology level (`near`) instead of requiring it (`within`)",
+            "free accelerators that are too far apart for the jobs that wait",
+            "a job that is spread out runs slower",
+            "tidemill pending",
+        ),
     ),
-    Bucket.CAUSE_UNKNOWN: _nothing(
-        "find out why these jobs wait: their scheduler recorded no cause",
-        "free accelerators that waiting jobs may use; whether anything kept them out is unknown",
+    Bucket.QUOTA: (
+        _rule(reckoning.raise_limits),
+        _advice(
+            "raise the maximum quota of the teams that wait, or the borrowing limit above them",
+            "free accelerators that only a quota keeps a waiting job from",
+            "other teams find less free to borrow",
+            "tidemill pending",
+        ),
     ),
-    Bucket.BY_DESIGN: _all_of_it(
-        "keep fewer spares (`spares`), if failures allow it", "spares while they were not needed"
+    Bucket.HELD: (
+        _try(
+            (Edit("policy", "", "estimates", "history", "given"),),
+            "learn run times from past jobs instead of taking the owners' word, so that more may"
+            " pass a waiting gang in time",
+            "free accelerators kept for, or too few for, a gang that cannot start yet",
+            "a job that runs longer than its like delays the gang",
+        ),
+        _advice(
+            "say how long jobs run (`estimate`), and ask for smaller gangs where the model allows",
+            "free accelerators kept for, or too few for, a gang that cannot start yet",
+            _TIME,
+            "tidemill pending",
+        ),
     ),
-    Bucket.STARTING: _all_of_it(
-        "keep images and data warm; bring the gang's slowest member up first",
-        "time between getting the accelerators and the first step",
-        None,
+    Bucket.CAUSE_UNKNOWN: (
+        _advice(
+            "find out why these jobs wait: their scheduler recorded no cause",
+            "free accelerators beside waiting jobs; whether anything kept them out is unknown",
+            "people's time",
+            "tidemill pending",
+        ),
     ),
-    Bucket.IDLE: reckoning.cull,
-    Bucket.REWORK: reckoning.checkpoint_better,
-    Bucket.RESTART: _all_of_it(
-        "restart in place and load checkpoints in parallel",
-        "time from being placed again to working again",
-        None,
+    Bucket.BY_DESIGN: (
+        _rule(reckoning.fewer_spares),
+        _advice(
+            "keep fewer hot spares (`spares`), if failures allow it",
+            "spares while they were not needed",
+            "a gang that loses a node waits until another comes free",
+            "tidemill fleet",
+        ),
     ),
-    Bucket.CHECKPOINT: _all_of_it(
-        "write checkpoints asynchronously",
-        "the accelerators wait while a checkpoint is written",
-        None,
+    Bucket.STARTING: (
+        _advice(
+            "keep images and data on the nodes; find the member of the gang that comes up last",
+            "time between getting the accelerators and the first step",
+            _TIME,
+        ),
     ),
-    Bucket.STRAGGLER: _all_of_it("swap the slow node", NOT_PRODUCED[Bucket.STRAGGLER]),
-    Bucket.HOST: _all_of_it(
-        "more loader workers, or more CPU per accelerator",
-        "share of the step in which the accelerator waits for its host, as each job tells or as"
-        " follows from what it computes (`tidemill unit step --spec FILE --job NAME`)",
-        None,
+    Bucket.IDLE: (
+        _rule(reckoning.cull),
+        _advice(
+            "services: run fewer replicas at night, or let small ones share a GPU (`fraction`, MIG)"
+            "; notebooks: end what nobody uses",
+            "accelerators that a job holds and does not use",
+            "a replica that is stopped must start again before the next peak",
+        ),
     ),
-    Bucket.LINKS: _all_of_it(
-        "overlap communication with compute; keep tensor parallelism inside a node",
-        "share of the step spent in collectives, as each job tells or as follows from what it"
-        " computes (`tidemill unit step --spec FILE --job NAME`), and what a worse place adds",
-        None,
+    Bucket.REWORK: (
+        reckoning.save_better,
+        _advice(
+            "save before a planned stop (a drain, a preemption, a spot notice); begin to save where"
+            " a job never does, once the cost of a save is measured",
+            "work that was done again after a stop",
+            "each save stalls the job; its cost must be measured first",
+        ),
     ),
-    Bucket.INTERFERENCE: _all_of_it(
-        "put jobs that fill the same axis on devices of their own, or into MIG instances;"
-        " see `tidemill unit share`",
-        "what neighbours on the same device cost each job, as its backend tells",
+    Bucket.RESTART: (
+        _advice(
+            "restart in place, and load checkpoints in parallel",
+            "time from being placed again to working again",
+            _TIME,
+        ),
     ),
-    Bucket.STRANDED: stranding.lay_out,
-    Bucket.MEMORY_BOUND: _all_of_it(
-        "larger batches, or fewer bytes per weight: more FLOPs for each byte that is read",
-        "between peak FLOP/s and what memory bandwidth allows at the job's arithmetic intensity",
-        None,
+    Bucket.CHECKPOINT: (
+        reckoning.save_better,
+        _advice(
+            "write checkpoints asynchronously, to local disk first",
+            "the accelerators wait while a checkpoint is written",
+            "host memory for a copy of the state, and people's time",
+        ),
     ),
-    Bucket.BELOW_ROOF: _all_of_it(
-        "fused kernels, fewer pipeline bubbles, less recomputation",
-        "between what memory bandwidth and peak FLOP/s allow and model FLOPs; nobody reaches all",
-        None,
+    Bucket.STRAGGLER: (
+        _advice(
+            "swap the slow node", NOT_PRODUCED[Bucket.STRAGGLER], _TIME, "tidemill probe --help"
+        ),
     ),
-    Bucket.BELOW_PEAK: _all_of_it(
-        "say what these jobs compute (`computes`) or their roof (`attainable`), then larger"
-        " batches or better kernels",
-        "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
-        None,
+    Bucket.HOST: (
+        _advice(
+            "more data-loader workers, or more CPU per accelerator",
+            "share of the step in which the accelerator waits for its host",
+            _TIME,
+        ),
     ),
-    Bucket.UNKNOWN: _nothing(
-        "report step times (MFU): this time worked, but nobody knows how well",
-        "unknown is not a loss, and not useful either",
+    Bucket.LINKS: (
+        _advice(
+            "overlap communication with compute; keep tensor parallelism inside a node",
+            "share of the step spent in collectives, and what a worse place adds",
+            _TIME,
+        ),
     ),
-    Bucket.UNSAVED: _nothing("nothing: the next checkpoint saves it", "still running"),
+    Bucket.INTERFERENCE: (
+        _advice(
+            "put jobs that fill the same axis on GPUs of their own, or into MIG instances",
+            "what neighbours on the same GPU cost each job",
+            "more GPUs for the same jobs; try it before",
+            "tidemill unit share --help",
+        ),
+    ),
+    Bucket.STRANDED: (stranding.lay_out,),
+    Bucket.MEMORY_BOUND: (
+        _advice(
+            "larger batches, or fewer bytes per weight: more FLOPs for each byte that is read",
+            "between peak FLOP/s and what memory bandwidth allows at the job's intensity",
+            "latency of the service, or quality of the model: measure both",
+            "tidemill unit roofline --help",
+        ),
+    ),
+    Bucket.BELOW_ROOF: (
+        _advice(
+            "fused kernels, fewer pipeline bubbles, less recomputation",
+            "between the attainable roof and model FLOPs; nobody reaches all of it",
+            _TIME,
+        ),
+    ),
+    Bucket.BELOW_PEAK: (
+        _advice(
+            "say what these jobs compute (`computes` in the spec), so that `tidemill unit step"
+            " --spec FILE --job NAME` tells where a step goes; then larger batches or better"
+            " kernels",
+            "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
+            _TIME,
+        ),
+    ),
+    Bucket.UNKNOWN: (
+        _advice(
+            "report step times (MFU): this time worked, but nobody knows how well",
+            "unknown is not a loss, and not useful either",
+            "people's time",
+        ),
+    ),
+    Bucket.UNSAVED: (
+        _advice(
+            "nothing: the next checkpoint saves it", "still running", "nothing: nothing is done"
+        ),
+    ),
 }

@@ -1,20 +1,23 @@
-"""Leaks: every bucket that is not useful, with its owner, evidence, cheapest fix and price."""
+"""Leaks: every bucket that is not useful, with its owner, evidence and fixes."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.ledger import fixes
+from tidemill.ledger import reckoning
 from tidemill.ledger.account import rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
-from tidemill.ledger.reckoning import Fix
+from tidemill.ledger.fix import Fix
+from tidemill.ledger.fixes import fixes
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM
 from tidemill.model.reasons import Layer
 from tidemill.model.states import Confidence
 
 JOBS_NAMED = 3
 CONTRACTS_NAMED = 4
+LARGEST = 3  # leaks that always have an entry among the fixes
+NO_LOSS = frozenset({Bucket.UNSAVED})  # what the next checkpoint saves is no leak
 
 
 class Leak(NamedTuple):
@@ -27,12 +30,22 @@ class Leak(NamedTuple):
     confidence: Confidence
     evidence: str
     command: str
-    fix: Fix
+    fixes: tuple[Fix, ...]
+    """What could be done, the best first; never empty."""
 
     @property
-    def net_usd_micro(self) -> int:
-        """What the fix would win back at most, less its price (an unknown price counts as none)."""
-        return self.fix.at_most_usd_micro - (self.fix.price_usd_micro or 0)
+    def fix(self) -> Fix:
+        """The best of its fixes."""
+        return self.fixes[0]
+
+
+class Remedy(NamedTuple):
+    """A fix beside its leak, and what it is predicted to win."""
+
+    leak: Leak
+    fix: Fix
+    wins_usd_micro: int | None
+    """None: advice, or an edit that only a replay can judge."""
 
 
 def leaks(statement: Statement) -> list[Leak]:
@@ -47,13 +60,47 @@ def leaks(statement: Statement) -> list[Leak]:
     return sorted(found, key=lambda leak: (-leak.usd_micro, leak.bucket))
 
 
-def top_fixes(statement: Statement, most: int = 5) -> list[Leak]:
-    """The fixes that could win back most after their price; those of unknown price last."""
-    worth = [leak for leak in leaks(statement) if leak.net_usd_micro > 0]
+def remedies(statement: Statement, most: int = 6) -> list[Remedy]:
+    """What to do first: predicted wins, the largest first; then advice on the largest leaks.
+
+    Each of the three largest leaks has an entry.
+    """
+    found = leaks(statement)
+    claimed = [
+        Remedy(leak, fix, reckoning.wins_usd_micro(statement, fix))
+        for leak in found
+        for fix in leak.fixes
+        if reckoning.is_claimed(statement, fix)
+    ]
+    claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), r.leak.bucket))
+    largest = [leak for leak in found if leak.bucket not in NO_LOSS][:LARGEST]
+    owed = [leak for leak in largest if all(r.leak is not leak for r in claimed)]
+    entries = [Remedy(leak, _unclaimed(leak), None) for leak in owed]
+    return [*claimed[: max(1, most - len(entries))], *entries]
+
+
+def _unclaimed(leak: Leak) -> Fix:
+    """What to say of a leak for which no win is predicted: the advice, else the first thing."""
+    return next((fix for fix in leak.fixes if not fix.edits), leak.fix)
+
+
+def to_try(statement: Statement, least_ppm: int = 5_000) -> list[Remedy]:
+    """Every edit that is proposed, also those whose win only a replay can tell.
+
+    The latter only for leaks of some size. Fixes that make the same edits are told once.
+    """
+    paid = statement.total().paid_usd_micro
+    found: dict[tuple[object, ...], Remedy] = {}
+    for leak in leaks(statement):
+        for fix in leak.fixes:
+            is_claimed = reckoning.is_claimed(statement, fix)
+            is_large = leak.usd_micro * ONE_PPM > paid * least_ppm
+            if fix.edits and (is_claimed or is_large):
+                wins = reckoning.wins_usd_micro(statement, fix) if is_claimed else None
+                found.setdefault(fix.edits, Remedy(leak, fix, wins))
     return sorted(
-        worth,
-        key=lambda leak: (leak.fix.price_usd_micro is None, -leak.net_usd_micro, leak.bucket),
-    )[:most]
+        found.values(), key=lambda r: (-(r.wins_usd_micro or 0), -r.leak.usd_micro, r.fix.words)
+    )
 
 
 def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -> Leak:
@@ -67,7 +114,7 @@ def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -
         statement.confidence(bucket),
         _evidence(statement, bucket),
         f"tidemill ledger --bucket {about.key} --by {dimension}",
-        fixes.fix(statement, bucket),
+        fixes(statement, bucket),
     )
 
 

@@ -76,7 +76,8 @@ class Ledger:
         self.window = window or Window()
         self.now_ms = 0
         self.world = World()
-        self.supply = Supply((policy or Policy()).order == "priority")
+        self.policy = policy or Policy()
+        self.supply = Supply(self.policy.order == "priority")
         self.usable = Usable() if weighs_mix else None
         """What arrivals could have used of what was free; costs a third more, so only if asked."""
         self.cut_short = 0

@@ -115,17 +115,44 @@ class Breakdown(Struct, frozen=True):
     rows: tuple[Row, ...]
 
 
+class EditPart(Struct, frozen=True):
+    """A line of a spec to change; ``text`` is the line as people type it."""
+
+    table: str
+    name: str
+    field: str
+    value: str | int | bool
+    was: str | int | bool | None
+    text: str
+
+
 class FixPart(Struct, frozen=True):
-    """What to do; ``price_usd_micro`` is null when unknown, 0 when it is a setting."""
+    """What to do, by whom; ``price_usd_micro`` is null when unknown, 0 when counted in the win."""
 
     words: str
     rule: str
     at_most_usd_micro: int
+    """What of the leak belongs to those whom it touches."""
     price_usd_micro: int | None
+    who: tuple[str, ...]
+    """Exactly the jobs, workloads, teams and contracts that it touches."""
+    evidence: str
+    edits: tuple[EditPart, ...]
+    """The same for a spec; empty where only people can do it."""
+    is_claimed: bool
+    """Whether a win is predicted (not replayed); otherwise it is advice, or worth trying."""
+    predicted_usd_micro: int | None
+    """What it would win in a window like this one; null where nothing is predicted."""
+    saves_milli_ms: int
+    saves_usd_micro: int | None
+    adds_useful_milli_ms: int
+    costs: str
+    measure: str
+    """The command that measures what must be known first; empty where nothing must."""
 
 
 class LeakPart(Struct, frozen=True):
-    """A bucket that is not useful, with its evidence and its cheapest fix; the dearest first."""
+    """A bucket that is not useful, with its evidence and its fixes; the dearest first."""
 
     key: str
     title: str
@@ -136,6 +163,8 @@ class LeakPart(Struct, frozen=True):
     evidence: str
     command: str
     fix: FixPart
+    """The first of ``fixes``."""
+    fixes: tuple[FixPart, ...]
 
 
 class FreeRow(Struct, frozen=True):

@@ -14,6 +14,7 @@ import numpy as np
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.ledger import usable, waits
 from tidemill.ledger.account import Account, zero
+from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import Rows, accounts, rows_of
@@ -44,7 +45,7 @@ class Statement:
     """What one window's paid accelerator-time became."""
 
     def __init__(self, ledger: Ledger, calendar: Calendar = COUNTED) -> None:
-        window, self.world = ledger.window, ledger.world
+        window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
         """How its moments are written for people."""
         self.start_ms = window.start_ms
@@ -154,6 +155,11 @@ class Statement:
         """How long a time bin is; the last one may be cut short."""
         start_ms = self.start_ms + number * self.bin_ms
         return max(1, min(self.end_ms, start_ms + self.bin_ms) - start_ms)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """All jobs by what describes them; see ``alike``."""
+        return groups(self.world)
 
     @cached_property
     def _total(self) -> Account:

@@ -7,9 +7,9 @@ that hold them all (``units.mig.best``). What such a layout strands, too, no lay
 from collections import Counter
 from typing import NamedTuple
 
-from tidemill.ledger import reckoning
+from tidemill.ledger import touched
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.reckoning import Fix
+from tidemill.ledger.fix import Fix
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.units.mig import best, layouts
@@ -25,25 +25,42 @@ class _Best(NamedTuple):
     stranded_milli: int
 
 
-def lay_out(statement: Statement, bucket: Bucket) -> Fix:
+def lay_out(statement: Statement, bucket: Bucket) -> list[Fix]:
     """Lay the same instances out anew: what is stranded now, and what would be even so."""
-    cost = reckoning.usd_micro(statement.total(), bucket)
     stranded = statement.total().milli_ms[bucket] // max(1, statement.length_ms)
-    found = [_laid_out(part, mix) for part, mix in _mean_mixes(statement)]
+    mixes = _mean_mixes(statement)
+    found = [_laid_out(part, mix) for part, mix in mixes]
     devices = sum(one.devices for one in found)
     least = sum(one.stranded_milli for one in found)
-    won = cost * max(0, stranded - least) // max(1, stranded)
+    theirs = [part for _, part in touched.by_contract(statement, bucket)]
     many = f"{devices:,} device{'s'[: devices != 1]}"
     advice = (
-        f"lay the same instances out on {many} (`tidemill unit mig`): that strands"
-        f" {_slices(least)} instead of {_slices(stranded)}, on average"
+        f"lay the same instances out on {many}: that strands {_slices(least)} instead of"
+        f" {_slices(stranded)}, on average"
         if least < stranded
-        else "no layout of these instances strands less: ask for other profiles, such as one"
-        " `1g` with double memory for the last two slices of a device"
+        else "ask for other profiles, such as one `1g` with double memory for the last two slices"
+        " of a device: no layout of these instances strands less"
     )
-    return Fix(
-        advice, "the mean number of instances of each profile, on the fewest devices", won, 0
-    )
+    return [
+        Fix(
+            advice,
+            "the mean number of instances of each profile, on the fewest devices",
+            tuple(part.words for part in theirs),
+            f"stranded: {touched.words(theirs)}",
+            sum(part.usd_micro for part in theirs) * max(0, stranded - least) // max(1, stranded),
+            costs="instances in use must end or move before their GPU is cut anew",
+            measure=_command(mixes, found),
+        )
+    ]
+
+
+def _command(mixes: list[tuple[Geometry, dict[str, int]]], found: list[_Best]) -> str:
+    """The command that lays the first of them out."""
+    if not mixes:
+        return "tidemill unit mig --help"
+    part, mix = mixes[0]
+    asked = ",".join(f"{name}={count}" for name, count in mix.items())
+    return f"tidemill unit mig {part.key} --mix {asked} --devices {found[0].devices}"
 
 
 def _slices(milli: int) -> str:

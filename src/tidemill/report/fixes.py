@@ -1,4 +1,4 @@
-"""What to do first: the fixes that could win back most, with price, owner, evidence and proof."""
+"""What to do first: predicted wins, then what to measure about the largest leaks."""
 
 from typing import NamedTuple
 
@@ -8,18 +8,23 @@ from tidemill.ledger.statement import Statement
 from tidemill.model.measures import dollars_text
 from tidemill.report import stages, words
 
-MOST_FIXES = 5  # a page of paper
+MOST_FIXES = 6  # a page of paper
 
 
 class Card(NamedTuple):
-    """One fix. ``words``, ``rule`` and ``evidence`` have ids in backticks."""
+    """One fix. ``words``, ``rule``, ``who`` and ``evidence`` have ids in backticks."""
 
     style: str
     bucket: str
-    at_most: str
-    price: str
+    leak: str
+    """What the whole leak costs."""
+    wins: str
+    """Empty where nothing is predicted."""
     words: str
+    edits: tuple[str, ...]
+    costs: str
     rule: str
+    who: str
     owner: str
     confidence: str
     evidence: str
@@ -27,27 +32,25 @@ class Card(NamedTuple):
 
 
 def cards(statement: Statement) -> tuple[Card, ...]:
-    """The best fixes of a statement, the one worth most first; unknown prices last."""
-    return tuple(_card(leak) for leak in leaks.top_fixes(statement, MOST_FIXES))
+    """The best fixes of a statement; each of the three largest leaks has one."""
+    return tuple(_card(remedy) for remedy in leaks.remedies(statement, MOST_FIXES))
 
 
-def _card(leak: leaks.Leak) -> Card:
+def _card(remedy: leaks.Remedy) -> Card:
+    leak, fix, wins = remedy
     about = ABOUT[leak.bucket]
     return Card(
         stages.style(about.group),
         about.title,
-        dollars_text(leak.fix.at_most_usd_micro, 0),
-        _price(leak.fix.price_usd_micro),
-        leak.fix.words,
-        leak.fix.rule,
+        dollars_text(leak.usd_micro, 0),
+        "" if wins is None else dollars_text(wins, 0),
+        fix.words,
+        tuple(edit.text for edit in fix.edits),
+        fix.costs,
+        fix.rule,
+        ", ".join(fix.who),
         words.owner(leak.owner),
         str(leak.confidence),
-        leak.evidence,
-        leak.command,
+        fix.evidence,
+        fix.measure or leak.command,
     )
-
-
-def _price(usd_micro: int | None) -> str:
-    if usd_micro is None:
-        return "unknown"
-    return dollars_text(usd_micro, 0) if usd_micro else "a setting"

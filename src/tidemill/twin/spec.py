@@ -16,6 +16,14 @@ MAX_BYTES = 4 * 1024 * 1024  # a thousand times the demo; more is not a file tha
 
 def load(path: str | Path) -> Spec:
     """Read a file and check it."""
+    return parse(*text_of(path))
+
+
+def text_of(path: str | Path | None) -> tuple[str, str]:
+    """The text of a file and what to call it; without a path, of the fleet that ships."""
+    if path is None:
+        file = resources.files("tidemill.twin") / "demo.toml"
+        return file.read_text(encoding="utf-8"), "demo.toml"
     path = Path(path)
     try:
         size = path.stat().st_size
@@ -30,19 +38,22 @@ def load(path: str | Path) -> Spec:
         raise SpecError(
             f"`{path}` cannot be read: {reason}", hint="check the path of the file"
         ) from error
-    return parse_bytes(data, str(path))
+    return _decoded(data, str(path)), str(path)
 
 
 def parse_bytes(data: bytes, source: str) -> Spec:
     """Read and check what a file holds."""
+    return parse(_decoded(data, source), source)
+
+
+def _decoded(data: bytes, source: str) -> str:
     try:
-        text = data.decode("utf-8-sig")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise SpecError(
             f"`{source}` is not text: byte {error.start} is not UTF-8",
             hint="save the file as UTF-8 text",
         ) from error
-    return parse(text, source)
 
 
 def parse(text: str, source: str = "spec") -> Spec:
@@ -54,5 +65,4 @@ def parse(text: str, source: str = "spec") -> Spec:
 
 def demo() -> Spec:
     """The fleet that ships with Tidemill."""
-    file = resources.files("tidemill.twin") / "demo.toml"
-    return parse(file.read_text(encoding="utf-8"), "demo.toml")
+    return parse(*text_of(None))

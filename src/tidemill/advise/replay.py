@@ -1,0 +1,68 @@
+"""One replay: a spec through the twin and the ledger, and what came of it in a few numbers."""
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec import Struct
+
+from tidemill.engine.loop import Loop
+from tidemill.journal import open_journal
+from tidemill.ledger import ratios
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+from tidemill.twin import spec as specs
+from tidemill.twin.backend import Twin
+
+BEATS_PER_COMMIT = 2_000  # kept in memory and thrown away
+_ENDED = (JobState.DONE, JobState.FAILED)
+
+
+class Outcome(Struct, frozen=True):
+    """What a run was paid, what of it was useful, and how long its jobs were kept from work."""
+
+    paid_usd_micro: int
+    useful_milli_ms: int
+    usd_micro_per_useful_hour: int | None
+    """None where nothing is known to be useful."""
+    ended: int
+    """Jobs that finished or failed; the others run, wait, or were cancelled."""
+    delay_ms_mean: int
+    """Of jobs that ended: time from submission to end in which they were not at work."""
+    delay_ms_p90: int
+
+
+def run(text: str, source: str, on_beat: Callable[[int], None] | None = None) -> Statement:
+    """The ledger of a spec, by the hour; the journal is not kept."""
+    spec = specs.parse(text, source)
+    world, end_ms = World(), int(spec.twin.horizon)
+    ledger = Ledger(spec.policy, Window(0, end_ms, HOUR_MS))
+    with open_journal(":memory:", create=True) as keeper:
+        loop = Loop(world, spec.policy, Twin.from_spec(spec), keeper, [ledger], BEATS_PER_COMMIT)
+        loop.run(on_beat=on_beat)
+    return Statement(ledger)
+
+
+def outcome(statement: Statement) -> Outcome:
+    """What came of a run."""
+    account, world = statement.total(), statement.world
+    jobs, count = world.jobs, world.job_count
+    ended = np.flatnonzero(np.isin(jobs.state[:count], [int(state) for state in _ENDED]))
+    delay_ms = jobs.since_ms[ended] - jobs.submit_ms[ended] - jobs.ran_ms[ended]
+    return Outcome(
+        account.paid_usd_micro,
+        account.milli_ms[Bucket.USEFUL],
+        ratios.usd_micro_per_useful_hour(account),
+        len(ended),
+        int(delay_ms.mean()) if len(ended) else 0,
+        int(np.percentile(delay_ms, 90)) if len(ended) else 0,
+    )
+
+
+def replay(text: str, source: str) -> Outcome:
+    """What comes of a spec: a function of its text alone, for any process to call."""
+    return outcome(run(text, source))

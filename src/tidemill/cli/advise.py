@@ -1,0 +1,151 @@
+"""``tidemill advise``: what to change in a fleet, each change replayed before it is told."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tidemill.advise.trials import Advice, Trial
+
+EXAMPLES = options.example(
+    "tidemill advise fleet.toml",
+    "tidemill advise fleet.toml --json",
+    "tidemill advise fleet.toml --write better.toml",
+)
+
+
+def advise(
+    spec: Annotated[
+        Path | None,
+        typer.Argument(help="A fleet and its work, in TOML (default: the one of the demo)."),
+    ] = None,
+    write: Annotated[
+        Path | None,
+        typer.Option("--write", help="Write the spec with the winning changes, as far as they"
+                     " win together too."),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option("--workers", min=0, max=64, help="Processes; 0: one for each core.")
+    ] = 0,
+    as_json: options.Json = False,
+) -> None:  # fmt: skip
+    """Propose changes, replay each on its own with the same seed, and say what came of it.
+
+    Each change is judged by what a useful accelerator-hour costs with it. Changes that lose, or
+    win no more than luck would, are listed as such. The file itself is never changed.
+    """
+    from tidemill import api
+    from tidemill.journal import files
+
+    text, source = api.spec_text(spec)
+    if write is not None:
+        files.refuse(write, option="")  # before minutes of replays, not after
+    many = workers or os.cpu_count() or 1
+    with screen.progress("replaying each change") as update:
+        found = api.advise(text, source, workers=many, on_progress=update)
+    if as_json:
+        import msgspec
+
+        screen.json_out(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    else:
+        _print(found)
+    if write is not None:
+        _write(text, source, found, write)
+
+
+def _write(text: str, source: str, found: "Advice", path: Path) -> None:
+    from tidemill.advise import trials
+    from tidemill.journal import files
+
+    with screen.progress("replaying the changes together") as update:
+        edited, kept, after = trials.together(text, source, found, update)
+    with files.fresh(path) as part:
+        part.write_text(edited, encoding="utf-8")
+    screen.note(
+        f"`{path}`: {screen.count(len(kept), 'change')} together;"
+        f" a useful hour costs {_price(after.usd_micro_per_useful_hour)} instead of"
+        f" {_price(found.before.usd_micro_per_useful_hour)}"
+    )
+    for trial in kept:
+        for edit in trial.edits:
+            screen.note(f"  {edit.text}")
+
+
+def _print(found: "Advice") -> None:
+    from tidemill.advise import trials
+
+    console, before = screen.out(), found.before
+    console.print(
+        f"a useful hour costs {_price(before.usd_micro_per_useful_hour)};"
+        f" {before.useful_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.0f} useful hours for"
+        f" {dollars_text(before.paid_usd_micro, 0)}; jobs were kept from work for"
+        f" {duration_text(before.delay_ms_mean)} on average"
+    )
+    winners = [t for t in found.trials if trials.wins(before, t.after)]
+    others = [t for t in found.trials if not trials.wins(before, t.after)]
+    if winners:
+        console.print(_table("changes that win, replayed with the same seed", winners, found))
+        for trial in winners:
+            _tell(trial, found)
+    else:
+        console.print("no change that was tried wins more than luck would")
+    if others:
+        console.print(_table("tried, and not worth it", others, found))
+    for leak, words, who, measure in found.untried:
+        screen.out().print(
+            f"not replayed: {leak} ({', '.join(who)}): {words}; measure first: {measure}",
+            soft_wrap=True,
+        )
+
+
+def _tell(trial: "Trial", found: "Advice") -> None:
+    """A winner in words: who, what, and what it costs."""
+    from tidemill.advise import trials
+
+    lines = [f"• {trial.words}", f"  touches {', '.join(trial.who)}; costs: {trial.costs}"]
+    if trial.after is not None and trials.is_slower(found.before, trial.after):
+        lines.append(
+            f"  attention: jobs are kept from work for {duration_text(trial.after.delay_ms_mean)}"
+            f" instead of {duration_text(found.before.delay_ms_mean)} on average"
+        )
+    for line in lines:
+        screen.out().print(line, soft_wrap=True)
+
+
+def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
+    made = screen.table(
+        "change", "predicted $ per useful hour", "achieved", "useful hours", "paid", "delay, mean",
+        "p90", title=title,
+    )  # fmt: skip
+    for trial in rows:
+        change = "\n".join(edit.text for edit in trial.edits)
+        predicted = trial.predicted_usd_micro_per_useful_hour
+        after = trial.after
+        if after is None:
+            made.add_row(change, "", "cannot be run", "", "", "", "")
+            continue
+        made.add_row(
+            change,
+            "none" if predicted is None else dollars_text(predicted),
+            _price(after.usd_micro_per_useful_hour),
+            _change(after.useful_milli_ms, found.before.useful_milli_ms),
+            _change(after.paid_usd_micro, found.before.paid_usd_micro),
+            duration_text(after.delay_ms_mean),
+            duration_text(after.delay_ms_p90),
+        )
+    return made
+
+
+def _price(usd_micro: int | None) -> str:
+    return "unknown" if usd_micro is None else dollars_text(usd_micro)
+
+
+def _change(after: int, before: int) -> str:
+    return f"{after / before - 1:+.2%}" if before else "unknown"

@@ -1,0 +1,81 @@
+"""Touched: whose a leak is, in dollars: groups of alike jobs, teams that wait, contracts."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.ledger.account import DENOMINATOR
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+from tidemill.model.tables import I64
+
+MOST = 3  # named in a sentence
+
+
+class Theirs(NamedTuple):
+    """Somebody's part of a leak."""
+
+    words: str
+    milli_ms: int
+    usd_micro: int
+
+
+def by_group(
+    statement: Statement, bucket: Bucket, jobs: I64 | None = None
+) -> list[tuple[int, Theirs]]:
+    """Groups of alike jobs and their part of a bucket, the dearest first; only of some jobs."""
+    rows, found = statement.rows, statement.groups
+    mask = (rows.bucket == bucket) & (rows.job >= 0)
+    if jobs is not None:
+        mask &= np.isin(rows.job, jobs)
+    names = [group.words for group in found.rows]
+    return _parts(statement, mask, found.of_job[rows.job[mask]], names)
+
+
+def by_contract(statement: Statement, bucket: Bucket) -> list[tuple[int, Theirs]]:
+    """Contracts and their part of a bucket, the dearest first."""
+    rows = statement.rows
+    mask = rows.bucket == bucket
+    names = [f"contract `{row.name}`" for row in statement.world.contract_rows]
+    return _parts(statement, mask, rows.contract[mask], names)
+
+
+def by_team(statement: Statement, bucket: Bucket) -> list[tuple[int, Theirs]]:
+    """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
+    rows = statement.rows
+    mask = (rows.bucket == bucket) & (rows.team >= 0)
+    names = [f"team `{row.name}`" for row in statement.world.queue_rows]
+    return _parts(statement, mask, rows.team[mask], names)
+
+
+def _parts(
+    statement: Statement, mask: np.ndarray, keys: I64, names: list[str]
+) -> list[tuple[int, Theirs]]:
+    hours, usd = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    np.add.at(hours, keys, statement.rows.milli_ms[mask])
+    np.add.at(usd, keys, _usd_micro(statement, mask))
+    found = [
+        (key, Theirs(names[key], int(hours[key]), int(usd[key])))
+        for key in np.flatnonzero(hours).tolist()
+    ]
+    return sorted(found, key=lambda pair: (-pair[1].usd_micro, pair[0]))
+
+
+def words(theirs: list[Theirs], most: int = MOST) -> str:
+    """The dearest of them with their dollars, and how many more there are."""
+    named = ", ".join(f"{t.words} {dollars_text(t.usd_micro, 0)}" for t in theirs[:most])
+    more = len(theirs) - most
+    return named + (f" and {more:,} more" if more > 0 else "")
+
+
+def hours_text(milli_ms: int) -> str:
+    """Accelerator-hours, as sentences have them."""
+    return f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} accelerator-hours"
+
+
+def _usd_micro(statement: Statement, mask: np.ndarray) -> I64:
+    """Micro-dollars of each row, rounded down: for telling who, never for adding up the books."""
+    rates = np.array([r.usd_micro_per_hour / DENOMINATOR for r in statement.world.contract_rows])
+    rows = statement.rows
+    return (rows.milli_ms[mask] * rates[rows.contract[mask]]).astype(np.int64)

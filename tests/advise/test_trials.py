@@ -1,0 +1,82 @@
+"""Trials: what is predicted comes true in a replay, and what does not win is not recommended."""
+
+from pathlib import Path
+
+import pytest
+
+from tidemill.advise import edits, replay, trials
+from tidemill.ledger import leaks
+from tidemill.ledger.fix import Edit
+from tidemill.twin import spec
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TINY = """\
+[twin]
+seed = 2
+horizon = "2d"
+
+[[contract]]
+name = "h100"
+kind = "H100"
+count = 64
+usd_per_hour = 2
+
+[[team]]
+name = "a"
+
+[[workload]]
+name = "train"
+team = "a"
+per_day = 40
+sizes = { 1 = 0.5, 4 = 0.5 }
+run = { median = "1h", mean = "2h", longest = "1d" }
+checkpoint = { every = "30m", cost = "20s" }
+mfu = 0.4
+"""
+
+
+@pytest.mark.parametrize("name", ["serving-tide", "slices", "spot-training"])
+def test_what_is_predicted_wins_when_it_is_replayed(name: str):
+    """Every fix of an example that claims a win lowers the price of a useful hour, by as much as
+    was claimed or more. (All examples, the demo and generated fleets: ``python -m bench fixes``.)
+    """
+    path = EXAMPLES / f"{name}.toml"
+    text = path.read_text(encoding="utf-8")
+    statement = replay.run(text, path.name)
+    before = replay.outcome(statement)
+    claimed = [r for r in leaks.to_try(statement) if r.wins_usd_micro is not None]
+    assert claimed
+    for remedy in claimed:
+        after = replay.replay(edits.apply(text, remedy.fix.edits), path.name)
+        assert trials.wins(before, after), remedy.fix.words
+
+
+def test_advice_keeps_what_wins_and_says_what_does_not():
+    """A fleet four times too large: its contract is cut, the replay confirms the prediction, and
+    the spec that is written has the cut and still runs.
+    """
+    found = trials.advise(TINY, "tiny.toml")
+    (winner,) = [trial for trial in found.trials if trials.wins(found.before, trial.after)]
+    assert winner.edits[0].place == ("contract", "h100", "count")
+    assert winner.after is not None
+    assert winner.predicted_usd_micro_per_useful_hour is not None
+    assert winner.after.usd_micro_per_useful_hour == pytest.approx(
+        winner.predicted_usd_micro_per_useful_hour, rel=0.02
+    )
+    text, kept, best = trials.together(TINY, "tiny.toml", found)
+    assert kept == (winner,)
+    assert best == winner.after
+    assert spec.parse(text, "made.toml").contracts[0].count == winner.edits[0].value
+
+
+def test_processes_give_the_same():
+    """Two processes find what one finds, in the same order; what cannot be run says why."""
+    changes = [
+        (TINY, (Edit("contract", "h100", "count", 56),)),
+        (TINY, (Edit("contract", "h100", "count", 48),)),
+        (TINY, (Edit("contract", "h100", "count", 50),)),
+    ]
+    one, two = (trials.tried(changes, "tiny.toml", workers) for workers in (1, 2))
+    assert one[:2] == two[:2]
+    assert str(one[2]) == str(two[2])
+    assert "not whole nodes" in str(one[2]) or "50" in str(one[2])

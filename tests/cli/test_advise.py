@@ -1,0 +1,39 @@
+"""``tidemill advise`` as a person runs it."""
+
+from pathlib import Path
+
+import msgspec
+
+from tests.advise.test_trials import TINY
+from tests.cli.shell import tidemill
+from tidemill.twin import spec
+
+
+def test_advise_prints_predicted_beside_achieved_and_writes_the_winner(tmp_path: Path):
+    """The winning line is shown with both prices, and the written file holds it; nothing that
+    stands there is written over.
+    """
+    fleet, better = tmp_path / "fleet.toml", tmp_path / "better.toml"
+    fleet.write_text(f"# ours\n{TINY}", encoding="utf-8")
+    shown = tidemill("advise", str(fleet), "--workers", "1", "--write", str(better)).out
+    assert "changes that win, replayed with the same seed" in shown
+    assert "contract[h100].count = " in shown
+    made = better.read_text(encoding="utf-8")
+    assert made.startswith("# ours\n")
+    assert spec.parse(made, "better.toml").contracts[0].count < 64
+    again = tidemill("advise", str(fleet), "--write", str(better))
+    assert again.code == 2
+    assert "exists already" in again.err
+    assert better.read_text(encoding="utf-8") == made
+    assert fleet.read_text(encoding="utf-8") == f"# ours\n{TINY}"
+
+
+def test_advise_as_json(tmp_path: Path):
+    """Everything is there for machines: before, and each trial with its edits."""
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(TINY, encoding="utf-8")
+    found = msgspec.json.decode(tidemill("advise", str(fleet), "--workers", "1", "--json").out)
+    assert found["before"]["usd_micro_per_useful_hour"] > 0
+    trial = found["trials"][0]
+    assert (trial["edits"][0]["table"], trial["edits"][0]["field"]) == ("contract", "count")
+    assert trial["after"]["paid_usd_micro"] < found["before"]["paid_usd_micro"]
