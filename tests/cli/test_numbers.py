@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from tests.docs import made
 from tidemill.cli import numbers
 from tidemill.cli.main import app
+from tidemill.model.errors import SpecError
 
 WRONG = ("1_0", "\uff11", "inf", "nan", "-inf", "1e999", "0x10", "", "9" * 400)
 
@@ -64,3 +65,29 @@ def test_words_for_the_size_and_the_type_of_a_fleet():
     }.items():
         for pair in pairs:
             assert [p for p in by_path[path].params if set(pair) <= set(p.opts)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "unit mig h100 --mix 1g.10gb={}",
+        "unit mig h100 --now 1g.10gb:{} --mix 1g.10gb=1",
+        "unit balance g6e.xlarge --mix vision={}",
+        "unit compare a100:{} h100:8",
+        "unit share compute={},bandwidth=0.1,memory=26 train --on h200",
+        "unit share 26gb@{} train --on h200",
+    ],
+)
+def test_numbers_inside_other_words_are_plain_too(line: str):
+    """A count or a share inside a longer word is refused like any other, with our own error."""
+    for wrong in (*WRONG[:-2], "9" * 6000):
+        done = CliRunner().invoke(app, line.format(wrong).split())
+        assert isinstance(done.exception, SpecError | SystemExit), (wrong, done.exception)
+        assert done.exit_code != 0, (wrong, done.output)
+
+
+def test_a_file_without_end_is_refused():
+    """A device that never ends is read as far as a spec may be long."""
+    done = CliRunner().invoke(app, ["twin", "load", "/dev/zero"])
+    assert isinstance(done.exception, SpecError)
+    assert "larger than" in done.exception.message

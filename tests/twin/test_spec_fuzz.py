@@ -22,6 +22,7 @@ WILD = st.sampled_from(
 )
 OTHER_KEYS = (
     "end start tide active class labels estimate rhythm mfu pool coupling copies fraction busy"
+    " gpus gpu_type nodes gpus_per_node quota min max floor guaranteed queue kind duration"
 )
 KEYS = st.sampled_from(
     [*sorted({line.split(" = ")[0] for line in LINES if " = " in line}), *OTHER_KEYS.split()]

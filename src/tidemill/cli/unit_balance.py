@@ -7,7 +7,7 @@ import typer
 from tidemill.cli import options, screen, unit_catalogue, unit_model
 from tidemill.cli.bars import bar
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import dollars_text
+from tidemill.model.measures import decimal_number, dollars_text
 
 if TYPE_CHECKING:
     from tidemill.units.balance import Card, Use
@@ -95,7 +95,7 @@ def _mix(text: str) -> list[tuple[str, float]]:
 
 def _amount(text: str, piece: str) -> float:
     try:
-        amount = float(text)
+        amount = decimal_number(text)
     except ValueError:
         amount = -1
     if not 0 <= amount <= 1e9:

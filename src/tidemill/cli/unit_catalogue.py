@@ -67,7 +67,7 @@ def counted(text: str) -> tuple[str, int | None]:
     name, _, count = text.rpartition(":")
     if not name:
         return text, None
-    if not count.isdecimal() or not 1 <= int(count[:10]) <= MOST_COUNTED:
+    if not (count.isascii() and count.isdecimal()) or not 1 <= int(count[:10]) <= MOST_COUNTED:
         raise SpecError(f"`{text[:100]}`: `{count[:40]}` is no count", hint=f"write {name[:60]}:8")
     return name, int(count)
 

@@ -7,6 +7,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import whole_number
 
 if TYPE_CHECKING:
     from tidemill.units.mig.best import Division
@@ -81,13 +82,22 @@ def _mix(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for item in filter(None, (item.strip() for item in text.split(","))):
         name, _, count = item.partition("=")
-        if not (count or "1").isdecimal() or not 1 <= int(count or 1) <= MOST:
+        number = _count(count or "1")
+        if not 1 <= number <= MOST:
             raise SpecError(
                 f"--mix has `{item[:100]}`, whose count is not a number from 1 to {MOST:,}",
                 hint="write it as 1g.10gb=4,3g.40gb=1",
             )
-        found[name.strip()] = found.get(name.strip(), 0) + int(count or 1)
+        found[name.strip()] = found.get(name.strip(), 0) + number
     return found
+
+
+def _count(text: str) -> int:
+    """A number in plain digits; -1 for anything else."""
+    try:
+        return whole_number(text)
+    except ValueError:
+        return -1
 
 
 def _layout(geometry: "Geometry", text: str) -> "Layout":
@@ -99,19 +109,20 @@ def _layout(geometry: "Geometry", text: str) -> "Layout":
     for item in filter(None, (item.strip() for item in text.split(","))):
         name, _, start = item.partition(":")
         row = axis.profile(geometry, name)
-        if not start.isdecimal() or int(start) not in row.starts:
+        at = _count(start)
+        if at not in row.starts:
             raise SpecError(
                 f"--now has `{item[:100]}`; `{row.name}` starts at {_starts(row.starts)}",
                 hint="write it as 3g.40gb:0,1g.10gb:4, as `nvidia-smi mig -lgi` lists placements",
             )
-        mask = axis.claim(row, int(start))
+        mask = axis.claim(row, at)
         if mask & state:
             raise SpecError(
                 f"--now has `{item}` on slices that are taken already",
                 hint="instances may not overlap, and one device has one +me instance at most",
             )
         state |= mask
-        found.append(Instance(row.name, int(start)))
+        found.append(Instance(row.name, at))
     return tuple(sorted(found, key=lambda instance: instance.start))
 
 

@@ -43,7 +43,7 @@ def describe(
     ]
     floor = int(accelerators * FLOORS / teams)
     parts = [_head(seed, weeks), _contract(accelerators)]
-    parts += [f'[[team]]\nname = "{row.name}"\nfloor = {{ H100 = {floor} }}\n' for row in rows]
+    parts += [f'[[team]]\nname = "{row.name}"\nguaranteed = {{ H100 = {floor} }}\n' for row in rows]
     for row in rows:
         parts += _work(row, accelerators)
     return "\n".join([*parts, _FAULTS])

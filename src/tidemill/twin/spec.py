@@ -26,13 +26,13 @@ def text_of(path: str | Path | None) -> tuple[str, str]:
         return file.read_text(encoding="utf-8"), "demo.toml"
     path = Path(path)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise SpecError(
-                f"`{path}` has {size:,} bytes; a spec file has at most {MAX_BYTES:,}",
+                f"`{path}` is larger than {MAX_BYTES:,} bytes, the most that a spec file has",
                 hint="is this a trace? see `tidemill twin formats`",
             )
-        data = path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise SpecError(

@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import decimal_number
 from tidemill.units.catalogue.rows import Part
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -107,12 +108,12 @@ def parsed(text: str, part: Part) -> Tenant:
     try:
         if "@" in text:
             weights, tokens = text.lower().split("@")
-            gb, rate = float(weights.strip().removesuffix("gb")), float(tokens)
+            gb, rate = decimal_number(weights.strip().removesuffix("gb")), decimal_number(tokens)
             if not (0 < gb < _MOST_GB and 0 < rate < 1e9):
                 raise ValueError(text)
             return decoding(text, gb, rate, part)
         pairs = dict(piece.split("=") for piece in text.split(","))
-        axes = {key.strip(): float(value) for key, value in pairs.items()}
+        axes = {key.strip(): decimal_number(value) for key, value in pairs.items()}
         if set(axes) != {"compute", "bandwidth", "memory"}:
             raise ValueError(text)
     except ValueError as error:
