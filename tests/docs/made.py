@@ -64,6 +64,10 @@ DOCUMENT = (
     schema.LendingPart,
     schema.Loan,
     schema.IdleFloor,
+    schema.WaitsPart,
+    schema.WaitRow,
+    schema.SpreadPart,
+    schema.TopJobPart,
 )
 WORDS = (
     states.NodeState,

@@ -24,6 +24,7 @@ UNTRIED = {
     ("README.md", "src/tidemill/"): "a map of the source",
     ("docs/concepts/the-beat.md", "events ──fold──▶"): "a diagram",
     ("docs/concepts/unit.md", "step   = micro-batches"): "a formula; tests/units holds it",
+    ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
 }
