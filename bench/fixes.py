@@ -40,7 +40,7 @@ def _fleet(name: str, text: str) -> dict[str, Any]:
     return {
         "is_tuned": name in TUNED,
         "usd_per_useful_hour": _usd(before.usd_micro_per_useful_hour),
-        "delay_h_mean": _hours(before.delay_ms_mean),
+        "wait_h_mean": _hours(before.wait_ms_mean),
         "trials": [_row(trial, trials.wins(before, trial.after)) for trial in advice.trials],
     }
 
@@ -52,7 +52,7 @@ def _row(trial: Trial, wins: bool) -> dict[str, Any]:
         "is_claimed": trial.predicted_usd_micro is not None,
         "predicted": _usd(trial.predicted_usd_micro_per_useful_hour),
         "achieved": _usd(after.usd_micro_per_useful_hour) if after else trial.refused,
-        "delay_h_mean": _hours(after.delay_ms_mean) if after else None,
+        "wait_h_mean": _hours(after.wait_ms_mean) if after else None,
         "wins": wins,
     }
 
@@ -73,5 +73,5 @@ def _usd(usd_micro: int | None) -> float | None:
     return None if usd_micro is None else round(usd_micro / 1e6, 3)
 
 
-def _hours(ms: int) -> float:
-    return round(ms / 3_600_000, 2)
+def _hours(ms: int | None) -> float | None:
+    return None if ms is None else round(ms / 3_600_000, 2)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from msgspec import Struct
 
 from tidemill.engine.loop import Loop
@@ -13,27 +12,25 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import HOUR_MS
-from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.twin import spec as specs
 from tidemill.twin.backend import Twin
 
 BEATS_PER_COMMIT = 2_000  # kept in memory and thrown away
-_ENDED = (JobState.DONE, JobState.FAILED)
 
 
 class Outcome(Struct, frozen=True):
-    """What a run was paid, what of it was useful, and how long its jobs were kept from work."""
+    """What a run was paid, what of it was useful, and how long its jobs waited."""
 
     paid_usd_micro: int
     useful_milli_ms: int
     usd_micro_per_useful_hour: int | None
     """None where nothing is known to be useful."""
-    ended: int
-    """Jobs that finished or failed; the others run, wait, or were cancelled."""
-    delay_ms_mean: int
-    """Of jobs that ended: time from submission to end in which they were not at work."""
-    delay_ms_p90: int
+    done: int
+    """Jobs that were done by the end."""
+    wait_ms_mean: int | None
+    """All time in the queue of each job, after interruptions too; None where nobody came."""
+    wait_ms_p90: int | None
 
 
 def run(text: str, source: str, on_beat: Callable[[int], None] | None = None) -> Statement:
@@ -49,17 +46,15 @@ def run(text: str, source: str, on_beat: Callable[[int], None] | None = None) ->
 
 def outcome(statement: Statement) -> Outcome:
     """What came of a run."""
-    account, world = statement.total(), statement.world
-    jobs, count = world.jobs, world.job_count
-    ended = np.flatnonzero(np.isin(jobs.state[:count], [int(state) for state in _ENDED]))
-    delay_ms = jobs.since_ms[ended] - jobs.submit_ms[ended] - jobs.ran_ms[ended]
+    account, figures = statement.total(), statement.waits.figures()
+    wait = figures.total_wait
     return Outcome(
         account.paid_usd_micro,
         account.milli_ms[Bucket.USEFUL],
         ratios.usd_micro_per_useful_hour(account),
-        len(ended),
-        int(delay_ms.mean()) if len(ended) else 0,
-        int(np.percentile(delay_ms, 90)) if len(ended) else 0,
+        figures.done,
+        None if wait is None else wait.mean,
+        None if wait is None else wait.p90,
     )
 
 

@@ -23,7 +23,7 @@ from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM
 
 TRIALS_AT_MOST = 12
 SAME_PPM = 1_000  # of the dollars per useful hour: less is nobody's merit
-SLOWER = 2  # a mean delay that grows by more than this factor is said beside the win
+SLOWER = 2  # a mean wait that grows by more than this factor is said beside the win
 
 Progress = Callable[[int, int], None]
 
@@ -125,8 +125,8 @@ def wins(before: Outcome, after: Outcome | None) -> bool:
 
 
 def is_slower(before: Outcome, after: Outcome) -> bool:
-    """Whether jobs are kept from work much longer than before: then a win must say so."""
-    return after.delay_ms_mean > SLOWER * before.delay_ms_mean
+    """Whether jobs wait much longer than before: then a win must say so."""
+    return (after.wait_ms_mean or 0) > SLOWER * (before.wait_ms_mean or 0)
 
 
 def together(

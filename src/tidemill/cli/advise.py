@@ -85,8 +85,8 @@ def _print(found: "Advice") -> None:
     console.print(
         f"a useful hour costs {_price(before.usd_micro_per_useful_hour)};"
         f" {before.useful_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.0f} useful hours for"
-        f" {dollars_text(before.paid_usd_micro, 0)}; jobs were kept from work for"
-        f" {duration_text(before.delay_ms_mean)} on average"
+        f" {dollars_text(before.paid_usd_micro, 0)}; jobs waited {_time(before.wait_ms_mean)} on"
+        " average"
     )
     winners = [t for t in found.trials if trials.wins(before, t.after)]
     others = [t for t in found.trials if not trials.wins(before, t.after)]
@@ -97,7 +97,9 @@ def _print(found: "Advice") -> None:
     else:
         console.print("no change that was tried wins more than luck would")
     if others:
-        console.print(_table("tried, and not worth it", others, found))
+        console.print(
+            _table("tried: a useful hour is not cheaper by more than luck", others, found)
+        )
     for leak, words, who, measure in found.untried:
         screen.out().print(
             f"not replayed: {leak} ({', '.join(who)}): {words}; measure first: {measure}",
@@ -112,8 +114,8 @@ def _tell(trial: "Trial", found: "Advice") -> None:
     lines = [f"• {trial.words}", f"  touches {', '.join(trial.who)}; costs: {trial.costs}"]
     if trial.after is not None and trials.is_slower(found.before, trial.after):
         lines.append(
-            f"  attention: jobs are kept from work for {duration_text(trial.after.delay_ms_mean)}"
-            f" instead of {duration_text(found.before.delay_ms_mean)} on average"
+            f"  attention: jobs wait {_time(trial.after.wait_ms_mean)} instead of"
+            f" {_time(found.before.wait_ms_mean)} on average"
         )
     for line in lines:
         screen.out().print(line, soft_wrap=True)
@@ -121,7 +123,7 @@ def _tell(trial: "Trial", found: "Advice") -> None:
 
 def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
     made = screen.table(
-        "change", "predicted $ per useful hour", "achieved", "useful hours", "paid", "delay, mean",
+        "change", "predicted $ per useful hour", "achieved", "useful hours", "paid", "wait, mean",
         "p90", title=title,
     )  # fmt: skip
     for trial in rows:
@@ -137,14 +139,18 @@ def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
             _price(after.usd_micro_per_useful_hour),
             _change(after.useful_milli_ms, found.before.useful_milli_ms),
             _change(after.paid_usd_micro, found.before.paid_usd_micro),
-            duration_text(after.delay_ms_mean),
-            duration_text(after.delay_ms_p90),
+            _time(after.wait_ms_mean),
+            _time(after.wait_ms_p90),
         )
     return made
 
 
 def _price(usd_micro: int | None) -> str:
     return "unknown" if usd_micro is None else dollars_text(usd_micro)
+
+
+def _time(ms: int | None) -> str:
+    return "unknown" if ms is None else duration_text(ms)
 
 
 def _change(after: int, before: int) -> str:

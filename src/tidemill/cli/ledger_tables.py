@@ -5,6 +5,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from tidemill.cli import screen, waits_tables
+from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
@@ -197,14 +198,8 @@ def _headline(remedy: leaking.Remedy) -> str:
 def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
     fix = remedy.fix
     typed = [f"type: {edit.text}" for edit in fix.edits]
-    measured = [] if typed else [f"measure first: {_of_journal(fix.measure, journal)}"]
+    measured = [] if typed else [f"measure first: {located(fix.measure, journal)}"]
     return [*typed, f"because: {fix.evidence}", f"costs: {fix.costs}", *measured]
-
-
-def _of_journal(command: str, journal: str) -> str:
-    """A command with the journal that it reads, if it reads one."""
-    reads = ("tidemill ledger", "tidemill fleet", "tidemill pending")
-    return f"{command} -j {journal}" if command.startswith(reads) else command
 
 
 def _weight(account: Account, bucket: Bucket | None) -> int:
