@@ -22,8 +22,8 @@ def load(path: str | Path) -> Spec:
 def text_of(path: str | Path | None) -> tuple[str, str]:
     """The text of a file and what to call it; without a path, of the fleet that ships."""
     if path is None:
-        file = resources.files("tidemill.twin") / "demo.toml"
-        return file.read_text(encoding="utf-8"), "demo.toml"
+        shipped = resources.files("tidemill.twin") / "demo.toml"
+        return shipped.read_text(encoding="utf-8"), "demo.toml"
     path = Path(path)
     try:
         with path.open("rb") as file:
