@@ -55,6 +55,7 @@ name = "apps"
 [[workload]]
 name = "train"
 team = "core"
+users = ["ana", "bo"]
 per_day = 60
 sizes = { 8 = 0.6, 16 = 0.3, 32 = 0.1 }
 run = { median = "2h", mean = "4h", longest = "20h" }

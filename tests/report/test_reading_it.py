@@ -46,7 +46,7 @@ def test_ids_are_unique_and_what_refers_to_them_finds_them():
 def test_every_drawing_tells_what_it_shows():
     """A drawing is an image with a title and a description, or is hidden from readers."""
     drawings = [e for e in page().all("svg") if e.get("viewBox") is None and not e.get("viewbox")]
-    assert len([e for e in drawings if e.get("role") == "img"]) == 4
+    assert len([e for e in drawings if e.get("role") == "img"]) == 5
     for drawing in drawings:
         if drawing.get("role") == "img":
             first, second = [part for part in drawing.inside if isinstance(part, Element)][:2]

@@ -1,8 +1,8 @@
 """The page: puts the parts together and writes them into one file that needs nothing else.
 
 Names of jobs, teams and contracts come from strangers. Everything that is written is escaped, the
-style sheet is allowed by its hash, and the policy in the page's head forbids scripts, frames,
-forms and every request.
+style sheet and the one script, which sorts tables, are allowed by their hashes, and the policy in
+the page's head forbids every other script, frames, forms and every request.
 """
 
 import base64
@@ -29,6 +29,7 @@ from tidemill.report import (
     pending,
     room,
     stages,
+    waits,
 )
 from tidemill.report.headline import QUESTION, headline
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, timeline
@@ -61,7 +62,7 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
     to know and are left out when empty. A ``board`` adds what was waiting, ``lots`` what would fit,
     ``lent`` who lent what to whom.
     """
-    style = _style()
+    style, script = _own("page.css"), _own("sort.js")
     return _environment().get_template("page.html").render(
         title=title,
         subtitle=subtitle,
@@ -71,6 +72,8 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
         question=QUESTION,
         style=Markup(style),  # our own file, not input
         style_hash=_hash(style),
+        script=Markup(script),  # as above
+        script_hash=_hash(script),
         window=_window(statement),
         pending=pending.pending(board, statement.calendar) if board is not None else None,
         room=room.room(statement, lots) if lots else None,
@@ -101,8 +104,12 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "plot_width": PLOT_WIDTH,
         "plot_height": PLOT_HEIGHT,
         "breakdowns": [
-            breakdown.breakdown(statement, account, dimension) for dimension in breakdown.TITLES
+            breakdown.breakdown(statement, account, dimension)
+            for dimension in breakdown.TITLES
+            if dimension != "user" or any(statement.world.job_users)
         ],
+        "jobs": waits.jobs(statement),
+        "waits": waits.waits(statement),
     }
 
 
@@ -111,7 +118,18 @@ def _window(statement: Statement) -> dict[str, str]:
         "start": statement.calendar.text(statement.start_ms),
         "end": statement.calendar.text(statement.end_ms),
         "length": duration_text(statement.end_ms - statement.start_ms),
+        "clock": _clock(statement),
     }
+
+
+def _clock(statement: Statement) -> str:
+    """What the times on the page are."""
+    begins, zone = statement.calendar
+    if begins is None:
+        return "times since the start of the journal"
+    if begins.tzinfo is None:
+        return "dates as the journal has them; nobody said in which zone"
+    return f"times in {zone}" if zone else "times with their offset from UTC"
 
 
 @cache
@@ -129,9 +147,9 @@ def _environment() -> jinja2.Environment:
 
 
 @cache
-def _style() -> str:
+def _own(name: str) -> str:
     folder = resources.files("tidemill.report") / "templates"
-    return (folder / "page.css").read_text(encoding="utf-8")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

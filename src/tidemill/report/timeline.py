@@ -80,7 +80,7 @@ def timeline(statement: Statement, total: Account) -> Timeline | None:
     bins = _bins(statement)
     if bins is None:
         return None
-    top = _nice_top(float(bins.means.sum(axis=0).max()))
+    top = nice_top(float(bins.means.sum(axis=0).max()))
     shares = _shares(total)
     moments = [statement.calendar.text(ms) for ms in bins.edges_ms]
     return Timeline(
@@ -202,7 +202,7 @@ def _y_ticks(top: float) -> tuple[Tick, ...]:
     return tuple(Tick(_n(PLOT_HEIGHT * (1 - v / top)), f"{v:,.6g}") for v in values)
 
 
-def _nice_top(most: float) -> float:
+def nice_top(most: float) -> float:
     """The smallest round number, in four round parts, that is not below the most."""
     power = 1.0
     while power * 40 < most:
@@ -210,6 +210,12 @@ def _nice_top(most: float) -> float:
     return next(
         (power * n for n in (4, 6, 8, 10, 12, 16, 20, 24, 32, 40) if power * n >= most), most
     )
+
+
+def steps_path(x: list[float], shares: list[float]) -> str:
+    """The outline of a step line over the axis; shares of the height, one for each step."""
+    upper = [round(PLOT_HEIGHT * (1 - share), 1) for share in shares]
+    return _band(x, [float(PLOT_HEIGHT)] * len(shares), upper)
 
 
 def _scaled(edges_ms: list[int]) -> list[float]:
