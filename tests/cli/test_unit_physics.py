@@ -60,7 +60,7 @@ def test_what_does_not_fit_comes_with_what_would():
                    "--weights", "fp8")  # fmt: skip
     assert ran.code == 1
     assert "does not fit to serve" in ran.out
-    assert "would fit: --weights fp4 → 8 GPUs" in ran.out
+    assert "would fit: --weights fp4 → 8 accelerators" in ran.out
 
 
 def test_a_size_alone_gives_a_bound():
@@ -104,7 +104,7 @@ def test_an_option_changes_a_published_model():
         (("fit", "llama-3-8b", "--on", "h100", "--weights", "fp7"), "no precision", "'fp8'"),
         (("fit", "llama-3-8b", "--on", "h100", "--train", "--optimiser", "x"), "no optimiser",
          "'adam'"),
-        (("fit", "llama-3-8b", "--on", "h100", "--units", "7", "--tp", "2"), "exactly 7 GPUs",
+        (("fit", "llama-3-8b", "--on", "h100", "--units", "7", "--tp", "2"), "exactly 7",
          "leave out"),
         (("fit", "mine", "--on", "h100", "--layers", "2", "--hidden", "10", "--heads", "3"),
          "hidden 10 is not a multiple of its 3 heads", "heads"),
@@ -143,7 +143,7 @@ def test_roofline_of_decoding():
     """What binds, the pieces, the picture and the what-ifs, in that order."""
     ran = tidemill("unit", "roofline", "llama-2-13b", "--on", "h100", "--versus", "h200")
     assert ran.code == 0
-    assert "memory bandwidth binds" in ran.out
+    assert "bound by memory bandwidth" in ran.out
     parts = ("attention projections", "1 PFLOP/s", "ridge: 295.2", "twice the FLOP/s", "on h200")
     assert sorted(parts, key=ran.out.index) == list(parts)
     assert "1.00×" in ran.out

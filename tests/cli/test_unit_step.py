@@ -61,7 +61,7 @@ def test_a_job_of_a_twin_says_why_its_links_take_what_they_take():
         (("llama-9", "--gpus", "8"), "llama-9", "did you mean"),
         (("llama-3-8b", "--gpus", "8", "--on", "p9"), "p9", ""),
         (("llama-3-8b", "--on", "a100", "--precision", "fp8"), "fp8", "bf16"),
-        (("llama-3-405b", "--gpus", "8", "--search"), "fits", "more units"),
+        (("llama-3-405b", "--gpus", "8", "--search"), "fits", "more accelerators"),
         (("--job", "x"), "--spec and --job", "examples/physics.toml"),
         (("--spec", EXAMPLE, "--job", "pretrain"), "no job or workload", "pretrain-70b"),
         (("--spec", EXAMPLE, "--job", "measured"), "not from physics", "`computes`"),

@@ -94,7 +94,7 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
 
 
 def _table(found: "list[Figures]") -> None:
-    made = screen.table("per GPU", *(one.key for one in found))
+    made = screen.table("per accelerator", *(one.key for one in found))
     for line in lines(found):
         if any(value is not None for value in line.values):
             made.add_row(line.name, *_cells(line))

@@ -244,7 +244,7 @@ def _check_stated(model: "Model", stated: "Stated", how: "Training | Serving") -
 def _no_division(model: "Model", part: "Part", stated: "Stated") -> SpecError:
     if stated.units is not None:
         return SpecError(
-            f"`{model.key}` cannot be divided over exactly {stated.units} GPUs",
+            f"`{model.key}` cannot be divided over exactly {stated.units} accelerators",
             hint="leave out --units to see which numbers do, or give --tp, --pp and --dp",
         )
     return SpecError(

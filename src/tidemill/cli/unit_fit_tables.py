@@ -26,7 +26,9 @@ SERVE_FORMULA = (
     "cache: 2 × layers × key-value heads × head size × bytes per token, or the latent vector of "
     "MLA (arXiv 2405.04434); working: the widest layer of 8,192 tokens of prompt, and logits"
 )
-SIZE_FORMULA = "bytes per parameter × parameters, over the whole memory of a GPU; nothing kept free"
+SIZE_FORMULA = (
+    "bytes per parameter × parameters, over the whole memory of an accelerator; nothing kept free"
+)
 NAMES = (("tensor", "tp"), ("context", "cp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"))
 
 
@@ -46,7 +48,7 @@ def shown(found: "Answer") -> None:
     for line in _remarks(found):
         console.print(line, soft_wrap=True)
     for remedy in found.remedies:
-        where = f"{remedy.fit.units:,} GPUs{divided(remedy.fit.stated)}"
+        where = f"{remedy.fit.units:,} accelerators{divided(remedy.fit.stated)}"
         console.print(f"would fit: {remedy.change} → {where}", soft_wrap=True)
     screen.note(TRAIN_FORMULA if verb == "train" else SERVE_FORMULA)
 
@@ -114,7 +116,7 @@ def _sizes(stated: "Parallelism") -> dict[str, int]:
 
 def _held(found: "Answer") -> "Table":
     whole = found.part.memory_gb * 1e9
-    made = screen.table("each GPU holds", "GB", "of its memory", "", right_from=1)
+    made = screen.table("each accelerator holds", "GB", "of its memory", "", right_from=1)
     made.columns[3].justify = "left"
     rows = [(name, size) for name, size in found.fit.held._asdict().items() if size]
     rows.append(("reserve", whole * found.reserve))
@@ -146,7 +148,7 @@ def _remarks(found: "Answer") -> "list[str]":
 def _boxes(units: int, box: "Box") -> str:
     """Whole boxes, and what they cost where that is known."""
     count = -(-units // box.count)
-    line = f"as whole servers: {count:,} × {box.key}, {box.count} GPUs each"
+    line = f"as whole servers: {count:,} × {box.key}, {box.count} accelerators each"
     if box.usd_micro_per_hour is None:
         return line
     return f"{line}: {dollars_text(count * box.usd_micro_per_hour)} an hour"

@@ -134,7 +134,7 @@ def _one_of() -> SpecError:
 def _table(
     model: "Model", part: "Part", again: "Recompute", ran: "Utilisation", rate: float
 ) -> None:
-    made = screen.table(f"{model.key} on {part.key}", "of the peak", "TFLOP/s per GPU", "",
+    made = screen.table(f"{model.key} on {part.key}", "of the peak", "TFLOP/s per accelerator", "",
                         right_from=1)  # fmt: skip
     made.columns[3].justify = "left"
     peak = ran.model_flops_per_unit_s / ran.mfu
@@ -145,7 +145,9 @@ def _table(
     ):
         made.add_row(name, f"{share:.1%}", f"{share * peak / 1e12:,.1f}", bar(share))
     screen.out().print(made)
-    screen.out().print(f"{rate:,.0f} tokens/s; the peak is {peak / 1e12:,.1f} TFLOP/s per GPU")
+    screen.out().print(
+        f"{rate:,.0f} tokens/s; the peak is {peak / 1e12:,.1f} TFLOP/s per accelerator"
+    )
 
 
 def _json(

@@ -75,7 +75,7 @@ def _verdict(asked: Question, name: str) -> list[str]:
     share = roofline.shares(work, under)[bound]
     units = f"{ranks(asked.stated):,} × {asked.part.key}"
     took, rate = whatif.seconds(asked), whatif.tokens_per_s(asked)
-    spent = f"{bound} binds ({share:.0%} of the time)"
+    spent = f"bound by {bound} ({share:.0%} of the time)"
     return [
         f"{_workload(asked, name)} on {units}, {asked.precision}",
         f"{spent}: at least {_time(took)}, at most {rate:,.0f} tokens/s",
@@ -100,7 +100,7 @@ def _workload(asked: Question, name: str) -> str:
 def _pieces(asked: Question) -> "Table":
     timed = roofline.timed(whatif.pieces(asked), whatif.ceilings(asked))
     total = sum(one.seconds for one in timed)
-    made = screen.table("", "on a unit", "GFLOP", "GB moved", "GB sent", "FLOP/byte", "time",
+    made = screen.table("", "per accelerator", "GFLOP", "GB moved", "GB sent", "FLOP/byte", "time",
                         "bound by", "", right_from=2)  # fmt: skip
     made.columns[7].justify = made.columns[8].justify = "left"
     for mark, one in zip(MARKS, timed, strict=False):
@@ -138,7 +138,7 @@ def _remarks(asked: Question) -> list[str]:
     arithmetic, bandwidth = f"{used['compute']:.2%}", f"{used['memory bandwidth']:.1%}"
     lines = [
         f"ridge: {ridge}; peak {peak}, memory {under.bytes_per_s / 1e12:,.3g} TB/s{link}",
-        f"used: {arithmetic} of the arithmetic, {bandwidth} of the memory bandwidth",
+        f"used: {arithmetic} of the FLOP/s, {bandwidth} of the memory bandwidth",
     ]
     if asked.phase == Phase.DECODE:
         lines.append(_capacity(asked))
@@ -151,9 +151,9 @@ def _whole(asked: Question) -> str:
     batch = _ridge_batch(asked)
     if batch is None:
         return (
-            "no batch makes arithmetic bind the whole: what each sequence adds is bound elsewhere"
+            "as a whole it is compute-bound at no batch size: each sequence adds work that is not"
         )
-    return f"arithmetic binds the whole from a batch of {batch:,} on"
+    return f"as a whole it is compute-bound from a batch of {batch:,} on"
 
 
 def _ridge_batch(asked: Question) -> int | None:
@@ -171,7 +171,11 @@ def _capacity(asked: Question) -> str:
     if not most:
         return f"{line}; the weights do not fit: see `tidemill unit fit`"
     held = f"memory holds {screen.count(most, 'sequence')} of {asked.serving.context:,} tokens"
-    first = "capacity comes first" if most < ridge * asked.stated.data else "the ridge comes first"
+    first = (
+        "memory capacity is reached first"
+        if most < ridge * asked.stated.data
+        else "the ridge point is reached first"
+    )
     return f"{line}; {held}: {first}"
 
 

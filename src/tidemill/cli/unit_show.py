@@ -86,8 +86,8 @@ def _json(rows: "list[Part | Box]") -> None:
 
 
 def _parts(book: "Catalogue") -> None:
-    made = screen.table("GPU model", "memory GB", "TB/s", "bf16 TFLOP/s", "fp8", "fp4", "link GB/s",
-                        "joins", "host GB/s", "power W", "confidence")  # fmt: skip
+    made = screen.table("accelerator", "memory GB", "TB/s", "bf16 TFLOP/s", "fp8", "fp4",
+                        "link GB/s", "joins", "host GB/s", "power W", "confidence")  # fmt: skip
     for part in sorted(book.parts.values(), key=_by_age):
         numbers = (part.memory_gb, part.memory_tb_s, part.bf16_tflops, part.fp8_tflops,
                    part.fp4_tflops, part.link_gb_s, part.domain, part.host_link_gb_s,
@@ -98,7 +98,7 @@ def _parts(book: "Catalogue") -> None:
 
 
 def _boxes(book: "Catalogue") -> None:
-    made = screen.table("server type", "GPU model", "GPUs", "vCPU", "RAM GiB", "NVMe TB",
+    made = screen.table("server type", "accelerator", "count", "vCPU", "RAM GiB", "NVMe TB",
                         "network GB/s", "host GB/s", "$/h", "read", right_from=2)  # fmt: skip
     for box in book.boxes.values():
         numbers = (box.count, box.vcpu, box.ram_gib, box.nvme_tb, box.nic_gb_s,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMULA = (
     "step = micro-batches × slowest stage + (stages − 1) / chunks × mean stage + sends + exposed"
     " gradients + optimiser + host; bubble = what is left after the mean stage's own work;"
-    " MFU = model FLOPs / (units × printed peak × step)"
+    " MFU = model FLOPs / (accelerators × printed peak × step)"
 )
 SOURCE = (
     "Narayanan et al. 2021 (arXiv 2104.04473), Korthikanti et al. 2022 (arXiv 2205.05198),"
@@ -27,14 +27,14 @@ TITLES = {
     "compute": "compute",
     "attention": "attention",
     "recompute": "recomputation",
-    "tensor": "tensor ranks talk",
-    "context": "context ranks talk",
-    "expert": "tokens to experts",
+    "tensor": "tensor-parallel communication",
+    "context": "context-parallel communication",
+    "expert": "expert all-to-all",
     "pipeline_bubble": "pipeline bubble",
-    "pipeline_send": "stages send",
-    "data": "gradients, exposed",
+    "pipeline_send": "pipeline sends",
+    "data": "gradient reduction, exposed",
     "optimiser": "optimiser",
-    "host": "waits for the host",
+    "host": "host stall",
 }
 
 
@@ -64,9 +64,9 @@ def plans(base: "Run", units: int, *, as_json: bool) -> None:
     found = search.quickest(base, units)
     if not found:
         raise SpecError(
-            f"no division of `{base.model.key}` over {units:,} {base.machine.part.key} fits with a"
-            f" batch of {base.stated.batch:,}",
-            hint="more units, --zero 3 or another --batch; see `tidemill unit fit --train`",
+            f"no way to divide `{base.model.key}` over {units:,} {base.machine.part.key} fits with"
+            f" a batch of {base.stated.batch:,}",
+            hint="more accelerators, --zero 3 or another --batch; see `tidemill unit fit --train`",
         )
     if as_json:
         rows = [document(plan.run, plan.step, plan.held) for plan in found]
@@ -144,11 +144,11 @@ def _print_sums(run: "Run", found: "Step", held: float) -> None:
     out = screen.out()
     rate = found.tokens / found.seconds
     out.print(
-        f"{rate:,.0f} tokens/s, {rate / found.ranks:,.0f} a unit; MFU {found.mfu:.1%},"
+        f"{rate:,.0f} tokens/s, {rate / found.ranks:,.0f} per accelerator; MFU {found.mfu:.1%},"
         f" HFU {found.hfu:.1%}; {found.links:.1%} of the step on links"
     )
     fits = "fits" if held <= room else "does not fit: more stages, --recompute full or --zero 3"
-    out.print(f"a unit holds {held / 1e9:,.1f} of {room / 1e9:,.1f} usable GB: {fits}")
+    out.print(f"each accelerator holds {held / 1e9:,.1f} of {room / 1e9:,.1f} usable GB: {fits}")
 
 
 def _print_plans(found: "list[Plan]", units: int) -> None:

@@ -55,7 +55,7 @@ def advise(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> Advice:
     """Weigh every mode; choose the one that gains most among those that may be chosen."""
     options = (
         Option(Mode.EXCLUSIVE, tuple(Estimate(1.0, _p99(tenant)) for tenant in pair), "",
-               "each on a device of its own"),
+               "each on a GPU of its own"),
         *(_shared(mode, pair, part, needs) for mode in (Mode.TIME_SLICE, Mode.MPS)),
         _divided(pair, part, needs),
     )  # fmt: skip
@@ -97,14 +97,16 @@ def _broken(estimates: tuple[Estimate, ...], pair: tuple[Tenant, Tenant], needs:
     if needs.p99_ms is not None:
         p99 = estimates[0].p99_ms
         if p99 is None:
-            return f"nobody knows the rhythm of `{pair[0].name}`: its p99 cannot be promised"
+            return f"how often `{pair[0].name}` runs is not known: its p99 cannot be promised"
         if p99 > needs.p99_ms:
             return (
                 f"the p99 of `{pair[0].name}` would be {p99:.2f} ms, {needs.p99_ms:g} are allowed"
             )
     gain = sum(estimate.keeps for estimate in estimates)
     if gain < GAIN:
-        return f"together they do {gain:.2f} of what they do in turns: no gain"
+        return (
+            f"together they do {gain:.2f} times what one after the other does; {GAIN:g} is worth it"
+        )
     return ""
 
 
@@ -113,7 +115,7 @@ def _praise(option: Option, pair: tuple[Tenant, Tenant]) -> str:
         f"`{tenant.name}` keeps {estimate.keeps:.0%}"
         for tenant, estimate in zip(pair, option.estimates, strict=True)
     )
-    return f"{kept}: {option.gain:.2f} devices' worth of work on one"
+    return f"{kept}: {option.gain:.2f} GPUs' worth of work on one"
 
 
 def _p99(tenant: Tenant) -> float | None:
