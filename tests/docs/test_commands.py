@@ -86,7 +86,8 @@ def unknown_words(line: str) -> list[str]:
     takes_path = isinstance(command, JournalGroup)  # a path may stand where a command would
     if getattr(command, "commands", None) and not takes_path and rest and rest[0][0] != "-":
         return rest[:1]
-    known = {name for param in command.params for name in param.opts} | {"--help", "-h"}
+    spelt = [name for p in command.params for name in (*p.opts, *p.secondary_opts)]
+    known = {*spelt, "--help", "-h"}
     return [word.split("=")[0] for word in rest if _is_option(word) and word not in known]
 
 
