@@ -24,6 +24,7 @@ from tidemill.journal.keeping import Keeper
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
+from tidemill.journal.source import FACT, Source
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
@@ -118,6 +119,7 @@ def simulate(
         calendar=fleet.calendar(spec),
         begun=_begun(spec),
         is_resumed=is_resumed,
+        source=Source.TWIN,
     )
 
 
@@ -133,35 +135,40 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     calendar: Calendar = COUNTED,
     begun: Begun = BEGUN,
     is_resumed: bool = False,
+    source: Source = Source.UNKNOWN,
 ) -> Run:
     """Let any backend beat to the end of its story, with the ledger reading along.
 
     ``weighs_mix``: the ledger also says what arrivals could have used of what was free.
     ``calendar``: when the story begins, if it has dates. ``begun`` says which run this is;
     ``is_resumed``: its journal was interrupted, and this run goes on with it.
+    ``source``: who makes the events.
     """
     from tidemill.engine.loop import Loop
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
+    from tidemill.ledger.stops import Counted, Stops
 
     if not is_resumed:
         refuse_existing(journal)
     world = World()
     window = Window(0, end_ms, nice_bin_ms(end_ms))
-    ledger = Ledger(policy, window, weighs_mix)
+    ledger, stops = Ledger(policy, window, weighs_mix), Stops()
     with open_journal(journal, create=not is_resumed) as opened:
         keeper = Keeper(opened, world, Resumed(opened, begun) if is_resumed else None)
         if not is_resumed:
             completeness.begin(opened, begun)
         opened.set_meta("name", name)
+        opened.set_meta(FACT, source)
         for key, value in calendar.facts().items():
             opened.set_meta(key, value)
         opened.set_meta(policies.POLICY, policies.written(policy))
-        loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
+        counted = Counted(keeper, stops)
+        loop = Loop(world, policy, backend, counted, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.finish()
-    return Run(journal, world, policy, Statement(ledger, calendar))
+    return Run(journal, world, policy, Statement(ledger, calendar, source, stops))
 
 
 def refuse_existing(journal: str) -> None:
@@ -206,12 +213,15 @@ def read_statement(
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
+    from tidemill.ledger.stops import Stops
 
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
         ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
-        return Statement(ledger.read(_watched(keeper, on_progress)), Calendar.of(keeper.facts()))
+        facts, stops = keeper.facts(), Stops()
+        ledger.read(stops.read(_watched(keeper, on_progress)))
+        return Statement(ledger, Calendar.of(facts), Source.of(facts), stops)
 
 
 def read_lending(
@@ -227,6 +237,12 @@ def read_lending(
 
     with open_journal(journal) as keeper:
         return Lending(Window(start_ms, end_ms)).read(_watched(keeper, on_progress)).lent()
+
+
+def source_of(journal: str) -> Source:
+    """Who made the events of a journal: a twin, a replay, a live fleet; or nobody said."""
+    with open_journal(journal) as keeper:
+        return Source.of(keeper.facts())
 
 
 def calendar_of(journal: str) -> Calendar:

@@ -9,6 +9,7 @@ from tidemill.ledger import ratios
 from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, rounded, zero
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.difference import difference
+from tidemill.ledger.unknowns import is_useful_unknown
 from tidemill.model.measures import HOUR_MS, MILLI_MS_PER_UNIT_HOUR, YEAR_MS
 from tidemill.units.capability import REFERENCE_GFLOPS
 
@@ -80,15 +81,25 @@ def test_goodputs_multiply_to_useful_over_paid(account: Account):
     """Scheduling × runtime × program goodput is the ledger's own ratio, exactly."""
     useful, paid = account.milli_ms[Bucket.USEFUL], account.paid_milli_ms
     expected = Fraction(useful, paid) if paid else Fraction(0)
-    assert ratios.goodput(account).overall == expected
-    assert ratios.utilisation(account).mfu == expected
+    shown = None if is_useful_unknown(account) else expected
+    assert ratios.goodput(account).overall == shown
+    assert ratios.utilisation(account).mfu == shown
 
 
 @given(accounts())
 def test_utilisations_are_in_order(account: Account):
     """Allocation is at least occupancy, occupancy at least MFU; all between 0 and 1."""
     allocation, occupancy, mfu = ratios.utilisation(account)
-    assert 1 >= allocation >= occupancy >= mfu >= 0
+    assert 1 >= allocation >= occupancy >= (mfu or 0) >= 0
+
+
+@given(accounts())
+def test_shares_of_dollars_add_up_too(account: Account):
+    """Shares of the dollars make 100.00 %; where nothing cost anything there are none."""
+    points, ppm = account.dollar_points(), account.dollar_shares_ppm()
+    assert (points is None) == (ppm is None) == (account.paid_money == 0)
+    assert points is None or sum(points) == 10_000
+    assert ppm is None or sum(ppm) == 1_000_000
 
 
 def test_goodput_says_when_it_is_a_lower_bound():

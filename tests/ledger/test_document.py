@@ -92,12 +92,14 @@ def test_ratios_are_exact_and_readable():
     """A ratio is a fraction in lowest terms and a decimal of six places beside it."""
     statement = read(twins.run(6))
     account, made = statement.total(), document(statement)
-    overall = made.goodput.overall
+    overall, program = made.goodput.overall, made.goodput.program
+    assert overall is not None
+    assert program is not None
     exact = Fraction(account.milli_ms[Bucket.USEFUL], account.paid_milli_ms)
     assert (overall.numerator, overall.denominator) == exact.as_integer_ratio()
     assert abs(Fraction(overall.decimal) - exact) <= Fraction(1, 2_000_000)
     product = Fraction(1)
-    for part in (made.goodput.scheduling, made.goodput.runtime, made.goodput.program):
+    for part in (made.goodput.scheduling, made.goodput.runtime, program):
         product *= Fraction(part.numerator, part.denominator)
     assert product == exact
     assert made.utilisation.mfu == overall

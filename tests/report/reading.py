@@ -93,10 +93,10 @@ def read(html: str) -> Element:
 
 
 def cents(text: str) -> int:
-    """``$1,234.56`` as 123456."""
-    found = re.fullmatch(r"\$([\d,]+)\.(\d\d)", text.strip())
+    """``$1,234.56`` as 123456, ``$1,235`` as 123500."""
+    found = re.fullmatch(r"\$([\d,]+)(?:\.(\d\d))?", text.strip())
     assert found, f"not dollars: {text!r}"
-    return int(found[1].replace(",", "") + found[2])
+    return int(found[1].replace(",", "") + (found[2] or "00"))
 
 
 def basis_points(text: str) -> int:
@@ -110,7 +110,7 @@ def tenths(text: str) -> int:
     """``1,234.5`` as 12345."""
     found = re.fullmatch(r"([\d,]+)\.(\d)", text.strip())
     assert found, f"not hours: {text!r}"
-    return int(found[1].replace(",", "") + found[2])
+    return int(found[1].replace(",", "") + (found[2] or "00"))
 
 
 def width(text: str) -> float:

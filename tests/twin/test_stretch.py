@@ -141,6 +141,7 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
         ledger.waiting.columns(), ledger_apart.waiting.columns(), strict=True
     ):
         assert told.tolist() == apart_told.tolist(), "waits"
+    assert ledger.stopped == ledger_apart.stopped
 
 
 @pytest.mark.parametrize("seed", range(6))

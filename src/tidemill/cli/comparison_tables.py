@@ -23,7 +23,7 @@ def figures(found: list[Compared], before: str, after: str) -> Table:
 
 def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
     """Where it went on both sides; every column adds up to its first line, as printed."""
-    made = screen.table("where it went", *names, "difference", "hours", "share")
+    made = screen.table("where it went", *names, "difference", "hours", "of hours")
     money = [account.cents() for account in (before, after)]
     tenths = [account.tenths_of_hours() for account in (before, after)]
     points = [account.basis_points() for account in (before, after)]

@@ -44,7 +44,7 @@ def demo(
     write_report(run.statement, run.world, run.policy, page, title=spec.twin.name,
                  command=f"tidemill report {page} -j {journal}", journal=str(journal),
                  is_forced=force)  # fmt: skip
-    screen.note(ledger_tables.footnote())
+    screen.note(ledger_tables.footnote(run.statement))
     shown = demo_story.example(run, journal)
     if shown is not None:
         asked = screen.styled("\n[bold]why did `{}` wait?[/] (at {})", shown.job, shown.at)

@@ -14,6 +14,7 @@ from tidemill.model.states import JobState
 
 if TYPE_CHECKING:
     from tidemill.api import Run
+    from tidemill.model.world import World
     from tidemill.twin.spec_tables import Spec
 
 
@@ -30,18 +31,31 @@ def scene(run: "Run") -> Iterator[str | Text]:
     for row in world.contract_rows:
         counts[row.kind] = counts.get(row.kind, 0) + row.count
     fleet = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    attempts = world.jobs.attempt[:jobs]
-    done = int((world.jobs.state[:jobs] == JobState.DONE).sum())
-    stopped = int(np.maximum(0, attempts - 1).sum())
     length = duration_text(run.statement.end_ms - run.statement.start_ms)
     contracts = screen.count(world.contract_count, "contract")
     yield screen.styled("[bold]{}[/] of a fleet of {} under {}", length, fleet, contracts)
-    yield (
-        f"{screen.count(jobs, 'job')} of {screen.count(len(world.queue_rows), 'team')}:"
-        f" {done:,} done, {sum(len(w) for w in world.waiting):,} waiting at the end,"
-        f" {screen.count(stopped, 'attempt')} cut short by failures and evictions"
-    )
+    told = ", ".join(f"{count:,} {word}" for word, count in job_counts(world).items())
+    teams = screen.count(len(world.queue_rows), "team")
+    yield f"{screen.count(jobs, 'job')} of {teams}: {told}"
+    stops = run.statement.stops
+    if stops:
+        parts = ", ".join(f"{count:,} {why}" for why, count in stops.items())
+        yield f"{screen.count(sum(stops.values()), 'attempt')} stopped early: {parts}"
     yield ""
+
+
+def job_counts(world: "World") -> dict[str, int]:
+    """Jobs by how they stand now; they add up to all jobs. Zeros only of done and waiting."""
+    state = world.jobs.state[: world.job_count]
+    words = {
+        "done": (JobState.DONE,),
+        "failed": (JobState.FAILED,),
+        "cancelled": (JobState.CANCELLED,),
+        "running": (JobState.STARTING, JobState.RUNNING),
+        "waiting": (JobState.WAITING,),
+    }
+    counts = {word: int(np.isin(state, states).sum()) for word, states in words.items()}
+    return {word: n for word, n in counts.items() if n or word in ("done", "waiting")}
 
 
 class Example(NamedTuple):

@@ -344,7 +344,7 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     console.print(ledger_tables.fixes(statement, journal), soft_wrap=True)
     if (unusable := ledger_tables.unusable(statement)) is not None:
         screen.note(located(unusable, journal))
-    screen.note(ledger_tables.footnote())
+    screen.note(ledger_tables.footnote(statement))
 
 
 def _print_breakdown(

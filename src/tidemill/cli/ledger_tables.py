@@ -8,11 +8,12 @@ from tidemill.cli import screen, waits_tables
 from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
-from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, NOT_PRODUCED, Bucket, Group
+from tidemill.ledger.account import DENOMINATOR, Account, added, rounded
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Group
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+from tidemill.ledger.unknowns import is_useful_unknown, unknowns
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, share_out
 
 CENT_MICRO = 10_000
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was (report step times)"
@@ -44,24 +45,25 @@ def print_ledger(statement: Statement, as_tree: bool = False) -> None:
 
 
 def lines(statement: Statement) -> Table:
-    """The additive ledger: every line, and the total they add up to, in four units."""
+    """The additive ledger: every line, and the totals they add up to, in three units."""
     account = statement.total()
     made = screen.table(
-        "where it went", "hours", "H100 hours", "dollars", "share", "owner", "known as"
-    )
-    made.columns[5].justify = made.columns[6].justify = "left"
-    capable = account.h100_tenths_of_hours()
-    columns = (account.tenths_of_hours(), capable or [], account.cents(), account.basis_points())
-    total, able, money, share = (sum(column) for column in columns)
-    made.add_row("paid", *_amounts(total, able if capable else None, money, share), style="bold")
+        "where it went", "hours", "of hours", "H100 hours", "dollars", "of dollars",
+        "owner", "known as",
+    )  # fmt: skip
+    made.columns[6].justify = made.columns[7].justify = "left"
+    columns = (
+        account.tenths_of_hours(), account.basis_points(), account.h100_tenths_of_hours(),
+        account.cents(), account.dollar_points(),
+    )  # fmt: skip
+    made.add_row("paid", *_amounts([c and sum(c) for c in columns]), style="bold")
     for bucket in Bucket:
         if bucket is Bucket.USEFUL and is_useful_unknown(account):
-            made.add_row("  useful", "unknown", "", "", "", "workload", "unknown")
+            made.add_row("  useful", "unknown", "", "", "", "", "workload", "unknown")
         elif account.milli_ms[bucket] or bucket is Bucket.USEFUL:
-            total, able, money, share = (column[bucket] if column else 0 for column in columns)
             made.add_row(
                 f"  {ABOUT[bucket].title}",
-                *_amounts(total, able if capable else None, money, share),
+                *_amounts([column and column[bucket] for column in columns]),
                 ABOUT[bucket].owner.name.lower(),
                 statement.confidence(bucket),
                 style="bold green" if bucket is Bucket.USEFUL else "",
@@ -69,14 +71,14 @@ def lines(statement: Statement) -> Table:
     return made
 
 
-def _amounts(tenths: int, capable: int | None, money: int, points: int) -> tuple[str, ...]:
-    known = "unknown" if capable is None else hours(capable)
-    return (hours(tenths), known, cents(money), percent(points))
-
-
-def is_useful_unknown(account: Account) -> bool:
-    """Whether work was done but no job says how well: then useful is unknown, not zero."""
-    return not account.milli_ms[Bucket.USEFUL] and account.milli_ms[Bucket.UNKNOWN] > 0
+def _amounts(amounts: "list[int | list[int] | None]") -> tuple[str, ...]:
+    """Tenths of hours, basis points, tenths of H100 hours, cents, basis points."""
+    shown = (hours, percent, hours, cents, percent)
+    absent = ("", "", "unknown", "", "—")  # capability of an unknown kind; a share of no dollars
+    return tuple(
+        show(amount) if isinstance(amount, int) else instead
+        for show, amount, instead in zip(shown, amounts, absent, strict=True)
+    )
 
 
 def unusable(statement: Statement) -> str | None:
@@ -90,15 +92,15 @@ def unusable(statement: Statement) -> str | None:
     usd_micro = rounded(whole.unusable_money, DENOMINATOR)
     return (
         f"of {free_hours:,.1f} free accelerator-hours {share:.2%}"
-        f" ({dollars_text(usd_micro)}) could not have been used by jobs like those that arrived"
-        " (inferred; see `tidemill fleet`)"
+        f" of the time (it cost {dollars_text(usd_micro)}) could not have been used by jobs like"
+        " those that arrived (inferred; see `tidemill fleet`)"
     )
 
 
-def footnote() -> str:
-    """What this ledger cannot know yet."""
-    names = ", ".join(ABOUT[bucket].title for bucket in NOT_PRODUCED)
-    return f"not measured yet, so unknown rather than zero: {names}"
+def footnote(statement: Statement) -> str:
+    """What this ledger cannot know."""
+    names = ", ".join(ABOUT[bucket].title for bucket in unknowns(statement.total()))
+    return f"not measured, so unknown rather than zero: {names}"
 
 
 def tree(account: Account) -> Tree:
@@ -122,24 +124,66 @@ def _branch(title: str, money: int, points: int) -> Text:
 
 
 def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most: int) -> Table:
-    """One row a key: what it was paid, allocated and useful; or what it put into one bucket."""
+    """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
     accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
-    rows = sorted(accounts.items(), key=lambda row: -_weight(row[1], bucket))
-    if name == "time":
-        rows = list(accounts.items())
+    rows = [row for row in accounts.items() if bucket is None or row[1].milli_ms[bucket]]
+    if name != "time":
+        rows.sort(key=lambda row: -_weight(row[1], bucket))
+    shown = [*rows[:most], *_rest(rows[most:])]
+    total = statement.total()
+    columns = _columns(total, [account for _, account in shown], bucket)
     if bucket is not None:
         made = screen.table(name, "hours", "dollars", title=ABOUT[bucket].title)
-        rows = [row for row in rows if row[1].milli_ms[bucket]]
-        for key, account in rows[:most]:
-            made.add_row(key, hours(account.tenths_of_hours()[bucket]),
-                         cents(account.cents()[bucket]))  # fmt: skip
     else:
         made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
-        for key, account in rows[:most]:
-            made.add_row(*_row(key, account))
-    if len(rows) > most:
-        made.add_row(screen.styled("[dim]… and {} more (--most)[/]", f"{len(rows) - most:,}"))
+    for (key, account), tenths, money in zip(shown, *columns, strict=True):
+        made.add_row(key, hours(tenths), cents(money), *_shares(account, bucket))
+    summed = (hours(sum(columns[0])), cents(sum(columns[1])))
+    made.add_row("paid" if bucket is None else "total", *summed, *_shares(total, bucket),
+                 style="bold")  # fmt: skip
     return made
+
+
+def _rest(rows: list[tuple[str, Account]]) -> list[tuple[str, Account]]:
+    """What is not shown by itself, as one row."""
+    if not rows:
+        return []
+    return [(f"… and {len(rows):,} more (--most)", added(account for _, account in rows))]
+
+
+def _columns(
+    total: Account, parts: list[Account], bucket: Bucket | None
+) -> tuple[list[int], list[int]]:
+    """Tenths of hours and cents of each part, divided so that they add up to the total's."""
+    if bucket is None:
+        time = [account.paid_milli_ms for account in parts]
+        money = [account.paid_money for account in parts]
+        tenths, paid = sum(total.tenths_of_hours()), sum(total.cents())
+    else:
+        time = [account.milli_ms[bucket] for account in parts]
+        money = [account.money[bucket] for account in parts]
+        tenths, paid = total.tenths_of_hours()[bucket], total.cents()[bucket]
+    return share_out(tenths, time), share_out(paid, money)
+
+
+def _shares(account: Account, bucket: Bucket | None) -> tuple[str, ...]:
+    """Allocated and useful of the hours, and what a useful hour costs."""
+    if bucket is not None:
+        return ()
+    paid, useful = max(1, account.paid_milli_ms), ratios.usd_micro_per_useful_hour(account)
+    return (
+        percent(account.of(ALLOCATED) * 10_000 // paid),
+        useful_share(account),
+        dollars_text(useful) if useful is not None else "—",
+    )
+
+
+def useful_share(account: Account) -> str:
+    """Useful of the hours: at least that where some efficiency is unknown, unknown where all is."""
+    if is_useful_unknown(account):
+        return "unknown"
+    share = percent(account.milli_ms[Bucket.USEFUL] * 10_000 // max(1, account.paid_milli_ms))
+    return f"≥ {share}" if ratios.goodput(account).is_lower_bound else share
 
 
 def summary(statement: Statement) -> list[str]:
@@ -148,21 +192,28 @@ def summary(statement: Statement) -> list[str]:
     point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
     answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
     idle = f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year"
-    return [*answer, _utilisation(account), waits_tables.line(statement), idle]
+    made = [*answer, _utilisation(account), waits_tables.line(statement), idle]
+    return [*made, statement.source.words] if statement.source.is_simulated else made
 
 
 def _useful(account: Account) -> list[str]:
     goodput = ratios.goodput(account)
+    assert goodput.program is not None, "known, or there would be nothing to say"
     paid, useful = (
         ratios.usd_micro_per_paid_hour(account),
         ratios.usd_micro_per_useful_hour(account),
     )
     words = "at least " if goodput.is_lower_bound else ""
-    words += f"{float(goodput.overall):.2%} of what was paid"
+    words += f"{percent(account.basis_points()[Bucket.USEFUL])} of the hours paid for"
+    points = account.dollar_points()
+    if points is not None:
+        words += f", {percent(points[Bucket.USEFUL])} of the dollars"
     if paid is not None and useful is not None:
-        words += f"; an hour costs {dollars_text(paid)}, a useful hour {dollars_text(useful)}"
+        at_most = "at most " if goodput.is_lower_bound else ""
+        words += f"; an hour costs {dollars_text(paid)}, a useful hour {at_most}"
+        words += dollars_text(useful)
     steps = (
-        f"goodput: scheduling {float(goodput.scheduling):.1%}"
+        f"goodput (of hours): scheduling {float(goodput.scheduling):.1%}"
         f" × runtime {float(goodput.runtime):.1%} × program {float(goodput.program):.1%}"
     )
     return [f"useful: {words}", steps]
@@ -171,9 +222,10 @@ def _useful(account: Account) -> list[str]:
 def _utilisation(account: Account) -> str:
     seen = ratios.utilisation(account)
     known = f"allocation {float(seen.allocation):.1%}, occupancy {float(seen.occupancy):.1%}"
-    if is_useful_unknown(account):
-        return f"utilisation: {known}, MFU unknown"
-    return f"utilisation: {known}, MFU {float(seen.mfu):.1%}; misleading here is {seen.misleading}"
+    mfu = "unknown" if seen.mfu is None else f"{float(seen.mfu):.1%}"
+    words = f"utilisation (of hours): {known}, MFU {mfu}"
+    found = ratios.misleading(account)
+    return words if found is None else f"{words}; misleading here is {found.words}"
 
 
 def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
@@ -204,17 +256,6 @@ def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
 
 def _weight(account: Account, bucket: Bucket | None) -> int:
     return account.milli_ms[bucket] if bucket is not None else account.paid_milli_ms
-
-
-def _row(key: str, account: Account) -> tuple[str, ...]:
-    useful = ratios.usd_micro_per_useful_hour(account)
-    paid = max(1, account.paid_milli_ms)
-    return (
-        key, hours(sum(account.tenths_of_hours())), cents(sum(account.cents())),
-        percent(account.of(ALLOCATED) * 10_000 // paid),
-        percent(account.milli_ms[Bucket.USEFUL] * 10_000 // paid),
-        dollars_text(useful) if useful is not None else "—",
-    )  # fmt: skip
 
 
 def _key(name: Dimension, key: str, statement: Statement) -> str:

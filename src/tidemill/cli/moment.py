@@ -13,12 +13,19 @@ def note_extent(journal: str) -> None:
         screen.note(f"`{journal}`: {found}")
 
 
+def note_source(journal: str) -> None:
+    """Say beside every answer that its journal is a twin's, if it is."""
+    if words := api.source_of(journal).words:
+        screen.note(words)
+
+
 def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tuple[World, Policy]:
     """The cluster state at a moment (or at the end) and the policy it was run with."""
     if notes_extent:
         note_extent(journal)
     at_ms = None if at is None else calendar_of(journal).ms(at, "--at")
     world, policy = api.open_world(journal, at_ms)
+    note_source(journal)
     if at_ms is not None:
         with api.open_journal(journal) as opened:
             last_ms = api.last_ms(opened)

@@ -132,6 +132,7 @@ def import_(
 ) -> None:
     """Replay a recorded trace through the scheduler, and print its ledger."""
     from tidemill import api
+    from tidemill.journal.source import Source
     from tidemill.model.policy import Policy
     from tidemill.twin import traces
     from tidemill.twin.backend import Twin
@@ -160,6 +161,7 @@ def import_(
         done = api.run(
             Twin.from_trace(read), Policy(), journal=journal, name=read.name,
             calendar=read.calendar, begun=begun, is_resumed=resume,
+            source=Source.TRACE,
             on_progress=lambda at_ms, _: update(min(at_ms, end_ms), end_ms),
         )  # fmt: skip
     _print_run(done, as_json)

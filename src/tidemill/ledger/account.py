@@ -50,9 +50,13 @@ class Account(NamedTuple):
         """Micro-dollars per bucket; they add up to ``paid_usd_micro``."""
         return _shown(self.money, DENOMINATOR)
 
+    def in_units(self, unit_micro: int) -> list[int]:
+        """Money per bucket in units of so many micro-dollars; they add up to the total so."""
+        return _shown(self.money, DENOMINATOR * unit_micro)
+
     def cents(self) -> list[int]:
         """Cents per bucket; they add up to the total in cents."""
-        return _shown(self.money, DENOMINATOR * CENT_MICRO)
+        return self.in_units(CENT_MICRO)
 
     def tenths_of_hours(self) -> list[int]:
         """Tenths of accelerator-hours per bucket; they add up to the total."""
@@ -69,11 +73,19 @@ class Account(NamedTuple):
         return _shown(self.capability, REFERENCE_GFLOPS * MILLI_MS_PER_UNIT_HOUR // 10)
 
     def basis_points(self) -> list[int]:
-        """Hundredths of a percent of what was paid, per bucket; they add up to 10,000."""
+        """Hundredths of a percent of the accelerator-hours paid for, per bucket; up to 10,000."""
         return share_out(10_000 if self.paid_milli_ms else 0, self.milli_ms)
 
+    def dollar_points(self) -> list[int] | None:
+        """Hundredths of a percent of the dollars, per bucket; None where nothing cost anything."""
+        return share_out(10_000, self.money) if self.paid_money else None
+
+    def dollar_shares_ppm(self) -> list[int] | None:
+        """Parts per million of the dollars, per bucket; None where nothing cost anything."""
+        return share_out(ONE_PPM, self.money) if self.paid_money else None
+
     def shares_ppm(self) -> list[int]:
-        """Parts per million of what was paid, per bucket; they add up to a million."""
+        """Parts per million of the accelerator-hours paid for, per bucket; up to a million."""
         return share_out(ONE_PPM if self.paid_milli_ms else 0, self.milli_ms)
 
 
@@ -81,6 +93,15 @@ def zero(has_capability: bool = True) -> Account:
     """An account with nothing in it."""
     nothing = (0,) * len(Bucket)
     return Account(nothing, nothing, nothing if has_capability else None)
+
+
+def added(accounts: Iterable[Account]) -> Account:
+    """Accounts of different things as one; its capability is unknown if any of theirs is."""
+    columns = list(zip(*accounts, strict=True))
+    time, money, capability = ([*column] for column in columns)
+    known = None if None in capability else tuple(map(sum, zip(*capability, strict=True)))
+    sums = [tuple(map(sum, zip(*column, strict=True))) for column in (time, money)]
+    return Account(sums[0], sums[1], known)
 
 
 def rounded(amount: int, denominator: int) -> int:

@@ -1,8 +1,8 @@
 """The ledger as a document: one JSON-able value with a stable schema.
 
 ``tidemill ledger --json`` prints it, the HTTP API will serve it. Lines add up to the totals, and so
-do the rows of a breakdown, in every column. Each bucket is in ``lines`` or, if no layer can fill it
-yet, in ``unknown``: unknown is never shown as zero.
+do the rows of a breakdown, in every column. Each bucket is in ``lines`` or, if nobody can say what
+is in it, in ``unknown``: unknown is never shown as zero.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from tidemill.ledger import ratios, reckoning, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, Bucket
+from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.fix import Fix
 from tidemill.ledger.free import free, total
 from tidemill.ledger.leaks import Leak, leaks
@@ -41,6 +41,7 @@ from tidemill.ledger.schema import (
     WaitsPart,
 )
 from tidemill.ledger.statement import Dimension, Statement
+from tidemill.ledger.unknowns import is_useful_unknown, unknowns
 from tidemill.ledger.waits import WAIT_DIMENSIONS, Figures, Spread
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 from tidemill.model.states import Confidence
@@ -60,11 +61,13 @@ def document(
     bin_ms = statement.bin_ms if statement.bin_ms < FOREVER_MS else None
     return LedgerDocument(
         version=VERSION,
+        source=str(statement.source),
+        is_simulated=statement.source.is_simulated,
         currency="USD",
         window=_window(statement, bin_ms),
         totals=_totals(account, statement.length_ms),
         lines=_lines(statement, account),
-        unknown=tuple(_unknown(bucket) for bucket in NOT_PRODUCED if not account.milli_ms[bucket]),
+        unknown=tuple(_unknown(bucket, why) for bucket, why in unknowns(account).items()),
         goodput=_goodput(account),
         utilisation=_utilisation(account),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
@@ -119,7 +122,7 @@ def _totals(account: Account, window_ms: int) -> Totals:
         milli_ms=account.paid_milli_ms,
         usd_micro=account.paid_usd_micro,
         capability_h100_milli_ms=None if equivalent is None else sum(equivalent),
-        useful_milli_ms=account.milli_ms[Bucket.USEFUL],
+        useful_milli_ms=_useful(account),
         usd_micro_per_paid_hour=ratios.usd_micro_per_paid_hour(account),
         usd_micro_per_useful_hour=ratios.usd_micro_per_useful_hour(account),
         usd_micro_per_useful_h100_hour=ratios.usd_micro_per_useful_h100_hour(account),
@@ -130,7 +133,8 @@ def _totals(account: Account, window_ms: int) -> Totals:
 
 def _lines(statement: Statement, account: Account) -> tuple[Line, ...]:
     usd_micro, shares_ppm = account.usd_micro(), account.shares_ppm()
-    equivalent = account.h100_milli_ms()
+    equivalent, usd_shares_ppm = account.h100_milli_ms(), account.dollar_shares_ppm()
+    is_unknown = unknowns(account)
     return tuple(
         Line(
             key=about.key,
@@ -142,20 +146,25 @@ def _lines(statement: Statement, account: Account) -> tuple[Line, ...]:
             usd_micro=usd_micro[bucket],
             share_ppm=shares_ppm[bucket],
             capability_h100_milli_ms=None if equivalent is None else equivalent[bucket],
+            usd_share_ppm=None if usd_shares_ppm is None else usd_shares_ppm[bucket],
         )
         for bucket, about in ABOUT.items()
-        if bucket not in NOT_PRODUCED or account.milli_ms[bucket]
+        if bucket not in is_unknown
     )
 
 
-def _unknown(bucket: Bucket) -> Unknown:
+def _useful(account: Account) -> int | None:
+    return None if is_useful_unknown(account) else account.milli_ms[Bucket.USEFUL]
+
+
+def _unknown(bucket: Bucket, why: str) -> Unknown:
     about = ABOUT[bucket]
     return Unknown(
         about.key,
         about.title,
         about.group.name.lower(),
         about.owner.name.lower(),
-        NOT_PRODUCED[bucket],
+        why,
     )
 
 
@@ -164,16 +173,19 @@ def _goodput(account: Account) -> GoodputPart:
     return GoodputPart(
         _ratio(found.scheduling),
         _ratio(found.runtime),
-        _ratio(found.program),
-        _ratio(found.overall),
+        _ratio_or_none(found.program),
+        _ratio_or_none(found.overall),
         found.is_lower_bound,
     )
 
 
 def _utilisation(account: Account) -> UtilisationPart:
-    found = ratios.utilisation(account)
+    found, misleading = ratios.utilisation(account), ratios.misleading(account)
     return UtilisationPart(
-        _ratio(found.allocation), _ratio(found.occupancy), _ratio(found.mfu), found.misleading
+        _ratio(found.allocation),
+        _ratio(found.occupancy),
+        _ratio_or_none(found.mfu),
+        None if misleading is None else misleading.words,
     )
 
 
@@ -183,16 +195,12 @@ def _rows(accounts: Mapping[str, Account]) -> tuple[Row, ...]:
     time = [account.paid_milli_ms for account in accounts.values()]
     usd_micro = share_out(rounded(sum(money), DENOMINATOR), money)
     shares_ppm = share_out(ONE_PPM if sum(time) else 0, time)
+    usd_ppm = share_out(ONE_PPM, money) if sum(money) else [None] * len(money)
     return tuple(
-        Row(
-            key,
-            account.paid_milli_ms,
-            usd,
-            ppm,
-            account.milli_ms[Bucket.USEFUL],
-            _cells(account, usd),
+        Row(key, account.paid_milli_ms, usd, ppm, _useful(account), _cells(account, usd), of_usd)
+        for (key, account), usd, ppm, of_usd in zip(
+            accounts.items(), usd_micro, shares_ppm, usd_ppm, strict=True
         )
-        for (key, account), usd, ppm in zip(accounts.items(), usd_micro, shares_ppm, strict=True)
     )
 
 
@@ -262,6 +270,10 @@ def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
         costs=fix.costs,
         measure=fix.measure,
     )
+
+
+def _ratio_or_none(value: Fraction | None) -> Ratio | None:
+    return None if value is None else _ratio(value)
 
 
 def _ratio(value: Fraction) -> Ratio:

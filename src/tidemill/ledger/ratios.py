@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, PRODUCTIVE, Bucket
+from tidemill.ledger.unknowns import is_useful_unknown
 from tidemill.model.measures import HOUR_MS, MILLI_MS_PER_UNIT_HOUR, YEAR_MS
 from tidemill.units import capability
 
@@ -12,55 +13,110 @@ from tidemill.units import capability
 class Goodput(NamedTuple):
     """Scheduling × runtime × program goodput; the product is useful over paid, exactly.
 
-    Program goodput is a lower bound when some productive time has unknown efficiency.
+    Program goodput is a lower bound when some productive time has unknown efficiency, and None
+    when all of it has.
     """
 
     scheduling: Fraction
     runtime: Fraction
-    program: Fraction
+    program: Fraction | None
     is_lower_bound: bool
 
     @property
-    def overall(self) -> Fraction:
+    def overall(self) -> Fraction | None:
         """Useful over paid."""
-        return self.scheduling * self.runtime * self.program
+        return None if self.program is None else self.scheduling * self.runtime * self.program
+
+
+HEALTHY_ALLOCATION = Fraction(80, 100)
+HEALTHY_OCCUPANCY = Fraction(90, 100)
+"""Of what is allocated."""
+HEALTHY_MFU = Fraction(40, 100)
+"""Of what is busy: about what well-tuned training on thousands of accelerators reaches."""
+
+
+class Misleading(NamedTuple):
+    """Which utilisation looks different from what it means here, and why."""
+
+    name: str
+    because: str
+
+    @property
+    def words(self) -> str:
+        """``occupancy: the accelerators are busy, but …``."""
+        return f"{self.name}: {self.because}"
 
 
 class Utilisation(NamedTuple):
-    """The same hardware seen three ways, each over what was paid."""
+    """The same hardware seen three ways, each over the accelerator-hours that were paid for."""
 
     allocation: Fraction
     occupancy: Fraction
-    mfu: Fraction
-
-    @property
-    def misleading(self) -> str:
-        """Which of the three hides most here."""
-        if self.allocation - self.occupancy > self.occupancy - self.mfu:
-            return "allocation: much of what is allocated is idle, starting or restarting"
-        return "occupancy: the accelerators are busy, but far below what they could do"
+    mfu: Fraction | None
+    """None: unknown, because no job that worked says how well."""
 
 
 def goodput(account: Account) -> Goodput:
-    """How paid time turns into useful time, in three steps."""
+    """How paid time turns into useful time, in three steps; the last two are None if unknown."""
     allocated, productive = account.of(ALLOCATED), account.of(PRODUCTIVE)
     unknown = account.of((Bucket.UNKNOWN, Bucket.UNSAVED))
     return Goodput(
         _ratio(allocated, account.paid_milli_ms),
         _ratio(productive, allocated),
-        _ratio(account.milli_ms[Bucket.USEFUL], productive),
+        None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], productive),
         unknown > 0,
     )
 
 
 def utilisation(account: Account) -> Utilisation:
-    """Allocation, occupancy and MFU over what was paid."""
+    """Allocation, occupancy and MFU over the accelerator-hours that were paid for."""
     paid = account.paid_milli_ms
     return Utilisation(
         _ratio(account.of(ALLOCATED), paid),
         _ratio(account.of(OCCUPIED), paid),
-        _ratio(account.milli_ms[Bucket.USEFUL], paid),
+        None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], paid),
     )
+
+
+def misleading(account: Account) -> Misleading | None:
+    """Which of the three misleads: the step from paid to useful furthest below a healthy one.
+
+    None: all are healthy, or nobody can say. Paid → allocated → busy → model FLOPs, each over the
+    one before, against 80, 90 and 40 %. Much that is free makes MFU look like bad programs; idle
+    jobs make allocation look like use; slow programs make occupancy look like work. Work of
+    unknown efficiency is not held against anybody.
+    """
+    paid, allocated, busy = account.paid_milli_ms, account.of(ALLOCATED), account.of(OCCUPIED)
+    useful, unknown = account.milli_ms[Bucket.USEFUL], account.of((Bucket.UNKNOWN, Bucket.UNSAVED))
+    bound = account.milli_ms[Bucket.MEMORY_BOUND]
+    steps = [
+        (_ratio(allocated, paid) / HEALTHY_ALLOCATION, _free_hides(account)),
+        (_ratio(busy, allocated) / HEALTHY_OCCUPANCY, _IDLE_HIDES),
+        (
+            _ratio(useful + unknown, busy) / HEALTHY_MFU,
+            _MEMORY_HIDES if useful + bound >= busy * HEALTHY_MFU else _SLOW_HIDES,
+        ),
+    ]
+    worst, found = min(steps[: 3 if busy else 2 if allocated else 1], key=lambda step: step[0])
+    return found if worst < 1 else None
+
+
+def _free_hides(account: Account) -> Misleading:
+    allocated = account.of(ALLOCATED)
+    unused = _percent(1 - _ratio(allocated, account.paid_milli_ms))
+    of_use = _percent(_ratio(account.milli_ms[Bucket.USEFUL], allocated))
+    if not allocated or is_useful_unknown(account):
+        return Misleading("MFU", f"{unused} was not allocated: no program is to blame for that")
+    return Misleading(
+        "MFU", f"{unused} was not allocated; while jobs held accelerators, it was {of_use}"
+    )
+
+
+_IDLE_HIDES = Misleading("allocation", "much of what is allocated is idle, starting or restarting")
+_SLOW_HIDES = Misleading("occupancy", "the accelerators are busy, but far below what they could do")
+_MEMORY_HIDES = Misleading(
+    "MFU", "much of the work is memory-bound: at the roof of memory bandwidth, not badly written"
+)
 
 
 def usd_micro_per_paid_hour(account: Account) -> int | None:
@@ -97,6 +153,10 @@ def _per_hour(money: int, milli_ms: int) -> int | None:
     if not milli_ms:
         return None
     return rounded(money * MILLI_MS_PER_UNIT_HOUR, DENOMINATOR * milli_ms)
+
+
+def _percent(ratio: Fraction) -> str:
+    return f"{float(ratio):.1%}"
 
 
 def _ratio(part: int, whole: int) -> Fraction:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tidemill.engine.fold import fold
 from tidemill.engine.layout import Before
-from tidemill.engine.story import PLACED, Story
+from tidemill.engine.story import FAILED, PLACED, Story
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.cut import LASTED, NOT_RUNNING
@@ -29,7 +29,9 @@ from tidemill.model.world import World
 from tidemill.workload import progress
 
 _ACTIVE = frozenset(int(state) for state in ACTIVE)
-_RUNNING, _DONE = int(JobState.RUNNING), int(JobState.DONE)
+_WAITING, _RUNNING, _DONE = (
+    int(state) for state in (JobState.WAITING, JobState.RUNNING, JobState.DONE)
+)
 
 _Write = Callable[[tuple[int, ...]], None]
 
@@ -84,6 +86,8 @@ class Ledger:
         """How many attempts of training jobs were stopped at work, inside the window."""
         self.waiting = Waiting(self.window.end_ms)
         """How long jobs waited, up to the end of the window."""
+        self.stopped = 0
+        """How many attempts were stopped before their job ended, at any time, for any reason."""
         self._spans = Spans(self.window)
         self._open: dict[int, _Open] = {}
         self._moving: dict[int, _Moving] = {}
@@ -125,12 +129,14 @@ class Ledger:
                     attempt = world.jobs.attempt.item(j)
                     self._open[j] = _Open(attempt, self._held(j), self.now_ms)
             elif state in _ACTIVE and was.attempt != world.jobs.attempt.item(j):
+                self.stopped += 1
                 self._ends(j, was, lasts)
                 self._open[j] = _Open(was.attempt + 1, self._held(j), self.now_ms)
             elif state == _RUNNING:
                 self._goes_on(j, was)
             elif state not in _ACTIVE:
                 del self._open[j]
+                self.stopped += state == _WAITING
                 self._ends(j, was, state == _DONE)
 
     @property
@@ -147,6 +153,8 @@ class Ledger:
         spans, cut_short = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
         self.cut_short += cut_short
         self.waiting.follow(world.job_count, story)
+        retried = (story.lines.kind == FAILED) & (story.lines.pieces == 0)
+        self.stopped += int(retried.sum())
         self.now_ms = world.now_ms
         self._spans.add_all(world, spans)
         self._reopen(story, jobs)

@@ -37,7 +37,8 @@ class Totals(Struct, frozen=True):
     milli_ms: int
     usd_micro: int
     capability_h100_milli_ms: int | None
-    useful_milli_ms: int
+    useful_milli_ms: int | None
+    """A lower bound when some efficiency is unknown; null when all of it is."""
     usd_micro_per_paid_hour: int | None
     usd_micro_per_useful_hour: int | None
     """An upper bound when some efficiency is unknown; null when nothing is known to be useful."""
@@ -57,11 +58,14 @@ class Line(Struct, frozen=True):
     milli_ms: int
     usd_micro: int
     share_ppm: int
+    """Of the accelerator-hours that were paid for."""
     capability_h100_milli_ms: int | None
+    usd_share_ppm: int | None
+    """Of the dollars; null where nothing cost anything."""
 
 
 class Unknown(Struct, frozen=True):
-    """A bucket that nothing can fill yet."""
+    """A bucket that is empty because nobody can say, not because it is zero."""
 
     key: str
     title: str
@@ -71,22 +75,25 @@ class Unknown(Struct, frozen=True):
 
 
 class GoodputPart(Struct, frozen=True):
-    """Scheduling × runtime × program = overall = useful over paid."""
+    """Scheduling × runtime × program = overall = useful over paid; null: efficiency unknown."""
 
     scheduling: Ratio
     runtime: Ratio
-    program: Ratio
-    overall: Ratio
+    program: Ratio | None
+    overall: Ratio | None
     is_lower_bound: bool
 
 
 class UtilisationPart(Struct, frozen=True):
-    """Three utilisations on one axis, each over what was paid."""
+    """Three utilisations on one axis, each over the accelerator-hours that were paid for.
+
+    ``mfu`` is null when unknown, ``misleading`` when none of them misleads.
+    """
 
     allocation: Ratio
     occupancy: Ratio
-    mfu: Ratio
-    misleading: str
+    mfu: Ratio | None
+    misleading: str | None
 
 
 class Cell(Struct, frozen=True):
@@ -104,8 +111,12 @@ class Row(Struct, frozen=True):
     milli_ms: int
     usd_micro: int
     share_ppm: int
-    useful_milli_ms: int
+    """Of the accelerator-hours that were paid for."""
+    useful_milli_ms: int | None
+    """Null when it worked and nobody knows how well."""
     cells: tuple[Cell, ...]
+    usd_share_ppm: int | None
+    """Of the dollars."""
 
 
 class Breakdown(Struct, frozen=True):
@@ -285,6 +296,10 @@ class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
     version: int
+    source: str
+    """Who made the events: `twin`, `trace replay`, `live`, or `unknown`."""
+    is_simulated: bool
+    """Whether a twin made them: then nothing here was measured."""
     currency: str
     window: Period
     totals: Totals

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from tidemill.journal.moments import COUNTED, Calendar
+from tidemill.journal.source import Source
 from tidemill.ledger import usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
@@ -19,6 +20,7 @@ from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import Rows, accounts, rows_of
 from tidemill.ledger.spans import Window
+from tidemill.ledger.stops import Stops
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, Figures, WaitDimension
 from tidemill.model.events import Event
@@ -44,10 +46,20 @@ _MODELLED, _UNKNOWN = (CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confi
 class Statement:
     """What one window's paid accelerator-time became."""
 
-    def __init__(self, ledger: Ledger, calendar: Calendar = COUNTED) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        calendar: Calendar = COUNTED,
+        source: Source = Source.UNKNOWN,
+        stops: Stops | None = None,
+    ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
         """How its moments are written for people."""
+        self.source = source
+        """Who made the events; nothing that a twin made is called measured."""
+        self.stops = stops.by_why(ledger.stopped) if stops is not None else None
+        """Attempts stopped by why, up to now, window or not; None where nobody counted."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
@@ -144,12 +156,25 @@ class Statement:
             codes = np.where(codes == _UNKNOWN, _MODELLED, codes)
         sums = np.zeros(len(CONFIDENCES), np.int64)
         np.add.at(sums, codes, rows.milli_ms[mask])
-        return {c: int(n) for c, n in zip(CONFIDENCES, sums.tolist(), strict=True) if n}
+        found: dict[Confidence, int] = {}
+        for confidence, amount in zip(CONFIDENCES, sums.tolist(), strict=True):
+            if amount:
+                known = self.as_known(confidence)
+                found[known] = found.get(known, 0) + amount
+        return found
 
     def confidence(self, bucket: Bucket) -> Confidence:
         """How a bucket is known; one that efficiencies divide, as most of its time is."""
         known = self.confidence_of(bucket) if bucket in DIVIDED else {}
-        return max(known, key=lambda c: (known[c], c)) if known else ABOUT[bucket].confidence
+        if known:
+            return max(known, key=lambda c: (known[c], c))
+        return self.as_known(ABOUT[bucket].confidence)
+
+    def as_known(self, confidence: Confidence) -> Confidence:
+        """As it may be called here: what would be measured is simulated under a twin."""
+        if self.source.is_simulated and confidence is Confidence.MEASURED:
+            return Confidence.SIMULATED
+        return confidence
 
     def bin_length_ms(self, number: int) -> int:
         """How long a time bin is; the last one may be cut short."""

@@ -61,6 +61,7 @@ class Confidence(StrEnum):
     INFERRED = "inferred"
     MODELLED = "modelled"
     UNKNOWN = "unknown"
+    SIMULATED = "simulated"  # counted as exactly as what is measured, in a world that a twin made
 
 
 CLASSES = tuple(JobClass)

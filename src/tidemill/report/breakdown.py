@@ -5,7 +5,7 @@ Money and hours are divided once for all rows, so that each column adds up to th
 
 from typing import NamedTuple
 
-from tidemill.ledger.account import Account, zero
+from tidemill.ledger.account import Account, added
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.model.measures import share_out
@@ -55,18 +55,19 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
     """A statement and its total along one dimension."""
     named = _bounded(statement.by(dimension))
     accounts = [account for _, account in named]
-    cents = share_out(sum(total.cents()), [account.paid_money for account in accounts])
+    unit = words.unit_micro(total)
+    money = share_out(sum(total.in_units(unit)), [account.paid_money for account in accounts])
     tenths = share_out(
         sum(total.tenths_of_hours()), [account.paid_milli_ms for account in accounts]
     )
     rows = tuple(
-        _row(name, account, usd, hours)
-        for (name, account), usd, hours in zip(named, cents, tenths, strict=True)
+        _row(name, account, words.usd(usd, unit), hours)
+        for (name, account), usd, hours in zip(named, money, tenths, strict=True)
     )
     title, column = TITLES[dimension]
     return Breakdown(
         str(dimension), title, column, rows,
-        words.cents(sum(cents)), words.hours(sum(tenths)),
+        words.usd(sum(money), unit), words.hours(sum(tenths)),
         words.bounded(total.basis_points()[Bucket.USEFUL], _unknown(total) > 0),
     )  # fmt: skip
 
@@ -80,22 +81,11 @@ def _bounded(accounts: dict[str, Account]) -> list[tuple[str, Account]]:
     )
     shown, rest = named[:MOST_ROWS], named[MOST_ROWS:]
     if rest:
-        shown.append((f"{len(rest):,} others", _added([account for _, account in rest])))
+        shown.append((f"{len(rest):,} others", added(account for _, account in rest)))
     return [*shown, ("nobody", nobody)] if nobody is not None else shown
 
 
-def _added(accounts: list[Account]) -> Account:
-    sums = zero(has_capability=False)
-    for account in accounts:
-        sums = Account(
-            tuple(map(int.__add__, sums.milli_ms, account.milli_ms)),
-            tuple(map(int.__add__, sums.money, account.money)),
-            None,
-        )
-    return sums
-
-
-def _row(name: str, account: Account, usd: int, hours: int) -> Row:
+def _row(name: str, account: Account, usd: str, hours: int) -> Row:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
     unknown = _unknown(account)
@@ -103,7 +93,7 @@ def _row(name: str, account: Account, usd: int, hours: int) -> Row:
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
     return Row(
         name, not name.endswith(" others") and name != "nobody",
-        words.cents(usd), words.hours(hours), words.bounded(points[Bucket.USEFUL], unknown > 0),
+        usd, words.hours(hours), words.bounded(points[Bucket.USEFUL], unknown > 0),
         of_width(useful, paid), of_width(unknown, paid),
         ABOUT[most].title if most is not None else "",
         words.percent(points[most]) if most is not None else "",

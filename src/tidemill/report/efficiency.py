@@ -46,11 +46,11 @@ class Factor(NamedTuple):
 
 
 def utilisations(account: Account) -> Utilisations:
-    """Allocation, occupancy and MFU of what was paid; without any MFU nothing can mislead."""
+    """Allocation, occupancy and MFU of the accelerator-hours that were paid for."""
     seen, is_bound = ratios.utilisation(account), ratios.goodput(account).is_lower_bound
-    name, _, because = seen.misleading.partition(": ")
-    if is_bound and not seen.mfu:
-        name, because = "", "how well the busy accelerators worked is not known yet"
+    name, because = ratios.misleading(account) or ("", "none of the three misleads here")
+    if seen.mfu is None and not name:
+        because = "how well the busy accelerators worked is not known yet"
     unknown = account.of(stages.members(Group.UNKNOWN))
     marks = (
         Mark("allocation", "a job holds it", words.percent(_printed(account, ALLOCATED)),
@@ -59,8 +59,8 @@ def utilisations(account: Account) -> Utilisations:
              _at(seen.occupancy), "", name == "occupancy"),
         Mark(
             "MFU", "it does useful work", words.bounded(_printed(account, _USEFUL), is_bound),
-            _at(seen.mfu) if seen.mfu or not is_bound else "",
-            _at(Fraction(unknown, account.paid_milli_ms)) if unknown else "", False,
+            _at(seen.mfu) if seen.mfu is not None else "",
+            _at(Fraction(unknown, account.paid_milli_ms)) if unknown else "", name == "MFU",
         ),
     )  # fmt: skip
     return Utilisations(marks, name, because)
@@ -70,15 +70,15 @@ def goodput(account: Account) -> tuple[Factor, ...]:
     """Scheduling × runtime × program = overall; at least, where some efficiency is unknown."""
     found = ratios.goodput(account)
     is_bound = found.is_lower_bound
-    program = words.bounded(words.points(found.program), is_bound)
+    program = words.bounded(words.points(found.program or Fraction(0)), is_bound)
     overall = words.bounded(_printed(account, _USEFUL), is_bound)
     return (
-        Factor("scheduling", "allocated of what was paid",
+        Factor("scheduling", "allocated of the hours paid for",
                words.percent(_printed(account, ALLOCATED)), ""),
         Factor("runtime", "progress that lasted, of what was allocated",
                words.share(found.runtime), "×"),
         Factor("program", "model FLOPs of that progress", program, "×"),
-        Factor("overall", "useful of what was paid", overall, "="),
+        Factor("overall", "useful of the hours paid for", overall, "="),
     )  # fmt: skip
 
 

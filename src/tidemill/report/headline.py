@@ -30,18 +30,20 @@ class Headline(NamedTuple):
 
     answer: str
     leak: str
+    basis: str
+    """How the numbers below are known."""
     figures: tuple[Figure, ...]
 
 
-def headline(account: Account, window_ms: int) -> Headline:
-    """The answer of an account in which something was paid."""
+def headline(account: Account, window_ms: int, basis: str = "") -> Headline:
+    """The answer of an account in which something was paid; ``basis``: how that is known."""
     figures = (
         _paid(account, window_ms),
         _useful(account),
         _hourly(account),
         _idle_point(account, window_ms),
     )
-    return Headline(_answer(account), _largest_leak(account), figures)
+    return Headline(_answer(account), _largest_leak(account), basis, figures)
 
 
 def _answer(account: Account) -> str:
@@ -51,19 +53,21 @@ def _answer(account: Account) -> str:
             return "Nobody knows yet: work ran, but how well is not known."
         return "No: nothing that was paid for became useful work."
     at_least = "At least " if ratios.goodput(account).is_lower_bound else ""
-    return f"{at_least}{useful} of what was paid for became useful work."
+    return f"{at_least}{useful} of the accelerator-hours paid for became useful work."
 
 
 def _largest_leak(account: Account) -> str:
-    usd, points = account.cents(), account.basis_points()
+    unit, points = words.unit_micro(account), account.dollar_points()
+    usd = account.in_units(unit)
     leaks = [b for b in Bucket if b is not Bucket.USEFUL and account.milli_ms[b]]
     if not leaks:
         return ""
     most = max(leaks, key=lambda b: (usd[b], -b))
     is_leak = ABOUT[most].group is not Group.UNKNOWN
+    share = f", {words.percent(points[most])} of the dollars" if points is not None else ""
     return (
         f"The largest {'leak' if is_leak else 'part of the rest'} is “{ABOUT[most].title}”:"
-        f" {words.cents(usd[most])}, {words.percent(points[most])}."
+        f" {words.usd(usd[most], unit)}{share}."
     )
 
 
@@ -76,17 +80,24 @@ def _paid(account: Account, window_ms: int) -> Figure:
     if account.capability is not None:
         equal = Fraction(sum(account.capability), _reference() * WHOLE_MILLI * window_ms)
         note += f", worth {_plain(equal)} {capability.REFERENCE}"
-    return Figure("paid", "Paid", words.cents(sum(account.cents())), note)
+    unit = words.unit_micro(account)
+    return Figure("paid", "Paid", words.usd(sum(account.in_units(unit)), unit), note)
 
 
 def _useful(account: Account) -> Figure:
-    usd, points = account.cents(), account.basis_points()
+    unit, points = words.unit_micro(account), account.basis_points()
+    usd, of_dollars = account.in_units(unit), account.dollar_points()
     unknown = points[Bucket.UNKNOWN] + points[Bucket.UNSAVED]
     is_bound = ratios.goodput(account).is_lower_bound
-    parts = [f"{words.cents(usd[Bucket.USEFUL])} of it"] if points[Bucket.USEFUL] else []
+    parts = ["of the accelerator-hours"] if points[Bucket.USEFUL] else []
+    if parts and of_dollars is not None:
+        share = words.percent(of_dollars[Bucket.USEFUL])
+        parts = [f"of the hours; {words.usd(usd[Bucket.USEFUL], unit)}, {share} of the dollars"]
     if is_bound:
         more = "another " if parts else ""
-        parts.append(f"{more}{words.percent(unknown)} worked, and nobody knows yet how well")
+        parts.append(
+            f"{more}{words.percent(unknown)} of the hours worked, and nobody knows yet how well"
+        )
     value = words.bounded(points[Bucket.USEFUL], is_bound)
     return Figure("useful", "Useful", value, "; ".join(parts))
 

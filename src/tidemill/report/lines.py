@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger.account import Account, rounded
-from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED, PRODUCTIVE, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, PRODUCTIVE, Bucket, Group
 from tidemill.ledger.statement import Statement
+from tidemill.ledger.unknowns import unknowns
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.report import stages, words
@@ -18,7 +19,8 @@ KNOWN_AS: dict[Confidence, str] = {
     Confidence.MEASURED: "seen in the journal, to the millisecond",
     Confidence.INFERRED: "follows from what was seen, by a rule that the ledger states",
     Confidence.MODELLED: "divided by an efficiency that was estimated, not observed",
-    Confidence.UNKNOWN: "it worked, and nobody said how well",
+    Confidence.UNKNOWN: "it is real, and nobody said how well it worked or why it stood free",
+    Confidence.SIMULATED: "counted to the millisecond, in a fleet that a twin made up",
 }
 
 
@@ -31,9 +33,14 @@ class Line(NamedTuple):
     is_known: bool
     is_empty: bool
     percent: str
+    """Of the accelerator-hours."""
     usd: str
+    usd_percent: str
+    """Of the dollars."""
     hours: str
     equivalent: str
+    why: str
+    """Why it is unknown, where it is."""
     owner: str
     confidence: str
 
@@ -43,6 +50,7 @@ class Total(NamedTuple):
 
     percent: str
     usd: str
+    usd_percent: str
     hours: str
     equivalent: str
 
@@ -59,18 +67,21 @@ def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
     """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _useful(statement, account)
-    tenths, cents = account.tenths_of_hours(), account.cents()
+    unit, is_unknown = words.unit_micro(account), unknowns(account)
+    tenths, money = account.tenths_of_hours(), account.in_units(unit)
     points, equal = account.basis_points(), _equivalent_tenths(account)
+    of_dollars = account.dollar_points()
     found = []
     for bucket, about in ABOUT.items():
-        confidence = known_as.get(bucket, about.confidence)
+        confidence = known_as.get(bucket, statement.as_known(about.confidence))
         found.append(
             Line(
                 about.key, about.title, stages.style(about.group),
-                bucket not in NOT_PRODUCED or account.milli_ms[bucket] > 0,
-                not account.milli_ms[bucket],
-                words.percent(points[bucket]), words.cents(cents[bucket]),
+                bucket not in is_unknown, not account.milli_ms[bucket],
+                words.percent(points[bucket]), words.usd(money[bucket], unit),
+                words.percent(of_dollars[bucket]) if of_dollars else "—",
                 words.hours(tenths[bucket]), words.hours(equal[bucket]) if equal else "",
+                is_unknown.get(bucket, ""),
                 words.owner(about.owner), str(confidence),
             )
         )  # fmt: skip
@@ -79,32 +90,43 @@ def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
 
 def total(account: Account) -> Total:
     """The last row: the sums of the printed lines."""
-    equal = _equivalent_tenths(account)
+    equal, unit = _equivalent_tenths(account), words.unit_micro(account)
+    of_dollars = account.dollar_points()
     return Total(
         words.percent(sum(account.basis_points())),
-        words.cents(sum(account.cents())),
+        words.usd(sum(account.in_units(unit)), unit),
+        words.percent(sum(of_dollars)) if of_dollars else "—",
         words.hours(sum(account.tenths_of_hours())),
         words.hours(sum(equal)) if equal else "",
     )
 
 
 def known(statement: Statement, account: Account) -> tuple[Share, ...]:
-    """How much of the paid time is measured, inferred, modelled, unknown; adds up to 100 %."""
+    """How much of the paid hours is measured, inferred, modelled, …; adds up to 100 %."""
     sums = dict.fromkeys(CONFIDENCES, 0)
     for bucket, amount in enumerate(account.milli_ms):
         for confidence, part in _parts(statement, Bucket(bucket), amount).items():
             sums[confidence] += part
     points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
+    unused = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
     return tuple(
         Share(str(confidence), words.percent(share), KNOWN_AS[confidence])
         for confidence, share in zip(sums, points, strict=True)
+        if sums[confidence] or confidence is not unused
     )
+
+
+def basis(statement: Statement, account: Account) -> str:
+    """How the page's numbers are known, in a sentence for its head."""
+    shares = ", ".join(f"{s.percent} {s.confidence}" for s in known(statement, account))
+    said = statement.source.words
+    return f"{said.capitalize()}. Of the hours: {shares}." if said else f"Of the hours: {shares}."
 
 
 def _parts(statement: Statement, bucket: Bucket, amount: int) -> dict[Confidence, int]:
     """Work that efficiencies divide is known as well as its jobs' efficiencies are."""
     if bucket not in PRODUCTIVE or bucket in (Bucket.UNKNOWN, Bucket.UNSAVED):
-        return {ABOUT[bucket].confidence: amount}
+        return {statement.as_known(ABOUT[bucket].confidence): amount}
     by_jobs = statement.confidence_of(bucket)
     assert sum(by_jobs.values()) == amount, f"{bucket.name} is held by jobs alone"
     return by_jobs

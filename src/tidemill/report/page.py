@@ -16,8 +16,9 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tidemill import __version__
-from tidemill.ledger.buckets import NOT_PRODUCED, Group
+from tidemill.ledger.buckets import Group
 from tidemill.ledger.statement import Statement
+from tidemill.ledger.unknowns import unknowns
 from tidemill.model import names
 from tidemill.model.measures import duration_text
 from tidemill.report import (
@@ -88,14 +89,16 @@ def _parts(statement: Statement) -> dict[str, Any]:
     if not account.paid_milli_ms:
         return {"headline": None}
     return {
-        "headline": headline(account, statement.end_ms - statement.start_ms),
+        "headline": headline(
+            account, statement.end_ms - statement.start_ms, lines.basis(statement, account)
+        ),
         "wide": waterfall(account, WIDE),
         "narrow": waterfall(account, NARROW),
         "fixes": fixes.cards(statement),
         "lines": lines.lines(statement, account),
         "total": lines.total(account),
         "reference": capability.REFERENCE,
-        "unmeasured": sum(not account.milli_ms[bucket] for bucket in NOT_PRODUCED),
+        "unmeasured": len(unknowns(account)),
         "is_hatched": account.of(stages.members(Group.UNKNOWN)) > 0,
         "known": lines.known(statement, account),
         "utilisations": efficiency.utilisations(account),

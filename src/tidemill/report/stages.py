@@ -1,8 +1,8 @@
 """The stages between paid and useful: what each is called and how it looks.
 
 A stage has a colour (``s-free`` in the style sheet; after Paul Tol's *muted* scheme, which people
-with any of the common colour blindnesses can tell apart), but never a colour alone: its name or its
-place in the stack says the same. What nobody knows is hatched.
+with any of the common colour blindnesses can tell apart, and only useful is green), but never a
+colour alone: its name or its place in the stack says the same. What nobody knows is hatched.
 """
 
 from tidemill.ledger.buckets import ABOUT, Bucket, Group

@@ -1,14 +1,16 @@
 """The leak waterfall: from paid, one bar per leak, down to useful.
 
-Bars are shares of paid accelerator-time, so that the last one is the answer; the dollars beside
-them are each contract's own. Bars are laid out in percent of the drawing's width and in pixels of
-its height: text keeps its size on every screen, and nothing needs to be scaled.
+Bars are shares of paid accelerator-hours, so that the last one is the answer; the dollars beside
+them are each contract's own. Useful work that nobody measured is unknown, not $0. Bars are laid
+out in percent of the drawing's width and in pixels of its height: text keeps its size on every
+screen, and nothing needs to be scaled.
 """
 
 from typing import NamedTuple
 
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.unknowns import is_useful_unknown
 from tidemill.report import stages, words
 
 
@@ -60,8 +62,8 @@ class _Row(NamedTuple):
     is_sum: bool
     start: int
     amount: int
-    cents: int
-    basis_points: int
+    usd: str
+    percent: str
     is_first: bool
     """Of its stage: a little space above."""
 
@@ -80,25 +82,33 @@ def waterfall(account: Account, layout: Layout) -> Waterfall:
 def _rows(account: Account) -> list[_Row]:
     """Paid, then each stage's leaks; a milestone where something leaked since the last one."""
     left = account.paid_milli_ms
-    cents, points = account.cents(), account.basis_points()
-    rest_cents, rest_points = sum(cents), sum(points)
-    rows = [_Row("paid", "paid", "s-sum", True, 0, left, rest_cents, rest_points, True)]
+    unit, points = words.unit_micro(account), account.basis_points()
+    money, is_unknown = account.in_units(unit), is_useful_unknown(account)
+    rest_usd, rest_points = sum(money), sum(points)
+
+    def told(amount: int, share: int) -> tuple[str, str]:
+        return words.usd(amount, unit), words.percent(share)
+
+    rows = [_Row("paid", "paid", "s-sum", True, 0, left, *told(rest_usd, rest_points), True)]
     for group in Group:
         if group in stages.MILESTONES and not rows[-1].is_sum:
             name = stages.MILESTONES[group]
             rows.append(
-                _Row(name.lower(), name, "s-sum", True, 0, left, rest_cents, rest_points, True)
+                _Row(name.lower(), name, "s-sum", True, 0, left, *told(rest_usd, rest_points), True)
             )
         inside = [b for b in stages.members(group) if _is_shown(account, b)]
         for bucket in inside:
             amount = account.milli_ms[bucket]
             left -= amount
-            rest_cents -= cents[bucket]
+            rest_usd -= money[bucket]
             rest_points -= points[bucket]
             about = ABOUT[bucket]
+            said = told(money[bucket], points[bucket])
+            if bucket is Bucket.USEFUL and is_unknown:
+                said = ("", words.UNKNOWN)
             rows.append(
-                _Row(about.key, about.title, stages.style(group), False, left, amount,
-                     cents[bucket], points[bucket], bucket is inside[0])
+                _Row(about.key, about.title, stages.style(group), False, left, amount, *said,
+                     bucket is inside[0])
             )  # fmt: skip
     assert left == 0, "the buckets are what was paid"
     return rows
@@ -114,7 +124,7 @@ def _bar(row: _Row, paid: int, y: int, layout: Layout) -> Bar:
     return Bar(
         row.key, row.title, row.style, row.is_sum,
         of_width(row.start, paid), of_width(row.amount, paid),
-        words.cents(row.cents), words.percent(row.basis_points),
+        row.usd, row.percent,
         y + layout.text_offset_px, bar_y,
         of_width(end if row.is_sum else row.start, paid), bar_y + layout.bar_px,
     )  # fmt: skip

@@ -2,17 +2,31 @@
 
 from fractions import Fraction
 
-from tidemill.ledger.account import CENT_MICRO, rounded
-from tidemill.model.measures import WHOLE_MILLI, dollars_text
+from tidemill.ledger.account import CENT_MICRO, Account, rounded
+from tidemill.model.measures import DOLLAR_MICRO, WHOLE_MILLI, dollars_text
 from tidemill.model.reasons import Layer
 
 NBSP = "\u00a0"
 UNKNOWN = "unknown"
 
 
+WHOLE_FROM_MICRO = 10_000 * DOLLAR_MICRO
+"""From this total on the page has whole dollars: cents of a modelled share are noise."""
+
+
+def unit_micro(account: Account) -> int:
+    """What the page counts an account's money in: cents, or whole dollars where it is much."""
+    return DOLLAR_MICRO if account.paid_usd_micro >= WHOLE_FROM_MICRO else CENT_MICRO
+
+
+def usd(amount: int, unit: int) -> str:
+    """An amount in units of cents or dollars: ``$1,234.56``, ``$12,346``."""
+    return dollars_text(amount * unit, 0 if unit == DOLLAR_MICRO else 2)
+
+
 def cents(amount: int) -> str:
     """Cents as dollars: ``$1,234.56``."""
-    return dollars_text(amount * CENT_MICRO)
+    return usd(amount, CENT_MICRO)
 
 
 def hours(tenths: int) -> str:

@@ -1,0 +1,41 @@
+"""Source: where the events of a journal come from, a fact that whoever writes it sets.
+
+Numbers of a twin are *simulated*, however exactly they are counted; nothing may call them measured.
+Journals from before this fact was kept have an unknown source.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+FACT = "source"
+
+
+class Source(StrEnum):
+    """Who made the events."""
+
+    TWIN = "twin"
+    TRACE = "trace replay"
+    LIVE = "live"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, facts: Mapping[str, str]) -> "Source":
+        """From the facts of a journal; unknown where it does not say what we know."""
+        said = facts.get(FACT, "")
+        return cls(said) if said in {str(one) for one in cls} else cls.UNKNOWN
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether a twin made the events, from a file or around a recorded trace."""
+        return self in _WORDS
+
+    @property
+    def words(self) -> str:
+        """What to say beside every number; empty where nothing was simulated."""
+        return _WORDS.get(self, "")
+
+
+_WORDS = {
+    Source.TWIN: "simulated: a twin ran the fleet that a file describes; nothing was measured",
+    Source.TRACE: "simulated: a recorded trace, replayed by a twin; only the arrivals are recorded",
+}

@@ -1,0 +1,26 @@
+"""Unknowns: buckets of an account that are empty because nobody can say, each with its reason.
+
+An empty bucket is zero only where somebody would have told. Shown as unknown, never as zero.
+"""
+
+from tidemill.ledger.account import Account
+from tidemill.ledger.buckets import DIVIDED, NOT_PRODUCED, Bucket
+
+NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
+NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
+
+
+def unknowns(account: Account) -> dict[Bucket, str]:
+    """The unknown buckets of an account, top to bottom, and why."""
+    found = {**NOT_PRODUCED}
+    if is_useful_unknown(account):
+        found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
+    if account.milli_ms[Bucket.BELOW_PEAK]:
+        found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
+    return {b: found[b] for b in Bucket if b in found and not account.milli_ms[b]}
+
+
+def is_useful_unknown(account: Account) -> bool:
+    """Whether work was done but nobody knows yet how well: then useful is unknown, not zero."""
+    worked = account.milli_ms[Bucket.UNKNOWN] + account.milli_ms[Bucket.UNSAVED]
+    return worked > 0 and not account.milli_ms[Bucket.USEFUL]

@@ -1,0 +1,64 @@
+"""What is printed adds up to what is printed, in every table of the ledger."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console, RenderableType
+
+from tests.ledger import stories
+from tidemill.cli import comparison_tables, ledger_tables
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.statement import DIMENSIONS, Statement, read
+from tidemill.model.measures import HOUR_MS
+
+SEEDS = (3, 8, 21)
+
+
+def told(seed: int) -> Statement:
+    """The statement of a random history, at prices that do not divide."""
+    return read(stories.story(seed, 120), bin_ms=HOUR_MS)
+
+
+def columns(made: RenderableType) -> list[list[int]]:
+    """The money and the hours of every row, as they are printed: cents and tenths."""
+    file = io.StringIO()
+    Console(file=file, width=200).print(made)
+    rows = []
+    for line in file.getvalue().splitlines():
+        money = re.search(r"([+-]?)(-?)\$([\d,]+)\.(\d\d)", line)
+        hours = re.search(r"\s([+-]?)([\d,]+)\.(\d)(?=\s)", line)
+        if money and hours:
+            sign = -1 if "-" in money[1] + money[2] else 1
+            cents = sign * int(money[3].replace(",", "") + money[4])
+            tenths = int(hours[2].replace(",", "") + hours[3])
+            rows.append([cents, -tenths if hours[1] == "-" else tenths])
+    return rows
+
+
+def add_up(rows: list[list[int]], total: list[int]) -> None:
+    """Assert that the rows are the total, in both columns."""
+    assert [sum(row[column] for row in rows) for column in (0, 1)] == total
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_printed_table_adds_up(seed: int):
+    """Lines, breakdowns by anything (cut short or whole, of all or of one bucket) and differences:
+    the printed rows are the printed total, to the cent and to the tenth of an hour.
+    """
+    statement = told(seed)
+    paid, *lines = columns(ledger_tables.lines(statement))
+    add_up(lines, paid)
+    fullest = max(Bucket, key=lambda b: statement.total().money[b])
+    for dimension in DIMENSIONS:
+        for bucket in (None, fullest):
+            for most in (2, 1_000):
+                *rows, total = columns(ledger_tables.breakdown(dimension, statement, bucket, most))
+                add_up(rows, total)
+                if bucket is None:
+                    assert total == paid
+    other = told(seed + 1)
+    sides = (statement.total(), other.total(), ("before", "after"))
+    total, *rows = columns(comparison_tables.buckets(*sides))
+    add_up(rows, total)
+    assert total[0] == paid[0]
