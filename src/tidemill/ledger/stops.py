@@ -1,7 +1,8 @@
 """Stops: attempts that ended before their job did, counted by why.
 
 Reads events as they come; the ledger's reader says how many stops there were in all. Every attempt
-is stopped (and counted here once), or ends with its job (done, failed, cancelled), or still holds accelerators.
+is stopped (and counted here once), or ends with its job (done, failed, cancelled), or still holds
+accelerators.
 """
 
 from collections import Counter
