@@ -65,7 +65,7 @@ def test_a_profile_makes_instances_of_its_share():
         ('profile = "1g.18gb"', "no accelerator here has a MIG profile `1g.18gb`"),
         ('profile = "1g.10gb"\nfraction = 0.5', "their size is that of the profile"),
         ('profile = "1g.10gb"\nparallelism = { tensor = 2 }', "not tied together"),
-        ('profile = "7g.80gb"\naccelerators = 9', "wants 9"),
+        ('profile = "7g.80gb"\naccelerators = 9', "requests 9"),
     ],
 )
 def test_profiles_that_cannot_be_are_refused(lines: str, said: str):
