@@ -12,6 +12,9 @@ checked by the second reader; `carry_out` folds it; `beat` does both and lets th
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from tidemill.engine import cycle as one
 from tidemill.engine.check import check
@@ -40,7 +43,8 @@ from tidemill.model.world import World
 Labels = Mapping[str, str]
 BIG_HOST = 1_000_000  # CPU-milli and MiB of a node where neither is what a test is about
 UNKNOWN = Efficiency()
-DEFAULTS = Policy()
+DEFAULTS = Policy(min_run_ms=0, preempt_gain_ppm=0)
+"""The defaults, but that whoever may be stopped is so at once, at any price: rights alone."""
 
 
 # Rows -----------------------------------------------------------------------------------------
@@ -333,6 +337,11 @@ def pass_ms(world: World, ms: int) -> None:
 
 
 # Beats ----------------------------------------------------------------------------------------
+
+
+def rights(**choices: Any) -> Policy:
+    """``DEFAULTS`` with other choices."""
+    return replace(DEFAULTS, **choices)
 
 
 def decide(world: World, policy: Policy = DEFAULTS, memo: one.Memo | None = None) -> ev.Plan:

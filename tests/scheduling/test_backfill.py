@@ -3,6 +3,7 @@
 import pytest
 
 from tests.builders import (
+    asked,
     beat,
     cause_of,
     contract,
@@ -15,8 +16,11 @@ from tests.builders import (
     submit,
     team,
 )
+from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
+from tidemill.engine.fold import fold
 from tidemill.explain import wait
+from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -111,15 +115,50 @@ def test_an_overrun_moves_the_reservation(policy: Policy):
 
 
 @BOTH
-def test_who_waited_for_very_long_is_passed_by_nobody(policy: Policy):
-    """After `hold_after` estimates do not count: so every job that can fit finally runs."""
+def test_who_was_passed_for_long_is_passed_by_nobody(policy: Policy):
+    """`hold_after` after the first pass estimates do not count: so all that can fit finally runs.
+
+    Before, the guard counted from the submission, and was thirty days long: small jobs whose owners
+    guess a tenth of the truth passed a gang for a month.
+    """
     world = half_full(policy)
-    pass_ms(world, policy.hold_after_ms)
-    submit(world, job("short", gpus=1, estimate_ms=MINUTE_MS))
+    pass_ms(world, DAY_MS)
+    submit(world, job("liar", gpus=1, estimate_ms=MINUTE_MS))
+    plan = beat(world, policy)
+    assert list(placed(world, plan)) == ["liar"]
+    assert asked(plan, ev.JobPassed) == [ev.JobPassed(DAY_MS, world.job_number["gang"])]
+    pass_ms(world, policy.hold_after_ms - 1)
+    submit(world, job("in time", gpus=1, estimate_ms=MINUTE_MS))
+    plan = beat(world, policy)
+    assert list(placed(world, plan)) == ["in time"]
+    assert asked(plan, ev.JobPassed) == []
+    pass_ms(world, 1)
+    submit(world, job("late", gpus=1, estimate_ms=MINUTE_MS))
     assert placed(world, beat(world, policy)) == {}
-    assert cause_of(world, "short") is Cause.BEHIND
-    finish(world, "runs")
+    assert cause_of(world, "late") is Cause.BEHIND
+    for name in ("runs", "liar", "in time"):
+        finish(world, name)
     assert next(iter(placed(world, beat(world, policy)))) == "gang"
+
+
+@BOTH
+def test_the_plan_checker_knows_who_may_be_passed_no_more(policy: Policy):
+    """It refuses a plan that starts a later job long after the first was passed."""
+    world = half_full(policy)
+    fold(world, ev.JobPassed(world.now_ms, world.job_number["gang"]))
+    submit(world, job("short", gpus=1, estimate_ms=MINUTE_MS))
+    plan = decide(world, policy)
+    assert list(placed(world, plan)) == ["short"]
+    pass_ms(world, policy.hold_after_ms)
+    late = ev.AskedPlace(
+        world.now_ms, world.job_number["short"], 1, asked(plan, ev.AskedPlace)[0].pieces
+    )
+    assert violations(world, ev.Plan((late,)), policy) == ["job `gang` is delayed by who passes it"]
+    passed = ev.JobPassed(world.now_ms, world.job_number["gang"])
+    assert violations(world, ev.Plan((passed,)), policy) == [
+        "job `gang` is passed for the first time a second time",
+        "job `gang` is passed by nobody",
+    ]
 
 
 def test_kinds_have_reservations_of_their_own():

@@ -17,6 +17,7 @@ from tests.builders import (
     lose_node,
     pass_ms,
     placed,
+    rights,
     role,
     submit,
     team,
@@ -24,7 +25,6 @@ from tests.builders import (
 )
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
-from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 
@@ -84,9 +84,9 @@ def test_a_policy_may_forbid_both():
     submit(world, job("low", gpus=8))
     beat(world)
     submit(world, job("high", gpus=8, priority=1), job("owed", gpus=8, team="b"))
-    gentle = Policy(may_preempt=False, may_reclaim=False)
+    gentle = rights(may_preempt=False, may_reclaim=False)
     assert evicted(world, decide(world, gentle)) == {}
-    assert evicted(world, decide(world, Policy(may_preempt=False))) == {"low": RECLAIMED}
+    assert evicted(world, decide(world, rights(may_preempt=False))) == {"low": RECLAIMED}
 
 
 def test_the_least_important_is_stopped_first():
@@ -145,8 +145,8 @@ def test_the_search_is_bounded():
     submit(world, *(job(f"s{i}", gpus=2) for i in range(4)))
     beat(world)
     submit(world, job("high", gpus=8, priority=1))
-    assert evicted(world, decide(world, Policy(victims_at_most=3))) == {}
-    assert len(evicted(world, decide(world, Policy(victims_at_most=4)))) == 4
+    assert evicted(world, decide(world, rights(victims_at_most=3))) == {}
+    assert len(evicted(world, decide(world, rights(victims_at_most=4)))) == 4
 
 
 def test_only_so_many_look_for_victims_in_one_cycle():
@@ -156,7 +156,7 @@ def test_only_so_many_look_for_victims_in_one_cycle():
     beat(world)
     high: dict[str, Any] = {"gpus": 8, "priority": 1}
     submit(world, job("h1", kinds=["H100"], **high), job("a1", kinds=["A100"], **high))
-    one = Policy(searches_per_cycle=1)
+    one = rights(searches_per_cycle=1)
     assert list(evicted(world, decide(world, one))) == ["h0"]
     beat(world, one)
     assert list(evicted(world, decide(world, one))) == ["a0"]

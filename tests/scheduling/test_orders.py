@@ -199,10 +199,10 @@ def test_the_second_reader_knows_the_order():
     world = fleet(nodes=1)
     submit(world, job("short", gpus=8, estimate_ms=HOUR_MS))
     beat(world, SRTF)
-    pass_ms(world, MINUTE_MS)
+    pass_ms(world, SRTF.min_run_ms)
     submit(world, job("long", gpus=8, estimate_ms=DAY_MS))
-    put_off = ev.AskedEvict(MINUTE_MS, 0, 1, ev.Why.REORDERED, 1)
-    moved = ev.AskedEvict(MINUTE_MS, 0, 1, ev.Why.REPACKED, 1)
+    put_off = ev.AskedEvict(SRTF.min_run_ms, 0, 1, ev.Why.REORDERED, 1)
+    moved = ev.AskedEvict(SRTF.min_run_ms, 0, 1, ev.Why.REPACKED, 1)
     assert violations(world, ev.Plan((put_off,)), SRTF) == [
         "job `short` is put off for `long`, which comes after it"
     ]

@@ -18,6 +18,7 @@ from tests.builders import (
     leave,
     pass_ms,
     placed,
+    rights,
     role,
     start,
     submit,
@@ -32,8 +33,8 @@ from tidemill.model.rows import Job
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 
-RESIZING = Policy(may_resize=True)
-RIGID = Policy(may_resize=False)
+RESIZING = rights(may_resize=True)
+RIGID = rights(may_resize=False)
 
 
 def elastic(name: str = "e", count: int = 8, least: int = 2, **more: Any) -> Job:

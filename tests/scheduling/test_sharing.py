@@ -14,6 +14,7 @@ from tests.builders import (
     pass_ms,
     placed,
     queue,
+    rights,
     submit,
 )
 from tidemill.engine.check import violations
@@ -22,7 +23,6 @@ from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import HOUR_MS
-from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
 from tidemill.scheduling import shares
@@ -156,7 +156,7 @@ def test_whoever_is_under_a_full_limit_waits_for_its_turn():
     submit(world, job("b", gpus=12, per_node=4, team="biology", is_preemptible=False))
     beat(world)
     submit(world, job("large", gpus=8, team="physics"))
-    policy = Policy(patience_ms=HOUR_MS)
+    policy = rights(patience_ms=HOUR_MS)
     beat(world, policy)
     pass_ms(world, HOUR_MS)
     submit(world, job("small", team="biology"), job("other", team="arts"))
@@ -215,7 +215,7 @@ def test_the_second_reader_knows_the_limits_above():
     generous, strict = university(), university(limit=16)
     for world in (generous, strict):
         submit(world, job("p", gpus=16, team="physics"), job("b", gpus=8, team="biology"))
-    found = violations(strict, decide(generous), Policy())
+    found = violations(strict, decide(generous), rights())
     assert found == ["team `science` would exceed its limit of `H100`"]
 
 
@@ -226,7 +226,7 @@ def test_the_second_reader_knows_what_is_kept():
     strict = fleet(row, teams=[queue("a"), queue("b", floor=8, lend=2)])
     for world in (generous, strict):
         submit(world, job("j", gpus=4))
-    assert violations(strict, decide(generous), Policy()) == [
+    assert violations(strict, decide(generous), rights()) == [
         "4000 milli of `H100` are taken that others keep"
     ]
 
@@ -239,4 +239,4 @@ def test_the_second_reader_knows_whose_claim_it_is():
     beat(world)
     submit(world, job("more", gpus=1, team="physics"))
     plan = ev.Plan((ev.AskedEvict(world.now_ms, 2, 1, ev.Why.RECLAIMED, 3),))
-    assert violations(world, plan, Policy()) == ["job `c` yields to another team without a claim"]
+    assert violations(world, plan, rights()) == ["job `c` yields to another team without a claim"]

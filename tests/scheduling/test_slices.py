@@ -129,7 +129,7 @@ def test_memory_and_cores_bind_instances_too():
 def test_an_important_instance_takes_the_place_of_the_cheapest_in_its_way():
     """A 3g with priority stops the lone 1g on one half, not the three on the other."""
     world = fleet(nodes=1, gpus=1)
-    policy = Policy(order="priority")
+    policy = Policy(order="priority", min_run_ms=0, preempt_gain_ppm=0)
     submit(world, *(cut(f"s{i}", "1g.10gb") for i in range(3)))
     for name in ("s0", "s1", "s2"):
         beat(world, policy)

@@ -19,6 +19,7 @@ from tests.builders import (
     pass_ms,
     place,
     placed,
+    rights,
     role,
     start,
     submit,
@@ -35,7 +36,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import worth
 from tidemill.workload import losses
 
-DOLLARS = Policy(victims="dollars")
+DOLLARS = rights(victims="dollars")
 
 
 def stopped(world: World, policy: Policy = DOLLARS) -> set[str]:
@@ -174,7 +175,7 @@ def test_what_was_not_worth_it_is_asked_again_when_time_has_passed():
 def test_who_went_without_a_search_is_next():
     """With one search a cycle, two shapes that search in vain take turns: nobody always waits."""
     world, memo = fleet(contract("h", gpus=8), contract("a", gpus=8, kind="A100")), Memo()
-    one = Policy(searches_per_cycle=1)
+    one = rights(searches_per_cycle=1)
     steady: dict[str, Any] = {"gpus": 8, "is_preemptible": False}
     submit(world, job("h0", kinds=["H100"], **steady), job("a0", kinds=["A100"], gpus=8))
     beat(world, one, memo)
@@ -222,7 +223,7 @@ def enough(world: World, jobs: tuple[int, ...]) -> bool:
                 ev.JobEvicted(after.now_ms, j, attempt(after, j)),
             ],
         )
-    came = placed(after, cycle(after, Policy(), Memo()))
+    came = placed(after, cycle(after, rights(), Memo()))
     return "high" in came and not any(world.job_names[j] in came for j in jobs)
 
 
@@ -246,7 +247,7 @@ def test_nobody_is_stopped_whose_sparing_still_leaves_room():
     tried = 0
     for seed in range(120):
         world = crowded(seed)
-        for policy in (DOLLARS, Policy()):
+        for policy in (DOLLARS, rights()):
             jobs = tuple(world.job_number[name] for name in stopped(world, policy))
             if len(jobs) > 1:
                 tried += 1
@@ -289,4 +290,4 @@ def _fits_without(world: World, jobs: tuple[int, ...]) -> bool:
     for j in jobs:
         fold(after, ev.AskedEvict(after.now_ms, j, attempt(after, j), ev.Why.PREEMPTED, high))
         fold(after, ev.JobEvicted(after.now_ms, j, attempt(after, j)))
-    return "high" in placed(after, cycle(after, Policy(), Memo()))
+    return "high" in placed(after, cycle(after, rights(), Memo()))

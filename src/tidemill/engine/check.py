@@ -76,7 +76,7 @@ class _Reader:
         self.nodes: Counter[int] = Counter()
         self.placed_on: set[int] = set()
 
-    def read(self, action: ev.Action) -> None:  # noqa: C901 - one case a kind of action
+    def read(self, action: ev.Action) -> None:  # noqa: C901, PLR0912 - one case a kind
         if action.at_ms != self.world.now_ms:
             self.wrong.append(f"an action is dated {action.at_ms}, not now")
         unknown = self._unknown(action)
@@ -100,6 +100,8 @@ class _Reader:
             case ev.SaidMix():
                 if self.world.job_count <= self.world.mix_point:
                     self.wrong.append("the mix is looked at again, though nothing has arrived")
+            case ev.JobPassed():
+                self._read_passed(action)
             case ev.SaidWhy() | ev.SaidHalfLife():
                 pass
 
@@ -118,7 +120,7 @@ class _Reader:
                 numbers = [("node", piece.node, world.node_count) for piece in pieces]
                 jobs = (action.job, max(0, action.to_job))
                 numbers += [("job", j, world.job_count) for j in jobs]
-            case ev.AskedCancel():
+            case ev.AskedCancel() | ev.JobPassed():
                 numbers = [("job", action.job, world.job_count)]
             case ev.AskedDrain() | ev.AskedRepair() | ev.AskedReturn() | ev.AskedSpare():
                 numbers = [("node", action.node, world.node_count)]
@@ -160,6 +162,16 @@ class _Reader:
         if action.attempt != world.jobs.attempt[j] + 1:
             self.wrong.append(f"job `{world.job_names[j]}` is placed as attempt {action.attempt}")
         self._read_gang(j, action.pieces, (), ())
+
+    def _read_passed(self, action: ev.JobPassed) -> None:
+        """Whoever is said to be passed for the first time waits, and somebody else is placed."""
+        world, name = self.world, self.world.job_names[action.job]
+        if world.jobs.state.item(action.job) != _WAITING or self.jobs[action.job]:
+            self.wrong.append(f"job `{name}` is passed but does not wait")
+        if world.jobs.passed_ms.item(action.job) >= 0:
+            self.wrong.append(f"job `{name}` is passed for the first time a second time")
+        if not self.placed_on:
+            self.wrong.append(f"job `{name}` is passed by nobody")
 
     def _read_gang(self, j: int, pieces: Pieces, kept: Pieces, lost: Pieces) -> None:
         """A gang with new pieces, beside those it keeps less those it loses, must be whole."""
@@ -383,6 +395,7 @@ class _Reader:
             self.wrong.append(f"job `{name}` makes room for one that does not wait")
         if not mine.is_preemptible:
             self.wrong.append(f"job `{name}` is not preemptible")
+        self._read_protection(action)
         if action.why in (ev.Why.REORDERED, ev.Why.REPACKED):
             self._read_reorder(action)
         elif mine.team == theirs.team and mine.priority >= theirs.priority:
@@ -393,6 +406,20 @@ class _Reader:
             for piece in world.placements.get(action.job, ()):
                 milli = piece.replicas * mine.roles[piece.role].replica_milli
                 self.leaving_milli[q, int(world.nodes.kind[piece.node])] += milli
+
+    def _read_protection(self, action: ev.AskedEvict) -> None:
+        """Nobody is stopped for another before its time, nor too often without saving anything."""
+        jobs, j, policy = self.world.jobs, action.job, self.policy
+        name = self.world.job_names[j]
+        if action.why in (ev.Why.REORDERED, ev.Why.REPACKED) and loses_nothing(self.world, j):
+            return
+        least_ms = policy.min_run_ms * 2 ** min(4, int(jobs.evictions[j]))
+        is_up = jobs.state.item(j) == _ACTIVE[1]
+        if least_ms and not (is_up and self.world.now_ms - int(jobs.since_ms[j]) >= least_ms):
+            self.wrong.append(f"job `{name}` is stopped within its minimum run time")
+        is_spent = int(jobs.fruitless[j]) >= policy.evictions_at_most
+        if is_spent and action.why is not ev.Why.RECLAIMED:
+            self.wrong.append(f"job `{name}` was stopped too often without saving any work")
 
     def _read_reorder(self, action: ev.AskedEvict) -> None:
         """An heir goes before whom it puts off, or its team does; who is repacked loses nothing."""

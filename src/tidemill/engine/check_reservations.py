@@ -20,7 +20,7 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 
-_SAID = ev.SaidWhy | ev.SaidMix | ev.SaidHalfLife
+_SAID = ev.SaidWhy | ev.SaidMix | ev.SaidHalfLife | ev.JobPassed
 Key = tuple[int, int]
 
 
@@ -101,10 +101,19 @@ def _is_delayed(
     at_ms = _fits_at_ms(world, ends, yard)
     if at_ms is None:
         return False
+    if _is_overdue(world, policy, one.job):
+        kinds = _kinds(world, shape)
+        return any(kinds & _kinds(world, world.shape_of(action.job)) for action in after)
     for action in after:
         if ends.if_placed_ms(action.job) > at_ms:
             yard.move(world.shape_of(action.job), action.pieces, -1)
     return not yard.fits()
+
+
+def _is_overdue(world: World, policy: Policy, j: int) -> bool:
+    """Whether a job was first passed so long ago that nobody may pass it any more."""
+    passed_ms = int(world.jobs.passed_ms[j])
+    return 0 <= passed_ms <= world.now_ms - policy.hold_after_ms
 
 
 def _fits_at_ms(world: World, ends: "_Ends", yard: "_Yard") -> int | None:

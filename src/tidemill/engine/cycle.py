@@ -59,6 +59,7 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     moved = _moved([*supplied.actions, *released])
     stands = [action for action in decided if _stands(action, moved)]
     wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
+    wake_ms = min(wake_ms, memo.scheduling.next_question_ms(world))
     if moved:
         wake_ms = world.now_ms
     said = _said(world, policy)

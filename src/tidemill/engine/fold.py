@@ -53,6 +53,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_jobs.finished(world, event)
         case ev.SaidWhy():
             return fold_jobs.said_why(world, event)
+        case ev.JobPassed():
+            return fold_jobs.passed(world, event)
         case ev.Woke():
             return []
         case ev.ActivitySeen():

@@ -94,6 +94,7 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     jobs.state[j] = _STARTING
     jobs.attempt[j] = event.attempt
     jobs.since_ms[j] = jobs.placed_ms[j] = event.at_ms
+    jobs.passed_ms[j] = tables.NEVER_PASSED
     jobs.busy_ppm[j] = ONE_PPM
     jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
     if world.topology.tiers:
@@ -188,7 +189,12 @@ def evicted(world: World, event: ev.JobEvicted) -> list[int]:
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     if not world.jobs.is_leaving[j] or j in world.moving:
         _refuse(world, j, "nobody asked it to leave")
+    jobs, saved_ms = world.ink.jobs, world.jobs.saved_ms.item(j)
+    is_for_another = world.leaving_for.get(j, -1) >= 0
     interrupt(world, j, event.at_ms)
+    if is_for_another:
+        jobs.evictions[j] += 1
+        jobs.fruitless[j] = 1 if jobs.saved_ms[j] > saved_ms else jobs.fruitless[j] + 1
     return [j]
 
 
@@ -275,6 +281,15 @@ def said_why(world: World, event: ev.SaidWhy) -> list[int]:
     return []
 
 
+def passed(world: World, event: ev.JobPassed) -> list[int]:
+    """A waiting job was passed by a later one; the first time counts."""
+    _refuse_unless(world, event.job, None, (_WAITING,))
+    if world.jobs.passed_ms.item(event.job) != tables.NEVER_PASSED:
+        _refuse(world, event.job, "it was passed before in this wait")
+    world.ink.jobs.passed_ms[event.job] = event.at_ms
+    return []
+
+
 def interrupt(world: World, j: int, at_ms: int) -> None:
     """Stop an active attempt: keep what was saved, free its devices, wait again."""
     jobs = world.ink.jobs
@@ -357,6 +372,7 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.state[j] = _WAITING
     jobs.submit_ms[j] = at_ms
     jobs.since_ms[j] = at_ms
+    jobs.passed_ms[j] = tables.NEVER_PASSED
     jobs.estimate_ms[j] = job.estimate_ms
     jobs.startup_ms[j] = job.startup_ms
     jobs.restart_ms[j] = job.restart_ms

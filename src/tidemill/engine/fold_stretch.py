@@ -241,6 +241,7 @@ class Stretch:
         saving = [job.checkpointing for job in coming]
         effects = [job.efficiency for job in coming]
         jobs.shape[some] = shapes
+        jobs.passed_ms[some] = tables.NEVER_PASSED
         jobs.estimate_ms[some] = [job.estimate_ms for job in coming]
         jobs.startup_ms[some] = [job.startup_ms for job in coming]
         jobs.restart_ms[some] = [job.restart_ms for job in coming]

@@ -19,16 +19,17 @@ HEAP, SERIAL, ARRIVED, WAITING_ALL = range(12, 16)
 LOOK, LOOKED, IS_LOOK_WHOLE, IS_LOST = range(16, 20)
 IS_SCORED, WASTED, NEXT_MIX, IS_PAUSED = range(20, 24)
 ENDS, CLAIMS, RESERVED, RESERVED_PIECES, HAS_REFUSED = range(24, 29)
-MADE, MADE_CLAIMS, MADE_FREED, MADE_TAKEN, MADE_UNTIL = range(29, 34)
-NUMBERS = 34
+MADE, MADE_CLAIMS, MADE_FREED, MADE_TAKEN, MADE_UNTIL, FIRSTS = range(29, 35)
+NUMBERS = 35
 
 # Kinds of event, as in ``story``.
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX = range(8)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX, PASSED = range(9)
 
 # States and levels, as in the model; kernels import nothing of it.
 WAITING, STARTING, RUNNING, DONE, GAVE_UP, TAKEN_BACK = range(6)
 LEVEL_ALLOCATED, LEVEL_READY = 0, 1
 BUSY_PPM = 1_000_000
+NEVER_PASSED = -1
 
 
 @inlined
@@ -246,6 +247,7 @@ def place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard, s
     jobs.attempt[j] += 1
     jobs.since_ms[j] = at[NOW]
     jobs.placed_ms[j] = at[NOW]
+    jobs.passed_ms[j] = NEVER_PASSED
     jobs.busy_ppm[j] = BUSY_PPM
     scratch.placed[at[PLACED_NOW]] = j
     at[PLACED_NOW] += 1

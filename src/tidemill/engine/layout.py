@@ -145,6 +145,9 @@ class Behind(NamedTuple):
     claim_job: I32
     made_shape: I32
     made_job: I32
+    first_job: I32
+    """Who is first on which kinds in this cycle: whoever is placed after it passes it."""
+    first_kinds: U64
     job: I32
     """From here: the reservations."""
     kinds: U64
@@ -178,7 +181,7 @@ BEHIND_ROWS = {
     for row, names in (
         ("end", "end_job end_at_ms end_attempt"),
         ("asked", "accelerators milli cpu memory"),
-        ("kind", "claimed_kinds claim_shape claim_job made_shape made_job"),
+        ("kind", "claimed_kinds claim_shape claim_job made_shape made_job first_job first_kinds"),
         ("kind", "job kinds at_ms first pieces is_disturbed"),
         ("piece", "node replicas mask kept_milli wanted_cpu wanted_memory"),
         ("piece", "kept_cpu kept_memory"),

@@ -12,7 +12,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece
 from tidemill.model.tables import I32, I64, U8, U64
 
-SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX = range(8)
+SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX, PASSED = range(9)
 
 
 class Lines(NamedTuple):
@@ -68,6 +68,8 @@ def events(story: Story) -> Iterator[ev.Event]:
             yield ev.JobCancelled(at_ms, subject)
         elif kind == SAID_WHY:
             yield ev.SaidWhy(at_ms, subject, Cause(number))
+        elif kind == PASSED:
+            yield ev.JobPassed(at_ms, subject)
         elif kind == SAID_MIX:
             yield ev.SaidMix(at_ms)
         else:

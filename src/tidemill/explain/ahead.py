@@ -179,7 +179,7 @@ class Ahead:
                 self._move(n, NodeState.GONE, now_ms + 1)
             case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease():
                 pass
-            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix():
+            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix() | ev.JobPassed():
                 pass
             case _ as never:
                 assert_never(never)

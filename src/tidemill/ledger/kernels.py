@@ -8,6 +8,7 @@ from tidemill.engine.kernels import (
     BUSY_PPM,
     FAILED,
     FINISHED,
+    PASSED,
     PLACED,
     SAID_MIX,
     SAID_WHY,
@@ -215,7 +216,7 @@ def follow(
             origin_ms[j] = NOT_RUNNING
             hold(j, s, pieces, first, count, node_contract, node_kind, replica_milli, levels,
                  used, queue, ready, 1)  # fmt: skip
-        elif what != SAID_MIX:
+        elif what != SAID_MIX and what != PASSED:
             s = jobs_shape[j]
             bucket, safe_ms = LASTED, now_ms
             if what == STARTED:

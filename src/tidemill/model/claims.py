@@ -39,6 +39,7 @@ def claims_of(actions: Sequence[ev.Action]) -> Claims:
                 ev.AskedLaunch()
                 | ev.AskedRelease()
                 | ev.SaidWhy()
+                | ev.JobPassed()
                 | ev.SaidHalfLife()
                 | ev.SaidMix()
             ):

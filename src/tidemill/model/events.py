@@ -274,6 +274,15 @@ class SaidWhy(_Event, frozen=True, tag="said_why"):
     cause: Cause
 
 
+class JobPassed(_Event, frozen=True, tag="job_passed"):
+    """A job that comes later in the order was started before this waiting one, for the first time.
+
+    The starvation guard (``hold_after_ms``) counts from here, until the job is placed.
+    """
+
+    job: Number
+
+
 class SaidHalfLife(_Event, frozen=True, tag="said_half_life"):
     """Past use of teams is counted with this half-life from now on; 0: not at all."""
 
@@ -316,6 +325,7 @@ Action = (
     | AskedReturn
     | AskedSpare
     | SaidWhy
+    | JobPassed
     | SaidHalfLife
     | SaidMix
 )

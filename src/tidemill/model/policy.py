@@ -64,8 +64,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
     reservations_at_most: Bound = 8
     """How many waiting jobs have a reservation under ``conservative`` backfill."""
-    hold_after_ms: Natural = 30 * DAY_MS
-    """With backfill, who waited this long is passed by nobody, whatever estimates say."""
+    hold_after_ms: Natural = DAY_MS
+    """The starvation guard of backfill: this long after a job that does not fit was first passed by
+    a later one, nobody passes it any more, whatever estimates say."""
     estimates: Literal["given", "history"] = "given"
     """How long a job is taken to run. ``given``: as its owner says. ``history``: as its owner says,
     corrected by how right the team was before; without a guess, as long as its like."""
@@ -79,12 +80,19 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether a team below its floor takes back what others borrowed."""
     victims_at_most: Bound = 64
     """How many jobs may be evicted for one; the bound of the search."""
+    min_run_ms: Natural = 10 * MINUTE_MS
+    """How long a job that came up is left alone before it may be stopped for another; twice as long
+    after each time it was stopped, up to four times."""
+    evictions_at_most: Bound = 4
+    """How often a job may be preempted without saving any work in between; then only a guaranteed
+    quota may take its accelerators back."""
     searches_per_cycle: Bound = 8
     """How many waiting jobs may look for victims in one cycle; who goes without is next."""
     victims: Literal["time", "dollars"] = "dollars"
     """``time``: least lost time per accelerator first. ``dollars``: the cheapest set found."""
-    preempt_gain_ppm: Share = 0
-    """What a preemption must win, as a share of the work it loses; 0: priority is enough."""
+    preempt_gain_ppm: Share = 1_000_000
+    """What a preemption must win, as a share of the work it loses; 0: priority is enough. The price
+    of a job grows each time it is stopped."""
     may_move: bool = False
     """Whether running work moves elsewhere so that a job fits for which room is scattered."""
     moves_at_most: Bound = 4

@@ -16,6 +16,9 @@ U8 = NDArray[np.uint8]
 U64 = NDArray[np.uint64]
 
 
+NEVER_PASSED = -1  # in ``Jobs.passed_ms``
+
+
 class Jobs(NamedTuple):
     """One row a job; what the scheduler, the workload layer and the ledger read of it."""
 
@@ -45,6 +48,12 @@ class Jobs(NamedTuple):
     speed_ppm: I32
     hop: U8
     slow_ppm: I32
+    passed_ms: I64
+    """When a later job first passed it in this wait; NEVER_PASSED: nobody has."""
+    evictions: I32
+    """How often it was stopped for another job."""
+    fruitless: I32
+    """How often since it last saved any work."""
 
 
 class Nodes(NamedTuple):

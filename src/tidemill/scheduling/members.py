@@ -8,18 +8,19 @@ who sits where now.
 import heapq
 from typing import NamedTuple
 
+from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import order
+from tidemill.scheduling import order, protection
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
 from tidemill.scheduling.lines import Lines
-from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.memo import FLEET, Memo
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.victims import Stop
@@ -94,15 +95,25 @@ class _Roll:
         has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
         self.is_unbooked = not (self.keys_change or has_limits or world.topology.tiers)
         self.heap: list[_Item] = []
+        self.stop, self.again_ms = stop, FOREVER_MS
         for s, jobs in enumerate(world.active):
             shape = world.shape_rows[s]
             for j in jobs:
-                if _stays(world, j, shape):
+                if _stays(world, j, shape) or self._is_protected(j):
                     redo(self.room, world.shapes.queue.item(s), shape, world.placements[j])
                 elif world.leaving_for.get(j, 0) >= 0 and j not in stop.leaving:
                     self.heap.append(self._item(s, j))
         self.heap += [self._next(s) for s in world.queued]
         heapq.heapify(self.heap)
+        memo.ask_again_at(FLEET, self.again_ms)
+
+    def _is_protected(self, j: int) -> bool:
+        """Whether a job may not be stopped yet; one that loses nothing by it always may."""
+        until_ms = protection.until_ms(self.world, self.policy, j, Why.REORDERED)
+        if until_ms <= self.world.now_ms or not self.stop.lost_ms(j):
+            return False
+        self.again_ms = min(self.again_ms, until_ms)
+        return True
 
     def call(self) -> Members:
         while self.heap:

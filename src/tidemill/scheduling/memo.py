@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Stamp = tuple[int, ...]
 
+FLEET = -1  # in place of a shape: all of them
 CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 _READY = int(NodeState.READY)
 
@@ -86,6 +88,8 @@ class Memo:
         self._owed: dict[int, None] = {}
         self._doubted: set[int] = set()
         self._heeding: set[int] = set()
+        self._again_ms: dict[int, int] = {}
+        """By shape: when a search for room that was in vain may find some by time alone."""
         self._elastic: list[int] = []
         self._shapes_seen = 0
 
@@ -220,6 +224,27 @@ class Memo:
         """What a search said about a shape may change with time alone: ask again."""
         self._doubted.add(s)
 
+    def ask_again_at(self, s: int, at_ms: int) -> None:
+        """A search may find more at this moment though nothing changed; FOREVER_MS: it may not.
+
+        What this time is for the whole fleet, where it is planned anew, is kept under ``FLEET``.
+        """
+        if at_ms >= FOREVER_MS:
+            self._again_ms.pop(s, None)
+        else:
+            self._again_ms[s] = at_ms
+
+    def is_question_due(self, world: World) -> bool:
+        """Whether a search is to be made again though nothing changed."""
+        return any(at <= world.now_ms for at in self._questions(world))
+
+    def next_question_ms(self, world: World) -> int:
+        """When the next search is to be made again by time alone."""
+        return min((at for at in self._questions(world) if at > world.now_ms), default=FOREVER_MS)
+
+    def _questions(self, world: World) -> list[int]:
+        return [at for s, at in self._again_ms.items() if s in world.queued or s == FLEET]
+
     def elastic_shapes(self, world: World) -> list[int]:
         """The shapes that have an elastic role, in the order in which they came."""
         rows = world.shape_rows
@@ -238,7 +263,7 @@ class Memo:
     def failure(self, world: World, s: int) -> Cause | None:
         """Why the shape did not fit, if nothing that it needs was freed since."""
         found = self._failed.get(s)
-        if found is None:
+        if found is None or self._again_ms.get(s, FOREVER_MS) <= world.now_ms:
             return None
         stamp = self._stamp(world, s)
         if found.stamp != stamp and not self._is_still_hopeless(world, s, found, stamp):
@@ -259,7 +284,8 @@ class Memo:
         known = self._causes if stamp == self._causes_at else {}
         found: dict[int, Cause | None] = {}
         for s in world.queued:
-            cause = None if s in world.promised else known.get(s)
+            is_due = self._again_ms.get(s, FOREVER_MS) <= world.now_ms
+            cause = None if s in world.promised or is_due else known.get(s)
             if cause is not None:
                 self._failed[s].look = self._look
             elif s not in world.promised:

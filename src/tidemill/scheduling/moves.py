@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.events import Why
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
@@ -41,12 +42,15 @@ class Mover(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Who moves, what it loses and what it wins. ``is_final``: time alone changes nothing."""
+    """Who moves, what it loses and what it wins. ``is_final``: time alone changes nothing, before
+    ``again_ms``, when the first job may be moved that has not worked for long enough yet.
+    """
 
     movers: tuple[Mover, ...]
     cost_usd_micro: int = 0
     gain_usd_micro: int = 0
     is_final: bool = True
+    again_ms: int = FOREVER_MS
 
 
 def plan(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop) -> Moves:
@@ -61,14 +65,13 @@ def plan(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Sto
     role, is_ok = offers.widest(world, hunt.heir, hunt.options)
     if not role.accelerators:
         return Moves(())
-    candidates, is_final = _candidates(hunt, role, is_ok, stop)
-    found = [
-        movers
-        for price in (offers.as_one, offers.in_usd_micro)
-        if (movers := _settle(hunt, role, is_ok, candidates, price))
-    ]
-    if not found:
-        return Moves((), is_final=is_final)
+    candidates, again_ms = _candidates(hunt, role, is_ok, stop)
+    able = [victim for victim in candidates if _has_another_place(hunt, victim)]
+    timeless = _settle(hunt, role, is_ok, able, offers.as_one)
+    if not timeless:  # whether there are any moves is not a question of prices; see ``victims``
+        return Moves((), again_ms=again_ms)
+    priced = _settle(hunt, role, is_ok, able, offers.in_usd_micro)
+    found = [movers for movers in (timeless, priced) if movers]
     movers = min(found, key=lambda movers: offers.total(mover.victim for mover in movers)[1:])
     return _judged(hunt, movers)
 
@@ -85,11 +88,11 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     return Moves((), cost, gain, is_final=False)
 
 
-def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Victim], bool]:
-    """Jobs on the emptiest nodes that may be moved; whether all that might were old enough."""
+def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Victim], int]:
+    """Jobs on the emptiest nodes that may be moved; when the first of the others may be."""
     world, policy = hunt.world, hunt.policy
     found: dict[int, Victim] = {}
-    is_final = True
+    again_ms = FOREVER_MS
     for n in _emptiest(hunt, role, is_ok):
         for j in sorted(world.aboard[n]):
             shape = world.shape_of(j)
@@ -97,12 +100,23 @@ def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Vic
             if j in found or is_going or not shape.is_preemptible:
                 continue
             is_running = world.jobs.state.item(j) == _RUNNING
-            rested_ms = world.now_ms - world.jobs.since_ms.item(j)
-            if not is_running or rested_ms < policy.moves_apart_ms:
-                is_final = False
+            since_ms = world.jobs.since_ms.item(j) if is_running else world.now_ms
+            may_ms = since_ms + max(1 - is_running, policy.moves_apart_ms)
+            if may_ms > world.now_ms:
+                again_ms = min(again_ms, may_ms)
                 continue
             found[j] = _victim(world, j, stop.lost_ms(j))
-    return list(found.values()), is_final
+    return list(found.values()), again_ms
+
+
+def _has_another_place(hunt: Hunt, victim: Victim) -> bool:
+    """Whether a job fits elsewhere with everybody where it is: that is where it would go.
+
+    Most searches are in vain because nobody does, and this is a hundredth of the search.
+    """
+    pieces = _another_place(hunt, victim)
+    undo(hunt.room, victim.queue, victim.shape, pieces)
+    return bool(pieces)
 
 
 def _emptiest(hunt: Hunt, role: Role, is_ok: U8) -> list[int]:

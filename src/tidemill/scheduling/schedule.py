@@ -22,9 +22,11 @@ from tidemill.model.events import (
     SaidWhy,
     Why,
 )
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
+from tidemill.model.tables import NEVER_PASSED
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
@@ -50,6 +52,7 @@ CURED_BY_WAITING = frozenset(
     }
 )
 """Causes that go away when running jobs end; behind such a job a queue may be held."""
+MOVE_SHARE = 4  # of the searches of a cycle, one in so many may look for moves, which cost most
 CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
@@ -62,6 +65,7 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Actio
     if (
         memo.nothing_changed(world)
         and not memo.has_refused
+        and not memo.is_question_due(world)
         and not memo.patience_was_lost(world, policy)
         and not reordering.may_reorder(policy)
     ):
@@ -100,6 +104,8 @@ class _Desk:
         self.held_in_team: set[tuple[int, int]] = set()
         self.due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
         self.searches = policy.searches_per_cycle - len(self.due)
+        self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
+        self.again_ms = FOREVER_MS
 
     def decide(self) -> list[Action]:
         heap = [self._next(s) for s in self._candidates()]
@@ -199,6 +205,7 @@ class _Desk:
                 return self.reservations.may_try_next(s)
             attempt = int(world.jobs.attempt[j]) + 1
             self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
+            self.actions += self.reservations.passed_by(s)
             self.placed += 1
             return True
         cause = diagnose(world, self.memo, self.room, s, found.shortage)
@@ -255,6 +262,8 @@ class _Desk:
 
     def _make_room(self, s: int, j: int, cause: Cause) -> list[int]:
         """Ask others to shrink, else to move, else to stop; who was asked."""
+        self.memo.ask_again_at(s, FOREVER_MS)
+        self.again_ms = FOREVER_MS
         world, lent = self.world, list[victims.Victim]()
         if self.policy.may_resize:
             kinds = self.memo.known(world, s).kinds
@@ -266,7 +275,10 @@ class _Desk:
             given = resize.shrink(hunt, lent) if lent else []
             if given:
                 return self._ask_to_shrink(given, j)
-        return self._move(s, j, cause) or self._evict(s, j, lent)
+        asked = self._move(s, j, cause) or self._evict(s, j, lent)
+        if not asked:
+            self.memo.ask_again_at(s, self.again_ms)
+        return asked
 
     def _ask_to_shrink(self, given: Sequence[victims.Victim], j: int) -> list[int]:
         asked = resize.asked(self.world, given, j)
@@ -280,9 +292,14 @@ class _Desk:
         if not self.policy.may_move or cause not in CURED_BY_MOVING:
             return []
         self.memo.heed_taken(s)
+        if self.move_searches <= 0:
+            self.memo.doubt(s)
+            return []
+        self.move_searches -= 1
         found = moves.plan(world, self.policy, self.memo, self.room, s, self._stop())
         if not found.is_final:
             self.memo.doubt(s)
+        self.again_ms = found.again_ms
         for victim, gained in found.movers:
             attempt = int(world.jobs.attempt[victim.job])
             self.actions.append(
@@ -318,6 +335,7 @@ class _Desk:
         found = victims.choose(world, self.policy, self.memo, self.room, s, stop)
         if not found.is_final:
             self.memo.doubt(s)
+        self.again_ms = min(self.again_ms, found.again_ms)
         given = [victim for victim in found.victims if victim.why is Why.SHRUNK]
         stopped = [victim for victim in found.victims if victim.why is not Why.SHRUNK]
         self.actions += [
@@ -368,10 +386,10 @@ class _Desk:
         return self.policy.backfill != "none"
 
     def _is_overdue(self, j: int) -> bool:
-        """Whether a job waited for so long that estimates count no more: nobody passes it."""
-        lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)
-        waited_ms = self.world.now_ms - lost_at_ms + self.policy.patience_ms
-        return waited_ms >= self.policy.hold_after_ms
+        """Whether a job was first passed so long ago that nobody may any more."""
+        passed_ms = self.world.jobs.passed_ms.item(j)
+        is_passed = passed_ms != NEVER_PASSED
+        return is_passed and self.world.now_ms - passed_ms >= self.policy.hold_after_ms
 
     def _lost_patience(self, j: int) -> bool:
         lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)

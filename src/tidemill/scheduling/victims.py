@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.events import Why
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, offers, shares, worth
+from tidemill.scheduling import elastic, offers, protection, shares, worth
 from tidemill.scheduling.clearing import Hunt, clear, kinds_of, only
 from tidemill.scheduling.fit import fit, undo
 from tidemill.scheduling.memo import Memo
@@ -46,10 +47,13 @@ class Stop(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """Whom to stop. ``is_final``: nothing but a change of the World could give another answer."""
+    """Whom to stop. ``is_final``: nothing but a change of the World could give another answer,
+    before ``again_ms``, when the first of those who are protected now is so no more.
+    """
 
     victims: list[Victim]
     is_final: bool = True
+    again_ms: int = FOREVER_MS
 
 
 NOBODY = Choice([])
@@ -63,22 +67,25 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     floor is a right; preemption may have to be worth it (``preempt_gain_ppm``).
     """
     kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
+    again_ms = FOREVER_MS
     for reach, a in enumerate(path if policy.may_reclaim else (), 1):
         owed = _owed(world, room, s, kinds, a)
         hunt = Hunt(world, policy, memo, room, s, owed, reach)
-        victims = _choose(hunt, stop) if owed else []
+        candidates, lapse_ms = _candidates(hunt, stop) if owed else ([], FOREVER_MS)
+        again_ms = min(again_ms, lapse_ms)
+        victims = _choose(hunt, candidates, stop)
         if victims:
             return Choice(victims)
     hunt = Hunt(world, policy, memo, room, s, kinds)
-    victims = _choose(hunt, stop)
+    candidates, lapse_ms = _candidates(hunt, stop)
+    victims, again_ms = _choose(hunt, candidates, stop), min(again_ms, lapse_ms)
     if not victims or _is_worth(hunt, victims):
-        return Choice(victims)
+        return Choice(victims, again_ms=again_ms)
     return Choice([], is_final=False)
 
 
-def _choose(hunt: Hunt, stop: Stop) -> list[Victim]:
+def _choose(hunt: Hunt, candidates: list[Victim], stop: Stop) -> list[Victim]:
     """With what elastic jobs lend, if that spares somebody; else as if nobody were elastic."""
-    candidates = _candidates(hunt, stop)
     if not candidates:
         return []
     lenders = {cut.job for cut in stop.lent}
@@ -151,11 +158,12 @@ def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...], a: int) -> t
     return tuple(k for k in kinds if need and shares.is_entitled(world, room.used, a, k, need))
 
 
-def _candidates(hunt: Hunt, stop: Stop) -> list[Victim]:
-    world, found = hunt.world, list[Victim]()
+def _candidates(hunt: Hunt, stop: Stop) -> tuple[list[Victim], int]:
+    """Who may be stopped now, and when the first of the others may that is protected still."""
+    world, found, again_ms = hunt.world, list[Victim](), FOREVER_MS
     rights = _rights(hunt)
     if not _could_be_enough(hunt, rights):
-        return []
+        return [], FOREVER_MS
     is_leaving = world.jobs.is_leaving.item
     for t, why in rights:
         is_sure = {*hunt.memo.known(world, t).kinds} <= {*hunt.kinds}
@@ -163,8 +171,13 @@ def _candidates(hunt: Hunt, stop: Stop) -> list[Victim]:
             if is_leaving(j) or j in stop.leaving:
                 continue
             if is_sure or not kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
-                found.append(_victim(world, j, t, why, stop.lost_ms(j)))
-    return found
+                until_ms = protection.until_ms(world, hunt.policy, j, why)
+                if until_ms > world.now_ms:
+                    again_ms = min(again_ms, until_ms)
+                else:
+                    lost_ms = protection.price_ms(world, j, stop.lost_ms(j))
+                    found.append(_victim(world, j, t, why, lost_ms))
+    return found, again_ms
 
 
 def _could_be_enough(hunt: Hunt, rights: list[tuple[int, Why]]) -> bool:

@@ -201,7 +201,9 @@ class Twin:
                 self._machines.drain(n)
             case ev.AskedSpare(node=n, is_spare=is_spare):
                 self._machines.set_spare(n, is_spare)
-            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix() | ev.AskedRelease():
+            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix():
+                pass
+            case ev.AskedRelease() | ev.JobPassed():
                 pass
             case _ as never:
                 assert_never(never)

@@ -138,7 +138,8 @@ def stretch(
             together = coming
             while together < len(arrivals.at_ms) and arrivals.at_ms[together] == now:
                 together += 1
-            most = 2 * at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue) + 1
+            most = 2 * at[HEAP] + 2 * (at[WAITING_ALL] + together - coming) + len(shapes.queue)
+            most += len(behind.first_job) + 1
             if at[EVENTS] + most > room or at[PIECES] + scratch.most_pieces[0] > slots:
                 return FULL
             at[NOW] = now

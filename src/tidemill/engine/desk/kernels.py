@@ -23,6 +23,7 @@ from tidemill.engine.desk.fitting.kernels import (
 from tidemill.engine.kernels import (
     CLAIMS,
     DECIDED,
+    FIRSTS,
     HAS_REFUSED,
     IS_LOOK_WHOLE,
     IS_LOST,
@@ -31,6 +32,7 @@ from tidemill.engine.kernels import (
     LOGGED,
     LOOK,
     LOOKED,
+    NEVER_PASSED,
     NOW,
     PLACED_NOW,
     QUEUED,
@@ -79,7 +81,7 @@ def cycle(
     keys, candidates, held_in_team = scratch.keys, scratch.candidates, scratch.held
     held_in_team[:] = 0
     held = np.uint64(0)
-    at[HAS_REFUSED], at[RESERVED], at[CLAIMS] = 0, 0, 0
+    at[HAS_REFUSED], at[RESERVED], at[CLAIMS], at[FIRSTS] = 0, 0, 0, 0
     behind.claimed_kinds[0] = 0
     look_again(at, nodes, scratch, log)
     found = gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, memory,
@@ -123,6 +125,8 @@ def cycle(
                 if taken > 0:
                     place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
                           scratch, pieces, lines, s, j, taken)  # fmt: skip
+                    if at[FIRSTS] > 0:
+                        backfill.pass_by(at, jobs, asks, behind, lines, s)
                 else:
                     say(at, cause_of, lines, s, RESERVED_FOR)
                 if steps_on(at, rules, jobs, queues, upcoming, behind, s, taken > 0):
@@ -214,8 +218,9 @@ def gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, me
 
 @inlined
 def is_overdue(at, rules, jobs, j):
-    """Whether a job waited for so long that estimates count no more."""
-    return at[NOW] - jobs.since_ms[j] >= rules.hold_after_ms
+    """Whether a job was first passed so long ago that nobody may any more."""
+    passed = jobs.passed_ms[j]
+    return passed != NEVER_PASSED and at[NOW] - passed >= rules.hold_after_ms
 
 
 @compiled

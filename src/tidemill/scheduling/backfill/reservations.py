@@ -16,10 +16,11 @@ looked for in one compiled pass over what ends; others by halving, one whole fit
 
 from typing import NamedTuple
 
+from tidemill.model.events import JobPassed
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
-from tidemill.model.tables import U8
+from tidemill.model.tables import NEVER_PASSED, U8
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.backfill.keeping import (
@@ -71,6 +72,8 @@ class Reservations:
         self.has_refused = False
         """Whether somebody who fits was not let past."""
         self._claims: list[tuple[int, int]] = []
+        self._firsts: list[tuple[int, tuple[int, ...]]] = []
+        """Who claimed in this cycle, on which kinds, and was not passed before in its wait."""
         self._kinds: set[int] = set()
         self._tried: dict[int, int] = {}
         self._refused_ms: dict[int, int] = {}
@@ -89,6 +92,8 @@ class Reservations:
         elif len(self._claims) + len(self.found) >= self.policy.reservations_at_most:
             return
         self._claims.append((s, j))
+        if self.world.jobs.passed_ms.item(j) == NEVER_PASSED:
+            self._firsts.append((j, kinds))
 
     def let_past(self, s: int, j: int, pieces: Pieces) -> Pieces:
         """Where a job that was fitted may sit without disturbing whoever goes before it.
@@ -119,6 +124,13 @@ class Reservations:
             self.has_refused = True
             self._refused_ms[s] = max(one.at_ms for one in disturbed)
         return found.pieces
+
+    def passed_by(self, s: int) -> list[JobPassed]:
+        """Whom a job of this shape, which was placed just now, is the first to pass."""
+        kinds = self.memo.known(self.world, s).kinds
+        passed = [one for one in self._firsts if not set(one[1]).isdisjoint(kinds)]
+        self._firsts = [one for one in self._firsts if one not in passed]
+        return [JobPassed(self.world.now_ms, j) for j, _ in passed]
 
     def is_refused(self, s: int, j: int) -> bool:
         """Whether a job is known not to be let past: one of its like was not that ends no later.

@@ -9,13 +9,16 @@ from tidemill.engine import kernels as engine
 from tidemill.engine.kernels import (
     CLAIMS,
     ENDS,
+    FIRSTS,
     HAS_REFUSED,
     MADE,
     MADE_CLAIMS,
     MADE_FREED,
     MADE_TAKEN,
     MADE_UNTIL,
+    NEVER_PASSED,
     NOW,
+    PASSED,
     PLACED_NOW,
     RESERVED,
     RESERVED_PIECES,
@@ -23,6 +26,7 @@ from tidemill.engine.kernels import (
     STARTING,
     move,
     note,
+    tell,
 )
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.backfill import kernels as loops
@@ -120,6 +124,19 @@ def claim(at, asks, behind, s, j):
         behind.claim_shape[at[CLAIMS]] = s
         behind.claim_job[at[CLAIMS]] = j
         at[CLAIMS] += 1
+        behind.first_job[at[FIRSTS]] = j
+        behind.first_kinds[at[FIRSTS]] = kinds
+        at[FIRSTS] += 1
+
+
+@compiled
+def pass_by(at, jobs, asks, behind, lines, s):
+    """A job of this shape was placed: whoever is before it on its kinds has been passed."""
+    for i in range(at[FIRSTS]):
+        j = behind.first_job[i]
+        if (behind.first_kinds[i] & asks.kinds[s]) != 0 and jobs.passed_ms[j] == NEVER_PASSED:
+            jobs.passed_ms[j] = at[NOW]
+            tell(at, lines, PASSED, j, 0, 0, 0)
 
 
 @compiled

@@ -1,0 +1,50 @@
+"""Protection: how long a running job may not be stopped for another, so that evictions end.
+
+A job that was started is left alone for ``min_run_ms``, twice as long after each time it was
+stopped for another (at most ``DOUBLINGS`` times), and not at all what has not come up yet: so never
+what this cycle placed. A job that was stopped ``evictions_at_most`` times without saving any work
+in between may not be preempted any more; only a team's guaranteed quota may still take it back,
+after the longest protection.
+
+So a job with finite work is stopped a bounded number of times: either it saves work in between, or
+it comes to its cap. And a guaranteed quota is given back within ``longest_ms`` of a start.
+"""
+
+from tidemill.model.events import Why
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+
+DOUBLINGS = 4
+_RUNNING = int(JobState.RUNNING)
+
+
+def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
+    """Until when an active job is protected at least; FOREVER_MS: until it has saved some work.
+
+    Of a job that has not come up yet the true moment is not known, and later than this.
+    """
+    jobs = world.jobs
+    if why is not Why.RECLAIMED and is_spent(world, policy, j):
+        return FOREVER_MS
+    run_ms = policy.min_run_ms << min(DOUBLINGS, jobs.evictions.item(j))
+    if not run_ms:
+        return 0
+    is_up = jobs.state.item(j) == _RUNNING
+    return run_ms + (jobs.since_ms.item(j) if is_up else world.now_ms)
+
+
+def is_spent(world: World, policy: Policy, j: int) -> bool:
+    """Whether a job was stopped so often, and saved nothing in between, that it is an alarm."""
+    return world.jobs.fruitless.item(j) >= policy.evictions_at_most
+
+
+def longest_ms(policy: Policy) -> int:
+    """How long a guaranteed quota may have to wait for a running job that borrows it."""
+    return policy.min_run_ms << DOUBLINGS
+
+
+def price_ms(world: World, j: int, lost_ms: int) -> int:
+    """What stopping a job is taken to lose: more each time it was stopped before."""
+    return lost_ms * (1 + world.jobs.evictions.item(j))
