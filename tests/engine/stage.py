@@ -140,7 +140,7 @@ class Stage:
                 self._push(ev.NodeMoved(now_ms + script.return_ms, n, NodeState.GONE))
             case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease():
                 pass
-            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix():
+            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix() | ev.JobPassed():
                 pass
 
     def _launch(self, world: World, c: int, count: int) -> None:

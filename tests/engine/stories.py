@@ -127,6 +127,8 @@ def _with_making_room(policy: Policy, seed: int) -> Policy:
         policy,
         victims=luck.choice(["time", "dollars", "dollars"]),
         preempt_gain_ppm=luck.choice([0, 0, 200_000, 1_000_000]),
+        min_run_ms=Random(f"min run {seed}").choice([0, 0, MINUTE_MS, 10 * MINUTE_MS]),
+        evictions_at_most=Random(f"evictions {seed}").choice([1, 4]),
         may_move=luck.random() < 0.7,
         moves_at_most=luck.choice([1, 2, 8]),
         moves_apart_ms=luck.choice([1, 10 * MINUTE_MS]),

@@ -240,8 +240,9 @@ def test_reclaiming_stops_at_what_is_borrowed():
     place(world, "a2", Piece(0, 1, 1, 255))
     one = ev.AskedEvict(0, 0, 1, ev.Why.RECLAIMED, 2)
     two = ev.AskedEvict(0, 1, 1, ev.Why.RECLAIMED, 2)
-    assert violations(world, ev.Plan((one,)), Policy()) == []
-    assert violations(world, ev.Plan((one, two)), Policy()) == [
+    rights = Policy(min_run_ms=0)
+    assert violations(world, ev.Plan((one,)), rights) == []
+    assert violations(world, ev.Plan((one, two)), rights) == [
         "job `a2` yields to another team without a claim"
     ]
 

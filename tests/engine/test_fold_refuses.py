@@ -197,6 +197,8 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
     "a half-life that is no news": (ev.SaidHalfLife(NOW_MS, 0), "is 0 ms already"),
     "a mix of nothing new": (ev.SaidMix(NOW_MS), "no more have since arrived"),
+    "passed while it runs": (ev.JobPassed(NOW_MS, RUNS), "it is running, not waiting"),
+    "passed, and nobody knows it": (ev.JobPassed(NOW_MS, 99), "99"),
     "cause of an unknown shape": (ev.SaidWhy(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
     "cause of a negative shape": (ev.SaidWhy(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
     # placements

@@ -151,7 +151,8 @@ def test_eviction_takes_its_grace():
         Arrival(0, job("low", gpus=8), HOUR_MS),
         Arrival(1000, job("high", gpus=8, priority=1), HOUR_MS),
     ]
-    player = play(Script([contract(gpus=8)], [team("a")], arrivals, grace_ms=300))
+    policy = Policy(min_run_ms=0, preempt_gain_ppm=0)
+    player = play(Script([contract(gpus=8)], [team("a")], arrivals, policy=policy, grace_ms=300))
     starts = {
         e.job: e.at_ms for e in player.kept if isinstance(e, ev.JobStarted) and e.attempt == 1
     }

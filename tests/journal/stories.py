@@ -7,6 +7,7 @@ which shrinks a failing story to a short one.
 from collections.abc import Callable
 from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -37,6 +38,7 @@ from tidemill.model.states import (
     NodeState,
     Terms,
 )
+from tidemill.model.tables import NEVER_PASSED
 from tidemill.model.topology import Tier, Topology
 from tidemill.model.world import World
 from tidemill.provisioning import life
@@ -297,6 +299,13 @@ def said_mix(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.SaidMix(at_ms) if is_news else None
 
 
+def job_passed(world: World, rng: Random, at_ms: int) -> Event | None:
+    jobs, count = world.jobs, world.job_count
+    able = (jobs.state[:count] == JobState.WAITING) & (jobs.passed_ms[:count] == NEVER_PASSED)
+    j = _one(rng, np.flatnonzero(able).tolist()) if rng.random() < 0.3 else -1
+    return ev.JobPassed(at_ms, j) if j >= 0 else None
+
+
 TELLERS: tuple[Teller, ...] = (
     signed,
     started_contract,
@@ -331,6 +340,7 @@ TELLERS: tuple[Teller, ...] = (
     asked_release,
     said_half_life,
     said_mix,
+    job_passed,
 )
 
 

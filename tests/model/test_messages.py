@@ -44,6 +44,7 @@ SAMPLES: list[ev.Event] = [
     ev.AskedReturn(1, 0),
     ev.AskedSpare(1, 0, True),
     ev.SaidWhy(1, 0, Cause.BUSY),
+    ev.JobPassed(1, 0),
     ev.SaidHalfLife(1, 3_600_000),
     ev.SaidMix(1),
 ]

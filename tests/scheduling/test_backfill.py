@@ -150,9 +150,8 @@ def test_the_plan_checker_knows_who_may_be_passed_no_more(policy: Policy):
     plan = decide(world, policy)
     assert list(placed(world, plan)) == ["short"]
     pass_ms(world, policy.hold_after_ms)
-    late = ev.AskedPlace(
-        world.now_ms, world.job_number["short"], 1, asked(plan, ev.AskedPlace)[0].pieces
-    )
+    pieces = next(a.pieces for a in plan.actions if isinstance(a, ev.AskedPlace))
+    late = ev.AskedPlace(world.now_ms, world.job_number["short"], 1, pieces)
     assert violations(world, ev.Plan((late,)), policy) == ["job `gang` is delayed by who passes it"]
     passed = ev.JobPassed(world.now_ms, world.job_number["gang"])
     assert violations(world, ev.Plan((passed,)), policy) == [

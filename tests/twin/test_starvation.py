@@ -2,6 +2,7 @@
 
 from random import Random
 
+import msgspec
 import pytest
 
 from tests.builders import contract, job, team
@@ -50,11 +51,14 @@ def test_a_gang_is_passed_for_a_bounded_time(order: str, backfill: str, guesses:
 
     Before, jobs that guessed a tenth of the truth passed it for as long as there were any.
     """
-    policy = Policy(
-        order=order,
-        backfill=backfill,
-        hold_after_ms=HOLD_MS,
-        patience_ms=PATIENCE_MS,  # type: ignore[arg-type]
+    policy = msgspec.convert(
+        {
+            "order": order,
+            "backfill": backfill,
+            "hold_after_ms": HOLD_MS,
+            "patience_ms": PATIENCE_MS,
+        },
+        Policy,
     )
     assert wait_of_gang_ms(policy, GUESSES[guesses]) <= BOUND_MS
 

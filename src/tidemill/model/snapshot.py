@@ -19,7 +19,7 @@ from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Ink, Move, World
 
-LAYOUT = 5
+LAYOUT = 6
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
