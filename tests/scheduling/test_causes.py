@@ -37,7 +37,9 @@ from tidemill.model.topology import Bond
 from tidemill.model.world import World
 
 WAITING = "waiting"
-SPREAD = Policy(placement="spread", patience_ms=HOUR_MS, backfill="none")
+SPREAD = Policy(
+    placement="spread", patience_ms=HOUR_MS, backfill="none", min_run_ms=0, preempt_gain_ppm=0
+)
 FULL_HOST: dict[str, Any] = {"cpu_milli": 8_000, "memory_mib": 64}
 
 

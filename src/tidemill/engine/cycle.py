@@ -16,6 +16,7 @@ from tidemill.model.events import (
     AskedPlace,
     AskedReturn,
     AskedSpare,
+    JobPassed,
     Plan,
     SaidHalfLife,
     SaidMix,
@@ -57,7 +58,7 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
         world, policy, memo.reservation, claims_of(supplied.actions)
     )
     moved = _moved([*supplied.actions, *released])
-    stands = [action for action in decided if _stands(action, moved)]
+    stands = _without_lone_passes([action for action in decided if _stands(action, moved)])
     wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
     wake_ms = min(wake_ms, memo.scheduling.next_question_ms(world))
     if moved:
@@ -74,6 +75,14 @@ def _said(world: World, policy: Policy) -> list[Action]:
     if scoring.looks_ahead(policy) and fold_mix.is_due(world):
         said.append(SaidMix(world.now_ms))
     return said
+
+
+def _without_lone_passes(actions: list[Action]) -> list[Action]:
+    """Nobody is passed where whoever would have passed it is not placed after all."""
+    first = next((i for i, action in enumerate(actions) if isinstance(action, AskedPlace)), None)
+    early = actions if first is None else actions[:first]
+    kept: list[Action] = [action for action in early if not isinstance(action, JobPassed)]
+    return kept if first is None else kept + actions[first:]
 
 
 def _moved(supply: list[Action]) -> frozenset[int]:
