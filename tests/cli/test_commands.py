@@ -176,7 +176,7 @@ def test_events_as_csv(tiny: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--waits", "--top", "3"), "two questions"),
+        (("--waits", "--top", "3"), "two different questions"),
         (("--json", "--csv"), "two forms"),
         (("--previous",), "--previous needs a window; found no --from"),
         (("--from", "1h", "--to", "1d", "--previous"), "would begin before the journal does"),

@@ -74,7 +74,7 @@ def test_a_run_is_resumed_by_its_command(stopped: Path, tiny: Path, tmp_path: Pa
     path = tmp_path / "run.sqlite"
     copy(stopped, path)
     words = ["twin", "run", str(TINY), str(path), "--resume", "--force"]
-    assert "--force begins anew" in str(CliRunner().invoke(app, words).exception)
+    assert "--force starts anew" in str(CliRunner().invoke(app, words).exception)
     _ask("twin", "run", str(TINY), str(path), "--resume")
     told = _ask("journal", "verify", str(path))
     assert told == _ask("journal", "verify", str(tiny / "tiny.sqlite"))

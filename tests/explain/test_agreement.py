@@ -77,7 +77,7 @@ def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
     said = {s: Cause(world.shapes.cause[s]) for s in world.queued}
     said |= {a.shape: a.cause for a in actions if isinstance(a, ev.SaidWhy)}
-    for s, cause in said.items():  # behind a held queue it looks no further; the questions do
+    for s, cause in said.items():  # held behind another job it looks no further; the questions do
         said[s] = supply_cause(world, Memo(), s) or cause if cause is Cause.BEHIND else cause
     return {
         j: Cause.NONE if j in placed else said[s] for s in world.queued for j in world.waiting[s]

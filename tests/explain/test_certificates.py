@@ -95,7 +95,7 @@ def test_another_kind_or_no_label_would_do():
     submit(world, job("next", gpus=8, kinds=["H100"]))
     submit(world, job("named", gpus=4, labels={"rack": "y"}))
     beat(world)
-    assert near(proof(world, "next")) == {"another kind": "8 `A100`"}
+    assert near(proof(world, "next")) == {"another GPU type": "8 `A100`"}
     found = proof(world, "named")
     assert found.constraint == "label"
     assert near(found) == {"no labels": "4 without `rack=y`"}
@@ -110,7 +110,7 @@ def test_cores_that_bind_are_halved_until_it_fits():
     beat(world)
     found = proof(world, "wants")
     assert (found.constraint, found.asked, found.most) == ("CPU on one node", 40_000, 14_000)
-    assert near(found)["fewer cores"] == "2 with 10 cores a replica"
+    assert near(found)["fewer cores"] == "2 with 10 cores per replica"
 
 
 def test_a_limit_leaves_what_is_left_of_it():

@@ -24,7 +24,7 @@ def test_a_plan_says_who_moves_where_and_for_how_much():
     assert move.leaves != move.goes_to
     assert found.lost_usd_micro == move.lost_usd_micro == 4 * 2_000_000 * 10 // 60
     assert found.words == (
-        "1 move, $1.33 of lost work, would admit job `whole` now,"
+        "1 move, $1.33 of lost work, would make job `whole` fit now,"
         " which spares it $80.00 worth of waiting"
     )
 

@@ -56,20 +56,20 @@ def test_runs_now_names_the_nodes():
 @pytest.mark.parametrize(
     ("asks", "constraint", "nearest"),
     [
-        ({"gpus": 16, "per_node": 16}, "accelerators on one node", "ask for 2×8 instead of 1×16"),
-        ({"gpus": 12, "per_node": 12}, "accelerators on one node", "ask for 2×6 instead of 1×12"),
-        ({"gpus": 80}, "gang", "ask for at most 4×8"),
-        ({"kinds": ["B200"]}, "kind", "ask for `H100`"),
+        ({"gpus": 16, "per_node": 16}, "accelerators on one node", "request 2×8 instead of 1×16"),
+        ({"gpus": 12, "per_node": 12}, "accelerators on one node", "request 2×6 instead of 1×12"),
+        ({"gpus": 80}, "gang", "request at most 4×8"),
+        ({"kinds": ["B200"]}, "kind", "request `H100`"),
         (
             {"labels": {"rack": "z"}},
             "label",
             "change or drop the label: no node has a label `rack`",
         ),
-        ({"cpu_milli": 10**9}, "CPU on one node", "ask for at most 1,000 cores a replica"),
+        ({"cpu_milli": 10**9}, "CPU on one node", "request at most 1,000 cores per replica"),
         (
             {"gpus": 25, "per_node": 5, "team": "b"},
             "limit",
-            "at most 20, or raise the limit of `b`",
+            "at most 20, or raise the maximum quota of `b`",
         ),
     ],
 )
@@ -100,7 +100,7 @@ def test_the_band_comes_from_what_finished_here():
         2 * HOUR_MS, 10 * HOUR_MS, 18 * HOUR_MS,
     )  # fmt: skip
     assert found.confidence is Confidence.MODELLED
-    assert "waits about 10h (between 2h and 18h), because too few are free: 16" in found.words
+    assert "waits about 10h (between 2h and 18h), because not enough is free: 16" in found.words
     assert "of 20 finished jobs" in found.method
 
 
@@ -152,7 +152,7 @@ def test_unknown_is_not_a_number():
     assert (found.verdict, found.confidence) == ("unknown", Confidence.UNKNOWN)
     assert found.wait is not None
     assert found.wait.p50_ms is None
-    assert found.words.startswith("nobody can say when job `t5` starts: it waits for 1 job")
+    assert found.words.startswith("when job `t5` starts is unknown: it waits for 1 job")
 
 
 def test_later_than_the_horizon_is_not_never():

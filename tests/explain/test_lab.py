@@ -51,8 +51,8 @@ def why(world: World, name: str, policy: Policy = DEFAULTS) -> Answer:
 
 
 def _in_lower_case(text: str) -> bool:
-    """Whether a text is in lower case, but for ids, the names of units, CPU and GPU."""
-    plain = re.sub(r"`[^`]*`|CPU|GPUs?|GiB", "", text)
+    """Whether a text is in lower case, but for ids, the names of units, CPU, GPU and Ready."""
+    plain = re.sub(r"`[^`]*`|CPU|GPUs?|GiB|Ready", "", text)
     return plain == plain.lower()
 
 
@@ -72,8 +72,8 @@ def test_a_kind_that_nobody_claims_is_a_matter_of_the_reservation():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer, answer.owner) == ("nothing_claimed", 1, "reservation")
     assert [q.answer for q in answer.questions] == ["no"]
-    assert answer.fix.words == "ask for `H100`"
-    assert answer.do_not == "do not wait: no contract has `B200`; claimed: 32 `H100`"
+    assert answer.fix.words == "request `H100`"
+    assert answer.do_not == "do not wait: no contract has `B200`; contracts cover: 32 `H100`"
     assert answer.other_fixes[0].usd_micro_per_hour is None, "nobody knows that price"
 
 
@@ -91,7 +91,7 @@ def test_an_empty_pool_is_claimed_but_not_launched():
     assert (answer.cause, answer.detail, answer.layer) == ("nothing_launched", "may_launch", 2)
     assert answer.fix.words == "launch 2 nodes of contract `c`"
     assert answer.fix.usd_micro_per_hour == 16 * 2 * DOLLAR
-    assert "32 accelerators are claimed, 0 of them ready" in answer.do_not
+    assert "32 accelerators are under contract, 0 of them Ready" in answer.do_not
 
 
 def test_devices_that_are_paid_but_not_here_yet_are_waited_for():
@@ -107,7 +107,10 @@ def test_devices_that_are_paid_but_not_here_yet_are_waited_for():
         "provisioning",
     )
     assert answer.withheld[0].usd_micro_per_hour == 32 * 2 * DOLLAR
-    assert answer.fix.words == "wait: 4 nodes (32 accelerators) asked for and not here yet"
+    assert (
+        answer.fix.words
+        == "wait: 4 nodes (32 accelerators) requested from the provider, not launched yet"
+    )
     assert answer.fix.usd_micro_per_hour == 0
 
 
@@ -135,7 +138,7 @@ def test_a_scale_up_in_flight_is_waited_for():
     answer = why(world, "t5")
     assert (answer.cause, answer.detail, answer.layer) == ("nothing_ready", "booting", 2)
     assert answer.fix.words == "wait: 2 nodes (16 accelerators) booting"
-    assert answer.do_not == "do not buy: 16 `A100` are claimed, 0 of them ready (16 booting)"
+    assert answer.do_not == "do not buy: 16 `A100` are under contract, 0 of them Ready (16 booting)"
 
 
 def test_a_cordoned_node_takes_no_work():
@@ -147,7 +150,7 @@ def test_a_cordoned_node_takes_no_work():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.detail, answer.layer) == ("nothing_ready", "cordoned", 2)
-    assert answer.fix.words == "uncordon `c-0` and `c-1`: 16 accelerators stand free there"
+    assert answer.fix.words == "uncordon `c-0` and `c-1`: 16 accelerators are free there"
     assert answer.withheld[0].usd_micro_per_hour == 16 * 2 * DOLLAR
     assert answer.nodes[0].verdict == "cordoned"
 
@@ -172,7 +175,7 @@ def test_a_failed_device_withholds_one_accelerator():
     answer = why(world, "t5")
     assert (answer.cause, answer.detail) == ("not_enough_ready", "failed")
     assert answer.fix.words == "replace 1 failed device of `c-0`"
-    assert "8 accelerators are claimed, 7 of them ready (1 failed device)" in answer.do_not
+    assert "8 accelerators are under contract, 7 of them Ready (1 failed device)" in answer.do_not
 
 
 # L4 -------------------------------------------------------------------------------------------
@@ -185,8 +188,8 @@ def test_more_than_any_node_has_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer, answer.owner) == ("impossible_size", 4, "workload")
-    assert answer.fix.words == "ask for 2×8 instead of 1×16"
-    assert "has 8, it asks for 16 on one node" in answer.do_not
+    assert answer.fix.words == "request 2×8 instead of 1×16"
+    assert "has 8, it requests 16 on one node" in answer.do_not
     assert [q.layer for q in answer.questions] == [1, 2, 4], "L2 is asked before L4"
 
 
@@ -198,7 +201,7 @@ def test_a_label_that_no_node_has_never_fits():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("impossible_label", 4)
     assert answer.fix.words == "change or drop the label: `rack` is one of `a` and `b`"
-    assert "none of the 16 claimed" in answer.do_not
+    assert "none of the 16 accelerators of any type under contract" in answer.do_not
     assert {group.verdict for group in answer.nodes} == {"label"}
 
 
@@ -209,7 +212,7 @@ def test_a_gang_wider_than_the_fleet_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("impossible_gang", 4)
-    assert answer.fix.words == "ask for at most 8×8"
+    assert answer.fix.words == "request at most 8×8"
     assert answer.other_fixes[0].words == "enlarge contract `c` by 1 node"
     assert answer.other_fixes[0].usd_micro_per_hour == 8 * 2 * DOLLAR
 
@@ -221,7 +224,7 @@ def test_more_than_the_team_may_ever_use_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("over_limit_always", 4)
-    assert "the limit of team `a` is 16 `H100`, it asks for 32" in answer.do_not
+    assert "the maximum quota of team `a` is 16 `H100`, it requests 32" in answer.do_not
 
 
 def test_cpu_that_no_node_has_never_fits():
@@ -231,7 +234,7 @@ def test_cpu_that_no_node_has_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert answer.cause == "impossible_size"
-    assert answer.fix.words == "ask for at most 64 cores a replica"
+    assert answer.fix.words == "request at most 64 cores per replica"
 
 
 def test_what_can_never_fit_is_not_blamed_on_sick_nodes():
@@ -340,7 +343,7 @@ def test_part_of_a_gang_is_not_started():
     assert (answer.cause, answer.layer) == ("partial_gang", 3)
     assert fact(answer, "replicas that fit") == 3
     assert "3 of 4 replicas would hold 24 accelerators" in answer.do_not
-    assert answer.other_fixes[-1].words == "ask for 3×8 instead: that starts now"
+    assert answer.other_fixes[-1].words == "request 3×8 instead: that starts now"
 
 
 def test_a_quota_keeps_free_accelerators_from_a_team():
@@ -396,7 +399,7 @@ def test_behind_a_held_queue():
     assert (answer.cause, answer.layer, answer.jobs_ahead) == ("behind", 3, 1)
     assert fact(answer, "holder waited") == 2 * HOUR_MS
     assert "held for `big`: `H100`, 8 free" in answer.words
-    assert "1 job ahead, asking for 16 (`big`)" in answer.words
+    assert "1 job ahead, requesting 16 (`big`)" in answer.words
     assert answer.fix.words == "wait: `big` goes first"
     raised = "submit it with priority 1 instead: it then starts at once, before `big`"
     assert answer.other_fixes[0].words == raised
@@ -429,8 +432,8 @@ def test_room_is_being_made():
     beat(world)
     answer = why(world, "t5")
     assert (expected.cause, answer.cause, answer.layer) == ("promised", "promised", 3)
-    assert expected.evidence[0].words == "the next cycle asks 1 job to leave for it: `low`"
-    assert answer.evidence[0].words == "1 job asked to leave for it: `low`"
+    assert expected.evidence[0].words == "the next cycle preempts 1 job for it: `low`"
+    assert answer.evidence[0].words == "1 job is being preempted for it: `low`"
     assert answer.fix.lost_milli_ms == 8_000 * 15 * MINUTE_MS
     assert answer.fix.lost_usd_micro == 4 * DOLLAR
 
@@ -446,7 +449,7 @@ def test_spares_are_idle_by_design_and_say_so():
     assert (answer.cause, answer.withheld[0].place) == ("busy", "spare")
     assert answer.withheld[0].words == "8 spare on 1 node (`c-1`), paid $16.00 an hour"
     assert answer.fix.words == (
-        "release hot spares: 8 of 16 that it could use stand idle as spares (`c-1`); set `spares`"
+        "release hot spares: 8 of 16 that it could use are idle as spares (`c-1`); set `spares`"
         " of contract `c` lower, and there is no reserve when a node fails"
     )
     assert answer.fix.usd_micro_per_hour is None, "nobody knows what a reserve is worth"

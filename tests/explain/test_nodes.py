@@ -101,7 +101,7 @@ def test_verdicts_in_words():
         "c-1": "ok",
         "c-2": "cordoned",
         "c-3": "label `rack=a` missing",
-        "d-0": "`A100`, it asks for `H100`",
+        "d-0": "`A100`, it requests `H100`",
     }
     words = {row.node: row.words for row in explain.verdicts(world, world.job_number["t5"])}
     assert words["c-0"] == "CPU: 4 of 8 cores free"
@@ -159,4 +159,4 @@ def test_the_role_that_is_short_is_shown():
     roles = [role(gpus=4, kinds=["H100"]), role(3, gpus=4, kinds=["A100"])]
     submit(world, job("t5", roles=roles))
     words = {row.node: row.words for row in explain.verdicts(world, 0)}
-    assert words == {"c-0": "`H100`, it asks for `A100`", "d-0": "ok"}
+    assert words == {"c-0": "`H100`, it requests `A100`", "d-0": "ok"}

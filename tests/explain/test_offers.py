@@ -225,7 +225,7 @@ def test_a_raise_that_does_not_help_says_what_else_keeps_it_out():
     answer = explain.why(world, DEFAULTS, world.job_number["t5"])
     assert answer.cause == "over_limit"
     lift = next(fix for fix in fixes(answer) if fix.sets)
-    assert "then it still waits, because too few are free" in lift.words
+    assert "then it still waits, because not enough is free" in lift.words
     assert not answer.fix.sets
 
 
@@ -269,7 +269,7 @@ def test_spares_that_would_do_are_named_first_and_do():
     submit(world, job("t5", gpus=8))
     beat(world)
     fix = explain.why(world, DEFAULTS, world.job_number["t5"]).fix
-    assert fix.words.startswith("release hot spares: 24 of 32 that it could use stand idle")
+    assert fix.words.startswith("release hot spares: 24 of 32 that it could use are idle")
     assert "set `spares` of contract `c` lower" in fix.words
 
 
@@ -309,6 +309,6 @@ def test_a_job_that_others_pass_hears_how_many_and_what_ends_it():
     answer = explain.why(world, policy, world.job_number["gang"])
     assert {fact.name: fact.value for fact in answer.evidence}["passed by"] == 7
     assert (
-        "7 jobs that came later were placed since it waits; the starvation guard ends that"
+        "7 jobs submitted later were placed while it waited; the starvation guard ends that"
         " (policy `patience`: 1d)"
     ) in answer.words

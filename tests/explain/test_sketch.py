@@ -230,7 +230,7 @@ def test_eta_takes_seconds_at_size(large: World):
     forecast = explain.eta(large, DEFAULTS, j)
     assert time.process_time() - start < 10
     assert forecast.verdict in ("waits", "later")
-    assert "nobody is asked to leave" in forecast.assumptions[0]
+    assert "no job is preempted" in forecast.assumptions[0]
     assert forecast.horizon_ms == 30 * DAY_MS
 
 

@@ -44,11 +44,11 @@ def test_why_names_the_tier_what_it_has_and_what_was_asked():
     """The cause is topology, its first number is the best rack, and preferring it would help."""
     answer = explain.why(blocked(), POLICY, 2)
     assert answer.cause == answer.said == "topology"
-    assert answer.asks == "2×8 of any kind in one `rack`"
-    assert answer.evidence[0].words == "the largest `rack` has 8 free, it asks for 16 in one"
+    assert answer.asks == "2×8 accelerators of any type in one `rack`"
+    assert answer.evidence[0].words == "the largest `rack` has 8 free, it requests 16 in one"
     fixes = [answer.fix.words, *(fix.words for fix in answer.other_fixes)]
     assert any(
-        "ask for 2×8 preferring one `rack` instead: that starts now" in words for words in fixes
+        "request 2×8 preferring one `rack` instead: that starts now" in words for words in fixes
     )
     assert "do not buy: 16 accelerators are free" in answer.do_not
 
@@ -59,8 +59,8 @@ def test_fit_says_never_with_the_largest_domain():
     forecast = explain.fit(world, POLICY, job("u", gpus=24, bonds=[IN_ONE_RACK]))
     assert forecast.verdict == "never"
     assert forecast.certificate is not None
-    assert forecast.certificate.words == "the largest `rack` has 16, it asks for 24 in one"
-    assert forecast.certificate.nearest.startswith("ask for at most 16 in one `rack`")
+    assert forecast.certificate.words == "the largest `rack` has 16, it requests 24 in one"
+    assert forecast.certificate.nearest.startswith("request at most 16 in one `rack`")
 
 
 def test_the_board_counts_what_is_free_but_too_far_apart():

@@ -69,4 +69,4 @@ def test_more_than_others_will_ever_leave_never_fits():
     beat(world)
     answer = why(world, "t5")
     assert answer.cause == "over_limit_always"
-    assert "other teams leave 10; it asks for 16" in answer.do_not
+    assert "other teams leave 10; it requests 16" in answer.do_not

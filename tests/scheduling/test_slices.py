@@ -217,7 +217,7 @@ def test_what_stands_in_the_way_of_an_instance_is_said():
     assert cause_of(world, "c") is Cause.SCATTERED
     answer = explain.why(world, Policy(), world.job_number["c"], explain.Glance(world, plain))
     said = " ".join(fact.words for fact in answer.evidence)
-    assert "no other device has a legal start free for `4g.40gb`" in said
+    assert "no other device has free slices where one may start for `4g.40gb`" in said
     assert answer.certificate is not None
     assert [near.words for near in answer.certificate.fits_now][:1] == ["`3g.40gb` `H100`"]
 
@@ -240,8 +240,8 @@ def test_a_profile_that_no_claimed_part_has_never_fits():
     assert cause_of(world, "t") is Cause.IMPOSSIBLE_SIZE
     answer = explain.why(world, Policy(), 0, explain.Glance(world, plain))
     assert answer.certificate is not None
-    assert "no part has a profile `1g.18gb`" in answer.certificate.words
-    assert "ask for `1g.20gb` (0.25) on `H100`" in answer.certificate.nearest
+    assert "no GPU type that it may use has a profile `1g.18gb`" in answer.certificate.words
+    assert "request `1g.20gb` (0.25) on `H100`" in answer.certificate.nearest
 
 
 def test_a_gang_of_more_instances_than_all_devices_hold_never_fits():

@@ -24,7 +24,7 @@ EXAMPLES = options.example(
 def advise(
     spec: Annotated[
         Path | None,
-        typer.Argument(help="A fleet and its work, in TOML (default: the one of the demo)."),
+        typer.Argument(help="A fleet and its jobs, in TOML (default: the demo's)."),
     ] = None,
     write: Annotated[
         Path | None,
@@ -32,7 +32,7 @@ def advise(
                      " win together too."),
     ] = None,
     workers: Annotated[
-        int, typer.Option("--workers", min=0, max=64, help="Processes; 0: one for each core.")
+        int, typer.Option("--workers", min=0, max=64, help="Worker processes; 0: one per core.")
     ] = 0,
     as_json: options.Json = False,
 ) -> None:  # fmt: skip
@@ -95,10 +95,10 @@ def _print(found: "Advice") -> None:
         for trial in winners:
             _tell(trial, found)
     else:
-        console.print("no change that was tried wins more than luck would")
+        console.print("no change that was tried wins more than chance would")
     if others:
         console.print(
-            _table("tried: a useful hour is not cheaper by more than luck", others, found)
+            _table("tried: a useful hour is not cheaper by more than chance", others, found)
         )
     for leak, words, who, measure in found.untried:
         screen.out().print(
@@ -114,7 +114,7 @@ def _tell(trial: "Trial", found: "Advice") -> None:
     lines = [f"• {trial.words}", f"  touches {', '.join(trial.who)}; costs: {trial.costs}"]
     if trial.after is not None and trials.is_slower(found.before, trial.after):
         lines.append(
-            f"  attention: jobs wait {_time(trial.after.wait_ms_mean)} instead of"
+            f"  note: jobs wait {_time(trial.after.wait_ms_mean)} instead of"
             f" {_time(found.before.wait_ms_mean)} on average"
         )
     for line in lines:

@@ -15,7 +15,7 @@ def demo(
         Path, typer.Option("--out", help="Folder for the journal and the report.")
     ] = Path("out"),
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Another story of the same fleet.")
+        int | None, typer.Option("--seed", min=0, help="Another random seed for the same fleet.")
     ] = None,
     force: options.Force = False,
 ) -> None:

@@ -37,7 +37,10 @@ def of_machine() -> list[Finding]:
     database = Finding(True, "sqlite", sqlite3.sqlite_version)
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     page = Finding(
-        bool(browser), "browser", browser or "none", "" if browser else "open reports elsewhere"
+        bool(browser),
+        "browser",
+        browser or "none",
+        "" if browser else "open reports on another machine",
     )
     return [python, *(_library(name) for name in _PARTS), _kernels(), database, page]
 
@@ -95,7 +98,7 @@ def _efficiency(world: World) -> Finding:
 def _estimates(world: World) -> Finding:
     total = world.job_count
     count = int((world.jobs.estimate_ms[:total] == 0).sum())
-    so = "when they end is guessed from jobs like them" if count else ""
+    so = "their end is estimated from similar jobs" if count else ""
     return Finding(not count, "jobs without a run-time estimate", _share(count, total), so)
 
 
@@ -108,5 +111,5 @@ def _checkpoints(world: World) -> Finding:
 
 def _capability(world: World) -> Finding:
     missing = sorted(kind for kind in world.kinds if capability.gflops(kind) is None)
-    so = "unlike accelerators cannot be added up as capability" if missing else ""
-    return Finding(not missing, "kinds of unknown capability", ", ".join(missing) or "none", so)
+    so = "different GPU types cannot be added up by capability" if missing else ""
+    return Finding(not missing, "GPU types of unknown capability", ", ".join(missing) or "none", so)

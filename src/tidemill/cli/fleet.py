@@ -27,14 +27,14 @@ def fleet(
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
     nodes: Annotated[
-        bool, typer.Option("--nodes", help="List the nodes: state, what is free, jobs.")
+        bool, typer.Option("--nodes", help="List the nodes: state, free accelerators, jobs.")
     ] = False,
     state: Annotated[
         list[str] | None,
         typer.Option("--state", help="With --nodes, only nodes in this state; may be repeated."),
     ] = None,
     teams: Annotated[
-        bool, typer.Option("--teams", help="List what teams use and their quotas.")
+        bool, typer.Option("--teams", help="List what teams use, and their quotas.")
     ] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -78,7 +78,7 @@ def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
     for state in asked:
         if state not in known:
             raise SpecError(
-                f"--state is `{state}`, which is no state of a node",
+                f"--state is `{state}`, which is not a node state",
                 hint=f"states: {', '.join(known)}",
             )
 
@@ -136,7 +136,7 @@ def _print_contracts(rows: "list[ContractRow]") -> None:
 
 def _print_lots(lots: "tuple[Lot, ...]") -> None:
     """What is free of each kind and pool, what the mix of arrivals could use of it, and by size."""
-    made = screen.table("GPU type", "pool", "free", "on nodes", "usable", "if together", "a job of",
+    made = screen.table("GPU type", "pool", "free", "on nodes", "usable", "if together", "job size",
                         "arrived", "fit now", "if together", right_from=2)  # fmt: skip
     made.columns[6].justify = "left"
     for lot in lots:

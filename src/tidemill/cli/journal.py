@@ -96,7 +96,7 @@ def verify(
     else:
         screen.out().print(
             f"{found.events:,} events up to {moment(found.last_ms)},"
-            f" {screen.count(found.snapshots, 'snapshot')}, World {found.digest[:16]}"
+            f" {screen.count(found.snapshots, 'snapshot')}, cluster state {found.digest[:16]}"
         )
         for fault in found.faults:
             screen.out().print(f"broken at event {fault.seq}: {fault.found}", markup=False)

@@ -57,7 +57,7 @@ def ledger(
     bins: Annotated[
         str | None, typer.Option("--bins", help="Width of time bins for --by time, such as 6h.")
     ] = None,
-    most: Annotated[int, typer.Option("--most", min=1, help="Rows of a breakdown.")] = 20,
+    most: Annotated[int, typer.Option("--most", min=1, help="Most rows of a breakdown.")] = 20,
     as_tree: Annotated[bool, typer.Option("--tree", help="Show stages and their parts.")] = False,
     lending: Annotated[
         bool, typer.Option("--lending", help="Who lent what to whom, and idle guarantees.")
@@ -67,7 +67,8 @@ def ledger(
         typer.Option("--waits", help="How long jobs waited; --by team, user, size, class, kind."),
     ] = False,
     top: Annotated[
-        int | None, typer.Option("--top", min=1, help="So many jobs that wasted most dollars.")
+        int | None,
+        typer.Option("--top", min=1, help="List this many jobs that wasted the most dollars."),
     ] = None,
     previous: Annotated[
         bool, typer.Option("--previous", help="Compare with the window of this length before it.")
@@ -145,7 +146,10 @@ class _Asked(NamedTuple):
         }  # fmt: skip
         given = [name for name, is_given in questions.items() if is_given]
         if len(given) > 1 and not self.as_json:
-            raise SpecError(f"{given[0]} and {given[1]} are two questions", hint="ask one by one")
+            raise SpecError(
+                f"{given[0]} and {given[1]} ask two different questions",
+                hint="ask one question at a time",
+            )
         if self.as_json and self.as_csv:
             raise SpecError("--json and --csv are two forms", hint="give one of them")
         if self.previous and (self.start is None or self.end is None):
@@ -203,7 +207,7 @@ def _print_comparison(
     console.print(comparison_tables.buckets(before.total(), after.total(), names))
     screen.note("≥, ≤, ~: at least, at most, either; because some jobs were still open")
     for text in comparison.warnings(before, after) if len(journals) > 1 else []:
-        screen.note(f"careful: {text}")
+        screen.note(f"note: {text}")
 
 
 def _print_waits(statement: "Statement", by: str | None, most: int) -> None:

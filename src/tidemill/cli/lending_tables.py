@@ -6,7 +6,7 @@ from tidemill.cli import screen
 from tidemill.ledger.schema import LendingPart
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
-UNOWNED = "(no floor)"
+UNOWNED = "(no guaranteed quota)"
 
 
 def loans(part: LendingPart, most: int) -> Table:
@@ -14,7 +14,7 @@ def loans(part: LendingPart, most: int) -> Table:
     made = screen.table(
         "lender",
         "borrower",
-        "kind",
+        "GPU type",
         "hours",
         "dollars",
         title="who lent what to whom",
@@ -33,7 +33,7 @@ def loans(part: LendingPart, most: int) -> Table:
 def idle(part: LendingPart, most: int) -> Table:
     """One row for each owner and kind of floors that were free, and neither used nor lent."""
     made = screen.table(
-        "owner", "kind", "kept by lending limits", "dollars", "not asked for", "dollars",
+        "owner", "GPU type", "kept by lending limits", "dollars", "not requested", "dollars",
         title="idle behind guarantees", right_from=2,
     )  # fmt: skip
     for row in part.idle[:most]:
@@ -52,8 +52,9 @@ def summary(part: LendingPart) -> str:
     unowned = sum(loan.milli_ms for loan in part.loans if loan.lender is None)
     stood = sum(row.kept_milli_ms + row.unasked_milli_ms for row in part.idle)
     return (
-        f"borrowed: {_hours(lent + unowned)} hours, {_hours(lent)} of them from unused floors and"
-        f" {_hours(unowned)} from capacity that no floor owns; idle behind guarantees:"
+        f"borrowed: {_hours(lent + unowned)} hours, {_hours(lent)} of them from unused guaranteed"
+        " quotas and"
+        f" {_hours(unowned)} from capacity that is in no guaranteed quota; idle behind guarantees:"
         f" {_hours(stood)} hours"
     )
 

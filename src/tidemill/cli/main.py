@@ -36,7 +36,7 @@ app = typer.Typer(
     name="tidemill",
     help="Are you getting useful work out of the accelerators you pay for?\n\n"
     "Tidemill places work, accounts for every paid millisecond as useful or as a named leak, "
-    "and explains why something waits. New here? Run `tidemill demo`.",
+    "and explains why jobs wait. New here? Run `tidemill demo`.",
     epilog="Exit codes: 0 done, 1 check failed, 2 cannot be used, 3 journal, 4 event refused, "
     "5 plan refused, 6 backend.",
     no_args_is_help=True,

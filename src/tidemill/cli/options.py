@@ -31,9 +31,7 @@ JournalIfAny = Annotated[
 Target = Annotated[str, typer.Option("--journal", "-j", help=_TO_WRITE, metavar="PATH")]
 Named = Annotated[str | None, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH")]
 """For a command that has another path beside its journal; see ``journal_and``."""
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace whatever stands under the name that is written.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 At = Annotated[

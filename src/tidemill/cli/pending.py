@@ -35,10 +35,13 @@ def pending(
     user: Annotated[str, typer.Option("--user", help="Only jobs of this user.")] = "",
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=0, help=f"List so many jobs (0: all; tables show {SHOWN})."),
+        typer.Option(
+            "--limit", min=0, help=f"How many jobs to list (0: all; tables show {SHOWN})."
+        ),
     ] = None,
     eta: Annotated[
-        bool, typer.Option("--eta/--no-eta", help="Say when each should start, or be quicker.")
+        bool,
+        typer.Option("--eta/--no-eta", help="Say when each should start (--no-eta is faster)."),
     ] = True,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print the jobs as CSV.")] = False,
     as_json: options.Json = False,
@@ -75,7 +78,7 @@ def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
         names = sorted({name for name in known if name})
         shown = ", ".join(names[:8]) + (f" and {len(names) - 8:,} more" if len(names) > 8 else "")
         raise SpecError(
-            f"--{option} is `{asked}`, of whom the journal knows nothing",
+            f"--{option} is `{asked}`, which the journal does not mention",
             hint=f"{option}s: {shown}" if names else f"the journal names no {option}s",
         )
 
@@ -85,10 +88,10 @@ def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool)
     from tidemill.explain.words import label
 
     if not mine:
-        screen.out().print("none of them is of that team or user" if not is_all else "")
+        screen.out().print("none of them belongs to that team or user" if not is_all else "")
         return
-    made = screen.table("cause", "whose to solve", "jobs", "GPUs requested", "oldest",
-                        "idle beneath $/h", right_from=2)  # fmt: skip
+    made = screen.table("cause", "owner", "jobs", "GPUs requested", "oldest",
+                        "idle meanwhile $/h", right_from=2)  # fmt: skip
     made.columns[4].justify = "left"
     for row in board.rows:
         jobs = [job for job in mine if job.cause == row.cause]

@@ -31,16 +31,21 @@ def probe(
     context: typer.Context,
     gpu: Annotated[int, typer.Option(min=0, help="Which GPU, as torch counts them.")] = 0,
     seconds: Annotated[
-        float, typer.Option(min=5, max=LONGEST_S, help="Begin nothing new after so long.")
+        float,
+        typer.Option(
+            min=5, max=LONGEST_S, help="Start no new measurement after this many seconds."
+        ),
     ] = 120,
-    quick: Annotated[bool, typer.Option("--quick", help="A look: under half a minute.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A short run: under half a minute.")
+    ] = False,
     tenants: Annotated[
         bool, typer.Option("--tenants", help="Also two tenants at once, time-sliced and with MPS.")
     ] = False,
     folder: Annotated[
         Path, typer.Option("--disk", help="Where a checkpoint is written, and removed again.")
     ] = Path(),
-    conditions: Annotated[str, typer.Option(help="What to remember about this probe run.")] = "",
+    conditions: Annotated[str, typer.Option(help="A note to keep with the result.")] = "",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the probe result here.")
     ] = None,
@@ -193,7 +198,7 @@ def _print_conditions(card: "Card") -> None:
         screen.out().print(f"a step of {size} on {step.tokens:,} tokens: {step.ms:.1f} ms")
     if saved is not None:
         screen.out().print(
-            f"a checkpoint of {saved.bytes / 1e9:.1f} GB ({saved.disk}): steps stand still for "
+            f"a checkpoint of {saved.bytes / 1e9:.1f} GB ({saved.disk}): steps stall for "
             f"{saved.sync_stall_s:.2f} s, or {saved.async_stall_s:.2f} s if a thread writes"
         )
 

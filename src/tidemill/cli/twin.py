@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidemill.twin.spec_tables import Spec
 
 app = typer.Typer(
-    help="A world from a file, a seed or a trace: run it, write it, import it.",
+    help="Simulate a fleet from a file, a seed or a recorded trace.",
     epilog=options.example(
         "tidemill twin generate --accelerators 512 --weeks 2 > fleet.toml",
         "tidemill twin run fleet.toml --journal run.sqlite",
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Go on with a run that was interrupted, in the same journal."),
+    typer.Option("--resume", help="Continue an interrupted run, in the same journal."),
 ]
 
 
@@ -42,9 +42,9 @@ Resume = Annotated[
 )
 @options.takes_journal
 def run(
-    spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
+    spec: Annotated[Path, typer.Argument(help="A fleet and its jobs, in TOML.")],
     journal: options.Target = options.DEFAULT_JOURNAL,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another story.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another random seed.")] = None,
     force: options.Force = False,
     resume: Resume = False,
     as_json: options.Json = False,
@@ -71,13 +71,15 @@ def run(
     epilog=options.example("tidemill twin generate --seed 7 --accelerators 2048 > fleet.toml"),
 )
 def generate(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Which story.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Random seed.")] = 1,
     accelerators: Annotated[
         int,
         typer.Option("--accelerators", "--gpus", min=8, max=1_000_000, help="Size of the fleet."),
     ] = 1024,
-    weeks: Annotated[int, typer.Option("--weeks", min=1, max=104, help="How long.")] = 2,
-    teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="How many.")] = 4,
+    weeks: Annotated[
+        int, typer.Option("--weeks", min=1, max=104, help="Length of the run in weeks.")
+    ] = 2,
+    teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="Number of teams.")] = 4,
 ) -> None:
     """Write the description of a fleet and its work, to run or to change by hand."""
     from tidemill.twin import describe
@@ -112,17 +114,18 @@ def import_(
     ] = 0,
     per_node: Annotated[
         int,
-        typer.Option(
-            "--per-node", "--gpus-per-node", min=0, max=64, help="Accelerators of a node."
-        ),
+        typer.Option("--per-node", "--gpus-per-node", min=0, max=64, help="Accelerators per node."),
     ] = 0,
     kind: Annotated[
-        str, typer.Option("--gpu-type", "--kind", help="What to call the accelerators.")
+        str, typer.Option("--gpu-type", "--kind", help="GPU type of the accelerators.")
     ] = "GPU",
     usd_per_hour: Annotated[
-        float, typer.Option("--usd-per-hour", min=0, max=10_000_000, help="Of one accelerator.")
+        float,
+        typer.Option("--usd-per-hour", min=0, max=10_000_000, help="Price of one accelerator."),
     ] = 2.0,
-    nodes: Annotated[str, typer.Option("--nodes", help="The file of nodes, if apart.")] = "",
+    nodes: Annotated[
+        str, typer.Option("--nodes", help="The file that lists the nodes, if there is one.")
+    ] = "",
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
@@ -150,7 +153,7 @@ def import_(
     for text in (*read.notes, *read.broken):
         screen.note(text)
     if not any(a.job.checkpointing.interval_ms for a in read.arrivals):
-        screen.note("the trace says nothing of checkpoints: an evicted job loses all its work")
+        screen.note("the trace does not mention checkpoints: an evicted job loses all its work")
     if read.skipped:
         screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
     if force:
@@ -169,7 +172,7 @@ def import_(
 
 @app.command("load", epilog=options.example("tidemill twin load fleet.toml"))
 def load(
-    spec: Annotated[Path, typer.Argument(help="A fleet and its work, in TOML.")],
+    spec: Annotated[Path, typer.Argument(help="A fleet and its jobs, in TOML.")],
     as_json: options.Json = False,
 ) -> None:
     """How much work a file asks for, against what it pays for: will it queue?"""
@@ -203,7 +206,7 @@ def _load_document(found: "Load") -> dict[str, object]:
 
 def _print_parts(found: "Load") -> None:
     made = screen.table(
-        "GPU type", "accelerators", "hours asked only of it", "hours there", "offered load",
+        "GPU type", "accelerators", "hours only it can do", "hours there", "offered load",
         "busiest hour",
     )  # fmt: skip
     for part in found.parts[:-1] if len(found.parts) > 1 else ():
@@ -220,8 +223,9 @@ def _print_parts(found: "Load") -> None:
     for part in found.parts:
         if part.share > 1:
             screen.out().print(
-                f"{' or '.join(part.kinds)} is short: what only it can do is {_percent(part.share)}"
-                " of what it could do, so its queue grows to the end"
+                f"{' or '.join(part.kinds)} is short: the work that only it can do is"
+                f" {_percent(part.share)}"
+                " of its capacity, so its queue grows to the end"
             )
     if found.late:
         screen.note(f"{screen.count(len(found.late), 'job')} after the horizon not counted")
@@ -249,7 +253,7 @@ def formats() -> None:
 
 def _refuse_both(force: bool, resume: bool) -> None:
     if force and resume:
-        raise SpecError("--force begins anew, --resume goes on", hint="give one of them")
+        raise SpecError("--force starts anew, --resume continues", hint="give one of them")
 
 
 @contextmanager

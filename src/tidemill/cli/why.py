@@ -32,7 +32,9 @@ def why(
     job: Annotated[str, typer.Argument(help="The name of a job.")],
     journal: options.Journal = options.DEFAULT_JOURNAL,
     at: options.At = None,
-    nodes: Annotated[bool, typer.Option("--nodes", help="Also show what every node says.")] = False,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="Also show why each node does or does not fit.")
+    ] = False,
     eta: Annotated[
         bool, typer.Option("--eta", help="Also say when it should start (takes longer).")
     ] = False,
@@ -73,7 +75,7 @@ def fit(
     job: Annotated[
         Path | None, typer.Option("--job", help="A job row in JSON, instead of the options.")
     ] = None,
-    team: Annotated[str, typer.Option("--team", help="Whose job it is.")] = "",
+    team: Annotated[str, typer.Option("--team", help="The job's team.")] = "",
     gpus: Annotated[
         str, typer.Option("--gpus", help="GPUs requested in all; or a part of one, such as 0.5.")
     ] = "1",
@@ -91,7 +93,10 @@ def fit(
     priority: Annotated[int, typer.Option("--priority", help="Higher goes first.")] = 0,
     hours: Annotated[float, typer.Option("--hours", min=0, help="Estimated run time.")] = 0,
     within: Annotated[
-        str, typer.Option("--within", help="Required topology: all of it in one of this tier.")
+        str,
+        typer.Option(
+            "--within", help="Required topology: the whole job in one domain of this tier."
+        ),
     ] = "",
     near: Annotated[str, typer.Option("--near", help="The same, preferred.")] = "",
     profile: Annotated[
@@ -158,7 +163,7 @@ def _print_answer(answer: "Answer") -> None:
     commands = [command for fact in answer.evidence for command in fact.shown_by]
     seen = dict.fromkeys(f"  {command.line}" for command in commands if command.on == "tidemill")
     if seen:
-        console.print("see for yourself:", style="dim")
+        console.print("commands that show it:", style="dim")
         for line in seen:
             console.print(line, markup=False, style="dim", soft_wrap=True)
 

@@ -62,7 +62,7 @@ class Ahead:
     def take(self, world: World) -> list[ev.Seen]:
         """All that happens at the next moment and still can; each job and node moves once."""
         at_ms = self.next_ms()
-        assert at_ms is not None, "the story is over; ask next_ms first"
+        assert at_ms is not None, "the simulation is over; call next_ms first"
         self._added = 0
         seen: list[ev.Seen] = []
         moved: set[tuple[str, int]] = set()

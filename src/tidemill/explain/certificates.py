@@ -75,8 +75,8 @@ def _no_kind(claim: Claim) -> Certificate:
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
-        f"no contract has {words.kinds(role)}; claimed: {found or 'nothing at all'}",
-        f"ask for {words.either(sorted(counts))}" if counts else "sign a contract first",
+        f"no contract has {words.kinds(role)}; contracts cover: {found or 'nothing at all'}",
+        f"request {words.either(sorted(counts))}" if counts else "sign a contract first",
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _no_label(claim: Claim) -> Certificate:
     devices = sum(row.count for row in claim.contracts)
     return Certificate(
         "label", role.count, 0, "nodes",
-        f"none of the {devices:,} claimed {words.kinds(role)} is on a node with {asked}",
+        f"none of the {devices:,} {words.kinds(role)} under contract is on a node with {asked}",
         f"change or drop the label: {'; '.join(known)}",
     )  # fmt: skip
 
@@ -109,8 +109,8 @@ def _too_large(claim: Claim) -> Certificate:
         spares = sum(row.spares for row in large)
         return Certificate(
             "spares", role.count, 0, "nodes",
-            f"all {words.many(spares, 'node')} that could hold it are kept as spares",
-            "keep fewer spares, or ask for another kind",
+            f"all {words.many(spares, 'node')} that could hold it are hot spares",
+            "keep fewer hot spares, or request another GPU type",
         )  # fmt: skip
     return _too_much_host(role, in_use)
 
@@ -128,8 +128,9 @@ def _no_profile(role: Role, kinds: list[str]) -> Certificate:
             near.append(f"`{close.name}` ({words.amount(milli)}) on `{kind}`")
     return Certificate(
         "profile", role.count, 0, "replicas",
-        f"no part has a profile `{role.profile}` of {words.amount(role.milli)}; {'; '.join(have)}",
-        f"ask for {' or '.join(near)}" if near else "ask for a fraction of a device instead",
+        f"no GPU type that it may use has a profile `{role.profile}` of"
+        f" {words.amount(role.milli)}; {'; '.join(have)}",
+        f"request {' or '.join(near)}" if near else "request a fraction of a device instead",
     )  # fmt: skip
 
 
@@ -139,9 +140,9 @@ def _too_many_devices(role: Role, devices: int) -> Certificate:
     pieces = total // best
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node of {words.kinds(role)} has {devices}, it asks for"
+        f"the largest node of {words.kinds(role)} has {devices}, it requests"
         f" {role.accelerators} on one node",
-        f"ask for {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
+        f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
     )  # fmt: skip
 
 
@@ -151,29 +152,29 @@ def _too_much_host(role: Role, rows: list[Contract]) -> Certificate:
         most = max(row.node.cpu_milli for row in rows)
         return Certificate(
             "CPU on one node", role.cpu_milli, most, "cpu_milli",
-            f"the largest node has {words.cores(most)} cores, each replica asks for"
+            f"the largest node has {words.cores(most)} cores, each replica requests"
             f" {words.cores(role.cpu_milli)}",
-            f"ask for at most {words.cores(most)} cores a replica",
+            f"request at most {words.cores(most)} cores per replica",
         )  # fmt: skip
     most = max(row.node.memory_mib for row in fitting)
     return Certificate(
         "memory on one node", role.memory_mib, most, "memory_mib",
-        f"the largest node that has its cores has {words.gib(most)} GiB, each replica asks for"
+        f"the largest node that has its cores has {words.gib(most)} GiB, each replica requests"
         f" {words.gib(role.memory_mib)}",
-        f"ask for at most {words.gib(most)} GiB a replica",
+        f"request at most {words.gib(most)} GiB per replica",
     )  # fmt: skip
 
 
 def _too_wide(claim: Claim) -> Certificate:
     role, hosts = claim.role, _hosts_by_kind(claim)
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
-    rest = f" (all kinds together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
+    rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
     size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
-        f" runs on one kind{rest}",
-        f"ask for at most {hosts[kind]:,}×{size}",
+        f" runs on one GPU type{rest}",
+        f"request at most {hosts[kind]:,}×{size}",
     )  # fmt: skip
 
 
@@ -188,9 +189,9 @@ def _over_limit(claim: Claim) -> Certificate:
         return _kept_back(claim, q, named)
     return Certificate(
         "limit", role.total_milli, limit, "accelerator_milli",
-        f"the limit of team `{team}` is {words.amount(limit)} `{kind}`, it asks for"
+        f"the maximum quota of team `{team}` is {words.amount(limit)} `{kind}`, it requests"
         f" {words.amount(role.total_milli)}",
-        f"ask for at most {words.amount(limit)}, or raise the limit of `{team}`",
+        f"request at most {words.amount(limit)}, or raise the maximum quota of `{team}`",
     )  # fmt: skip
 
 
@@ -202,9 +203,9 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
     )
     return Certificate(
         "lending limit", need, most, "accelerator_milli",
-        f"of all `{kind}` that is claimed, other teams leave {words.amount(most)}; it asks for"
+        f"of all `{kind}` under contract, other teams leave {words.amount(most)}; it requests"
         f" {words.amount(need)}",
-        f"ask for at most {words.amount(most)}, or let them lend more of their floors",
+        f"request at most {words.amount(most)}, or let them lend more of their guaranteed quotas",
     )  # fmt: skip
 
 
@@ -214,11 +215,11 @@ def _too_far_apart(claim: Claim) -> Certificate:
     tier, role = found.bond.tier, claim.shape.roles[found.role]
     asked, most = words.together(role, found.asked), words.together(role, found.most)
     nearest = (
-        f"ask for at most {most} in one `{tier}`" if found.most else f"do not ask for a `{tier}`"
+        f"request at most {most} in one `{tier}`" if found.most else f"do not require a `{tier}`"
     )
     return Certificate(
         f"one {tier}", found.asked, found.most, "replicas",
-        f"the largest `{tier}` has {most}, it asks for {asked} in one",
+        f"the largest `{tier}` has {most}, it requests {asked} in one",
         f"{nearest}, or prefer the `{tier}` instead of requiring it",
     )  # fmt: skip
 

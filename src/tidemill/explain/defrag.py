@@ -80,8 +80,8 @@ def _nodes(world: World, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
 def _said(name: str, rows: tuple[Move, ...], cost: int, gain: int) -> str:
     if not rows:
         most = words.many(MOVES_AT_MOST, "move")
-        return f"no {most} or fewer of work that may be stopped would admit job `{name}` now"
+        return f"no {most} or fewer of jobs that may be stopped would make job `{name}` fit now"
     return (
-        f"{words.many(len(rows), 'move')}, {dollars_text(cost)} of lost work, would admit job"
-        f" `{name}` now, which spares it {dollars_text(gain)} worth of waiting"
+        f"{words.many(len(rows), 'move')}, {dollars_text(cost)} of lost work, would make job"
+        f" `{name}` fit now, which spares it {dollars_text(gain)} worth of waiting"
     )

@@ -30,15 +30,15 @@ def claimed(case: Case) -> Fact:
     """What contracts promise of the kinds and labels it asks for."""
     rows = [case.world.contract_rows[c] for c in case.supply.contracts]
     milli = case.supply.claimed_milli
-    said = f"{words.units(milli, case.role)} claimed" if milli else "nothing is claimed"
-    under = f" under {words.ids([row.name for row in rows])}" if rows else ""
+    said = f"{words.units(milli, case.role)} under contract" if milli else "no contract"
+    under = f" ({words.ids([row.name for row in rows])})" if rows else ""
     return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
 
 
 def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
-    text = f"{words.units(milli, case.role)} ready and schedulable"
+    text = f"{words.units(milli, case.role)} Ready and schedulable"
     return Fact("ready", milli, MILLI, text, commands.nodes(case.name))
 
 
@@ -89,7 +89,7 @@ def _hosted(case: Case) -> Fact | None:
         return None
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
     if case.role.profile:
-        text += f": no other device has a legal start free for `{case.role.profile}`"
+        text += f": no other device has free slices where one may start for `{case.role.profile}`"
     return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.name))
 
 
@@ -213,7 +213,7 @@ def _cpu(case: Case) -> Fact:
     most, nodes = case.blocks.cpu_most_milli, case.blocks.roomy_nodes
     text = (
         f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.cores(most)}"
-        f" cores free there; each replica asks for {words.cores(case.role.cpu_milli)}"
+        f" cores free there; each replica requests {words.cores(case.role.cpu_milli)}"
     )
     text += _held_by(case, "cores", holders.host(case, is_cpu=True))
     return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.name))
@@ -223,7 +223,7 @@ def _memory(case: Case) -> Fact:
     most, nodes = case.blocks.memory_most_mib, case.blocks.roomy_nodes
     text = (
         f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.gib(most)} GiB"
-        f" free there; each replica asks for {words.gib(case.role.memory_mib)}"
+        f" free there; each replica requests {words.gib(case.role.memory_mib)}"
     )
     text += _held_by(case, "GiB", holders.host(case, is_cpu=False))
     return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.name))
@@ -256,7 +256,7 @@ def _held(case: Case) -> Fact | None:
     others = sorted(set(case.memo.known(world, case.s).kinds) - set(line.held))
     if others:
         free_kinds = words.either(world.kinds[k] for k in others)
-        text += f"; {free_kinds} is not held, but nobody passes who may use either"
+        text += f"; {free_kinds} is not held, but no job that may use either may pass"
     return Fact("held", milli, MILLI, text, commands.line())
 
 
@@ -286,8 +286,9 @@ def _leaving(case: Case) -> Fact:
     jobs = leaving(case)
     names = words.ids([case.world.job_names[j] for j in jobs])
     count = words.many(len(jobs), "job")
-    asked = f"the next cycle asks {count}" if case.victims else f"{count} asked"
-    text = f"{asked} to leave for it: {names}"
+    verb = "is" if len(jobs) == 1 else "are"
+    told = f"the next cycle preempts {count}" if case.victims else f"{count} {verb} being preempted"
+    text = f"{told} for it: {names}"
     return Fact("leaving", len(jobs), "jobs", text, commands.running())
 
 
@@ -315,7 +316,7 @@ def _together(case: Case) -> Fact | None:
         return None
     must, asked, most = found
     text = (
-        f"the largest `{must.tier}` has {words.together(case.role, most)} free, it asks for"
+        f"the largest `{must.tier}` has {words.together(case.role, most)} free, it requests"
         f" {words.together(case.role, asked)} in one"
     )
     return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.name))
@@ -329,16 +330,16 @@ def _proof(case: Case) -> Fact | None:
 
 
 def _labels(case: Case) -> Fact:
-    text = f"asks for {words.labels(case.role)}"
+    text = f"requests {words.labels(case.role)}"
     return Fact("labels asked", len(case.role.labels), "labels", text, commands.labels())
 
 
 def _ahead(case: Case) -> Fact:
     line = case.line
     named = words.ids([case.world.job_names[j] for j in line.first])
-    asking = f"{words.many(line.jobs, 'job')} ahead, asking for {words.amount(line.milli)}"
+    asking = f"{words.many(line.jobs, 'job')} ahead, requesting {words.amount(line.milli)}"
     first = f" (first {named})" if line.jobs > len(line.first) else f" ({named})"
-    text = asking + first if line.jobs else "nobody ahead"
+    text = asking + first if line.jobs else "no job ahead"
     return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
 
 
@@ -360,8 +361,8 @@ def _passed(case: Case) -> Fact | None:
     bound = "patience" if held else "hold_after"
     after_ms = case.policy.patience_ms if held else case.policy.hold_after_ms
     text = (
-        f"{words.many(count, 'job')} that came later {'was' if count == 1 else 'were'} placed since"
-        f" it waits; the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
+        f"{words.many(count, 'job')} submitted later {'was' if count == 1 else 'were'} placed while"
+        f" it waited; the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
     )
     return Fact("passed by", count, "jobs", text, commands.line())
 

@@ -146,13 +146,13 @@ def _placed_now(world: World, policy: Policy, j: int) -> tuple[str, ...]:
 
 _SKETCHED = (
     "the queue drained in today's order three times, with jobs that take 10%, 50%, 90% of what"
-    " finished jobs suggest; too large to be played by the scheduler itself"
+    " finished jobs suggest; too large to be simulated with the scheduler itself"
 )
 _SIMPLER = (
-    "nobody is asked to leave, and nothing is resized or moved",
-    "teams keep the rank that they have now",
-    "ties to a rack or a switch are not seen",
-    "nothing new arrives and nothing breaks",
+    "no job is preempted, resized or moved",
+    "teams keep their present rank",
+    "topology constraints are not checked",
+    "no new jobs arrive and nothing new breaks",
 )
 
 
@@ -202,7 +202,7 @@ def _words(name: str, verdict: str, band: Band, answer: Answer, endless: int) ->
     if verdict == "unknown":
         jobs = words.many(endless, "job")
         return (
-            f"nobody can say when job `{name}` starts: it waits for {jobs} without an estimate,"
+            f"when job `{name}` starts is unknown: it waits for {jobs} without an estimate,"
             f" and none like them has finished; {because}"
         )
     horizon = duration_text(HORIZON_MS)
@@ -217,7 +217,8 @@ def _method(lengths: Lengths) -> str:
     ratios = ", ".join(f"{lengths.ratio_ppm(share) / ONE_PPM:.2f}" for share in SHARES_PPM)
     source = f"of {lengths.samples:,} finished jobs" if lengths.is_measured else "assumed"
     return (
-        "the present played forward three times with the same scheduler; jobs take 10%, 50%, 90%"
+        "the current cluster state simulated forward three times with the same scheduler; jobs"
+        " take 10%, 50%, 90%"
         f" of the way through the ratios of run time to estimate ({ratios}; {source})"
     )
 
@@ -234,10 +235,11 @@ def _assumptions(world: World, lengths: Lengths, future: Future) -> tuple[str, .
     if blind:
         found.append(
             f"{words.many(blind, 'active job')} without an estimate: finished jobs of their class"
-            " and size stand for them"
+            " and size are used instead"
         )
     if future.endless:
-        found.append(f"{words.many(future.endless, 'job')} like none that finished: taken to stay")
+        never = words.many(future.endless, "job")
+        found.append(f"{never} unlike any that finished: assumed never to end")
     rows = world.node_count
     coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
     if coming:

@@ -173,7 +173,7 @@ def _elsewhere(wish: Wish) -> Iterator[Candidate]:
     for kind in sorted(world.kinds) if role.kinds else ():
         made = replace(role, kinds=(kind,))
         if kind not in role.kinds and hosted(wish, made) >= role.count:
-            yield _made("another kind", made)
+            yield _made("another GPU type", made)
 
 
 def _other_profile(wish: Wish) -> Iterator[Candidate]:
@@ -202,14 +202,14 @@ def _cores(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.cpu_milli):
         made = replace(wish.role, cpu_milli=asked)
         if hosted(wish, made) >= made.count:
-            yield _made("fewer cores", made, f"with {words.cores(asked)} cores a replica")
+            yield _made("fewer cores", made, f"with {words.cores(asked)} cores per replica")
 
 
 def _memory(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.memory_mib):
         made = replace(wish.role, memory_mib=asked)
         if hosted(wish, made) >= made.count:
-            yield _made("less memory", made, f"with {words.gib(asked)} GiB a replica")
+            yield _made("less memory", made, f"with {words.gib(asked)} GiB per replica")
 
 
 def _preferred(wish: Wish) -> Iterator[Candidate]:

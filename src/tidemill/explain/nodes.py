@@ -176,15 +176,16 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
     match verdict:
         case Verdict.KIND:
             asked = f"profile `{role.profile}` of " if role.profile else ""
-            return f"`{world.kinds[table.kind[n]]}`, it asks for {asked}{words.kinds(role)}"
+            return f"`{world.kinds[table.kind[n]]}`, it requests {asked}{words.kinds(role)}"
         case Verdict.LABEL:
             return f"label {_missing(found, n)} missing"
         case Verdict.STATE:
             return NodeState(table.state[n]).name.lower()
         case Verdict.SPARE:
-            return "kept as a spare"
+            return "kept as a hot spare"
         case Verdict.LIMIT:
-            return f"has room, but the team's limit of `{world.kinds[table.kind[n]]}` is reached"
+            kind = world.kinds[table.kind[n]]
+            return f"fits, but the team's maximum quota of `{kind}` is reached"
         case Verdict.OK:
             return "ok"
         case _:
@@ -200,7 +201,7 @@ def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int
         case Verdict.MEMORY:
             return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
         case _ if role.profile:
-            return f"no device where a `{role.profile}` may begin"
+            return f"no device with free slices where a `{role.profile}` may start"
         case _:
             return f"too few free devices: {_span(free, str)} of {role.accelerators}"
 

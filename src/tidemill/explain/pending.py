@@ -102,12 +102,12 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
     asked = _asked(world, jobs)
     text = (
-        f"{words.many(len(jobs), 'job')} asking for {words.amount(asked)}: {words.cause(cause)}"
+        f"{words.many(len(jobs), 'job')} requesting {words.amount(asked)}: {words.cause(cause)}"
         f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {words.since(waited_ms)}"
     )
     if idle_milli:
         free = words.amount(idle_milli)
-        text += f"; {free} idle beneath it, {dollars_text(idle_usd)} an hour"
+        text += f"; {free} idle meanwhile, {dollars_text(idle_usd)} an hour"
     return BoardRow(
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
         _teams(world, jobs), idle_milli, idle_usd,
@@ -198,5 +198,5 @@ def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> st
     return (
         f"{words.many(jobs, 'job')} waiting for {words.amount(asked)} accelerators;"
         f" {words.amount(free)} are free ({dollars_text(free_usd)} an hour), of which"
-        f" {words.amount(unclaimed)} nobody waiting may use or needs"
+        f" {words.amount(unclaimed)} are of no use to any waiting job"
     )

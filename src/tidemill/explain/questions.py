@@ -26,7 +26,7 @@ def questions(case: Case) -> tuple[Question, ...]:
 
 
 def _claimed(case: Case) -> Question:
-    question = "is any accelerator that it may use under contract?"
+    question = "does a contract cover any accelerator that it may use?"
     if case.cause is Cause.NOTHING_CLAIMED:
         assert case.proof is not None, "a cause that never ends has its proof"
         return _no(Layer.RESERVATION, question, case.proof.words)
@@ -34,13 +34,14 @@ def _claimed(case: Case) -> Question:
 
 
 def _ready(case: Case) -> Question:
-    question = "is it ready and schedulable, enough for this job alone?"
+    question = "are enough of them Ready and schedulable for this job alone?"
     if case.cause in NO_SUPPLY:
-        held = "; ".join(row.words for row in facts.withheld(case)) or "nothing is withheld"
+        held = "; ".join(row.words for row in facts.withheld(case))
+        held = held or "nothing else is under contract"
         text = f"{facts.ready(case).words}, {facts.needs(case).words}; {held}"
         return _no(Layer.PROVISIONING, question, text, facts.claimed(case), facts.ready(case))
     if case.cause in NEVER and not case.supply.ready_milli:
-        text = "none is ready, but that is not what keeps it out"
+        text = "none is Ready, but that is not what keeps it out"
         return _no(Layer.PROVISIONING, question, text, facts.ready(case))
     return _yes(Layer.PROVISIONING, question, case, facts.ready)
 
@@ -53,7 +54,7 @@ def _ever(case: Case) -> Question:
 
 
 def _room(case: Case) -> Question:
-    question = "is there room for it now?"
+    question = "does it fit now?"
     if case.cause is Cause.NONE:
         return _yes(Layer.SCHEDULING, question, case, facts.free)
     found = facts.evidence(case)

@@ -93,14 +93,14 @@ def _supply(case: Case) -> Remedy:
     claimed = words.units(case.supply.claimed_milli, case.role)
     ready = words.amount(case.supply.ready_milli)
     if not case.withheld():
-        return _make(f"do not wait: {claimed} match it, all of them ready", _fewer(case))
+        return _make(f"do not wait: {claimed} match it, all of them Ready", _fewer(case))
     held = ", ".join(f"{words.amount(lot.milli)} {place}" for place, lot in case.withheld()[:3])
     lots = [(place, lot) for place, lot in case.withheld() if place is not Place.MAY_LAUNCH]
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
     fixes = [_release(case, place, lot) for place, lot in lots]
     found = _make(
-        f"do not buy: {claimed} are claimed, {ready} of them ready ({held})",
+        f"do not buy: {claimed} are under contract, {ready} of them Ready ({held})",
         *fixes, prices.launch(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
@@ -113,7 +113,7 @@ def _fewer(case: Case) -> Fix:
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = f" with {words.labels(case.role)}" if case.role.labels else ""
     return Fix(
-        f"ask for fewer replicas: at most {most:,}{where} can run at all while these are ready"
+        f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
     )
 
 
@@ -137,14 +137,14 @@ _UNPRICED = (Place.UNHEALTHY, Place.FAILED)
 _RELEASED = {
     Place.STARTS_LATER: "wait until {contracts} starts: {what}",
     Place.NOT_LAUNCHED: "launch {what} that {contracts} already pays for",
-    Place.ASKED: "wait: {what} asked for and not here yet",
+    Place.ASKED: "wait: {what} requested from the provider, not launched yet",
     Place.BOOTING: "wait: {what} booting",
     Place.UNHEALTHY: "repair {named}: unhealthy, {count} accelerators",
     Place.REPAIRING: "wait for the repair of {named}: {count} accelerators",
     Place.FAILED: "replace {devices} of {named}",
-    Place.CORDONED: "uncordon {named}: {count} accelerators stand free there",
-    Place.DRAINING: "wait until {named} is drained, or take the drain back: {count} accelerators",
-    Place.SPARE: "put {named} to use: {count} accelerators kept as spares",
+    Place.CORDONED: "uncordon {named}: {count} accelerators are free there",
+    Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
+    Place.SPARE: "put {named} to use: {count} accelerators of hot spares",
 }
 
 
@@ -160,7 +160,7 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 def _fits_now(case: Case) -> Remedy:
     return _make(
-        f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and there is room for it",
+        f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it fits",
         Fix("wait: the next cycle places it"),
     )
 
@@ -185,7 +185,7 @@ def _kept_back(case: Case) -> Remedy:
     kept = facts.kept(case)
     assert kept is not None, "somebody keeps something back"
     return _make(
-        f"do not buy: {free} are free, others do not lend all of their floors",
+        f"do not buy: {free} are free, but other teams do not lend all of their guaranteed quotas",
         _stop_idle(case), _wait(case), Fix(f"raise a lending limit: {kept.words}"),
     )  # fmt: skip
 
@@ -220,7 +220,7 @@ def _reserved(case: Case) -> Remedy:
     if case.memo.reservations:
         first = f"`{world.job_names[case.memo.reservations[0].job]}`"
     return _make(
-        f"do not resubmit it as it is: there is room, but it would delay {first}, which goes first"
+        f"do not resubmit it as it is: it fits, but it would delay {first}, which goes first"
         f" ({words.many(case.line.jobs, 'job')} ahead)",
         Fix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
     )  # fmt: skip
@@ -251,7 +251,7 @@ def _instead(case: Case, *changes: str) -> list[Fix]:
     for made in case.offers:
         if not changes or made.change in changes:
             only = " (once this job is cancelled)" if made.needs_cancel else ""
-            found.append(Fix(f"ask for {made.words} instead: that starts now{only}", instead=made))
+            found.append(Fix(f"request {made.words} instead: that starts now{only}", instead=made))
     return found
 
 
@@ -260,8 +260,8 @@ def _promised(case: Case) -> Remedy:
     loss = prices.lost(case.world, jobs)
     names = words.ids([case.world.job_names[j] for j in jobs])
     return _make(
-        f"do not cancel or resubmit: {words.many(len(jobs), 'job')} leave to make room for it",
-        Fix(f"wait until {names} have left", 0, loss.milli_ms, loss.usd_micro),
+        f"do not cancel or resubmit: {words.many(len(jobs), 'job')} stop to make room for it",
+        Fix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
     )
 
 
@@ -300,7 +300,7 @@ def _scattered(case: Case) -> Remedy:
 
 
 def _apart(case: Case) -> Remedy:
-    """Enough is free, but not in one domain: only prefer it, or ask for less."""
+    """Enough is free, but not in one domain: only prefer it, or request less."""
     free = words.units(case.blocks.free_milli, case.role)
     return _make(
         f"do not buy: {free} are free, on {words.many(case.blocks.nodes, 'node')} too far apart",
@@ -342,7 +342,7 @@ def _wait(case: Case) -> Fix:
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
     busy = words.units(case.supply.milli(Place.BUSY), case.role)
-    return Fix(f"wait until some of the {busy} that are busy come free")
+    return Fix(f"wait until some of the {busy} that are busy become free")
 
 
 def _unmoved(case: Case, j: int) -> str:
@@ -361,7 +361,7 @@ def _stop_idle(case: Case) -> Fix | None:
     milli = sum(case.world.shape_of(j).total_milli for j in jobs)
     names = words.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
-    text = f"cancel {names}: {words.amount(milli)} accelerators held, nothing done with them"
+    text = f"cancel {names}: {words.amount(milli)} accelerators held and not used"
     return Fix(text, 0, loss.milli_ms, loss.usd_micro)
 
 
@@ -383,7 +383,7 @@ def _is_enough(case: Case, place: Place) -> bool:
 def _unspare(case: Case, lot: Lot) -> Fix:
     total = words.amount(lot.milli + case.supply.ready_milli)
     return Fix(
-        f"release hot spares: {words.amount(lot.milli)} of {total} that it could use stand idle as"
+        f"release hot spares: {words.amount(lot.milli)} of {total} that it could use are idle as"
         f" spares ({words.ids(lot.examples)}); set `spares` of contract"
         f" {words.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",
         None,

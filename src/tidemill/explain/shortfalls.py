@@ -22,8 +22,8 @@ def _too_few_ready(case: Case) -> Certificate:
     ready, role = case.supply.ready_milli, case.role
     return Certificate(
         "ready accelerators", role.total_milli, ready, "accelerator_milli",
-        f"{words.units(ready, role)} take work, it asks for {words.amount(role.total_milli)}",
-        "wait for nodes to be ready",
+        f"{words.units(ready, role)} take work, it requests {words.amount(role.total_milli)}",
+        "wait for nodes to become Ready",
     )  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def _too_few_free(case: Case) -> Certificate:
     free, role = case.blocks.free_milli, case.role
     return Certificate(
         "free accelerators", role.total_milli, free, "accelerator_milli",
-        f"{words.units(free, role)} free, it asks for {words.amount(role.total_milli)}",
+        f"{words.units(free, role)} free, it requests {words.amount(role.total_milli)}",
         "wait for running jobs to end",
     )  # fmt: skip
 
@@ -42,8 +42,8 @@ def _too_scattered(case: Case) -> Certificate:
         return _too_few_replicas(case)
     return Certificate(
         "accelerators on one node", role.accelerators, largest, "accelerators",
-        f"at most {largest} free on one node, it asks for {role.accelerators} on one",
-        "wait for running jobs to end, or ask for fewer on one node",
+        f"at most {largest} free on one node, it requests {role.accelerators} on one",
+        "wait for running jobs to end, or request fewer on one node",
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _too_few_replicas(case: Case) -> Certificate:
     return Certificate(
         "gang", role.count, hosted, "replicas",
         f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
-        "wait for running jobs to end, or ask for fewer or smaller replicas",
+        "wait for running jobs to end, or request fewer or smaller replicas",
     )  # fmt: skip
 
 
@@ -61,9 +61,9 @@ def _too_few_cores(case: Case) -> Certificate:
     most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
     return Certificate(
         "CPU on one node", asked, most, "cpu_milli",
-        f"at most {words.cores(most)} cores free beside enough accelerators, each replica asks for"
+        f"at most {words.cores(most)} cores free beside enough accelerators, each replica requests"
         f" {words.cores(asked)}",
-        "wait for running jobs to end, or ask for fewer cores a replica",
+        "wait for running jobs to end, or request fewer cores per replica",
     )  # fmt: skip
 
 
@@ -71,9 +71,9 @@ def _too_little_memory(case: Case) -> Certificate:
     most, asked = case.blocks.memory_most_mib, case.role.memory_mib
     return Certificate(
         "memory on one node", asked, most, "memory_mib",
-        f"at most {words.gib(most)} GiB free beside enough accelerators, each replica asks for"
+        f"at most {words.gib(most)} GiB free beside enough accelerators, each replica requests"
         f" {words.gib(asked)}",
-        "wait for running jobs to end, or ask for less memory a replica",
+        "wait for running jobs to end, or request less memory per replica",
     )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def _limit_reached(case: Case) -> Certificate:
     kind, asked = world.kinds[-k], case.role.total_milli
     return Certificate(
         "limit", asked, max(0, left), "accelerator_milli",
-        f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it asks for"
+        f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it requests"
         f" {words.amount(asked)}",
         f"raise the maximum quota of `{case.shape.team}`, or wait for its own jobs to end",
     )  # fmt: skip
@@ -96,8 +96,9 @@ def _kept_for_others(case: Case) -> Certificate:
     left, k = max((world.kind_free_milli[k] - int(world.kind_kept[k]), -k) for k in kinds)
     return Certificate(
         "lending limit", asked, max(0, left), "accelerator_milli",
-        f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free that no team keeps for itself,"
-        f" it asks for {words.amount(asked)}",
+        f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free and not kept back by another"
+        " team,"
+        f" it requests {words.amount(asked)}",
         "raise what those teams may lend, or wait for running jobs to end",
     )  # fmt: skip
 
@@ -109,7 +110,7 @@ def _too_far_apart(case: Case) -> Certificate:
     wants, has = words.together(case.role, asked), words.together(case.role, most)
     return Certificate(
         f"one {must.tier}", asked, most, "replicas",
-        f"the largest `{must.tier}` has {has} free, it asks for {wants} in one",
+        f"the largest `{must.tier}` has {has} free, it requests {wants} in one",
         f"wait for running jobs to end, or prefer one `{must.tier}` instead of requiring it",
     )  # fmt: skip
 

@@ -29,7 +29,7 @@ class Place(StrEnum):
     STARTS_LATER = "starts later"
     MAY_LAUNCH = "may be launched"
     NOT_LAUNCHED = "not launched"
-    ASKED = "asked for"
+    ASKED = "requested from the provider"
     BOOTING = "booting"
     UNHEALTHY = "unhealthy"
     REPAIRING = "repairing"

@@ -57,12 +57,12 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     waited = words.since(world.now_ms - int(world.jobs.since_ms[case.j]))
     proof = "; ".join(fact.words for fact in facts.evidence(case))
     held = "; ".join(row.words for row in facts.withheld(case))
-    asks = f"asks for {words.asks(case.shape)} and has waited {waited}"
+    asks = f"requests {words.asks(case.shape)} and has waited {waited}"
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
         f"cause: {words.cause(case.cause)} (owner: {layer.name.lower()})",
         f"evidence: {proof}",
-        f"withheld: {held}" if held else "",
+        f"not schedulable: {held}" if held else "",
         f"fix: {fix.words} ({words.price(fix)})",
         found.do_not,
     ]
@@ -77,7 +77,7 @@ def _not_waiting(world: World, j: int) -> Answer:
     if state in ACTIVE:
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
         text += f", on {words.ids(on)}" + words.slices(shape, world.placements[j])
-        text += ", asked to leave" * bool(world.jobs.is_leaving[j])
+        text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
         text += words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
         text += words.shares(world, j)
     return Answer(
@@ -94,7 +94,7 @@ def _said(world: World, j: int) -> str:
 
 
 _STATES = {
-    JobState.STARTING: "it was placed and is starting, since",
+    JobState.STARTING: "it was placed and began to start",
     JobState.RUNNING: "it began to run",
     JobState.DONE: "it finished",
     JobState.FAILED: "it failed for good",

@@ -15,25 +15,25 @@ GIB_MIB = 1024
 
 CAUSES = {
     Cause.NONE: "starts in the next scheduling cycle",
-    Cause.NOTHING_CLAIMED: "nothing that it may use is claimed",
-    Cause.NOTHING_LAUNCHED: "claimed, but not launched",
-    Cause.NOTHING_READY: "launched, but none is ready",
+    Cause.NOTHING_CLAIMED: "no contract covers anything that it may use",
+    Cause.NOTHING_LAUNCHED: "under contract, but not launched",
+    Cause.NOTHING_READY: "launched, but no node is Ready",
     Cause.IMPOSSIBLE_LABEL: "no node will ever have its labels",
     Cause.IMPOSSIBLE_SIZE: "larger than any node",
-    Cause.IMPOSSIBLE_GANG: "a larger gang than there are nodes for",
+    Cause.IMPOSSIBLE_GANG: "a larger gang than all nodes together could hold",
     Cause.OVER_LIMIT_ALWAYS: "more than its team's maximum quota",
-    Cause.NOT_ENOUGH_READY: "too few are ready, even if nothing else ran",
+    Cause.NOT_ENOUGH_READY: "too little is Ready, even if nothing else ran",
     Cause.OVER_LIMIT: "its team's maximum quota is reached",
-    Cause.BEHIND: "behind a held queue",
-    Cause.PROMISED: "room is being made for it",
-    Cause.BUSY: "too few are free",
-    Cause.PARTIAL_GANG: "room for a part of the gang only",
-    Cause.SCATTERED: "free but scattered",
+    Cause.BEHIND: "held behind another job",
+    Cause.PROMISED: "waiting for preempted jobs to stop",
+    Cause.BUSY: "not enough is free",
+    Cause.PARTIAL_GANG: "only part of the gang fits",
+    Cause.SCATTERED: "enough is free, but scattered over nodes",
     Cause.CPU_BINDS: "accelerators are free, CPU is not",
     Cause.MEMORY_BINDS: "accelerators are free, memory is not",
     Cause.KEPT_BACK: "what is free is kept for other teams",
-    Cause.IMPOSSIBLE_TOPOLOGY: "no domain will ever hold it together",
-    Cause.TOPOLOGY: "free, but not close enough together",
+    Cause.IMPOSSIBLE_TOPOLOGY: "no topology domain is large enough to hold it together",
+    Cause.TOPOLOGY: "enough is free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
 }
 
@@ -42,15 +42,15 @@ LABELS = {
     Cause.NONE: "next cycle",
     Cause.NOTHING_CLAIMED: "no contract",
     Cause.NOTHING_LAUNCHED: "not launched",
-    Cause.NOTHING_READY: "none ready",
+    Cause.NOTHING_READY: "none Ready",
     Cause.IMPOSSIBLE_LABEL: "never: labels",
     Cause.IMPOSSIBLE_SIZE: "never: size",
     Cause.IMPOSSIBLE_GANG: "never: gang",
     Cause.OVER_LIMIT_ALWAYS: "never: maximum quota",
-    Cause.NOT_ENOUGH_READY: "too few ready",
+    Cause.NOT_ENOUGH_READY: "too few Ready",
     Cause.OVER_LIMIT: "maximum quota",
-    Cause.BEHIND: "behind a held job",
-    Cause.PROMISED: "preempting for it",
+    Cause.BEHIND: "held behind a job",
+    Cause.PROMISED: "preemption under way",
     Cause.BUSY: "too few free",
     Cause.PARTIAL_GANG: "partial gang",
     Cause.SCATTERED: "scattered",
@@ -113,12 +113,13 @@ def either(names: Iterable[str]) -> str:
 
 def kinds(role: Role) -> str:
     """What a role may run on."""
-    return either(role.kinds) if role.kinds else "accelerators of any kind"
+    return either(role.kinds) if role.kinds else "accelerators of any type"
 
 
 def units(milli: int, role: Role) -> str:
     """So many of what a role may run on: ``48 `h100```."""
-    return f"{amount(milli)} {either(role.kinds) if role.kinds else 'accelerators'}"
+    plain = "accelerator" if milli == WHOLE_MILLI else "accelerators"
+    return f"{amount(milli)} {either(role.kinds) if role.kinds else plain}"
 
 
 def labels(role: Role) -> str:
@@ -201,7 +202,7 @@ def _asks(role: Role) -> str:
         size = f"{cores(role.cpu_milli)} cores"
         return f"{role.count}×{size}" if role.count > 1 else size
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
-    kinds = f" {either(role.kinds)}" if role.kinds else " of any kind"
+    kinds = f" {either(role.kinds)}" if role.kinds else " accelerators of any type"
     where = f" with {labels(role)}" if role.labels else ""
     tied = "".join(map(_tied, role.bonds))
     return (f"{role.count}×{size}" if role.count > 1 else size) + kinds + where + tied
