@@ -244,7 +244,7 @@ def _rank(event: ev.Seen) -> int:
             return 1
         case ev.JobMoved():
             return 1
-        case ev.JobStarted() | ev.ActivitySeen() | ev.PaceSeen():
+        case ev.JobStarted() | ev.ActivitySeen() | ev.PaceSeen() | ev.JobSaved():
             return 2
         case ev.NodeAdded() | ev.NodeMoved() | ev.DeviceFailed():
             return 3
@@ -305,7 +305,7 @@ def _can_be(world: World, event: ev.Seen) -> bool:  # noqa: C901 - one case a ki
             return _is_in(world, j, attempt, {JobState.STARTING})
         case ev.JobFinished(job=j, attempt=attempt) | ev.ActivitySeen(job=j, attempt=attempt):
             return _is_in(world, j, attempt, {JobState.RUNNING})
-        case ev.PaceSeen(job=j, attempt=attempt):
+        case ev.PaceSeen(job=j, attempt=attempt) | ev.JobSaved(job=j, attempt=attempt):
             return _is_in(world, j, attempt, {JobState.RUNNING})
         case ev.JobFailed(job=j, attempt=attempt):
             return _is_in(world, j, attempt, ACTIVE)

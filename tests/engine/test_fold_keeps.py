@@ -186,6 +186,9 @@ class Folding(RuleBasedStateMachine):
             )
             pace_ppm = data.draw(st.sampled_from([0, 0, 500_000, 2_000_000]))
             possible.append(ev.PaceSeen(at_ms, j, now, pace_ppm))
+            jobs = self.world.jobs
+            if jobs.interval_ms[j] > 0 and at_ms - jobs.cost_ms[j] >= jobs.origin_ms[j]:
+                possible.append(ev.JobSaved(at_ms, j, now))
         else:
             possible += 3 * [ev.JobStarted(at_ms, j, now)]
         if is_leaving:

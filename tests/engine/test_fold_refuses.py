@@ -182,6 +182,9 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "activity of another attempt": (ev.ActivitySeen(NOW_MS, RUNS, 2, 0), "attempt 2 is meant"),
     "pace before the start": (ev.PaceSeen(NOW_MS, STARTS, 1, 0), "not running"),
     "pace of another attempt": (ev.PaceSeen(NOW_MS, RUNS, 2, 0), "attempt 2 is meant"),
+    "save before the start": (ev.JobSaved(NOW_MS, STARTS, 1), "not running"),
+    "save of another attempt": (ev.JobSaved(NOW_MS, RUNS, 2), "attempt 2 is meant"),
+    "save of one that never saves": (ev.JobSaved(NOW_MS, RUNS, 1), "never writes a checkpoint"),
     "asked to leave twice": (ev.AskedEvict(NOW_MS, LEAVES, 1, ev.Why.DRAINED), "leave already"),
     "asked to leave while waiting": (ev.AskedEvict(NOW_MS, WAITS, 0, ev.Why.DRAINED), "waiting"),
     "room for one that runs": (

@@ -219,6 +219,14 @@ def pace(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.PaceSeen(at_ms, j, _attempt(world, j), beside_ppm) if j >= 0 else None
 
 
+def saved(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.RUNNING})
+    if j < 0 or world.jobs.interval_ms[j] <= 0:
+        return None
+    is_able = at_ms - int(world.jobs.cost_ms[j]) >= int(world.jobs.origin_ms[j])
+    return ev.JobSaved(at_ms, j, _attempt(world, j)) if is_able else None
+
+
 def asked_evict(world: World, rng: Random, at_ms: int) -> Event | None:
     j, heir = _job(world, rng, ACTIVE), _job(world, rng, {JobState.WAITING})
     if j < 0:
@@ -329,6 +337,7 @@ TELLERS: tuple[Teller, ...] = (
     cancelled,
     activity,
     pace,
+    saved,
     asked_evict,
     evicted,
     asked_move,

@@ -114,7 +114,7 @@ def test_exports_write_over_nothing(tmp_path: Path):
 def test_the_suffix_says_the_form(tmp_path: Path):
     """A name that says no form is refused with the names that do."""
     with pytest.raises(JournalError, match="does not say which form") as refused:
-        import_events(tmp_path / "mill.csv", tmp_path / "out.db")
+        import_events(tmp_path / "mill.txt", tmp_path / "out.db")
     assert ".jsonl.gz" in refused.value.hint
 
 

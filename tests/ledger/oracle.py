@@ -115,6 +115,11 @@ class Oracle:
                 run = (event.job, event.attempt)
                 self.changes[run] += event.beside_ppm != self.beside_ppm[run]
                 self.beside_ppm[run] = event.beside_ppm
+            case ev.JobSaved():
+                run = (event.job, event.attempt)
+                self._relabel(run, event.at_ms - self.jobs[event.job].job.checkpointing.cost_ms)
+                self.saved_ms[run] = self.origin_ms[run] = event.at_ms
+                self.changes[run] += 1
             case ev.AskedMove():
                 self.resizing.discard(event.job)
                 if event.why is not ev.Why.MOVED:
@@ -124,6 +129,18 @@ class Oracle:
                     self.finished.add((event.job, event.attempt))
             case ev.JobFinished():
                 self.finished.add((event.job, event.attempt))
+
+    def _relabel(self, run: tuple[int, int], since_ms: int) -> None:
+        """What a run did since a moment was saving, whatever it was taken for then."""
+        kept = []
+        for fact in self.held:
+            if (fact.job, fact.attempt) != run or fact.end_ms <= since_ms:
+                kept.append(fact)
+                continue
+            if fact.start_ms < since_ms:
+                kept.append(fact._replace(end_ms=since_ms))
+            kept.append(fact._replace(start_ms=max(fact.start_ms, since_ms), phase="saving"))
+        self.held = kept
 
     # Between two events ----------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ SAMPLES: list[ev.Event] = [
     ev.JobCancelled(1, 0),
     ev.ActivitySeen(1, 0, 1, 500_000),
     ev.PaceSeen(1, 0, 1, 700_000),
+    ev.JobSaved(1, 0, 1),
     ev.Woke(1),
     ev.AskedPlace(1, 0, 1, (Piece(0, 0, 8, 2**64 - 1),)),
     ev.AskedEvict(1, 0, 1, ev.Why.PREEMPTED, 3),

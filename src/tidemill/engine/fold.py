@@ -61,6 +61,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return fold_jobs.activity(world, event)
         case ev.PaceSeen():
             return fold_jobs.paced(world, event)
+        case ev.JobSaved():
+            return fold_jobs.saved(world, event)
         case ev.AskedEvict():
             return fold_jobs.leaving(world, event)
         case ev.JobEvicted():

@@ -141,6 +141,23 @@ def paced(world: World, event: ev.PaceSeen) -> list[int]:
     return [j]
 
 
+def saved(world: World, event: ev.JobSaved) -> list[int]:
+    """All the work of a running attempt up to the save lasts, and its rhythm begins again."""
+    j, at_ms, jobs = event.job, event.at_ms, world.ink.jobs
+    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    cost_ms, origin_ms = jobs.cost_ms.item(j), jobs.origin_ms.item(j)
+    if jobs.interval_ms.item(j) <= 0:
+        _refuse(world, j, "it never writes a checkpoint")
+    if at_ms - cost_ms < origin_ms:
+        _refuse(world, j, f"it takes {cost_ms} ms to save, and began {at_ms - origin_ms} ms ago")
+    _save(world, j, at_ms - cost_ms, keeps_all=True)
+    jobs.ran_ms[j] += cost_ms
+    jobs.origin_ms[j] = at_ms
+    if (paces := world.paces.get(j)) is not None:
+        world.paces[j] = ((at_ms, paces[-1][1]),)
+    return [j]
+
+
 def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job

@@ -209,7 +209,9 @@ class Ledger:
         """A gang has come up, or its busy share or its pace has changed."""
         jobs = self.world.jobs
         busy_ppm, beside_ppm = jobs.busy_ppm.item(j), self._beside_ppm(j)
-        if not o.is_running:
+        if o.is_running and o.origin_ms != jobs.origin_ms.item(j):
+            self._saved(j, o)
+        elif not o.is_running:
             self._start(j, o, self._keep)
             o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
             o.slow_ppm = jobs.slow_ppm.item(j)
@@ -220,6 +222,25 @@ class Ledger:
         else:
             o.earlier.append((o.since_ms, self.now_ms, o.busy_ppm, o.beside_ppm))
         o.since_ms, o.busy_ppm, o.beside_ppm = self.now_ms, busy_ppm, beside_ppm
+
+    def _saved(self, j: int, o: _Open) -> None:
+        """An attempt saved all its work out of its rhythm: it lasts up to the save, a stall."""
+        now_ms, jobs = self.now_ms, self.world.jobs
+        began_ms = now_ms - jobs.cost_ms.item(j)
+        runs = (*o.earlier, (o.since_ms, now_ms, o.busy_ppm, o.beside_ppm))
+        for start, end, busy, beside in runs:
+            until_ms = min(end, began_ms)
+            for c, milli in o.held if start < until_ms else ():
+                self._keep(
+                    (start, until_ms, LASTED, j, c, milli, o.origin_ms, start, busy, o.slow_ppm,
+                     beside)
+                )  # fmt: skip
+        if began_ms < now_ms:
+            stall = int(Bucket.CHECKPOINT)
+            for c, milli in o.held:
+                self._keep((began_ms, now_ms, stall, j, c, milli, NOT_RUNNING, began_ms, 0, 0, 0))
+        o.earlier.clear()
+        o.origin_ms = jobs.origin_ms.item(j)
 
     def _beside_ppm(self, j: int) -> int:
         """How much neighbours slow a running job now."""

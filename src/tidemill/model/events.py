@@ -181,6 +181,17 @@ class PaceSeen(_Event, frozen=True, tag="pace_seen"):
     beside_ppm: Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
+class JobSaved(_Event, frozen=True, tag="job_saved"):
+    """A running attempt has saved all its work, out of its rhythm, and goes on.
+
+    It stood still for the cost of a checkpoint to do so; the next interval begins now. Jobs do this
+    when a node of theirs is about to be taken and the notice is long enough.
+    """
+
+    job: Number
+    attempt: Number
+
+
 class Woke(_Event, frozen=True, tag="woke"):
     """Nothing but the passing of time, at a moment a plan asked to be woken."""
 
@@ -311,6 +322,7 @@ Seen = (
     | JobCancelled
     | ActivitySeen
     | PaceSeen
+    | JobSaved
     | Woke
 )
 Action = (

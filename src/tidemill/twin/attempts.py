@@ -17,7 +17,7 @@ from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import JobState
 from tidemill.model.tables import I32, I64, U8
-from tidemill.model.world import World
+from tidemill.model.world import Paces, World
 from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
@@ -31,6 +31,7 @@ from tidemill.workload import progress
 _WAITING, _STARTING, _RUNNING = map(int, (JobState.WAITING, JobState.STARTING, JobState.RUNNING))
 _LIVE = (_WAITING, _STARTING, _RUNNING)
 _OWN_ENDS = (ev.JobFinished, ev.JobFailed, ev.JobCancelled)
+SAVED_AHEAD_MS = 1_000  # and a tenth of the cost: a save is planned to be done so long in time
 _LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
 
 
@@ -79,6 +80,7 @@ class Attempts:
         self._crashes: dict[int, int] = {}
         self._ended: set[int] = set()
         self._moved: list[tuple[int, int, bool]] = []
+        self._saved: list[tuple[int, int]] = []
         self._pace = Pace()
         self.neighbours = Neighbours(sharing)
         self._due: dict[int, ev.Seen] = {}
@@ -176,6 +178,29 @@ class Attempts:
                     self.place(world, j, attempt)
         self._moved.clear()
 
+    def warn(self, world: World, n: int, deadline_ms: int) -> None:
+        """A node is going to be taken: whoever can saves as late as is safe before that."""
+        jobs = world.jobs
+        for j in sorted(world.aboard[n]):
+            cost_ms = int(jobs.cost_ms[j])
+            at_ms = deadline_ms - SAVED_AHEAD_MS - cost_ms // 10
+            at_ms = max(at_ms, world.now_ms + cost_ms)
+            if jobs.interval_ms[j] > 0 and at_ms < deadline_ms:
+                attempt = int(jobs.attempt[j])
+                self._agenda.push(agenda.ACTIVITY, j, attempt, ev.JobSaved(at_ms, j, attempt))
+
+    def go_on_saved(self, world: World) -> None:
+        """Whoever saved out of its rhythm ends at another time from now on."""
+        for j, attempt in self._saved:
+            if world.jobs.state[j] == _RUNNING and world.jobs.attempt[j] == attempt:
+                self._foresee_end(world, j, attempt, world.paces.get(j, ()))
+        self._saved.clear()
+
+    @property
+    def has_other_ends(self) -> bool:
+        """Whether some job ends at another time than was foreseen when it came up."""
+        return bool(self._due)
+
     def tell_paces(self, world: World) -> None:
         """Neighbours came or went: whose pace is another now is told at this very moment."""
         for event in self.neighbours.changes(world):
@@ -223,16 +248,21 @@ class Attempts:
         jobs = world.jobs
         if jobs.state[j] != _RUNNING or jobs.attempt[j] != attempt or j in self._ended:
             return None
-        origin_ms, interval_ms, cost_ms = (
-            int(column[j]) for column in (jobs.origin_ms, jobs.interval_ms, jobs.cost_ms)
-        )
         paces = (*world.paces.get(j, ()), (event.at_ms, event.beside_ppm))
-        steps = progress.steps(paces, origin_ms, interval_ms, cost_ms)
-        at_work_ms = progress.time_to_do_ms(self._left_ms(world, j, int(jobs.slow_ppm[j])), steps)
-        rest_ms = progress.run_ms(at_work_ms, interval_ms, cost_ms)
-        end = self._end(self._special.get(j), j, attempt, origin_ms, rest_ms)
-        self._due[j] = end
-        self._agenda.push(agenda.JOB_END, j, attempt, end)
+        self._foresee_end(world, j, attempt, paces)
+        return event
+
+    def save_due(self, world: World, j: int, attempt: int, event: ev.JobSaved) -> ev.Seen | None:
+        """A save on notice, if the attempt still runs and has more to lose than the save costs."""
+        jobs = world.jobs
+        if jobs.state[j] != _RUNNING or jobs.attempt[j] != attempt or j in self._ended:
+            return None
+        interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
+        ran_ms = event.at_ms - cost_ms - int(jobs.origin_ms[j])
+        since_ms = ran_ms % (interval_ms + cost_ms)
+        if ran_ms < 0 or not cost_ms < since_ms <= interval_ms:
+            return None  # a checkpoint was just written, or is being written
+        self._saved.append((j, attempt))
         return event
 
     def activity_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
@@ -247,6 +277,21 @@ class Attempts:
         return event if event.busy_ppm != jobs.busy_ppm[j] else None
 
     # private ---------------------------------------------------------------------------------
+
+    def _foresee_end(self, world: World, j: int, attempt: int, paces: Paces) -> None:
+        """From now on a running attempt ends when its work is done at these paces."""
+        jobs = world.jobs
+        origin_ms, interval_ms, cost_ms = (
+            int(column[j]) for column in (jobs.origin_ms, jobs.interval_ms, jobs.cost_ms)
+        )
+        at_work_ms = self._left_ms(world, j, int(jobs.slow_ppm[j]))
+        if paces:
+            steps = progress.steps(paces, origin_ms, interval_ms, cost_ms)
+            at_work_ms = progress.time_to_do_ms(at_work_ms, steps)
+        rest_ms = progress.run_ms(at_work_ms, interval_ms, cost_ms)
+        end = self._end(self._special.get(j), j, attempt, origin_ms, rest_ms)
+        self._due[j] = end
+        self._agenda.push(agenda.JOB_END, j, attempt, end)
 
     def _left_ms(self, world: World, j: int, slow_ppm: int) -> int:
         """How long an attempt works, alone on its devices, where it sits."""

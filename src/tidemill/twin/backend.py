@@ -15,6 +15,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue
+from tidemill.model.states import NodeState
 from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo
@@ -61,6 +62,8 @@ class Twin:
         self._attempts = Attempts(faults, streams, self._agenda, sharing)
         self._coming = Coming(_in_order(arrivals))
         self._wake_ms = FOREVER_MS
+        self._warned: list[int] = []
+        """Nodes that were announced to be taken, at this moment."""
         if topology.tiers:
             self._agenda.push(agenda.SIGNED, 0, 0, ev.TopologySet(0, topology))
         self._open(contracts, queues)
@@ -136,6 +139,10 @@ class Twin:
     def carry_out(self, world: World, plan: ev.Plan) -> None:
         """Schedule the answers to a plan whose actions were folded into this World."""
         self._attempts.start_moved(world)
+        self._attempts.go_on_saved(world)
+        for n in self._warned:
+            self._attempts.warn(world, n, int(world.nodes.deadline_ms[n]))
+        self._warned.clear()
         for action in plan.actions:
             self._answer(world, action)
         self._attempts.tell_paces(world)
@@ -166,10 +173,14 @@ class Twin:
             found = self._attempts.end_due(world, subject, stamp, event)
         elif rank == agenda.ACTIVITY and isinstance(event, ev.PaceSeen):
             found = self._attempts.pace_due(world, subject, stamp, event)
+        elif rank == agenda.ACTIVITY and isinstance(event, ev.JobSaved):
+            found = self._attempts.save_due(world, subject, stamp, event)
         elif rank == agenda.ACTIVITY:
             found = self._attempts.activity_due(world, subject, stamp, event)
         elif rank in (agenda.NODE_ADD, agenda.NODE_MOVE):
             found = self._machines.due(subject, stamp, event)
+            if isinstance(found, ev.NodeMoved) and found.to is NodeState.DRAINING:
+                self._warned.append(subject)
         elif rank == agenda.FAULT:
             assert isinstance(event, ev.NodeMoved)
             found = self._machines.fault_due(stamp, event)
@@ -197,8 +208,9 @@ class Twin:
                 self._machines.repair(n, now_ms)
             case ev.AskedReturn(node=n):
                 self._machines.give_back(n, now_ms)
-            case ev.AskedDrain(node=n):
+            case ev.AskedDrain(node=n, deadline_ms=deadline_ms):
                 self._machines.drain(n)
+                self._attempts.warn(world, n, deadline_ms)
             case ev.AskedSpare(node=n, is_spare=is_spare):
                 self._machines.set_spare(n, is_spare)
             case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix():

@@ -86,7 +86,7 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
     """Run plain beats up to a moment; None when something that is not plain comes first."""
     is_plain_entry = partial(_is_plain_entry, world, attempts)
     until_ms = min(until_ms, plans.first_ms(lambda entry: not is_plain_entry(entry)))
-    if attempts.neighbours.are_any:
+    if attempts.neighbours.are_any or attempts.has_other_ends:
         return None
     if not _may_begin(world, policy, memo) or not _is_worth_it(world, coming, until_ms):
         return None
