@@ -63,7 +63,8 @@ class Author:
         verbs: list[tuple[int, Callable[[], Iterator[ev.Event]]]] = [
             (8, self._submit), (14, self._place), (10, self._start), (4, self._finish),
             (3, self._fail), (2, self._cancel), (4, self._evict), (6, self._leave),
-            (6, self._activity), (3, self._save), (8, self._say_why), (1, self._release), (4, self._add_node),
+            (6, self._activity), (3, self._save), (8, self._say_why), (1, self._release),
+            (4, self._add_node),
             (8, self._move_node), (2, self._fail_device), (2, self._spare), (1, self._set_team),
             (1, self._sign), (3, self._begin_contract), (1, self._end_contract), (2, self._wake),
             (16, self._move), (8, self._has_moved),
@@ -296,9 +297,10 @@ class Author:
 
     def _save(self) -> Iterator[ev.Event]:
         j, jobs = self._some_job(JobState.RUNNING), self.world.jobs
-        if j is not None and jobs.interval_ms[j] > 0:
-            if self.now_ms - jobs.cost_ms[j] >= jobs.origin_ms[j]:
-                yield ev.JobSaved(self.now_ms, j, int(jobs.attempt[j]))
+        if j is None or jobs.interval_ms[j] <= 0:
+            return
+        if self.now_ms - jobs.cost_ms[j] >= jobs.origin_ms[j]:
+            yield ev.JobSaved(self.now_ms, j, int(jobs.attempt[j]))
 
     def _say_why(self) -> Iterator[ev.Event]:
         if self.world.shape_rows:

@@ -243,6 +243,16 @@ class Attempts:
             return [event]
         return [event, *self._load(special, j, attempt, now_ms, int(jobs.saved_ms[j]))]
 
+    def news_due(self, world: World, j: int, attempt: int, event: ev.Seen) -> ev.Seen | None:
+        """What a running attempt tells of itself, if it is still there to tell it."""
+        match event:
+            case ev.PaceSeen():
+                return self.pace_due(world, j, attempt, event)
+            case ev.JobSaved():
+                return self.save_due(world, j, attempt, event)
+            case _:
+                return self.activity_due(world, j, attempt, event)
+
     def pace_due(self, world: World, j: int, attempt: int, event: ev.PaceSeen) -> ev.Seen | None:
         """A change of pace of a running attempt, which ends at another time from now on."""
         jobs = world.jobs

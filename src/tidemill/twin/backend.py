@@ -171,16 +171,10 @@ class Twin:
             return
         if rank == agenda.JOB_END:
             found = self._attempts.end_due(world, subject, stamp, event)
-        elif rank == agenda.ACTIVITY and isinstance(event, ev.PaceSeen):
-            found = self._attempts.pace_due(world, subject, stamp, event)
-        elif rank == agenda.ACTIVITY and isinstance(event, ev.JobSaved):
-            found = self._attempts.save_due(world, subject, stamp, event)
         elif rank == agenda.ACTIVITY:
-            found = self._attempts.activity_due(world, subject, stamp, event)
+            found = self._attempts.news_due(world, subject, stamp, event)
         elif rank in (agenda.NODE_ADD, agenda.NODE_MOVE):
-            found = self._machines.due(subject, stamp, event)
-            if isinstance(found, ev.NodeMoved) and found.to is NodeState.DRAINING:
-                self._warned.append(subject)
+            found = self._machine_due(subject, stamp, event)
         elif rank == agenda.FAULT:
             assert isinstance(event, ev.NodeMoved)
             found = self._machines.fault_due(stamp, event)
@@ -190,6 +184,13 @@ class Twin:
             self._machines.contract_ended(subject)
         if found is not None:
             seen.append(found)
+
+    def _machine_due(self, n: int, epoch: int, event: ev.Seen) -> ev.Seen | None:
+        """What happens to a node; one that is going to be taken warns its jobs."""
+        found = self._machines.due(n, epoch, event)
+        if isinstance(found, ev.NodeMoved) and found.to is NodeState.DRAINING:
+            self._warned.append(n)
+        return found
 
     def _answer(self, world: World, action: ev.Action) -> None:  # noqa: C901 - one case a kind
         now_ms = world.now_ms
