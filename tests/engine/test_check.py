@@ -139,7 +139,7 @@ WRONG: dict[str, tuple[list[ev.Action], str]] = {
     "another kind": ([placing(HIGH, Piece(0, A100, 1, 15))], "gets `A100`"),
     "kinds mixed in one role": (
         [placing(GANG, Piece(0, OPEN, 1, 1), Piece(0, A100, 1, 1), Piece(1, OPEN, 1, 2))],
-        "mixes kinds",
+        "mixes GPU types",
     ),
     "against its labels": ([placing(WHERE_X, Piece(0, OPEN, 1, 1))], "against its labels"),
     "a device in use": ([placing(WHERE_X, Piece(0, BUSY, 1, 1))], "device 0 of `h-6` is over-comm"),

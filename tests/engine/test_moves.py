@@ -136,7 +136,7 @@ def test_a_mover_is_asked_for_nothing_else():
     world = on_the_way()
     with pytest.raises(Exception, match="asked to leave already"):
         fold(world, ev.AskedEvict(HOUR_MS, 0, 1, ev.Why.DRAINED))
-    with pytest.raises(Exception, match="nobody asked it to leave"):
+    with pytest.raises(Exception, match="it was not asked to stop"):
         fold(world, ev.JobEvicted(HOUR_MS, 0, 1))
 
 

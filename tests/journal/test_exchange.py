@@ -150,7 +150,7 @@ def test_places_that_cannot_be_are_named(tmp_path: Path):
         ),
         ('{"seq":2,"is":"woke","at_ms":9,"x":1}', "line 3: Object contains unknown field `x`"),
         ('{"seq":2,"is":"queue_set","at_ms":9,"queue":{"name":""}}', "field `queue.name`"),
-        ('{"seq":2,"is":"woke","at_ms":1}', "cannot be folded: event 2 is at 1 ms, before"),
+        ('{"seq":2,"is":"woke","at_ms":1}', "cannot be applied: event 2 is at 1 ms, before"),
         ('{"seq":2,"is":"job_started","at_ms":9,"job":4,"attempt":1}', "job number 4 is unknown"),
         ("[" * 100_000, "line 3: it is not JSON"),
         ("\ufeff{}", "line 3: it is not JSON"),
@@ -261,7 +261,7 @@ def test_wild_values_are_refused_kindly(
     out.unlink(missing_ok=True)
     match _outcome(file, out):
         case JournalError(message=message):
-            assert f"{file}` line {row['seq'] + 1}" in message or "cannot be folded" in message
+            assert f"{file}` line {row['seq'] + 1}" in message or "cannot be applied" in message
         case _:
             assert verify(out).is_sound
 

@@ -66,7 +66,7 @@ def test_progress_is_told(journal: Journal, story: list[Event]):
 def test_what_cannot_be_folded_is_named(journal: Journal):
     """An event that contradicts those before it is named by its number."""
     journal.append([ev.Woke(0), ev.JobFinished(1, 7, 1)])
-    with pytest.raises(JournalError, match="broken at event 1: it cannot be folded: job number 7"):
+    with pytest.raises(JournalError, match="broken at event 1: it cannot be applied: job number 7"):
         rebuild(journal)
 
 

@@ -84,7 +84,7 @@ def test_an_impossible_event_is_found(path: Path):
     report = verify(path)
     assert report.events == 1
     assert [fault.seq for fault in report.faults] == [1]
-    assert "cannot be folded" in report.faults[0].found
+    assert "cannot be applied" in report.faults[0].found
     assert salvage(path, path.with_name("out.db")).kept == 1
 
 
@@ -95,7 +95,7 @@ def test_a_snapshot_that_differs_is_found(path: Path, story: list[Event]):
         journal.append(story)
         journal.save_snapshot(other)
     assert verify(path).faults == (
-        Fault(100, "the snapshot before it is not what the events fold into"),
+        Fault(100, "the snapshot before it is not the cluster state that the events give"),
     )
 
 

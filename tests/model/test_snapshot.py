@@ -106,4 +106,4 @@ def test_other_bytes_are_refused_with_a_way_out(data: bytes):
     """What is not a snapshot of this layout is refused, and the hint names the journal."""
     with pytest.raises(JournalError) as refusal:
         snapshot.load(data)
-    assert refusal.value.hint == "fold the journal instead"
+    assert refusal.value.hint == "read the journal instead"

@@ -176,7 +176,7 @@ def test_higher_levels_decide_first():
 REFUSED = {
     "unknown parent": (queue("x", parent="nobody"), "known teams"),
     "its own parent": (queue("x", parent="x"), "that is itself"),
-    "a ring": (queue("science", parent="physics"), "that is a ring"),
+    "a ring": (queue("science", parent="physics"), "that is a cycle"),
     "a parent with jobs": (queue("x", parent="arts"), "has jobs of its own"),
     "floors above a limit": (queue("science", limit=12), "add up to 16000 milli"),
 }

@@ -250,7 +250,7 @@ def test_groups_that_do_not_divide_are_refused():
     world = racked(2)
     with pytest.raises(EventRefused, match="tied 2 by 2"):
         submit(world, job("t", roles=[role(3, bonds=[Bond("rack", 2)])]))
-    with pytest.raises(EventRefused, match="do not go into each other"):
+    with pytest.raises(EventRefused, match="do not nest"):
         submit(world, job("t", roles=[role(6, bonds=[Bond("rack", 3), Bond("node", 2)])]))
     with pytest.raises(EventRefused, match="inside a node"):
         submit(world, job("t", roles=[role(2)], bonds=[Bond("rack", 2)]))

@@ -82,7 +82,7 @@ def example(run: "Run", journal: Path) -> Example | None:
 
 
 def next_steps(journal: Path, page: Path, shown: Example | None) -> Iterator[str | Text]:
-    """Questions to ask next, with names from this very story."""
+    """Questions to ask next, with names from this very run."""
     yield ""
     yield screen.styled("[bold]the same as a page:[/] {}", page)
     yield screen.styled("[bold]ask further:[/]")

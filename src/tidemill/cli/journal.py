@@ -81,7 +81,7 @@ def import_(
 def verify(
     journal: options.Journal = options.DEFAULT_JOURNAL, as_json: options.Json = False
 ) -> None:
-    """Read everything: checksums, order, and whether it folds into a World."""
+    """Read everything: checksums, order, and whether the events give a valid cluster state."""
     import msgspec
 
     from tidemill.journal.verify import verify as read_all

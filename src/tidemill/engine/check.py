@@ -201,7 +201,7 @@ class _Reader:
             if not (role.least or role.count) <= replicas[r] <= role.count:
                 self.wrong.append(f"job `{name}` gets {replicas[r]} of {role.count} `{role.name}`")
             if role.accelerators and len(kinds.get(r, ())) > 1:
-                self.wrong.append(f"job `{name}` role `{role.name}` mixes kinds")
+                self.wrong.append(f"job `{name}` role `{role.name}` mixes GPU types")
 
     def _read_piece(self, j: int, role: Role, piece: Piece) -> None:
         world, n = self.world, piece.node

@@ -24,7 +24,7 @@ def broken(world: World, j: int, pieces: Pieces, lost: Pieces = ()) -> list[str]
         mine = [piece for piece in pieces if piece.role == r]
         bonds = (*role.bonds, *(shape.bonds if len(shape.roles) == 1 else ()))
         found += [
-            f"job `{name}` role `{role.name}` breaks its bond to one `{bond.tier}`"
+            f"job `{name}` role `{role.name}` is not inside one `{bond.tier}`"
             for bond in bonds
             if bond.is_required and not _keeps(world, bond, role, mine)
         ]

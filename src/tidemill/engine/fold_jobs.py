@@ -205,7 +205,7 @@ def evicted(world: World, event: ev.JobEvicted) -> list[int]:
     j = event.job
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     if not world.jobs.is_leaving[j] or j in world.moving:
-        _refuse(world, j, "nobody asked it to leave")
+        _refuse(world, j, "it was not asked to stop")
     jobs, saved_ms = world.ink.jobs, world.jobs.saved_ms.item(j)
     is_for_another = world.leaving_for.get(j, -1) >= 0
     interrupt(world, j, event.at_ms)
@@ -519,11 +519,11 @@ def _refuse_unless_profile(job: Job, role: Role) -> None:
         found = " or ".join(f"{milli} milli ({', '.join(keys)})" for milli, keys in sizes.items())
         raise EventRefused(
             f"{what} as {role.milli} milli of {role.accelerators} devices; it is {found} of one",
-            hint="give `milli` the share that the profile takes on the kinds it may use",
+            hint="give `milli` the share that the profile takes on the GPU types it may use",
         )
     if job.shape.bonds or job.shape.parallelism or any(row.bonds for row in job.shape.roles):
         raise EventRefused(
-            f"{what} and has bonds or a parallelism, which instances do not keep",
+            f"{what} and has topology constraints or a parallelism, which instances cannot have",
             hint="ask for whole accelerators where replicas must sit together",
         )
 
@@ -547,7 +547,7 @@ def _refuse_unless_elastic(job: Job) -> None:
     if elastic and (job.shape.parallelism or any(bond.is_required for bond in bonds)):
         raise EventRefused(
             f"job `{job.name}` is elastic and its replicas must sit together in one way",
-            hint="leave out `least`, or make its bonds wishes; its parallelism is of one size",
+            hint="leave out `least` or its parallelism, or only prefer its topology",
         )
     if elastic and not speedup.is_curve(job.shape.speedup, elastic[0].count):
         raise EventRefused(

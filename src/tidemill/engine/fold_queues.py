@@ -129,14 +129,14 @@ def _write(world: World, tree: Tree, amounts: Amounts) -> None:
 def _refuse_bad_shares(row: Queue) -> None:
     if len({share.kind for share in row.shares}) < len(row.shares):
         raise EventRefused(
-            f"team `{row.name}` has two shares of one kind", hint="give one share for each kind"
+            f"team `{row.name}` has two quotas for one GPU type", hint="give one quota per GPU type"
         )
     for share in row.shares:
         if share.floor_milli > share.limit_milli:
             raise EventRefused(
-                f"team `{row.name}` has a floor of {share.floor_milli} milli of `{share.kind}`,"
-                f" above its limit of {share.limit_milli}",
-                hint="raise the limit or lower the floor",
+                f"team `{row.name}` is guaranteed {share.floor_milli} milli of `{share.kind}`,"
+                f" above its maximum quota of {share.limit_milli}",
+                hint="raise the maximum quota or lower the guaranteed quota",
             )
 
 
@@ -152,7 +152,7 @@ def _refuse_bad_parent(world: World, row: Queue) -> None:
     above = [world.queue_rows[a].name for a in world.tree.paths[p]]
     if row.name in above:
         ring = " under ".join(f"`{name}`" for name in above[: above.index(row.name) + 1])
-        _refuse(row, f"that is a ring: {ring} already", "a tree has no rings")
+        _refuse(row, f"that is a cycle: {ring} already", "no team may be above itself")
     if len(above) >= MAX_DEPTH:
         _refuse(row, f"that is {MAX_DEPTH} levels deep already", "put teams beside each other")
     if np.any(world.shapes.queue[: len(world.shape_rows)] == p):
@@ -165,9 +165,10 @@ def _refuse_broken_promises(rows: list[Queue], amounts: Amounts, kinds: dict[str
             sure = int(amounts.floor[q, kinds[share.kind]])
             if sure > share.limit_milli:
                 raise EventRefused(
-                    f"the floors below team `{row.name}` add up to {sure} milli of `{share.kind}`,"
-                    f" above its limit of {share.limit_milli}",
-                    hint=f"raise the limit of `{row.name}` or lower the floors below it",
+                    f"the guaranteed quotas below team `{row.name}` add up to {sure} milli of"
+                    f" `{share.kind}`,"
+                    f" above its maximum quota of {share.limit_milli}",
+                    hint=f"raise the maximum quota of `{row.name}` or lower the quotas below it",
                 )
 
 

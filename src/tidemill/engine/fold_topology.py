@@ -155,7 +155,7 @@ def _refuse_role(topology: Topology, name: str, role: Role) -> None:
     is_nested = all(outer % inner == 0 or inner % outer == 0 for inner, outer in pairwise(sizes))
     if len(inside) > 1 or not is_nested:
         raise EventRefused(
-            f"job `{name}` role `{role.name}` has required bonds that do not go into each other",
+            f"job `{name}` role `{role.name}` has required topology constraints that do not nest",
             hint="use one inside the node, and groups of which each is a multiple of the smaller",
         )
 

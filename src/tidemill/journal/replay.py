@@ -34,7 +34,7 @@ def rebuild(
 def refusal(error: Exception) -> str:
     """Why an event cannot be folded, in one line."""
     reason = error.message if isinstance(error, EventRefused) else repr(error)
-    return f"it cannot be folded: {reason}"
+    return f"it cannot be applied: {reason}"
 
 
 def _until(events: Iterator[Event], up_to_ms: int | None) -> Iterator[Event]:

@@ -71,7 +71,7 @@ def pack(world: World, crc: int) -> Stored:
     if len(body) > LARGEST_BYTES:
         raise JournalError(
             f"a snapshot of {len(body)} bytes cannot be kept; {LARGEST_BYTES} is the most",
-            hint="go on without it: rebuilding folds more events and takes longer",
+            hint="go on without it: rebuilding reads more events and takes longer",
         )
     digest = hashlib.sha256(body).hexdigest()
     return Stored(world.seq, crc, snapshot.LAYOUT, digest, zlib.compress(body, QUICKLY))
@@ -111,5 +111,5 @@ def refuse_future(world: World, count: int) -> None:
     if world.seq > count:
         raise JournalError(
             f"a snapshot after {world.seq} events cannot be kept; the journal has {count}",
-            hint="append the events before the World that was folded from them",
+            hint="append the events before the cluster state that was computed from them",
         )

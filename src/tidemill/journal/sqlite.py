@@ -233,7 +233,7 @@ class SqliteJournal(Journal):
             raise JournalError(
                 f"journal `{self.where}` had {self._tail.seq} events when it was opened for this"
                 f" writer, and has {tail.seq} now",
-                hint="open it again, rebuild the World, and go on from there",
+                hint="open it again, rebuild the cluster state, and go on from there",
             )
 
     @contextmanager

@@ -95,4 +95,6 @@ def _snapshot_faults(journal: SqliteJournal, stored: Stored, world: World) -> It
     elif not journal.is_of_these_events(stored):
         yield Fault(stored.seq, _OTHER)
     elif stored.layout == snapshot.LAYOUT and snapshot.digest(world) != stored.digest:
-        yield Fault(stored.seq, "the snapshot before it is not what the events fold into")
+        yield Fault(
+            stored.seq, "the snapshot before it is not the cluster state that the events give"
+        )

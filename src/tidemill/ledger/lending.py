@@ -69,7 +69,7 @@ class Lending:
     def after(self, world: World, touched: Sequence[int]) -> None:  # noqa: ARG002 - a Reader's
         """An event was folded; what changed is seen when time goes on."""
         if world is not self.world:
-            assert world.seq <= 1, "lending is read from the first event of a World"
+            assert world.seq <= 1, "lending is read from the first event of a journal"
             self.world = world
 
     def lent(self) -> Lent:

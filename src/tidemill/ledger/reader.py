@@ -118,7 +118,7 @@ class Ledger:
     def after(self, world: World, touched: Sequence[int]) -> None:
         """An event was folded; follow the jobs it touched."""
         if world is not self.world:
-            assert world.seq <= 1, "a ledger reads from the first event of a World, or not at all"
+            assert world.seq <= 1, "a ledger reads from the first event of a journal, or not at all"
             self.world = world
         for j in touched:
             state, was = world.jobs.state.item(j), self._open.get(j)
@@ -146,7 +146,9 @@ class Ledger:
 
     def follow(self, world: World, before: Before, story: Story) -> None:
         """A stretch was folded at once; ``before`` is what the World was."""
-        assert world is self.world, "a ledger reads from the first event of a World, or not at all"
+        assert world is self.world, (
+            "a ledger reads from the first event of a journal, or not at all"
+        )
         jobs = OpenJobs.before(world, before)
         for j, o in self._open.items():
             jobs.since_ms[j], jobs.origin_ms[j] = o.since_ms, o.origin_ms

@@ -128,7 +128,7 @@ def cull(statement: Statement) -> list[Fix]:
             saves_milli_ms=int(freed.sum()),
             saves_usd_micro=sum(cut.usd_micro for cut in cuts),
             adds_useful_milli_ms=_used(statement, freed),
-            costs="whoever comes back after an hour starts a new session",
+            costs="a user who comes back later starts a new session",
         )
     ]  # fmt: skip
 

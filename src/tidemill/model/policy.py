@@ -23,7 +23,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     order: Literal["fifo", "priority", "shortest", "smallest", "attained"] = "priority"
     """``priority``: higher first, then oldest. ``fifo``: oldest first. ``shortest``: least run time
     left. ``smallest``: least run time left × accelerators. ``attained``: least accelerator time had
-    so far, in steps. Floors go before all of them.
+    so far, in steps. Teams below their guaranteed quota go before all of them.
     """
     fairness: Literal["none", "drf", "bill"] = "none"
     """Among teams that borrow: ``drf`` smallest dominant share first, ``bill`` smallest cost.
@@ -45,12 +45,13 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     placement_grain_milli: Annotated[int, Meta(ge=1, le=100_000)] = 120
     """``tide``: a difference smaller than this, in accelerator-milli, is a tie."""
     placement_host_price_ppm: Share = 300_000
-    """``tide``: what the last room for a scarce large request costs, as a share of its size."""
+    """``tide``: what the last free place for a large request costs, as a share of its size."""
     placement_fragment_ppm: Annotated[int, Meta(ge=0, le=100_000_000)] = 6_000_000
     """``tide``: how much the fragments of now weigh beside the waste to come, in millionths, where
     all work leaves again; where only some of it does, so much less."""
     patience_ms: Natural = 6 * HOUR_MS
-    """A job that waited this long is passed by nobody who wants the same accelerators."""
+    """Starvation guard without backfill: after this wait no job that could use the same
+    accelerators passes it."""
     may_reorder: bool = False
     """Whether ``shortest``, ``smallest`` and ``attained`` go before running jobs too: these are
     stopped when the order, planned anew over the whole fleet, has no room for them."""
@@ -58,26 +59,26 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Where one step of ``attained`` ends and the next begins, in accelerator-milliseconds; within
     a step the oldest goes first."""
     backfill: Literal["none", "easy", "conservative"] = "easy"
-    """Who may pass a job that does not fit. ``none``: all, until it loses patience; then nobody.
-    ``easy``: who does not delay the first such job of each kind of accelerator, by estimates.
-    ``conservative``: who delays none of the first ``reservations_at_most``.
+    """Which jobs may pass a job that does not fit. ``none``: all, until it waited for ``patience``,
+    then none. ``easy``: those that, by estimates, do not delay the first such job of each GPU type.
+    ``conservative``: those that delay none of the first ``reservations_at_most``.
     """
     reservations_at_most: Bound = 8
     """How many waiting jobs have a reservation under ``conservative`` backfill."""
     hold_after_ms: Natural = DAY_MS
     """The starvation guard of backfill: this long after a job that does not fit was first passed by
-    a later one, nobody passes it any more, whatever estimates say."""
+    a later one, no job passes it any more, whatever estimates say."""
     estimates: Literal["given", "history"] = "given"
     """How long a job is taken to run. ``given``: as its owner says. ``history``: as its owner says,
-    corrected by how right the team was before; without a guess, as long as its like."""
+    corrected by how right the team was before; without an estimate, as long as similar jobs."""
     estimate_ppm: Ppm = 800_000
-    """Which share of past jobs an estimate from history shall not fall short of."""
+    """The share of past jobs that must have run no longer than an estimate from history."""
     unknown_run_ms: Natural = DAY_MS
-    """What a job is taken to run when neither its owner nor history says."""
+    """The assumed run time when neither the owner nor history gives one."""
     may_preempt: bool = True
     """Whether higher priority evicts lower within a team."""
     may_reclaim: bool = True
-    """Whether a team below its floor takes back what others borrowed."""
+    """Whether a team below its guaranteed quota takes back what others borrowed."""
     victims_at_most: Bound = 64
     """How many jobs may be evicted for one; the bound of the search."""
     min_run_ms: Natural = 10 * MINUTE_MS
@@ -87,14 +88,15 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How often a job may be preempted without saving any work in between; then only a guaranteed
     quota may take its accelerators back."""
     searches_per_cycle: Bound = 8
-    """How many waiting jobs may look for victims in one cycle; who goes without is next."""
+    """How many waiting jobs may look for victims in one cycle; jobs that were
+    skipped are tried first in the next one."""
     victims: Literal["time", "dollars"] = "dollars"
     """``time``: least lost time per accelerator first. ``dollars``: the cheapest set found."""
     preempt_gain_ppm: Share = 1_000_000
     """What a preemption must win, as a share of the work it loses; 0: priority is enough. The price
     of a job grows each time it is stopped."""
     may_move: bool = False
-    """Whether running work moves elsewhere so that a job fits for which room is scattered."""
+    """Whether running jobs move to other nodes so that a waiting job fits."""
     moves_at_most: Bound = 4
     """How many jobs may move for one; the bound of the search."""
     moves_apart_ms: Natural = HOUR_MS
@@ -102,9 +104,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     move_gain_ppm: Share = 1_000_000
     """What moves must win, as a share of the work they lose."""
     may_resize: bool = True
-    """Whether elastic jobs shrink before anyone is stopped, and grow into idle room."""
+    """Whether elastic jobs shrink before any job is stopped, and grow into idle capacity."""
     grow_after_ms: Natural = 10 * MINUTE_MS
-    """How long an elastic job must have worked before it grows; its pause is won back in it."""
+    """How long an elastic job must have worked before it grows, so that the pause pays off."""
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS

@@ -65,12 +65,12 @@ def load(data: bytes) -> World:
         state = msgspec.msgpack.decode(data)
     except msgspec.DecodeError as error:
         raise JournalError(
-            f"a snapshot cannot be read: {error}", hint="fold the journal instead"
+            f"a snapshot cannot be read: {error}", hint="read the journal instead"
         ) from error
     if not isinstance(state, dict) or state.get("layout") != LAYOUT:
         raise JournalError(
             "a snapshot has another layout than this version writes",
-            hint="fold the journal instead",
+            hint="read the journal instead",
         )
     world = World()
     _load_columns(world, state)

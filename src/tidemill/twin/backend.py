@@ -111,7 +111,7 @@ class Twin:
     def take(self, world: World) -> list[ev.Seen]:
         """All that happens at the next moment; empty when all of it turned out to be stale."""
         at_ms = self.next_ms()
-        assert at_ms is not None, "the story is over; ask next_ms first"
+        assert at_ms is not None, "the simulation is over; call next_ms first"
         self._attempts.new_batch()
         seen: list[ev.Seen] = []
         is_clock = self._wake_ms == at_ms

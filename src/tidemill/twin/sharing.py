@@ -59,9 +59,9 @@ def _instance(row: Row, milli: int, spec: Spec) -> tuple[str, int]:
     ]
     if not found:
         raise SpecError(
-            f"`{row.name}` asks for {milli / WHOLE_MILLI:g} of a device and {gb:g} GB; no MIG "
-            f"instance of {', '.join(f'`{kind}`' for kind in kinds) or 'any kind'} has that",
-            hint='share by "mps" or "time-slice", or name kinds that can be partitioned',
+            f"`{row.name}` requests {milli / WHOLE_MILLI:g} of a device and {gb:g} GB; no MIG "
+            f"instance of {', '.join(f'`{kind}`' for kind in kinds) or 'any GPU type'} has that",
+            hint='share by "mps" or "time-slice", or name GPU types that can be partitioned',
         )
     share, _, name = min(found)
     return name, share

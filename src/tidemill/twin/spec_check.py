@@ -39,7 +39,7 @@ def _refuse_empty(spec: Spec) -> None:
     for table, count in (("contract", len(spec.contracts)), ("team", len(spec.teams))):
         if not count:
             raise SpecError(
-                f"`{spec.source}` has no [[{table}]]; a story needs at least one",
+                f"`{spec.source}` has no [[{table}]]; a simulation needs at least one",
                 hint="`tidemill twin generate` writes a file to start from",
             )
     if not spec.twin.horizon:

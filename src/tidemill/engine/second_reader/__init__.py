@@ -20,8 +20,8 @@ _WORDS = {
     4: "gets devices that are not there, not free, or not as many as it asked for",
     5: "gets more CPU or memory than its node has left",
     6: "is placed in part",
-    7: "mixes kinds",
-    8: "takes its team above a limit",
+    7: "mixes GPU types",
+    8: "takes its team above its maximum quota",
     9: "starts or ends without having been placed or started",
 }
 

@@ -66,7 +66,7 @@ def load(path: Path, options: Options) -> Trace:
     untimed = sum(pod.created_ms < 0 for pod in pods)
     unscheduled = sum(pod.created_ms >= 0 > pod.scheduled_ms for pod in pods)
     if untimed:
-        notes.append(f"{untimed:,} pods have no times: one a second, an hour each")
+        notes.append(f"{untimed:,} pods have no times: one per second, one hour each")
     if unscheduled:
         notes.append(f"{unscheduled:,} pods never ran: the time they waited stands for their work")
     made = [_arrival(i, pod, options) for i, pod in enumerate(pods)]

@@ -122,6 +122,6 @@ def _sniff_json(path: Path) -> str:
         return "faults"
     known = "measured speeds (Gavel)" if "(batch size" in start else "an unknown kind of JSON"
     raise SpecError(
-        f"`{path}` holds {known}, not a story of jobs or faults",
+        f"`{path}` holds {known}, not a record of jobs or faults",
         hint=f"formats with something to run: {', '.join(FORMATS)}",
     )

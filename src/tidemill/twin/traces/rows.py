@@ -179,7 +179,7 @@ def _bounded(path: Path, file: IO[str]) -> Iterator[str]:
         if len(text) > MAX_LINE:
             raise SpecError(
                 f"`{path}`, line {line} is longer than {MAX_LINE:,} characters",
-                hint="is this a table with one row a line? see `tidemill twin formats`",
+                hint="is this a table with one row per line? see `tidemill twin formats`",
             )
         yield text
 

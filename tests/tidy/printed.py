@@ -1,0 +1,116 @@
+"""Printed words: every text of the program that a person reads, and the house words among them.
+
+Texts are string literals with a space in them, and the docstrings that are printed: those of
+commands (``--help``) and of events and policies (``docs/reference``). What an ``assert`` says and
+what stands in backticks (names of fields, jobs and options) is not prose and is left out.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path("src/tidemill")
+REFERENCE = ("model/events.py", "model/policy.py")
+"""Files whose docstrings of classes and fields become pages of ``docs/reference``."""
+
+HOUSE_WORDS = {
+    r"World": "cluster state",
+    r"beats?": "scheduling cycle",
+    r"heirs?": "preemptor",
+    r"seams?": "paid but not schedulable",
+    r"slivers?": "under-used whole GPU",
+    r"bonds?": "topology constraint",
+    r"sittings?": "probe run",
+    r"desks?": "scheduler",
+    r"stor(?:y|ies)": "run, or simulation",
+    r"second readers?": "plan checker",
+    r"certificates?": "proof that it can never fit",
+    r"boards?": "pending jobs",
+    r"stations?": "pipeline stages",
+    r"spares? by design": "hot spares",
+    r"below the roofline": "below the attainable roof",
+    r"floors?": "guaranteed quota",
+    r"(?<!--)kinds?(?! of| TEXT)": "GPU type",
+    r"(?:it|job|replica) asks? for": "requests",
+    r"nobody ahead": "no job ahead",
+    r"who went without": "jobs that were skipped",
+    r"(?:row|cores|GiB|one|day|second) a (?:job|replica|line|node|second|token)": "per",
+}
+"""Words of ours, as patterns, and what to say instead (shared with the glossary)."""
+
+ALLOWED = {
+    (
+        "cli/ledger.py",
+        "kind",
+    ): "the value of `--by` that its help lists, with its meaning beside it",
+    ("cli/unit_share.py", "sliver"): "the name of a tenant that may be typed",
+    ("engine/layout.py", "kinds"): "names of columns, not prose",
+    ("journal/sqlite.py", "kind"): "a column of a table, in SQL",
+    ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
+    ("twin/describe.py", "kind"): "a field of a spec, in TOML",
+    ("units/catalogue/boxes.py", "board"): "a circuit board",
+    ("units/catalogue/nvidia.py", "boards"): "circuit boards",
+}
+"""House words that stay, by file, each with the reason."""
+
+
+class Found(NamedTuple):
+    """A house word in a printed text."""
+
+    path: str
+    line: int
+    word: str
+    say: str
+    text: str
+
+
+def found() -> list[Found]:
+    """Every house word in what the program prints."""
+    return [
+        Found(path, line, match[0], say, text)
+        for path, line, text in printed()
+        for pattern, say in HOUSE_WORDS.items()
+        for match in re.finditer(rf"\b{pattern}\b", _prose(text))
+    ]
+
+
+def printed() -> Iterator[tuple[str, int, str]]:
+    """Path, line and text of everything that a person reads."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree, name = ast.parse(path.read_text()), path.relative_to(PACKAGE).as_posix()
+        hidden = {id(part) for node in ast.walk(tree) for part in _hidden(node)}
+        hidden -= {id(part) for node in ast.walk(tree) for part in _shown(node, name)}
+        for node in ast.walk(tree):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and " " in text and id(node) not in hidden:
+                yield name, node.lineno, text
+
+
+def _hidden(node: ast.AST) -> Iterator[ast.AST]:
+    """What of a node is not printed: docstrings and bare strings, assertions, plain annotations."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        yield node.value
+    if isinstance(node, ast.Assert) and node.msg is not None:
+        yield from ast.walk(node.msg)
+    if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
+        inside = list(ast.walk(node.annotation))
+        yield from () if any(isinstance(part, ast.Call) for part in inside) else inside
+
+
+def _shown(node: ast.AST, name: str) -> Iterator[ast.AST]:
+    """The docstrings that are printed: of commands, and of the classes of the reference."""
+    if isinstance(node, ast.FunctionDef) and name.startswith("cli/") and _options(node):
+        yield from (stmt.value for stmt in node.body if isinstance(stmt, ast.Expr))
+    if isinstance(node, ast.ClassDef) and name in REFERENCE:
+        yield from (stmt.value for stmt in node.body if isinstance(stmt, ast.Expr))
+
+
+def _options(node: ast.FunctionDef) -> bool:
+    """Whether a function takes options of the command line: its docstring is then its help."""
+    return any("typer." in ast.unparse(arg.annotation) for arg in node.args.args if arg.annotation)
+
+
+def _prose(text: str) -> str:
+    return re.sub(r"`+[^`]*`+", "", text)
