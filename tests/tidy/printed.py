@@ -83,9 +83,10 @@ def printed() -> Iterator[tuple[str, int, str]]:
         hidden = {id(part) for node in ast.walk(tree) for part in _hidden(node)}
         hidden -= {id(part) for node in ast.walk(tree) for part in _shown(node, name)}
         for node in ast.walk(tree):
-            text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and " " in text and id(node) not in hidden:
-                yield name, node.lineno, text
+            if not isinstance(node, ast.Constant) or id(node) in hidden:
+                continue
+            if isinstance(node.value, str) and " " in node.value:
+                yield name, node.lineno, node.value
 
 
 def _hidden(node: ast.AST) -> Iterator[ast.AST]:
