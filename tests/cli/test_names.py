@@ -84,7 +84,7 @@ def test_a_message_spells_out_what_was_typed(old: Path):
 def test_a_spec_with_such_a_name_is_refused(field: str, bad: str):
     """A new name with a control character is refused, and the message shows it spelt out."""
     text = SPEC.replace(field, field.split('"', maxsplit=1)[0] + f'"{bad}"')
-    with pytest.raises(SpecError, match="asked for a name without control characters"):
+    with pytest.raises(SpecError, match="expected a name without control characters"):
         spec.parse(text)
 
 
@@ -98,10 +98,10 @@ def test_a_trace_with_such_a_name_is_refused(tmp_path: Path):
     path = tmp_path / "philly.csv"
     head = "timestamp,duration,num_gpus,gpu_time,cluster\n"
     path.write_text(head + "2017-10-09 07:01:55,66.0,1,66.0,a\x1b[31m\n", encoding="utf-8")
-    with pytest.raises(SpecError, match="line 2, column `cluster`: asked for a name without"):
+    with pytest.raises(SpecError, match="line 2, column `cluster`: expected a name without"):
         traces.load(path)
     path.write_text(head + "2017-10-09 07:01:55,66.0,1,66.0,a\n", encoding="utf-8")
-    with pytest.raises(SpecError, match="the GPU type: asked for a name"):
+    with pytest.raises(SpecError, match="the GPU type: expected a name"):
         traces.load(path, None, Options(kind="H\x1b"))
 
 

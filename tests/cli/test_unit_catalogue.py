@@ -142,9 +142,9 @@ def test_the_file_is_found_by_option_and_environment(mine: Path):
         ("[[part]]\nkey = 'x'", r"\[\[part\]\] 1 \(`x`\): `vendor` is missing", "add"),
         ("[[prat]]\nkey = 'x'", "unknown table `prat`", "`part`"),
         ("[part]\nkey = 'x'", "found a single table", "two brackets"),
-        ("part = [1]", "asked for a table; found 1", "key = value"),
+        ("part = [1]", "expected a table; found 1", "key = value"),
         ("[[part]]\nkey = 'h200-sxm-141'\nmemori_gb = 1", "unknown field `memori_gb`", "memory_gb"),
-        ("[[part]]\nkey = 'h200-sxm-141'\nmemory_gb = -1", "asked for", "change"),
+        ("[[part]]\nkey = 'h200-sxm-141'\nmemory_gb = -1", "expected", "change"),
         (
             "[[box]]\nkey = 'b'\nvendor = 'v'\npart = 'h10'\ncount = 1",
             "server type `b`",
@@ -155,7 +155,7 @@ def test_the_file_is_found_by_option_and_environment(mine: Path):
     ],
 )
 def test_a_wrong_file_is_refused(text: str, said: str, hint: str):
-    """The refusal names the file, the row, what was asked for and what was found."""
+    """The refusal names the file, the row, what was expected and what was found."""
     with pytest.raises(SpecError, match=said) as refused:
         unit_catalogue.read(text, "mine.toml")
     assert "mine.toml" in refused.value.message or "server type `b`" in refused.value.message

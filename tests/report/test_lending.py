@@ -22,7 +22,7 @@ def test_the_tables_are_the_document():
     rows = [[cell.text for cell in row.all("td")] for row in loans.one("tbody").all("tr")]
     assert rows == [["biology", "H100", "30.0", "$60.00"], ["biology", "H100", "12.0", "$24.00"]]
     lenders = [row.one("th").text for row in loans.one("tbody").all("tr")]
-    assert lenders == ["<b>physics", "no floor"]
+    assert lenders == ["<b>physics", "no guaranteed quota"]
     (row,) = idle.one("tbody").all("tr")
     assert [cell.text for cell in row.all("td")] == ["H100", "5.0", "2.0", "$14.00"]
 

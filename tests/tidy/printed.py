@@ -8,6 +8,7 @@ what stands in backticks (names of fields, jobs and options) is not prose and is
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,8 +77,13 @@ def found() -> list[Found]:
     ]
 
 
-def printed() -> Iterator[tuple[str, int, str]]:
+@cache
+def printed() -> list[tuple[str, int, str]]:
     """Path, line and text of everything that a person reads."""
+    return list(_printed())
+
+
+def _printed() -> Iterator[tuple[str, int, str]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         tree, name = ast.parse(path.read_text()), path.relative_to(PACKAGE).as_posix()
         hidden = {id(part) for node in ast.walk(tree) for part in _hidden(node)}

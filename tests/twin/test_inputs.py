@@ -141,7 +141,7 @@ def test_every_synonym_means_a_field_that_exists():
         ('[policy]\nbackfill = "eazy"', "one of none, easy, conservative", "`easy`?"),
         ('[twin]\nsharing = "mpz"', "one of time-slice, mps,", "`mps`?"),
         (JOB + 'class = "trainin"', "one of training, inference,", "`training`?"),
-        ("quota = 8", "asked for a table; found 8", "guaranteed = { H100 = 64 }"),
+        ("quota = 8", "expected a table; found 8", "guaranteed = { H100 = 64 }"),
     ],
 )
 def test_a_misspelt_word_is_told_what_is_known(line: str, asked: str, hint: str):
@@ -347,7 +347,7 @@ def test_any_value_is_read_or_refused_by_every_word(value: object):
             read = spec_words.read(word, value)
         except (TypeError, ValueError) as error:
             read, said = None, str(error)
-        assert "asked for" in said if read is None else isinstance(read, int)
+        assert "expected" in said if read is None else isinstance(read, int)
 
 
 def test_a_run_that_takes_long_is_told_beforehand():
@@ -419,10 +419,10 @@ def _trace(folder: Path, text: str) -> Path:
     [
         ("gpu_time,", "duration,", "2 columns called `duration`"),
         ("66.0,x", "66.0,x,y", "has 6 cells; the header has 5"),
-        (",1,", ",1_0,", "asked for a number"),
-        (",1,", ",\uff11,", "asked for a number"),
-        ("66.0,1", "inf,1", "asked for a number"),
-        ("66.0,1", "nan,1", "asked for a number"),
+        (",1,", ",1_0,", "expected a number"),
+        (",1,", ",\uff11,", "expected a number"),
+        ("66.0,1", "inf,1", "expected a number"),
+        ("66.0,1", "nan,1", "expected a number"),
     ],
 )
 def test_a_table_that_can_be_misread_is_refused(tmp_path: Path, old: str, new: str, said: str):

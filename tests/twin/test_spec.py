@@ -117,35 +117,35 @@ REFUSED = {
     ),
     "policy of the wrong type": (
         changed("may_preempt = false", "may_preempt = 3"),
-        ["[policy], `may_preempt`: asked for true or false; found 3"],
+        ["[policy], `may_preempt`: expected true or false; found 3"],
     ),
     "policy of no duration": (
         changed('patience = "90m"', "patience = 90"),
-        ['[policy], `patience`: asked for a duration in quotes, such as "14d"', "found 90"],
+        ['[policy], `patience`: expected a duration in quotes, such as "14d"', "found 90"],
     ),
     "negative size": (
         changed("count = 64", "count = -64"),
-        ["[[contract]] 1 (`h`), `count`: asked for a whole number >= 1; found -64"],
+        ["[[contract]] 1 (`h`), `count`: expected a whole number >= 1; found -64"],
     ),
     "wrong type": (
         changed("count = 64", 'count = "many"'),
-        ['`count`: asked for a whole number; found "many"'],
+        ['`count`: expected a whole number; found "many"'],
     ),
     "no duration": (
         changed('horizon = "2d"', 'horizon = "two days"'),
-        ["[twin], `horizon`: asked for a duration", 'found "two days"'],
+        ["[twin], `horizon`: expected a duration", 'found "two days"'],
     ),
     "a share above one": (
         changed("[faults]", "[faults]\ndevice_share = 27"),
-        ["[faults], `device_share`: asked for a share between 0 and 1; found 27"],
+        ["[faults], `device_share`: expected a share between 0 and 1; found 27"],
     ),
     "not a number": (
         changed("usd_per_hour = 2.49", "usd_per_hour = nan"),
-        ["`usd_per_hour`: asked for dollars between 0 and", "found nan"],
+        ["`usd_per_hour`: expected dollars between 0 and", "found nan"],
     ),
     "unknown terms": (
         changed('"spot"', '"spott"'),
-        ["`terms`: asked for one of reserved, on_demand, spot", "did you mean `spot`?"],
+        ["`terms`: expected one of reserved, on_demand, spot", "did you mean `spot`?"],
     ),
     "missing field": (
         changed("per_day = 10\n", ""),
@@ -157,7 +157,7 @@ REFUSED = {
     ),
     "one bracket": (
         changed('[[team]]\nname = "a"', '[team]\nname = "a"'),
-        ["[team]: asked for at most 100,000 rows; found a single table", "[[team]]"],
+        ["[team]: expected at most 100,000 rows; found a single table", "[[team]]"],
     ),
     "gang above the fleet": (
         changed("accelerators = 48", "accelerators = 64"),
@@ -226,7 +226,7 @@ REFUSED = {
     ),
     "half of three": (
         changed('"0.25" = 1', '"2.5" = 1'),
-        ['asked for whole accelerators or a fraction of one; found "2.5"'],
+        ['expected whole accelerators or a fraction of one; found "2.5"'],
     ),
     "impossible times": (
         changed('mean = "1h"', 'mean = "5m"'),
@@ -244,14 +244,14 @@ REFUSED = {
         changed("accelerators = 48", "accelerators = 48\ncpu_per_accelerator = 100"),
         ["`cpu_per_accelerator`: one replica would need more of it than the largest node has"],
     ),
-    "no work": (changed('work = "5h"', 'work = "0s"'), ["`work`: asked for a time above 0"]),
+    "no work": (changed('work = "5h"', 'work = "0s"'), ["`work`: expected a time above 0"]),
     "a fraction of several": (
         changed("accelerators = 48", "accelerators = 48\nfraction = 0.5"),
         ["a fraction is of one accelerator; found 48 accelerators"],
     ),
     "unknown repair": (
         changed('repair = "4h"', 'repair = "soon"'),
-        ['[faults], `repair`: asked for "infinitehbd", a duration or a median and mean', '"soon"'],
+        ['[faults], `repair`: expected "infinitehbd", a duration or a median and mean', '"soon"'],
     ),
     "too many nodes": (
         changed("count = 64", "count = 8000000"),
@@ -264,11 +264,11 @@ REFUSED = {
     "nothing at all": ("", ["has no [[contract]]", "twin generate"]),
     "no horizon": (
         changed('horizon = "2d"', 'horizon = "0s"'),
-        ["`horizon`: asked for a time above"],
+        ["`horizon`: expected a time above"],
     ),
     "a deep hole": ("a = " + "[" * 50_000, ["is not a spec file"]),
     "a long number": (changed("seed = 3", "seed = " + "9" * 5000), ["is not a spec file"]),
-    "a large number": (changed("seed = 3", "seed = " + "9" * 50), ["`seed`: asked for"]),
+    "a large number": (changed("seed = 3", "seed = " + "9" * 50), ["`seed`: expected"]),
     "efficiencies above one": (
         changed("[[job]]", "[[job]]\nmfu = 0.9\nhost_stall = 0.2"),
         ["add up to 1.10, above 1"],

@@ -78,7 +78,7 @@ def test_a_broken_cell_is_refused_by_line_and_column(small, form, cell):
     cells[at] = cell
     broken = ",".join(cells).replace("a,", "c,", 1)
     path = small(form, f"{header}\n{row}\n{broken}\n")
-    with pytest.raises(SpecError, match=f"line 3, column `{COLUMN[form]}`: asked for"):
+    with pytest.raises(SpecError, match=f"line 3, column `{COLUMN[form]}`: expected"):
         registry.load(path)
     trace = registry.load(path, options=Options(skip_broken=True))
     assert (len(trace.arrivals), trace.skipped) == (1, 1)
@@ -91,12 +91,12 @@ BROKEN = {
     "another header": ("a,b,c\n1,2,3\n", "no known header; found a, b, c"),
     "half a gpu": (
         SMALL["elasticflow"].replace(",16", ",1.5"),
-        'column `num_gpu`: asked for a whole number; found "1.5"',
+        'column `num_gpu`: expected a whole number; found "1.5"',
     ),
-    "no gpu": (SMALL["elasticflow"].replace(",16", ",0"), "asked for a number from 1"),
+    "no gpu": (SMALL["elasticflow"].replace(",16", ",0"), "expected a number from 1"),
     "one name twice": (
         SMALL["elasticflow"].replace("b,", "a,"),
-        "line 3, column `job_id`: asked for a name of its own \\(line 2 has it\\)",
+        "line 3, column `job_id`: expected a name of its own \\(line 2 has it\\)",
     ),
     "a short row": ("job_id,submission_time,duration,num_gpu\na,1\n", "line 2, column `num_gpu`"),
     "a long line": (SMALL["elasticflow"] + "x" * 200_000, "line 4 is longer than 100,000"),
@@ -174,7 +174,7 @@ def test_faults_pair_starts_with_ends(tmp_path):
     with pytest.raises(SpecError, match="no fleet and no jobs"):
         Twin.from_trace(registry.load(path))
     path.write_text("[" + entry.format("x", 2, "end") + "]")
-    with pytest.raises(SpecError, match="entry 1, `event_type`: asked for an end after its start"):
+    with pytest.raises(SpecError, match="entry 1, `event_type`: expected an end after its start"):
         registry.load(path)
 
 

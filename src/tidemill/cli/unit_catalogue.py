@@ -105,7 +105,7 @@ def _rows(
     if not isinstance(found, list) or len(found) > MOST_ROWS:
         count = f"{len(found):,} rows" if isinstance(found, list) else "a single table"
         Place(source, table).refuse(
-            "", f"asked for at most {MOST_ROWS:,} rows; found {count}",
+            "", f"expected at most {MOST_ROWS:,} rows; found {count}",
             hint=f"write [[{table}]] with two brackets before each row",
         )  # fmt: skip
     return [_row(row, kind, shipped, _place(source, table, i, row)) for i, row in enumerate(found)]
@@ -122,7 +122,7 @@ def _row(raw: object, kind: type[Row], shipped: dict[str, Row], place: "Place") 
     from tidemill.twin.spec_errors import explain, shown
 
     if not isinstance(raw, dict):
-        place.refuse("", f"asked for a table; found {shown(raw)}", hint="write key = value lines")
+        place.refuse("", f"expected a table; found {shown(raw)}", hint="write key = value lines")
     key = raw.get("key")
     known = shipped.get(key) if isinstance(key, str) else None
     whole = raw if known is None else {**msgspec.to_builtins(known), **raw}

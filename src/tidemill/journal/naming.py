@@ -22,7 +22,7 @@ def fault(event: Event) -> str:
     for text in _texts(event):
         shown = names.visible(text, one_line=True)
         if shown != text:
-            return f"asked for names without control characters; found `{shown[:200]}`"
+            return f"expected names without control characters; found `{shown[:200]}`"
     return ""
 
 

@@ -28,11 +28,11 @@ _HARMFUL_IN_TEXT = re.compile(f"(?![\n\t])[{_HIDDEN}]")
 def fault(name: str, longest: int = LONGEST) -> str:
     """What is wrong with a new name, or nothing."""
     if not name:
-        return "asked for a name; found nothing"
+        return "expected a name; found nothing"
     if len(name) > longest:
-        return f"asked for at most {longest} characters; found {len(name):,}"
+        return f"expected at most {longest} characters; found {len(name):,}"
     if not _NAME.search(name):
-        return f"asked for {ASKED}; found `{visible(name, one_line=True)}`"
+        return f"expected {ASKED}; found `{visible(name, one_line=True)}`"
     return ""
 
 

@@ -44,7 +44,7 @@ def _refuse_empty(spec: Spec) -> None:
             )
     if not spec.twin.horizon:
         Place(spec.source, "twin").refuse(
-            "horizon", 'asked for a time above 0; found "0s"', hint='for example horizon = "14d"'
+            "horizon", 'expected a time above 0; found "0s"', hint='for example horizon = "14d"'
         )
 
 
@@ -57,7 +57,7 @@ def _check_calendar(spec: Spec) -> None:
     if calendar.week_ms % HOUR_MS:
         place.refuse(
             "begins",
-            f"asked for a full hour; found `{spec.twin.begins}`",
+            f"expected a full hour; found `{spec.twin.begins}`",
             hint="daily rhythms go by the hour: begin at one, such as 2026-03-02T06:00",
         )
 
@@ -226,7 +226,7 @@ def _check_faults(spec: Spec) -> None:
     except ValueError:
         place.refuse(
             "repair",
-            f'asked for "infinitehbd", a duration or a median and mean; found {shown(given)}',
+            f'expected "infinitehbd", a duration or a median and mean; found {shown(given)}',
             hint='for example repair = "4h" or repair = { median = "4h", mean = "1d" }',
         )
 

@@ -28,7 +28,7 @@ def check(spec: Spec) -> None:
 def check_spread(place: Place, field: str, given: Spread) -> None:
     """Refuse times that no heavy-tailed distribution has."""
     if not given.median or not given.mean:
-        found = 'asked for a median and a mean above 0; found "0s"'
+        found = 'expected a median and a mean above 0; found "0s"'
         place.refuse(field, found, hint=f'for example {field} = {{ median = "30m", mean = "2h" }}')
     try:
         durations.fit(int(given.median), int(given.mean), int(given.longest))
@@ -46,7 +46,7 @@ def size_milli(place: Place, text: str) -> int:
     if not (0 < milli < WHOLE_MILLI or (size == int(size) and 0 < size <= MAX_COUNT)):
         place.refuse(
             "sizes",
-            f"asked for whole accelerators or a fraction of one; found {shown(text)}",
+            f"expected whole accelerators or a fraction of one; found {shown(text)}",
             hint='for example sizes = { "0.25" = 0.3, 1 = 0.5, 8 = 0.2 }; quote fractions',
         )
     return milli
@@ -152,7 +152,7 @@ def _check_checkpoint(place: Place, row: Traits) -> None:
     if row.checkpoint is not None and not row.checkpoint.every:
         place.refuse(
             "checkpoint.every",
-            'asked for a time above 0; found "0s"',
+            'expected a time above 0; found "0s"',
             hint='for example every = "30m"; leave `checkpoint` out for a job that never saves',
         )
 
@@ -204,10 +204,10 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
         found = f"a fraction is of one accelerator; found {row.accelerators} accelerators"
         place.refuse("fraction", found, hint="leave `accelerators` out")
     if row.fraction is not None and row.fraction < ONE_PPM // WHOLE_MILLI:
-        place.refuse("fraction", "asked for at least 0.001", hint="0.25 is a quarter")
+        place.refuse("fraction", "expected at least 0.001", hint="0.25 is a quarter")
     _refuse_after_the_end(place, "at", int(row.at), spec)
     if not row.work:
-        place.refuse("work", 'asked for a time above 0; found "0s"', hint='such as work = "5h"')
+        place.refuse("work", 'expected a time above 0; found "0s"', hint='such as work = "5h"')
     if row.profile and (row.fraction is not None or not row.accelerators):
         found = "`accelerators` is the number of instances; their size is that of the profile"
         place.refuse("profile", found, hint="leave `fraction` out")

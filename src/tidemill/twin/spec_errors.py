@@ -103,14 +103,14 @@ def explain(
     if message.startswith("Invalid enum value"):
         known = _values(_kind_at(kind, steps))
         hint = nearest(str(value), known)
-        place.refuse(field, f"asked for one of {', '.join(known)}{found_words}", hint=hint)
+        place.refuse(field, f"expected one of {', '.join(known)}{found_words}", hint=hint)
     if message.startswith("Expected `object`"):
         example = _EXAMPLES.get(field, "")
         hint = f"for example {example}" if example else f"write `{field} = {{ ... }}`"
-        place.refuse(field, f"asked for a table{found_words}", hint=hint)
-    asked = message if message.startswith("asked for") else f"asked for {_plain(message)}"
+        place.refuse(field, f"expected a table{found_words}", hint=hint)
+    asked = message if message.startswith("expected") else f"expected {_plain(message)}"
     if "matching regex" in message:
-        asked = f"asked for {names.ASKED}"
+        asked = f"expected {names.ASKED}"
     place.refuse(field, asked + found_words, hint=f"change `{field}` in {place}")
 
 

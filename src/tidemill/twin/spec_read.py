@@ -121,7 +121,7 @@ def _table(raw: dict[str, Any], table: str, source: str) -> dict[str, Any]:
     found = raw.get(table, {})
     if not isinstance(found, dict):
         Place(source, table).refuse(
-            "", f"asked for a table; found {shown(found)}", hint=f"write [{table}] on its own line"
+            "", f"expected a table; found {shown(found)}", hint=f"write [{table}] on its own line"
         )
     return found
 
@@ -136,7 +136,7 @@ def _rows(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> tupl
         count = f"{len(found):,} rows" if isinstance(found, list) else "a single table"
         Place(source, table).refuse(
             "",
-            f"asked for at most {MAX_ROWS:,} rows; found {count}",
+            f"expected at most {MAX_ROWS:,} rows; found {count}",
             hint=f"write [[{table}]] with two brackets before each row",
         )
     return tuple(_row(row, kind, _place(source, table, i, row)) for i, row in enumerate(found, 1))

@@ -121,7 +121,7 @@ def _nodes(row: dict[str, Any], place: Place, notes: list[str]) -> None:
     if not _is_whole(nodes) or not _is_whole(each):
         place.refuse(
             "nodes",
-            f"asked for a whole number of nodes, and how many GPUs each has; found {shown(nodes)}",
+            f"expected a whole number of nodes, and how many GPUs each has; found {shown(nodes)}",
             hint="for example nodes = 2 with gpus_per_node = 8, or accelerators = 16",
         )
     row[field] = nodes * each

@@ -59,12 +59,12 @@ def read(kind: type[Any], value: object) -> object:
 def span(value: object) -> Span:
     """A duration as people write it."""
     if not isinstance(value, str):
-        raise TypeError('asked for a duration in quotes, such as "14d" or "1h30m"')
+        raise TypeError('expected a duration in quotes, such as "14d" or "1h30m"')
     try:
         return Span(duration_ms(value))
     except ValueError:
         raise ValueError(
-            'asked for a duration of at most 100 years, such as "14d" or "1h30m"'
+            'expected a duration of at most 100 years, such as "14d" or "1h30m"'
         ) from None
 
 
@@ -72,15 +72,15 @@ def _moment(value: object) -> Moment:
     if isinstance(value, date):  # of TOML; a datetime is one too
         return Moment(value.isoformat())
     if not isinstance(value, str):
-        raise TypeError('asked for a date and time, such as "2026-03-02T00:00:00+01:00"')
+        raise TypeError('expected a date and time, such as "2026-03-02T00:00:00+01:00"')
     return Moment(value)
 
 
 def _number(value: object, what: str, largest: float = LARGEST) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"asked for {what} as a number")
+        raise TypeError(f"expected {what} as a number")
     if not isfinite(value) or not 0 <= value <= largest:
-        raise ValueError(f"asked for {what} between 0 and {largest:,}")
+        raise ValueError(f"expected {what} between 0 and {largest:,}")
     return float(value)
 
 

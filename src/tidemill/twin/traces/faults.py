@@ -99,7 +99,7 @@ def _list(path: Path, options: Options) -> list[object]:
         raise SpecError(f"`{path}` is not JSON: {error}", hint="fetch the file again") from error
     if not isinstance(found, list) or len(found) > options.rows_at_most:
         raise SpecError(
-            f"`{path}`: asked for a list of at most {options.rows_at_most:,} faults",
+            f"`{path}`: expected a list of at most {options.rows_at_most:,} faults",
             hint="see `tidemill twin formats`",
         )
     return found
@@ -122,5 +122,5 @@ _HINT = "mend the entry, or leave such entries out with `--skip-broken`"
 
 def _refuse(path: Path, number: int, field: str, asked: str, found: object) -> NoReturn:
     raise SpecError(
-        f"`{path}`, entry {number}, `{field}`: asked for {asked}; found {shown(found)}", hint=_HINT
+        f"`{path}`, entry {number}, `{field}`: expected {asked}; found {shown(found)}", hint=_HINT
     )

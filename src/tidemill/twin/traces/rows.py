@@ -70,7 +70,7 @@ class Row(NamedTuple):
     def refuse(self, column: str, asked: str) -> NoReturn:
         """Raise the error for one cell."""
         raise SpecError(
-            f"`{self.path}`, line {self.line}, column `{column}`: asked for {asked};"
+            f"`{self.path}`, line {self.line}, column `{column}`: expected {asked};"
             f" found {shown(self.cells.get(column, ''))}",
             hint="mend the row, or leave such rows out with `--skip-broken`",
         )
