@@ -13,6 +13,7 @@ from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Grou
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
+from tidemill.model import names
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, share_out
 
 CENT_MICRO = 10_000
@@ -234,9 +235,10 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     made.append(" (predicted, not replayed; `tidemill advise SPEC` replays each)", style="not bold")
     for number, remedy in enumerate(leaking.remedies(statement, most), 1):
         made.append(f"\n{number}. ", style="not bold")
-        made.append(_headline(remedy), style="not bold")
+        made.append(names.visible(_headline(remedy), one_line=True), style="not bold")
         for line in _details(remedy, journal):
-            made.append(f"\n   {line}", style="not bold dim")
+            shown = names.visible(line, one_line=True)
+            made.append(f"\n   {shown}", style="not bold dim")
     return made
 
 
