@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.events import Why
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
@@ -30,6 +30,7 @@ from tidemill.scheduling.room import Room
 from tidemill.scheduling.victims import Stop
 
 NODES_AT_MOST = 64  # nodes whose work is looked at: the emptiest that could host a replica
+ASK_AGAIN_MS = MINUTE_MS  # whether a job that is coming up may be moved: not every cycle
 ROUNDS = 4  # how often the search begins again without the jobs that find no other place
 _RUNNING, _READY = int(JobState.RUNNING), int(NodeState.READY)
 
@@ -99,14 +100,19 @@ def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Vic
             is_going = world.jobs.is_leaving.item(j) or j in stop.leaving
             if j in found or is_going or not shape.is_preemptible:
                 continue
-            is_running = world.jobs.state.item(j) == _RUNNING
-            since_ms = world.jobs.since_ms.item(j) if is_running else world.now_ms
-            may_ms = since_ms + max(1 - is_running, policy.moves_apart_ms)
+            may_ms = _may_move_ms(world, policy, j)
             if may_ms > world.now_ms:
                 again_ms = min(again_ms, may_ms)
                 continue
             found[j] = _victim(world, j, stop.lost_ms(j))
     return list(found.values()), again_ms
+
+
+def _may_move_ms(world: World, policy: Policy, j: int) -> int:
+    """From when on a job may be moved; of one that is coming up, when to ask again."""
+    if world.jobs.state.item(j) == _RUNNING:
+        return world.jobs.since_ms.item(j) + policy.moves_apart_ms
+    return world.now_ms + max(policy.moves_apart_ms, ASK_AGAIN_MS)
 
 
 def _has_another_place(hunt: Hunt, victim: Victim) -> bool:
