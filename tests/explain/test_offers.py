@@ -35,6 +35,7 @@ from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job
+from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 
 POLICIES = {
@@ -273,6 +274,44 @@ def test_spares_that_would_do_are_named_first_and_do():
     assert "set `spares` of contract `c` lower" in fix.words
 
 
+def test_spares_are_named_first_only_to_the_job_that_they_would_start():
+    """Two jobs of a node each wait, one node is spare: without spares only the first starts."""
+    answers = {}
+    for spares in (1, 0):
+        world = fleet(contract(gpus=16, spares=spares))
+        submit(world, job("runs", gpus=8))
+        beat(world)
+        submit(world, job("first", gpus=8), job("second", gpus=8))
+        if not spares:
+            assert set(placed(world, decide(world))) == {"first"}
+            continue
+        beat(world)
+        answers = {
+            name: explain.why(world, DEFAULTS, world.job_number[name])
+            for name in ("first", "second")
+        }
+    assert answers["first"].fix.words.startswith("release hot spares")
+    assert answers["second"].fix.words.startswith("wait until some of the 8")
+    assert answers["second"].other_fixes[0].words.startswith("release hot spares")
+
+
+def test_uncordoning_is_named_first_only_to_the_job_that_it_would_start():
+    """The same for a node that is cordoned."""
+    world = fleet(contract(gpus=16))
+    submit(world, job("runs", gpus=8))
+    beat(world)
+    fold(world, ev.NodeMoved(world.now_ms, 1, NodeState.CORDONED))
+    submit(world, job("first", gpus=8), job("second", gpus=8))
+    beat(world)
+    first, second = (
+        explain.why(world, DEFAULTS, world.job_number[name]) for name in ("first", "second")
+    )
+    assert first.fix.words.startswith("uncordon")
+    assert second.fix.words.startswith("wait until some of the 8")
+    fold(world, ev.NodeMoved(world.now_ms, 1, NodeState.READY))
+    assert set(placed(world, decide(world))) == {"first"}
+
+
 @pytest.mark.parametrize("is_cpu", [True, False])
 def test_who_holds_the_cores_or_the_memory_is_named(is_cpu: bool):
     """GPUs are free and their host is not: the job that holds it is named, and until when."""
@@ -312,3 +351,54 @@ def test_a_job_that_others_pass_hears_how_many_and_what_ends_it():
         "7 jobs submitted later were placed while it waited; the starvation guard ends that"
         " (policy `patience`: 1d)"
     ) in answer.words
+
+
+def test_a_quota_that_is_not_all_that_keeps_a_job_out_says_so():
+    """16 of 24 held by others: with the end of its team's jobs, or a raise, it still waits."""
+    world = fleet(contract(gpus=24), teams=[team("a", limit=16), team("b")])
+    submit(world, job("mine", gpus=4, team="a"), job("theirs", gpus=16, team="b"))
+    beat(world)
+    submit(world, job("big", gpus=16, team="a"))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["big"])
+    assert answer.fix.words == (
+        "wait until jobs of team `a` end: it uses 4; the quota is not all that keeps it out:"
+        " too few are free"
+    )
+    fold(world, ev.JobFinished(world.now_ms, world.job_number["mine"], 1))
+    assert "big" not in placed(world, decide(world))
+
+
+def test_a_job_that_a_quota_keeps_out_hears_which_guard_is_its_own():
+    """Its own team is held behind it after `patience`, with backfill too; other teams never."""
+    policy = Policy(patience_ms=HOUR_MS)
+    world = fleet(contract(gpus=16), teams=[team("a", limit=8), team("b")])
+    submit(world, job("mine", gpus=4, team="a"))
+    beat(world, policy)
+    submit(world, job("big", gpus=8, team="a"))
+    beat(world, policy)
+    submit(world, job("early", gpus=1, team="a"), job("other", gpus=1, team="b"))
+    beat(world, policy)
+    pass_ms(world, HOUR_MS)
+    submit(world, job("late", gpus=1, team="a"), job("another", gpus=1, team="b"))
+    assert set(placed(world, beat(world, policy))) == {"another"}
+    answer = explain.why(world, policy, world.job_number["big"])
+    assert (
+        "3 jobs submitted later were placed while it waited; the starvation guard ends that for jobs"
+        " under the same maximum quota only (policy `patience`: 1h)"
+    ) in answer.words
+
+
+def test_a_gang_that_does_not_fit_beside_services_hears_that_no_guard_ends_it():
+    """The scheduler holds nobody behind it, so it is not told that passing ends."""
+    policy = Policy(patience_ms=HOUR_MS, hold_after_ms=2 * HOUR_MS)
+    world = fleet(nodes=2)
+    submit(world, job("serves", gpus=1, kind=JobClass.INFERENCE))
+    beat(world, policy)
+    submit(world, job("gang", gpus=16))
+    beat(world, policy)
+    pass_ms(world, 3 * HOUR_MS)
+    submit(world, job("small", gpus=1))
+    assert set(placed(world, beat(world, policy))) == {"small"}
+    answer = explain.why(world, policy, world.job_number["gang"])
+    assert "the starvation guard does not end that" in answer.words

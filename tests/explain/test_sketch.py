@@ -61,10 +61,13 @@ class Drain:
 
     def _start(self, queue: list[int], lengths: Lengths, found: dict[int, int], ends: list) -> None:
         held: set[str] = set()
+        held_in_team: set[tuple[int, str]] = set()
         for j in list(queue):
             wants = self.world.shape_of(j).roles[0]
             kinds = set(wants.kinds or self.world.kinds)
-            if kinds & held:
+            q = int(self.world.shapes.queue[self.world.jobs.shape[j]])
+            under = {(q, kind) for kind in kinds}
+            if kinds & held or under & held_in_team:
                 continue
             took, is_limited = self._fit(j, wants)
             if took:
@@ -74,8 +77,9 @@ class Drain:
                 left = lengths.left_ms(self.world, j, 0, MIDDLE)
                 assert left is not None
                 heappush(ends, (self._grid(self.now + left), j, (wants, took)))
-            elif not is_limited and self._lost_patience(j):
-                held |= kinds
+            elif self._lost_patience(j):
+                held |= set() if is_limited else kinds
+                held_in_team |= under if is_limited else set()
 
     def _lost_patience(self, j: int) -> bool:
         return self.now - int(self.world.jobs.since_ms[j]) >= self.policy.patience_ms
@@ -157,7 +161,32 @@ def two_at_their_limit() -> World:
     return world
 
 
+def a_gang_over_its_limit() -> World:
+    """A gang that its team's limit keeps out has lost its patience; small jobs come after it."""
+    world = fleet(contract("a", gpus=16), teams=[team("a"), team("b", limit=8)])
+    submit(world, job("a0", gpus=4, team="a", estimate_ms=6 * HOUR_MS),
+           job("b0", gpus=4, team="b", estimate_ms=20 * HOUR_MS))  # fmt: skip
+    beat(world, EAGER)
+    submit(world, job("b1", gpus=8, team="b", estimate_ms=HOUR_MS))
+    beat(world, EAGER)
+    fold(world, ev.Woke(3 * HOUR_MS))
+    submit(world, job("b2", gpus=1, team="b", estimate_ms=HOUR_MS))
+    beat(world, EAGER)
+    return world
+
+
+def test_nobody_of_its_team_passes_a_gang_that_a_limit_keeps_out():
+    """As the scheduler holds its team behind it: `b2` starts with the gang, not at once."""
+    world = a_gang_over_its_limit()
+    answer = explain.why(world, EAGER, world.job_number["b2"])
+    assert answer.cause == "behind"
+    seen = sketch.starts(world, EAGER, Lengths(world))
+    gang, small = (seen.wait_ms(world.job_number[name]) for name in ("b1", "b2"))
+    assert small >= gang > (0, 0, 0)
+
+
 @example(world=two_at_their_limit())
+@example(world=a_gang_over_its_limit())
 @given(world=queues())
 @settings(max_examples=150, deadline=None)
 def test_it_is_what_a_plain_drain_gives(world: World):

@@ -13,6 +13,7 @@ from tidemill.model.measures import FOREVER_MS, dollars_text, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
 from tidemill.scheduling import shares
+from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.topology import ever, place, wishes
 
 Make = Callable[[Case], Fact | None]
@@ -357,14 +358,29 @@ def _passed(case: Case) -> Fact | None:
     )
     if not count:
         return None
-    held = case.policy.backfill == "none"
-    bound = "patience" if held else "hold_after"
-    after_ms = case.policy.patience_ms if held else case.policy.hold_after_ms
     text = (
         f"{words.many(count, 'job')} submitted later {'was' if count == 1 else 'were'} placed while"
-        f" it waited; the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
+        f" it waited; {_guard(case)}"
     )
     return Fact("passed by", count, "jobs", text, commands.line())
+
+
+def _guard(case: Case) -> str:
+    """What ends that others pass the job: the scheduler's rule, by its cause."""
+    policy = case.policy
+    if not fits_when_others_end(case.world, case.memo, case.s):
+        return (
+            "the starvation guard does not end that: beside the services that run it does not fit"
+        )
+    if case.cause is Cause.OVER_LIMIT:
+        return (
+            "the starvation guard ends that for jobs under the same maximum quota only (policy"
+            f" `patience`: {duration_text(policy.patience_ms)})"
+        )
+    held = policy.backfill == "none"
+    bound = "patience" if held else "hold_after"
+    after_ms = policy.patience_ms if held else policy.hold_after_ms
+    return f"the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
 
 
 _ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed)

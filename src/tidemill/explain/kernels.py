@@ -127,6 +127,16 @@ def within(q, k, milli, used, limit, paths):
 
 
 @compiled
+def binding(q, k, milli, used, limit, paths):
+    """The highest queue on the path whose limit keeps this much out; else the queue itself."""
+    found = q
+    for a in paths[q]:
+        if a >= 0 and used[a, k] + milli > limit[a, k]:
+            found = a
+    return found
+
+
+@compiled
 def book(q, k, milli, used, paths):
     """Count what a queue and all above it use."""
     for a in paths[q]:
@@ -162,10 +172,12 @@ def drain(
     stuck = np.zeros((len(shape_role), kinds), np.bool_)
     freed = np.zeros(len(is_open), np.int64)
     held, look, e, c = np.zeros(kinds, np.bool_), 0, 0, 0
+    held_under = np.zeros(used.shape, np.bool_)  # by a limit: of whom, and of which kind
     chosen = np.zeros(64, np.int64)
     while True:
         # start what fits, in order
         held[:] = False
+        held_under[:] = False
         kept = 0
         for i in range(left):
             j = alive[i]
@@ -175,9 +187,11 @@ def drain(
             for r in range(first, end):
                 for k in option[role[r, 5]]:
                     is_behind = is_behind or (k >= 0 and held[k])
+                    for a in paths[q]:
+                        is_behind = is_behind or (k >= 0 and a >= 0 and held_under[a, k])
             if is_behind:
                 stuck[s] = False
-            # one that follows its like fails as that did, and holds nobody where a limit stopped it
+            # one that follows its like fails as that did
             fits, is_limited = False, failed[s] == now and was_limited[s]
             if not is_behind and failed[s] != now:
                 fits, at = True, last_piece
@@ -234,10 +248,13 @@ def drain(
                 continue
             if not is_behind:
                 failed[s], was_limited[s] = now, is_limited
-                if not is_limited and now - job[j, 2] >= patience:
+                if now - job[j, 2] >= patience:
                     for r in range(first, end):
+                        need = role[r, 0] * role[r, 1] * role[r, 2]
                         for k in option[role[r, 5]]:
-                            if k >= 0:
+                            if k >= 0 and is_limited:
+                                held_under[binding(q, k, need, used, limit, paths), k] = True
+                            elif k >= 0:
                                 held[k] = True
             alive[kept] = j
             kept += 1

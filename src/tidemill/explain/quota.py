@@ -25,6 +25,8 @@ class Raise(NamedTuple):
     words: str
     starts: bool
     """Whether the job starts at once with it."""
+    beside: str = ""
+    """What keeps the job out beside the maximum quota."""
 
 
 def suggestion(case: Case) -> Raise | None:
@@ -48,7 +50,10 @@ def suggestion(case: Case) -> Raise | None:
     queues = _raised(case, k, case.role.total_milli)
     if not queues:
         return None
-    return Raise(queues, f"{_words(case, k, queues)}: {_then(case, queues)}", False)
+    cause, ahead = _after(case, queues)
+    return Raise(
+        queues, f"{_words(case, k, queues)}: {_then(cause, ahead)}", False, _beside(cause)
+    )  # fmt: skip
 
 
 def _over(case: Case, k: int, milli: int) -> list[int]:
@@ -127,15 +132,25 @@ def _words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
     return "raise " + " and ".join(parts)
 
 
-def _then(case: Case, queues: tuple[Queue, ...]) -> str:
-    """What keeps the job out once the teams have these quotas."""
+def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
+    """What keeps the job out once the teams have these quotas, and how many are ahead of it."""
     now_ms = case.world.now_ms
     world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
     memo = present.Glance(world, case.memo.loops)
     looked = present.look(world, case.policy, memo, present.rivals(world, case.policy, case.s))
     cause = Cause.NONE if case.j in looked.placed else looked.causes[case.s]
-    ahead = present.line(world, case.policy, memo, case.j, looked.causes)
+    return cause, present.line(world, case.policy, memo, case.j, looked.causes).jobs
+
+
+def _then(cause: Cause, ahead: int) -> str:
     text = f"then it still waits, because {words.cause(cause)}"
     if cause is Cause.NONE:
         text = "whether it then starts at once was not tried"
-    return text + (f"; {words.many(ahead.jobs, 'job')} ahead of it" if ahead.jobs else "")
+    return text + (f"; {words.many(ahead, 'job')} ahead of it" if ahead else "")
+
+
+def _beside(cause: Cause) -> str:
+    """That the end of jobs in its team may not be enough, where more than the quota is short."""
+    if cause in (Cause.NONE, Cause.OVER_LIMIT):
+        return ""
+    return f"the quota is not all that keeps it out: {words.cause(cause)}"

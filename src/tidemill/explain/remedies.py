@@ -7,6 +7,7 @@ to the job. Fixes that only cost money come later. What not to do names the numb
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
 from tidemill.explain import facts, holders, nearest, prices, quota, supply, words
@@ -169,7 +170,8 @@ def _over_limit(case: Case) -> Remedy:
     found, lift = facts.binds(case), quota.suggestion(case)
     assert found is not None, "a limit binds"
     free = words.units(case.blocks.free_milli, case.role)
-    wait = Fix(f"wait until jobs of team `{found.name}` end: it uses {words.amount(found.used)}")
+    ends = f"wait until jobs of team `{found.name}` end: it uses {words.amount(found.used)}"
+    wait = Fix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
     fixes: tuple[Fix, ...] = (wait,)
     if lift is not None:
         raised = Fix(lift.words, sets=lift.queues)
@@ -376,8 +378,11 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
 
 
 def _is_enough(case: Case, place: Place) -> bool:
-    """Whether the nodes in this place would host the replicas that find no room."""
-    return supply.would_host(case.world, case.role, case.options, place) >= max(1, case.missing)
+    """Whether the job starts at once when the nodes in this place take work: it is tried."""
+    if supply.would_host(case.world, case.role, case.options, place) < max(1, case.missing):
+        return False
+    here = supply.kept_in(case.world, case.options, place)
+    return case.trials.places_on(case.j, tuple(np.flatnonzero(here).tolist()))
 
 
 def _unspare(case: Case, lot: Lot) -> Fix:

@@ -2,7 +2,8 @@
 
 For fleets and queues on which the engine's own loop would take minutes, and for the board. Running
 jobs end when ``lengths`` says; waiting ones start in today's order, each on the first kind that has
-room for all of it, nobody passing one that lost its patience; limits, labels, CPU and memory count.
+room for all of it, nobody passing one that lost its patience (if a limit keeps it out, nobody under
+that limit); limits, labels, CPU and memory count.
 Simpler than the engine: nobody is evicted, resized or moved, floors and fair shares stay as they
 rank today, ties to a rack or a switch are not seen, and parts of devices on one node are one (MIG
 instances too: that they must begin at legal slices is not seen).

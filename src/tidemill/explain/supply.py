@@ -144,12 +144,18 @@ def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
     return is_ok[world.nodes.group[:rows]] & (world.nodes.state[:rows] != NodeState.GONE)
 
 
-def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
-    """How many replicas fit on what is free of spares, or of cordoned nodes."""
+def kept_in(world: World, options: tuple[Option, ...], place: Place) -> Mask:
+    """Which nodes that it may use are spares, or are cordoned."""
     rows, nodes = world.node_count, world.nodes
     state = NodeState.READY if place is Place.SPARE else NodeState.CORDONED
     here = node_mask(world, options) & (nodes.state[:rows] == state)
-    here &= (nodes.is_spare[:rows] == 1) if place is Place.SPARE else True
+    return here & (nodes.is_spare[:rows] == 1) if place is Place.SPARE else here
+
+
+def would_host(world: World, role: Role, options: tuple[Option, ...], place: Place) -> int:
+    """How many replicas fit on what is free of spares, or of cordoned nodes."""
+    rows, nodes = world.node_count, world.nodes
+    here = kept_in(world, options, place)
     hosts = hosting(world, role)[here] // max(1, role.accelerators)
     for free, asked in (
         (nodes.cpu_free_milli[:rows][here], role.cpu_milli),

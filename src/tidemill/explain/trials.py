@@ -18,6 +18,7 @@ from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo as SchedulingMemo
 
@@ -33,6 +34,7 @@ class Trials:
     def __init__(self, world: World, policy: Policy, loops: ModuleType | None = None) -> None:
         self._world, self._policy, self._loops = world, policy, loops
         self._scored: SchedulingMemo | None = None
+        self._on: dict[tuple[int, tuple[int, ...]], bool] = {}
         shapes, nodes = len(world.queued) + 1, world.node_count
         self.left = BUDGET_US // (CYCLE_US + shapes * (SHAPE_US + nodes // NODES_PER_US))
         """How many more may be tried."""
@@ -60,6 +62,24 @@ class Trials:
         except EventRefused:
             return False
         return j in self._placed(world)
+
+    def places_on(self, j: int, nodes: tuple[int, ...]) -> bool:
+        """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
+        if (j, nodes) not in self._on:
+            self.left -= 1
+            self._on[j, nodes] = self.left >= 0 and j in self._placed(self._opened(nodes))
+        return self._on[j, nodes]
+
+    def _opened(self, nodes: tuple[int, ...]) -> World:
+        world = snapshot.copy(self._world)
+        for n in nodes:
+            if world.nodes.is_spare[n]:
+                c = int(world.nodes.contract[n])
+                world.contract_rows[c] = replace(world.contract_rows[c], spares=0)
+                fold(world, ev.AskedSpare(world.now_ms, n, False))
+            if world.nodes.state[n] == NodeState.CORDONED:
+                fold(world, ev.NodeMoved(world.now_ms, n, NodeState.READY))
+        return world
 
     def _branch(self) -> World | None:
         self.left -= 1
