@@ -52,6 +52,8 @@ checkpoint = { every = "30m", cost = "20s" }
         (Edit("team", "a", "limit.H100", 24), "limit = { H100 = 24 }"),
         (Edit("team", "a", "limit.H200", 8), "limit = { H100 = 16, H200 = 8 }"),
         (Edit("team", "b", "limit.H100", 8), "limit = { H100 = 8 }"),
+        (Edit("team", "a", "maximum.H100", 24), "limit = { H100 = 24 }"),
+        (Edit("team", "b", "maximum.H100", 8), "maximum = { H100 = 8 }"),
         (
             Edit("workload", "train", "checkpoint.every", "1h30m"),
             'checkpoint = { every = "1h30m", cost = "20s" }',
@@ -67,6 +69,17 @@ def test_one_line_changes(edit: Edit, line: str):
     changed = [text for text in SPEC.splitlines() if text not in made.splitlines()]
     assert len(changed) <= 1
     spec.parse(made, "made.toml")
+
+
+@pytest.mark.parametrize("word", ["maximum", "max", "limits"])
+def test_a_field_is_changed_under_the_word_that_the_file_has_for_it(word: str):
+    """Never a second word beside it: two words for one field would be refused."""
+    text = SPEC.replace("limit = {", f"{word} = {{").replace("count = 64", "gpus = 64")
+    asked = [Edit("team", "a", "maximum.H100", 24), Edit("contract", "h100", "count", 56)]
+    made = edits.apply(text, asked)
+    assert f"{word} = {{ H100 = 24 }}" in made.splitlines()
+    assert "gpus = 56           # and so does this remark" in made.splitlines()
+    assert spec.parse(made, "made.toml").teams[0].limit == {"H100": 24}
 
 
 def test_edits_follow_each_other():

@@ -69,6 +69,19 @@ def test_advice_keeps_what_wins_and_says_what_does_not():
     assert spec.parse(text, "made.toml").contracts[0].count == winner.edits[0].value
 
 
+def test_a_maximum_quota_is_raised_in_the_word_of_the_guide_and_replayed():
+    """To no more than there is; what was replayed is not also listed as not replayed."""
+    crowded = TINY.replace("count = 64", "count = 16").replace(
+        'name = "a"', 'name = "a"\nmaximum = { H100 = 6 }', 1
+    )
+    found = trials.advise(crowded, "crowded.toml")
+    (raised,) = [trial for trial in found.trials if trial.edits[0].table == "team"]
+    assert raised.edits[0].field == "maximum.H100"
+    assert 6 < int(raised.edits[0].value) <= 16
+    assert raised.after is not None, raised.refused
+    assert raised.leak not in {leak for leak, *_ in found.untried}
+
+
 def test_processes_give_the_same():
     """Two processes find what one finds, in the same order; what cannot be run says why."""
     changes = [

@@ -9,8 +9,11 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from tidemill.ledger.fix import Edit, Value, toml
 from tidemill.model.errors import SpecError
+from tidemill.twin.spec_synonyms import EARLIER, FIELDS
 
 _HEADER = re.compile(r"^\s*\[{1,2}\s*([\w.-]+)\s*\]{1,2}\s*(?:#.*)?$")
 _VALUE = r'(?:"[^"\n]*"|\'[^\'\n]*\'|[^,}\s#]+)'
@@ -24,6 +27,7 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
 
 
 def _apply(text: str, edit: Edit) -> str:
+    edit = _as_written(_row(tomllib.loads(text), edit), edit)
     wanted = _changed(tomllib.loads(text), edit)
     lines = text.splitlines()
     for start, end in _blocks(lines, edit):
@@ -56,6 +60,16 @@ def _changed(spec: dict[str, Any], edit: Edit) -> dict[str, Any]:
         row = row.setdefault(key, {})
     row[last] = edit.value
     return spec
+
+
+def _as_written(row: dict[str, Any], edit: Edit) -> Edit:
+    """The edit in the word that the file has for the field; two words for one are refused."""
+    first, dot, inner = edit.field.partition(".")
+    if first in row:
+        return edit
+    words = {**FIELDS.get(edit.table, {}), **EARLIER.get(edit.table, {})}
+    written = next((word for word in row if words.get(word) == first), first)
+    return replace(edit, field=written + dot + inner)
 
 
 def _row(spec: dict[str, Any], edit: Edit) -> dict[str, Any]:

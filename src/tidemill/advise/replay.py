@@ -31,6 +31,8 @@ class Outcome(Struct, frozen=True):
     wait_ms_mean: int | None
     """All time in the queue of each job, after interruptions too; None where nobody came."""
     wait_ms_p90: int | None
+    is_lower_bound: bool = False
+    """Some work did not tell its efficiency: useful is at least this, its price at most."""
 
 
 def run(text: str, source: str, on_beat: Callable[[int], None] | None = None) -> Statement:
@@ -55,6 +57,7 @@ def outcome(statement: Statement) -> Outcome:
         figures.done,
         None if wait is None else wait.mean,
         None if wait is None else wait.p90,
+        ratios.goodput(account).is_lower_bound,
     )
 
 

@@ -66,10 +66,11 @@ def advise(text: str, source: str, workers: int = 1, on_progress: Progress | Non
     trials = [
         _trial(remedy, before, outcome) for remedy, outcome in zip(proposed, outcomes, strict=True)
     ]
+    replayed = {remedy.leak.bucket for remedy in proposed}
     untried = tuple(
         (ABOUT[r.leak.bucket].title, r.fix.words, r.fix.who, r.fix.measure)
         for r in leaks.remedies(statement)
-        if not r.fix.edits
+        if not r.fix.edits and r.leak.bucket not in replayed
     )
     return Advice(before, tuple(sorted(trials, key=_by_merit)), untried)
 

@@ -12,6 +12,7 @@ from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, durati
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from tidemill.advise.replay import Outcome
     from tidemill.advise.trials import Advice, Trial
 
 EXAMPLES = options.example(
@@ -70,8 +71,7 @@ def _write(text: str, source: str, found: "Advice", path: Path) -> None:
         part.write_text(edited, encoding="utf-8")
     screen.note(
         f"`{path}`: {screen.count(len(kept), 'change')} together;"
-        f" a useful hour costs {_price(after.usd_micro_per_useful_hour)} instead of"
-        f" {_price(found.before.usd_micro_per_useful_hour)}"
+        f" a useful hour costs {_price(after)} instead of {_price(found.before)}"
     )
     for trial in kept:
         for edit in trial.edits:
@@ -83,8 +83,9 @@ def _print(found: "Advice") -> None:
 
     console, before = screen.out(), found.before
     console.print(
-        f"a useful hour costs {_price(before.usd_micro_per_useful_hour)};"
-        f" {before.useful_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.0f} useful hours for"
+        f"a useful hour costs {_price(before)};"
+        f" {'≥ ' * before.is_lower_bound}{before.useful_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.0f}"
+        " useful hours for"
         f" {dollars_text(before.paid_usd_micro, 0)}; jobs waited {_time(before.wait_ms_mean)} on"
         " average"
     )
@@ -100,6 +101,10 @@ def _print(found: "Advice") -> None:
         console.print(
             _table("tried: a useful hour is not cheaper by more than chance", others, found)
         )
+    for trial in others:
+        if trial.refused:
+            changes = ", ".join(edit.text for edit in trial.edits)
+            console.print(f"{changes} cannot be run: {trial.refused}", soft_wrap=True)
     for leak, words, who, measure in found.untried:
         screen.out().print(
             f"not replayed: {leak} ({', '.join(who)}): {words}; measure first: {measure}",
@@ -136,7 +141,7 @@ def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
         made.add_row(
             change,
             "none" if predicted is None else dollars_text(predicted),
-            _price(after.usd_micro_per_useful_hour),
+            _price(after),
             _change(after.useful_milli_ms, found.before.useful_milli_ms),
             _change(after.paid_usd_micro, found.before.paid_usd_micro),
             _time(after.wait_ms_mean),
@@ -145,8 +150,11 @@ def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
     return made
 
 
-def _price(usd_micro: int | None) -> str:
-    return "unknown" if usd_micro is None else dollars_text(usd_micro)
+def _price(outcome: "Outcome") -> str:
+    """What a useful hour costs: at most that where some efficiency is unknown."""
+    usd_micro = outcome.usd_micro_per_useful_hour
+    mark = "≤ " if outcome.is_lower_bound else ""
+    return "unknown" if usd_micro is None else mark + dollars_text(usd_micro)
 
 
 def _time(ms: int | None) -> str:

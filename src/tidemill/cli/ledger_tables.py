@@ -215,7 +215,8 @@ def _useful(account: Account) -> list[str]:
         words += dollars_text(useful)
     steps = (
         f"goodput (of hours): scheduling {float(goodput.scheduling):.1%}"
-        f" × runtime {float(goodput.runtime):.1%} × program {float(goodput.program):.1%}"
+        f" × runtime {float(goodput.runtime):.1%}"
+        f" × program {'≥ ' * goodput.is_lower_bound}{float(goodput.program):.1%}"
     )
     return [f"useful: {words}", steps]
 
@@ -223,7 +224,8 @@ def _useful(account: Account) -> list[str]:
 def _utilisation(account: Account) -> str:
     seen = ratios.utilisation(account)
     known = f"allocation {float(seen.allocation):.1%}, occupancy {float(seen.occupancy):.1%}"
-    mfu = "unknown" if seen.mfu is None else f"{float(seen.mfu):.1%}"
+    mark = "≥ " if ratios.goodput(account).is_lower_bound else ""
+    mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%}"
     words = f"utilisation (of hours): {known}, MFU {mfu}"
     found = ratios.misleading(account)
     return words if found is None else f"{words}; misleading here is {found.words}"

@@ -374,7 +374,9 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
         found.append(_release(case, Place.CORDONED, lots[Place.CORDONED]))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
-    return tuple(found)
+    if is_enough or case.trials.left < 0:
+        return tuple(found)
+    return tuple(replace(fix, words=f"{fix.words}; that alone does not start it") for fix in found)
 
 
 def _is_enough(case: Case, place: Place) -> bool:

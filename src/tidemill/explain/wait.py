@@ -64,6 +64,11 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
         f"fix: {fix.words} ({words.price(fix)})",
+        *(
+            f"or: {other.words} ({words.price(other)})"
+            for other in found.fixes[1:]
+            if other.instead not in case.offers
+        ),
         found.do_not,
     ]
     return "\n".join(line for line in lines if line)

@@ -210,12 +210,11 @@ def raise_limits(statement: Statement) -> list[Fix]:
     for q, theirs in touched.by_team(statement, Bucket.QUOTA):
         queue = world.queue_rows[q]
         for share in queue.shares:
-            blocked = _blocked(statement, q, share.kind)
-            if not blocked or share.limit_milli >= sum(
-                row.count * WHOLE_MILLI for row in world.contract_rows if row.kind == share.kind
-            ):
-                continue
+            there = sum(row.count for row in world.contract_rows if row.kind == share.kind)
             limit = share.limit_milli // WHOLE_MILLI
+            blocked = min(_blocked(statement, q, share.kind), there - limit)
+            if blocked <= 0:
+                continue
             fixes.append(
                 Fix(
                     f"raise the maximum quota of team `{queue.name}` from {limit:,} to"
@@ -225,7 +224,7 @@ def raise_limits(statement: Statement) -> list[Fix]:
                     (theirs.words,),
                     f"its jobs waited beside {touched.hours_text(theirs.milli_ms)} that were free",
                     theirs.usd_micro,
-                    (Edit("team", queue.name, f"limit.{share.kind}", limit + blocked, limit),),
+                    (Edit("team", queue.name, f"maximum.{share.kind}", limit + blocked, limit),),
                     costs="other teams find less free to borrow",
                 )
             )
