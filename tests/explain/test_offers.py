@@ -363,7 +363,7 @@ def test_a_quota_that_is_not_all_that_keeps_a_job_out_says_so():
     answer = explain.why(world, DEFAULTS, world.job_number["big"])
     assert answer.fix.words == (
         "wait until jobs of team `a` end: it uses 4; the quota is not all that keeps it out:"
-        " too few are free"
+        " not enough is free"
     )
     fold(world, ev.JobFinished(world.now_ms, world.job_number["mine"], 1))
     assert "big" not in placed(world, decide(world))
@@ -384,8 +384,8 @@ def test_a_job_that_a_quota_keeps_out_hears_which_guard_is_its_own():
     assert set(placed(world, beat(world, policy))) == {"another"}
     answer = explain.why(world, policy, world.job_number["big"])
     assert (
-        "3 jobs submitted later were placed while it waited; the starvation guard ends that for jobs"
-        " under the same maximum quota only (policy `patience`: 1h)"
+        "3 jobs submitted later were placed while it waited; the starvation guard ends that for"
+        " jobs under the same maximum quota only (policy `patience`: 1h)"
     ) in answer.words
 
 
