@@ -147,7 +147,9 @@ def _tour(job: str, at: str) -> Iterator[str]:
 def _waiting(job: str, at: str) -> list[tuple[str, str]]:
     line, said = _run(f"why {job} -j out/demo.sqlite --at {at}")
     asked = [text for text in said.splitlines() if not text.startswith("       ")]
-    end = next((i for i, text in enumerate(asked) if text.startswith("see for")), len(asked))
+    end = next(
+        (i for i, text in enumerate(asked) if text.startswith("commands that show")), len(asked)
+    )
     return [_run(f"pending -j out/demo.sqlite --at {at} --limit 5"), (line, "\n".join(asked[:end]))]
 
 
@@ -252,7 +254,7 @@ def _shortened(said: str) -> str:
 
 
 def _no_digest(said: str) -> str:
-    return re.sub(r"World [0-9a-f]+", "World …", said)
+    return re.sub(r"cluster state [0-9a-f]+", "cluster state …", said)
 
 
 @contextmanager
