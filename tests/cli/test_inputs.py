@@ -52,6 +52,22 @@ def test_a_short_type_is_said_although_the_total_fits(fleet: Path):
     assert "H100 is short" not in done.stdout
 
 
+def test_types_beside_a_short_one_are_not_called_short(fleet: Path):
+    """Forty A100 are asked of eight, and H100 or A100 for eight: only A100 cannot do its work.
+
+    Together 48 are asked of 16, but what A100 lacks no H100 can do.
+    """
+    text = fleet.read_text(encoding="utf-8").replace("nodes = 8", "nodes = 1")
+    text = text.replace("copies = 2", "copies = 5")
+    text += '[[job]]\nname = "k"\nqueue = "t"\ngpus = 8\ngpu_type = ["A100", "H100"]\nwork = "1d"\n'
+    fleet.write_text(text, encoding="utf-8")
+    done = CliRunner().invoke(app, ["twin", "load", str(fleet)])
+    assert done.exit_code == 0, done.output
+    assert "A100 is short: the work that only it can do is 500%" in done.stdout
+    assert "offered load 300% of 16 accelerators" in done.stdout
+    assert done.stdout.count("is short") == 1
+
+
 def test_the_load_by_type_is_in_json_too(fleet: Path):
     """The document has one part per GPU type, and the whole fleet last."""
     done = CliRunner().invoke(app, ["twin", "load", str(fleet), "--json"])

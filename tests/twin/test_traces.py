@@ -199,6 +199,9 @@ def test_broken_fault_files_are_refused(tmp_path, text):
         ("".join(f"{i},0,86400,8\n" for i in range(10)), Options(),
          "104 accelerators; the jobs fill 77"),
         ("a,0,86400,16\n", Options(accelerators=32), "32 accelerators, as asked; the jobs fill 50"),
+        # Nodes are whole: what was not asked for is not called so.
+        ("a,0,86400,16\n", Options(accelerators=31),
+         "32 accelerators: whole nodes of 8 for the 31 asked for; the jobs fill 50"),
     ],
 )  # fmt: skip
 def test_a_fleet_that_the_trace_does_not_state_is_described_as_it_is(small, rows, told, says):

@@ -35,7 +35,7 @@ def scene(run: "Run") -> Iterator[str | Text]:
     contracts = screen.count(world.contract_count, "contract")
     yield screen.styled("[bold]{}[/] of a fleet of {} under {}", length, fleet, contracts)
     told = ", ".join(f"{count:,} {word}" for word, count in job_counts(world).items())
-    teams = screen.count(len(world.queue_rows), "team")
+    teams = screen.count(len({row.team for row in world.shape_rows}), "team")
     yield f"{screen.count(jobs, 'job')} of {teams}: {told}"
     stops = run.statement.stops
     if stops:

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill import api
+from tidemill.cli import screen
 from tidemill.journal import completeness, open_journal, policies
 from tidemill.journal.replay import rebuild
-from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
-from tidemill.model.states import CONFIDENCES, Confidence
+from tidemill.ledger.buckets import ABOUT
+from tidemill.ledger.unknowns import unknowns
+from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
 from tidemill.units import capability
 
@@ -62,7 +65,7 @@ def of_journal(where: str) -> list[Finding]:
     ]
     return findings + [
         Finding(False, f"ledger line `{ABOUT[bucket].title}`", "no source", "unknown, not zero")
-        for bucket in NOT_PRODUCED
+        for bucket in unknowns(api.read_statement(where).total())
     ]
 
 
@@ -83,8 +86,8 @@ def _kernels() -> Finding:
     return Finding(is_right, "compiled kernels", f"answer {hosted} of 4", "", not is_right)
 
 
-def _share(count: int, total: int) -> str:
-    return f"{count:,} of {total:,} jobs"
+def _share(count: int, total: int, noun: str = "job") -> str:
+    return f"{count:,} of {screen.count(total, noun)}"
 
 
 def _efficiency(world: World) -> Finding:
@@ -103,10 +106,14 @@ def _estimates(world: World) -> Finding:
 
 
 def _checkpoints(world: World) -> Finding:
-    total = world.job_count
-    count = int((world.jobs.interval_ms[:total] == 0).sum())
+    training = [s for s, row in enumerate(world.shape_rows) if row.kind is JobClass.TRAINING]
+    is_training = np.isin(world.jobs.shape[: world.job_count], training)
+    total = int(is_training.sum())
+    count = int((world.jobs.interval_ms[: world.job_count][is_training] == 0).sum())
     so = "an interruption loses all of their work" if count else ""
-    return Finding(not count, "training jobs that never checkpoint", _share(count, total), so)
+    return Finding(
+        not count, "training jobs that never checkpoint", _share(count, total, "training job"), so
+    )
 
 
 def _capability(world: World) -> Finding:

@@ -12,6 +12,7 @@ from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Job, Role, Shape
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
+from tidemill.twin.fleet import replica_size
 from tidemill.units.mig import geometry as mig
 
 MAX_BYTES = 1_000_000
@@ -78,8 +79,10 @@ def from_options(
 
 
 def _whole(world: World, host: Role, gpus: int, per_node: int) -> Role:
-    largest = max((row.node.devices for row in world.contract_rows), default=8)
-    size = per_node or min(gpus, largest)
+    """Replicas of so many; by default the largest equal ones that fit every node it may land on."""
+    usable = [row for row in world.contract_rows if not host.kinds or row.kind in host.kinds]
+    smallest = min((row.node.devices for row in usable), default=8)
+    size = per_node or replica_size(gpus, smallest)
     if size > MAX_DEVICES:
         raise SpecError(f"--per-node is {size}; a node has at most {MAX_DEVICES}", hint="give less")
     if gpus % size:

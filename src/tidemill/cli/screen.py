@@ -14,8 +14,9 @@ from typing import Any
 
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from tidemill.cli.suggested import located_json
@@ -24,6 +25,9 @@ from tidemill.model.errors import SpecError, TidemillError
 from tidemill.model.measures import duration_ms
 
 PLAIN_WIDTH = 120
+NAME_WIDTH = 40
+_PADDING = 2
+_UNBOUND = 100_000
 
 # In UTF-8: what JSON leaves as it is although a terminal may obey it (C1 controls, direction).
 _HARMFUL_JSON = re.compile(
@@ -33,6 +37,13 @@ _HARMFUL_JSON = re.compile(
 
 class Screen(Console):
     """A console that takes text as text."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - as rich has them
+        """Print; a table that does not fit makes the screen as wide as it needs."""
+        needed = [thing.needed_width(self) for thing in objects if isinstance(thing, Rows)]
+        if max(needed, default=0) > self.width:
+            self.width = max(needed)
+        super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401 - as rich has them
         """The text with every harmful character spelt out."""
@@ -140,7 +151,29 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class Rows(Table):
-    """A table in which a cell of text is one line, whatever line breaks a name holds."""
+    """A table in which a cell of text is one line, whatever line breaks a name holds.
+
+    Names and numbers are never cut short: it is as wide as its first column (up to NAME_WIDTH) and
+    its numbers need, if need be wider than the screen. Other text is wrapped.
+    """
+
+    def needed_width(self, console: Console) -> int:
+        """How wide it must be for names and numbers to be whole."""
+        return sum(
+            self._needed_by(console, column, is_first=i == 0)
+            for i, column in enumerate(self.columns)
+        )
+
+    def _needed_by(self, console: Console, column: Column, *, is_first: bool) -> int:
+        unbound = console.options.update(width=_UNBOUND)
+        found = [
+            Measurement.get(console, unbound, part) for part in (column.header, *column._cells)
+        ]
+        longest = max(measured.maximum for measured in found)
+        if is_first:
+            column.min_width = longest = min(longest, NAME_WIDTH)
+        word = max(measured.minimum for measured in found)
+        return (longest if is_first or column.no_wrap else word) + _PADDING
 
     def add_row(
         self,

@@ -220,13 +220,12 @@ def _print_parts(found: "Load") -> None:
         f"offered load {_percent(found.share)} of {found.parts[-1].accelerators:,} accelerators,"
         f" {_percent(found.parts[-1].busiest)} in the busiest hour"
     )
-    for part in found.parts:
-        if part.share > 1:
-            screen.out().print(
-                f"{' or '.join(part.kinds)} is short: the work that only it can do is"
-                f" {_percent(part.share)}"
-                " of its capacity, so its queue grows to the end"
-            )
+    for part in found.short:
+        screen.out().print(
+            f"{' or '.join(part.kinds)} is short: the work that only it can do is"
+            f" {_percent(part.share)}"
+            " of its capacity, so its queue grows to the end"
+        )
     if found.late:
         screen.note(f"{screen.count(len(found.late), 'job')} after the horizon not counted")
 

@@ -6,7 +6,7 @@ of their name, as in the JSON document. None is unknown.
 
 from typing import Any
 
-from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED, Bucket
 from tidemill.ledger.document import document
 from tidemill.ledger.statement import DIMENSIONS, Dimension, Statement
 from tidemill.ledger.top import top_jobs
@@ -19,6 +19,7 @@ Records = list[dict[str, Any]]
 _SPREADS = (
     ("wait", "ms"), ("total_wait", "ms"), ("completion", "ms"), ("slowdown", "milli")
 )  # fmt: skip
+_OF_EFFICIENCY = [ABOUT[bucket].key for bucket in DIVIDED]
 _STATS = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -44,13 +45,21 @@ def lines(statement: Statement) -> Records:
 
 
 def breakdown(statement: Statement, by: Dimension) -> Records:
-    """One record per key, with a column of dollars for every bucket; rows add up to the total."""
-    found = document(statement, by).breakdown
+    """One record per key, with a column of dollars for every bucket; rows add up to the total.
+
+    None where nobody can say, as in ``unknowns``.
+    """
+    whole = document(statement, by)
+    found = whole.breakdown
     assert found is not None, "it was asked for"
     keys = [ABOUT[bucket].key for bucket in Bucket]
+    nobody_knows = {row.key for row in whole.unknown}
     records: Records = []
     for row in found.rows:
-        cells = {cell.key: cell.usd_micro for cell in row.cells}
+        cells: dict[str, int | None] = dict.fromkeys(nobody_knows)
+        if row.useful_milli_ms is None:
+            cells |= dict.fromkeys(_OF_EFFICIENCY)
+        cells |= {cell.key: cell.usd_micro for cell in row.cells if cell.milli_ms}
         first: dict[str, Any] = {by: row.key}
         if by == "time":
             first = {"start_ms": int(row.key), "start": statement.calendar.iso(int(row.key))}

@@ -90,7 +90,11 @@ class NodeAdded(_Event, frozen=True, tag="node_added"):
 
 
 class NodeMoved(_Event, frozen=True, tag="node_moved"):
-    """A node changed its state. ``deadline_ms``: when a draining node will be taken."""
+    """A node changed its state. ``deadline_ms``: when a draining node will be taken.
+
+    Only a node that is ready, cordoned or draining keeps its gangs. Otherwise they are lost and
+    their jobs wait again, without an event of their own.
+    """
 
     node: Number
     to: NodeState

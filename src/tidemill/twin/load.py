@@ -70,6 +70,23 @@ class Load(NamedTuple):
         return sum(part.jobs for part in self.asked)
 
     @property
+    def short(self) -> tuple[Part, ...]:
+        """The parts that cannot do their work, also when what smaller short ones lack is left out.
+
+        Work that a short type cannot do is not done by the others, so a set of types is short only
+        if the work that could be done is more than its types could do.
+        """
+        found: list[Part] = []
+        lack: dict[Kinds, float] = {}
+        for part in sorted(self.parts, key=lambda part: len(part.kinds)):
+            within = sum(hours for kinds, hours in lack.items() if set(kinds) < set(part.kinds))
+            over = part.accelerator_hours - within - part.paid_hours
+            if over > 1e-6:
+                found.append(part)
+                lack[part.kinds] = over
+        return tuple(part for part in self.parts if part in found)
+
+    @property
     def share(self) -> float:
         """Work asked for over what could be done in the time, hot spares left out."""
         return self.parts[-1].share

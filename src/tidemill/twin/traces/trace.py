@@ -80,6 +80,11 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
     count = options.accelerators or _enough_for(arrivals, options)
     contract = one_contract(options, count)
     sized = f"a fleet of {contract.count:,} accelerators, as asked"
+    if contract.count != options.accelerators:
+        sized = (
+            f"a fleet of {contract.count:,} accelerators: whole nodes of"
+            f" {options.node_devices:,} for the {options.accelerators:,} asked for"
+        )
     if not options.accelerators:
         sized = f"the trace does not say how large its fleet is: {contract.count:,} accelerators"
         sized += _why_so_many(arrivals, options)
