@@ -45,7 +45,7 @@ class Breakdown(NamedTuple):
 TITLES: dict[Dimension, tuple[str, str]] = {
     "team": ("By team", "team"),
     "user": ("By user", "user"),
-    "kind": ("By accelerator", "kind"),
+    "kind": ("By GPU type", "GPU type"),
     "contract": ("By contract", "contract"),
     "class": ("By class of work", "class"),
 }
