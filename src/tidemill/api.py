@@ -176,7 +176,8 @@ def refuse_existing(journal: str) -> None:
     if journal != MEMORY and os.path.lexists(journal):
         raise SpecError(
             f"`{journal}` exists already; a run begins a journal of its own",
-            hint="choose another path with --journal, or replace the file with --force",
+            hint="choose another path with --journal, or replace the file with --force; a run that"
+            " was interrupted goes on with --resume",
         )
 
 

@@ -205,7 +205,10 @@ def _print_comparison(
     console = screen.out()
     console.print(comparison_tables.figures(comparison.compare(before, after), *names))
     console.print(comparison_tables.buckets(before.total(), after.total(), names))
-    screen.note("≥, ≤, ~: at least, at most, either; because some jobs were still open")
+    screen.note(
+        "≥, ≤, ~: at least, at most, either; because some jobs were still open, or the efficiency"
+        " of some work is unknown"
+    )
     for text in comparison.warnings(before, after) if len(journals) > 1 else []:
         screen.note(f"note: {text}")
 
