@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.events import Why
-from tidemill.model.measures import FOREVER_MS, MINUTE_MS
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
@@ -30,7 +30,6 @@ from tidemill.scheduling.room import Room
 from tidemill.scheduling.victims import Stop
 
 NODES_AT_MOST = 64  # nodes whose work is looked at: the emptiest that could host a replica
-ASK_AGAIN_MS = MINUTE_MS  # whether a job that is coming up may be moved: not every cycle
 ROUNDS = 4  # how often the search begins again without the jobs that find no other place
 _RUNNING, _READY = int(JobState.RUNNING), int(NodeState.READY)
 
@@ -66,11 +65,11 @@ def plan(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Sto
     role, is_ok = offers.widest(world, hunt.heir, hunt.options)
     if not role.accelerators:
         return Moves(())
-    candidates, again_ms = _candidates(hunt, role, is_ok, stop)
+    candidates, is_final, again_ms = _candidates(hunt, role, is_ok, stop)
     able = [victim for victim in candidates if _has_another_place(hunt, victim)]
     timeless = _settle(hunt, role, is_ok, able, offers.as_one)
     if not timeless:  # whether there are any moves is not a question of prices; see ``victims``
-        return Moves((), again_ms=again_ms)
+        return Moves((), is_final=is_final, again_ms=again_ms)
     priced = _settle(hunt, role, is_ok, able, offers.in_usd_micro)
     found = [movers for movers in (timeless, priced) if movers]
     movers = min(found, key=lambda movers: offers.total(mover.victim for mover in movers)[1:])
@@ -89,30 +88,26 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     return Moves((), cost, gain, is_final=False)
 
 
-def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Victim], int]:
-    """Jobs on the emptiest nodes that may be moved; when the first of the others may be."""
+def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Victim], bool, int]:
+    """Jobs on the emptiest nodes that may be moved; whether all have come up; when the next may."""
     world, policy = hunt.world, hunt.policy
     found: dict[int, Victim] = {}
-    again_ms = FOREVER_MS
+    is_final, again_ms = True, FOREVER_MS
     for n in _emptiest(hunt, role, is_ok):
         for j in sorted(world.aboard[n]):
             shape = world.shape_of(j)
             is_going = world.jobs.is_leaving.item(j) or j in stop.leaving
             if j in found or is_going or not shape.is_preemptible:
                 continue
-            may_ms = _may_move_ms(world, policy, j)
+            may_ms = world.jobs.since_ms.item(j) + policy.moves_apart_ms
+            if world.jobs.state.item(j) != _RUNNING:
+                is_final = False
+                continue
             if may_ms > world.now_ms:
                 again_ms = min(again_ms, may_ms)
                 continue
             found[j] = _victim(world, j, stop.lost_ms(j))
-    return list(found.values()), again_ms
-
-
-def _may_move_ms(world: World, policy: Policy, j: int) -> int:
-    """From when on a job may be moved; of one that is coming up, when to ask again."""
-    if world.jobs.state.item(j) == _RUNNING:
-        return world.jobs.since_ms.item(j) + policy.moves_apart_ms
-    return world.now_ms + max(policy.moves_apart_ms, ASK_AGAIN_MS)
+    return list(found.values()), is_final, again_ms
 
 
 def _has_another_place(hunt: Hunt, victim: Victim) -> bool:

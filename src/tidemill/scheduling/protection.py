@@ -21,9 +21,9 @@ _RUNNING = int(JobState.RUNNING)
 
 
 def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
-    """Until when an active job is protected at least; FOREVER_MS: until it has saved some work.
+    """Until when an active job is protected; FOREVER_MS: no passing of time alone will end it.
 
-    Of a job that has not come up yet the true moment is not known, and later than this.
+    That goes for one that has not come up yet, and for one that was stopped too often.
     """
     jobs = world.jobs
     if why is not Why.RECLAIMED and is_spent(world, policy, j):
@@ -31,8 +31,12 @@ def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
     run_ms = policy.min_run_ms << min(DOUBLINGS, jobs.evictions.item(j))
     if not run_ms:
         return 0
-    is_up = jobs.state.item(j) == _RUNNING
-    return run_ms + (jobs.since_ms.item(j) if is_up else world.now_ms)
+    return jobs.since_ms.item(j) + run_ms if is_up(world, j) else FOREVER_MS
+
+
+def is_up(world: World, j: int) -> bool:
+    """Whether an active job has come up."""
+    return world.jobs.state.item(j) == _RUNNING
 
 
 def is_spent(world: World, policy: Policy, j: int) -> bool:

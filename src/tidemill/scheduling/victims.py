@@ -56,7 +56,7 @@ class Choice(NamedTuple):
     again_ms: int = FOREVER_MS
 
 
-NOBODY = Choice([])
+NONE = Choice([])
 
 
 def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop) -> Choice:
@@ -67,20 +67,21 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     floor is a right; preemption may have to be worth it (``preempt_gain_ppm``).
     """
     kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
-    again_ms = FOREVER_MS
+    again_ms, is_final = FOREVER_MS, True
     for reach, a in enumerate(path if policy.may_reclaim else (), 1):
         owed = _owed(world, room, s, kinds, a)
         hunt = Hunt(world, policy, memo, room, s, owed, reach)
-        candidates, lapse_ms = _candidates(hunt, stop) if owed else ([], FOREVER_MS)
-        again_ms = min(again_ms, lapse_ms)
-        victims = _choose(hunt, candidates, stop)
+        found = _candidates(hunt, stop) if owed else NONE
+        again_ms, is_final = min(again_ms, found.again_ms), is_final and found.is_final
+        victims = _choose(hunt, found.victims, stop)
         if victims:
             return Choice(victims)
     hunt = Hunt(world, policy, memo, room, s, kinds)
-    candidates, lapse_ms = _candidates(hunt, stop)
-    victims, again_ms = _choose(hunt, candidates, stop), min(again_ms, lapse_ms)
+    found = _candidates(hunt, stop)
+    again_ms, is_final = min(again_ms, found.again_ms), is_final and found.is_final
+    victims = _choose(hunt, found.victims, stop)
     if not victims or _is_worth(hunt, victims):
-        return Choice(victims, again_ms=again_ms)
+        return Choice(victims, is_final or bool(victims), again_ms)
     return Choice([], is_final=False)
 
 
@@ -158,12 +159,12 @@ def _owed(world: World, room: Room, s: int, kinds: tuple[int, ...], a: int) -> t
     return tuple(k for k in kinds if need and shares.is_entitled(world, room.used, a, k, need))
 
 
-def _candidates(hunt: Hunt, stop: Stop) -> tuple[list[Victim], int]:
-    """Who may be stopped now, and when the first of the others may that is protected still."""
-    world, found, again_ms = hunt.world, list[Victim](), FOREVER_MS
+def _candidates(hunt: Hunt, stop: Stop) -> Choice:
+    """Who may be stopped now, and when the others may: at a moment, or once they have come up."""
+    world, found, again_ms, is_final = hunt.world, list[Victim](), FOREVER_MS, True
     rights = _rights(hunt)
     if not _could_be_enough(hunt, rights):
-        return [], FOREVER_MS
+        return NONE
     is_leaving = world.jobs.is_leaving.item
     for t, why in rights:
         is_sure = {*hunt.memo.known(world, t).kinds} <= {*hunt.kinds}
@@ -174,10 +175,11 @@ def _candidates(hunt: Hunt, stop: Stop) -> tuple[list[Victim], int]:
                 until_ms = protection.until_ms(world, hunt.policy, j, why)
                 if until_ms > world.now_ms:
                     again_ms = min(again_ms, until_ms)
+                    is_final = is_final and protection.is_up(world, j)
                 else:
                     lost_ms = protection.price_ms(world, j, stop.lost_ms(j))
                     found.append(_victim(world, j, t, why, lost_ms))
-    return found, again_ms
+    return Choice(found, is_final, again_ms)
 
 
 def _could_be_enough(hunt: Hunt, rights: list[tuple[int, Why]]) -> bool:
