@@ -74,11 +74,18 @@ def find(
     is_new = last is None or stamp != last.stamp or policy != last.policy
     if last is None or is_new or not last.is_lasting or stop.leaving:
         found = _Roll(world, policy, memo, stop).call()
-        rows = world.shape_rows
-        return Remembered(policy, stamp, found, all(may_stop(rows[x.shape]) for x in found.inside))
+        is_lasting = all(_may_stop_again(world, policy, one) for one in found.inside)
+        return Remembered(policy, stamp, found, is_lasting)
     inside, outside, shortages = last.found
     still = [one for one in outside if one.job in world.placements]
     return Remembered(policy, stamp, Members(inside, still, shortages), is_lasting=True)
+
+
+def _may_stop_again(world: World, policy: Policy, one: One) -> bool:
+    """Whether a job that is placed may be stopped at the same moment: it is not protected then."""
+    jobs = world.jobs
+    is_costly = bool(jobs.startup_ms.item(one.job) or jobs.restart_ms.item(one.job))
+    return may_stop(world.shape_rows[one.shape]) and not (policy.min_run_ms and is_costly)
 
 
 class _Roll:
