@@ -12,7 +12,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, dollars_text, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
-from tidemill.scheduling import shares
+from tidemill.scheduling import protection, shares
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.topology import ever, place, wishes
 
@@ -365,6 +365,21 @@ def _passed(case: Case) -> Fact | None:
     return Fact("passed by", count, "jobs", text, commands.line())
 
 
+def _preempted(case: Case) -> Fact | None:
+    """How often it was preempted; an alarm where it saved nothing in between."""
+    world, j = case.world, case.j
+    count, in_vain = world.jobs.evictions.item(j), world.jobs.fruitless.item(j)
+    if not count:
+        return None
+    text = f"preempted {words.many(count, 'time')} so far"
+    if protection.is_spent(world, case.policy, j):
+        text += (
+            f"; alarm: the last {in_vain:,} times without saving any work, so it is not preempted"
+            " again before it does (policy `evictions_at_most`): checkpoint more often"
+        )
+    return Fact("preempted", count, "times", text, commands.line())
+
+
 def _guard(case: Case) -> str:
     """What ends that others pass the job: the scheduler's rule, by its cause."""
     policy = case.policy
@@ -383,7 +398,7 @@ def _guard(case: Case) -> str:
     return f"the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
 
 
-_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed)
+_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted)
 _ROOM: tuple[Make, ...] = (free, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,

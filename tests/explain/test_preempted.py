@@ -1,0 +1,37 @@
+"""`why` says how often a job was preempted, and raises an alarm where it gets nowhere."""
+
+from tests.builders import decide, evicted, job, pass_ms, submit
+from tests.scheduling.test_protection import EAGER, LONG, low_runs, stop_and_return
+from tidemill import explain
+from tidemill.engine.fold import fold_all
+from tidemill.model import events as ev
+
+
+def preempted_text(times: int, **traits: object) -> str:
+    """What `why` says of a waiting job that was preempted so often."""
+    world = low_runs(**traits)
+    for i in range(times - 1):
+        pass_ms(world, EAGER.min_run_ms << i)
+        stop_and_return(world, EAGER, f"high {i}")
+    pass_ms(world, EAGER.min_run_ms << times)
+    submit(world, job("last", gpus=8, priority=1, estimate_ms=LONG))
+    plan = decide(world, EAGER)
+    assert "low" in evicted(world, plan)
+    fold_all(world, plan.actions)
+    fold_all(world, [ev.JobEvicted(world.now_ms, 0, int(world.jobs.attempt[0]))])
+    facts = explain.why(world, EAGER, 0).evidence
+    return " ".join(fact.words for fact in facts)
+
+
+def test_a_job_that_was_preempted_hears_how_often():
+    """One preemption is told, and is no alarm."""
+    told = preempted_text(1)
+    assert "preempted 1 time so far" in told
+    assert "alarm" not in told
+
+
+def test_a_job_that_gets_nowhere_is_an_alarm():
+    """After the policy's number of preemptions that saved nothing, the answer says so."""
+    told = preempted_text(EAGER.evictions_at_most)
+    assert f"preempted {EAGER.evictions_at_most} times so far; alarm" in told
+    assert "evictions_at_most" in told
