@@ -305,13 +305,22 @@ def _can_be(world: World, event: ev.Seen) -> bool:  # noqa: C901 - one case a ki
             return _is_in(world, j, attempt, {JobState.STARTING})
         case ev.JobFinished(job=j, attempt=attempt) | ev.ActivitySeen(job=j, attempt=attempt):
             return _is_in(world, j, attempt, {JobState.RUNNING})
-        case ev.PaceSeen(job=j, attempt=attempt) | ev.JobSaved(job=j, attempt=attempt):
+        case ev.PaceSeen(job=j, attempt=attempt):
             return _is_in(world, j, attempt, {JobState.RUNNING})
+        case ev.JobSaved(job=j, attempt=attempt):
+            is_up = _is_in(world, j, attempt, {JobState.RUNNING})
+            return is_up and _may_save(world, j, event.at_ms)
         case ev.JobFailed(job=j, attempt=attempt):
             return _is_in(world, j, attempt, ACTIVE)
         case ev.ContractEnded(contract=c):
             return bool(world.contracts.is_running[c])
     return True
+
+
+def _may_save(world: World, j: int, at_ms: int) -> bool:
+    """Whether a running job can have written a checkpoint by now."""
+    begun_ms = at_ms - int(world.jobs.cost_ms[j])
+    return bool(world.jobs.interval_ms[j] > 0 and begun_ms >= world.jobs.origin_ms[j])
 
 
 def _is_in(world: World, j: int, attempt: int, states: frozenset[JobState] | set[JobState]) -> bool:

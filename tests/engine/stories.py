@@ -109,7 +109,9 @@ def _story(seed: int) -> Script:
         contracts=contracts,
         teams=teams,
         arrivals=_with_guesses(arrivals, seed),
-        incidents=_incidents(luck, nodes, len(arrivals)) + _paces(seed, len(arrivals)),
+        incidents=_incidents(luck, nodes, len(arrivals))
+        + _paces(seed, len(arrivals))
+        + _saves(seed, len(arrivals)),
         policy=_with_placement(_with_queueing(_with_making_room(_policy(luck), seed), seed), seed),
         boot_ms=luck.choice([0, 3 * MINUTE_MS]),
         repair_ms=luck.choice([MINUTE_MS, HOUR_MS]),
@@ -374,6 +376,15 @@ def _paces(seed: int, jobs: int) -> list[ev.Seen]:
         incidents.append(ev.PaceSeen(at_ms, j, attempt, luck.randrange(3_000_000)))
         incidents.append(ev.PaceSeen(until_ms, j, attempt, 0))
     return incidents
+
+
+def _saves(seed: int, jobs: int) -> list[ev.Seen]:
+    """Saves out of the rhythm, from a stream of their own."""
+    luck = Random(f"saves {seed}")
+    return [
+        ev.JobSaved(luck.randrange(BUSY_MS), luck.randrange(jobs), luck.randint(1, 2))
+        for _ in range(luck.randint(0, 12))
+    ]
 
 
 def _policy(luck: Random) -> Policy:

@@ -90,7 +90,7 @@ def test_two_actions_may_not_cut_and_share_one_device():
         (job("t", roles=[role(milli=125, profile="9g.1gb")]), "which no part has"),
         (job("t", roles=[role(profile="1g.10gb")]), "it is 250 milli .a100-40. or 125 milli"),
         (job("t", roles=[role(gpus=2, milli=1000, profile="7g.80gb")]), "of 2 devices"),
-        (job("t", roles=[ONE], bonds=[Bond("node")]), "which instances do not keep"),
+        (job("t", roles=[ONE], bonds=[Bond("node")]), "which instances cannot have"),
     ],
 )
 def test_requests_that_contradict_themselves_are_refused(row: Job, said: str):
