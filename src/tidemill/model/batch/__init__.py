@@ -1,0 +1,170 @@
+"""Events in columns: a batch is one matrix of int64, with pools beside it for what varies in size.
+
+``of_events`` and ``to_events`` convert without loss; between them whoever reads or writes many
+events works on whole columns. A row of ``events`` is one event. What does not fit into a row lies
+in a pool, in the order of the events: the ``pieces`` of a placement and the ``jobs`` that were
+submitted, both matrices too. ``FIRST`` and ``COUNT`` say which rows of a pool belong to an event.
+
+Whole rows of other tables (shapes, nodes, contracts, queues, tiers, users) are few and repeat: they
+stand once in a ``Dictionary`` and are named by their number there. One dictionary serves all
+batches of a journal; its shapes then have the numbers that the cluster state gives them.
+
+A column that an event has no use for is 0. A column that is added later must mean by 0 what the
+event meant before it, since older journals do not have it.
+"""
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.rows import Contract, Node, Queue, Shape
+from tidemill.model.topology import Topology
+
+Matrix = NDArray[np.int64]
+Row = TypeVar("Row")
+
+
+class EventColumn(IntEnum):
+    """What each column of a batch says; the docstring of a member lists who uses it, and how."""
+
+    AT = 0
+    """``at_ms``."""
+    KIND = 1
+    """The place of the kind of event in ``codes.KINDS``."""
+    WHO = 2
+    """Whom it is about: the number of a job, node, contract or shape."""
+    ATTEMPT = 3
+    WHY = 4
+    """The place in ``codes.WHYS``; a ``Cause`` where the event says one."""
+    TO = 5
+    """The state that a node moved to; the job that room is made for (-1: nobody)."""
+    VALUE = 6
+    """The one other number of the event: a deadline, parts per million, a yes (1) or no (0), a row
+    of the dictionary; for ``AskedMove`` how many of its pieces were gained."""
+    FIRST = 7
+    """The first of its rows in its pool: ``pieces``, ``jobs`` or ``node_names``."""
+    COUNT = 8
+    """How many rows of ``pieces`` are its own."""
+
+
+class PieceColumn(IntEnum):
+    """The fields of a ``Piece``; ``DEVICES`` holds 64 bits, so that a full mask is -1."""
+
+    ROLE = 0
+    NODE = 1
+    REPLICAS = 2
+    DEVICES = 3
+    SLICES = 4
+
+
+class JobColumn(IntEnum):
+    """A submitted job but for its name: the number of its shape, and the fields of ``Job``."""
+
+    SHAPE = 0
+    ESTIMATE = 1
+    STARTUP = 2
+    RESTART = 3
+    INTERVAL = 4
+    COST = 5
+    MFU = 6
+    HOST = 7
+    LINKS = 8
+    CONFIDENCE = 9
+    ATTAINABLE = 10
+    """0: nobody said."""
+    RESIZE = 11
+    HAS_DEMAND = 12
+    """0: nobody said what it uses of a device, and the next three are 0 too."""
+    COMPUTE = 13
+    BANDWIDTH = 14
+    MEMORY = 15
+    USER = 16
+
+
+class Distinct(Generic[Row]):
+    """Rows that are kept once each, numbered in the order in which they first appeared."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows: list[Row] = list(rows)
+        self._numbers = {row: number for number, row in enumerate(self.rows)}
+
+    def number(self, row: Row) -> int:
+        """The number of a row, a new one if it is new."""
+        number = self._numbers.setdefault(row, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(row)
+        return number
+
+
+class Dictionary:
+    """What the events of many batches name by number. User 0 is nobody in particular."""
+
+    __slots__ = ("contracts", "nodes", "queues", "shapes", "topologies", "users")
+
+    def __init__(self) -> None:
+        self.shapes = Distinct[Shape]()
+        self.users = Distinct[str](("",))
+        self.nodes = Distinct[Node]()
+        """Without their names: all of them are called ``NAMELESS``."""
+        self.contracts = Distinct[Contract]()
+        self.queues = Distinct[Queue]()
+        self.topologies = Distinct[Topology]()
+
+
+NAMELESS: Final = "-"
+"""What every node of a dictionary is called."""
+
+
+class Batch(NamedTuple):
+    """Events in columns; see the head of this module."""
+
+    events: Matrix
+    pieces: Matrix
+    jobs: Matrix
+    job_names: list[str]
+    """Of the rows of ``jobs``."""
+    node_names: list[str]
+    """Of the nodes that were added, in their order."""
+    dictionary: Dictionary
+
+
+_E = EventColumn
+PIECED: Final = (codes.KIND_CODE[ev.AskedPlace], codes.KIND_CODE[ev.AskedMove])
+SUBMITTED: Final = codes.KIND_CODE[ev.JobSubmitted]
+ADDED: Final = codes.KIND_CODE[ev.NodeAdded]
+
+
+def place(events: Matrix) -> None:
+    """Fill ``FIRST``: each pool is used up in the order of the events."""
+    kinds, first = events[:, _E.KIND], events[:, _E.FIRST]
+    counts = events[:, _E.COUNT]
+    pieced = np.isin(kinds, PIECED)
+    first[:] = 0
+    first[pieced] = (np.cumsum(counts) - counts)[pieced]
+    for kind in (SUBMITTED, ADDED):
+        first[kinds == kind] = np.arange(np.count_nonzero(kinds == kind))
+
+
+def cut(batch: Batch, start: int, end: int) -> Batch:
+    """The events from number ``start`` of a batch to before ``end``, as a batch of their own."""
+    if start <= 0 and end >= len(batch.events):
+        return batch
+    before, events = batch.events[:start], batch.events[start:end].copy()
+    pieces = int(before[:, _E.COUNT].sum())
+    jobs = np.count_nonzero(before[:, _E.KIND] == SUBMITTED)
+    nodes = np.count_nonzero(before[:, _E.KIND] == ADDED)
+    last_job = jobs + np.count_nonzero(events[:, _E.KIND] == SUBMITTED)
+    place(events)
+    return Batch(
+        events,
+        batch.pieces[pieces : pieces + int(events[:, _E.COUNT].sum())],
+        batch.jobs[jobs:last_job],
+        batch.job_names[jobs:last_job],
+        batch.node_names[nodes : nodes + np.count_nonzero(events[:, _E.KIND] == ADDED)],
+        batch.dictionary,
+    )

@@ -1,0 +1,195 @@
+"""Events into columns and back, without loss: kind by kind, a whole column at a time."""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import (
+    NAMELESS,
+    Batch,
+    Dictionary,
+    Distinct,
+    EventColumn,
+    JobColumn,
+    Matrix,
+    PieceColumn,
+    place,
+)
+from tidemill.model.batch.fields import DEMAND_FIELDS, JOB_FIELDS, WHOLE_ROWS, plain_fields
+from tidemill.model.events import Event
+from tidemill.model.rows import Checkpointing, Demand, Efficiency, Job, Piece
+
+Row = TypeVar("Row")
+_E = EventColumn
+_J = JobColumn
+
+
+def of_events(events: Sequence[Event], dictionary: Dictionary) -> Batch:
+    """These events in columns; rows that the dictionary lacks are added to it."""
+    matrix = np.zeros((len(events), len(_E)), np.int64)
+    groups: dict[type, list[int]] = {}
+    for position, event in enumerate(events):
+        groups.setdefault(type(event), []).append(position)
+    jobs = np.zeros((0, len(_J)), np.int64)
+    job_names, node_names = list[str](), list[str]()
+    for kind, positions in groups.items():
+        group: list[Any] = [events[position] for position in positions]
+        rows = np.zeros((len(group), len(_E)), np.int64)
+        rows[:, _E.AT] = _numbers(group, "at_ms")
+        rows[:, _E.KIND] = codes.KIND_CODE[kind]
+        if kind is ev.JobSubmitted:
+            jobs, job_names = _of_jobs(group, dictionary)
+        elif kind is ev.NodeAdded:
+            node_names = [event.node.name for event in group]
+        _fill(rows, kind, group, dictionary)
+        matrix[positions] = rows
+    place(matrix)
+    holders = np.flatnonzero(matrix[:, _E.COUNT]).tolist()
+    pieces = _of_pieces([piece for e in holders for piece in _pieces_of(events[e])])
+    return Batch(matrix, pieces, jobs, job_names, node_names, dictionary)
+
+
+def _fill(rows: Matrix, kind: type, group: list[Any], dictionary: Dictionary) -> None:
+    """The columns of events of one kind, but for those that all kinds have."""
+    if kind is ev.NodeAdded:
+        number = dictionary.nodes.number
+        rows[:, _E.VALUE] = [number(replace(event.node, name=NAMELESS)) for event in group]
+    elif kind in WHOLE_ROWS:
+        name, table = WHOLE_ROWS[kind]
+        distinct: Distinct[Any] = getattr(dictionary, table)
+        rows[:, _E.VALUE] = [distinct.number(getattr(event, name)) for event in group]
+    elif kind is not ev.JobSubmitted:
+        for field in plain_fields(kind):
+            rows[:, field.column] = _numbers(group, field.name, field.codes)
+    if kind is ev.AskedPlace:
+        rows[:, _E.COUNT] = [len(event.pieces) for event in group]
+    elif kind is ev.AskedMove:
+        rows[:, _E.VALUE] = [len(event.gained) for event in group]
+        rows[:, _E.COUNT] = [len(event.gained) + len(event.lost) for event in group]
+
+
+def _numbers(
+    group: list[Any], name: str, table: dict[Any, int] | None = None, kind: type = np.int64
+) -> NDArray[Any]:
+    values = map(attrgetter(name), group)
+    return np.fromiter(map(table.__getitem__, values) if table else values, kind, len(group))
+
+
+def _of_jobs(group: list[ev.JobSubmitted], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
+    jobs = [event.job for event in group]
+    rows = np.zeros((len(jobs), len(_J)), np.int64)
+    for name, column in JOB_FIELDS.items():
+        rows[:, column] = _numbers(jobs, name)
+    rows[:, _J.CONFIDENCE] = _numbers(jobs, "efficiency.confidence", codes.CONFIDENCE_CODE)
+    rows[:, _J.ATTAINABLE] = [job.efficiency.attainable_ppm or 0 for job in jobs]
+    rows[:, _J.SHAPE] = [dictionary.shapes.number(job.shape) for job in jobs]
+    rows[:, _J.USER] = [dictionary.users.number(job.user) for job in jobs]
+    said = [row for row, job in enumerate(jobs) if job.demand is not None]
+    rows[said, _J.HAS_DEMAND] = 1
+    for name, column in DEMAND_FIELDS.items():
+        rows[said, column] = _numbers([jobs[row].demand for row in said], name)
+    return rows, [job.name for job in jobs]
+
+
+def _pieces_of(event: Event) -> tuple[Piece, ...]:
+    match event:
+        case ev.AskedPlace():
+            return event.pieces
+        case ev.AskedMove():
+            return event.gained + event.lost
+        case _:
+            return ()
+
+
+def _of_pieces(pieces: list[Piece]) -> Matrix:
+    rows = np.zeros((len(pieces), len(PieceColumn)), np.int64)
+    for column in PieceColumn:
+        if column is not PieceColumn.DEVICES:
+            rows[:, column] = _numbers(pieces, column.name.lower())
+    rows[:, PieceColumn.DEVICES] = _numbers(pieces, "devices", kind=np.uint64).view(np.int64)
+    return rows
+
+
+# Columns into events --------------------------------------------------------------------------
+
+
+def to_events(batch: Batch) -> list[Event]:
+    """The events of a batch, as messages."""
+    kinds = batch.events[:, _E.KIND]
+    made: list[Any] = [None] * len(kinds)
+    for code in np.unique(kinds).tolist():
+        positions = np.flatnonzero(kinds == code)
+        group = _made(codes.KINDS[code], batch.events[positions], batch)
+        for position, event in zip(positions.tolist(), group, strict=True):
+            made[position] = event
+    return made
+
+
+def _made(kind: type, rows: Matrix, batch: Batch) -> Iterable[Any]:
+    at = rows[:, _E.AT].tolist()
+    if kind is ev.JobSubmitted:
+        return map(ev.JobSubmitted, at, _to_jobs(batch))
+    if kind is ev.NodeAdded:
+        found = _looked_up(batch.dictionary.nodes, rows)
+        named = zip(found, batch.node_names, strict=True)
+        return map(ev.NodeAdded, at, [replace(node, name=name) for node, name in named])
+    if kind in WHOLE_ROWS:
+        return map(kind, at, _looked_up(getattr(batch.dictionary, WHOLE_ROWS[kind][1]), rows))
+    given: list[Iterable[Any]] = [at]
+    for field in plain_fields(kind):
+        values = rows[:, field.column].tolist()
+        given.append(map(field.words.__getitem__, values) if field.words else values)
+    if kind is ev.AskedPlace:
+        given.append(_divided(rows, batch.pieces))
+    elif kind is ev.AskedMove:
+        gained = rows[:, _E.VALUE].tolist()
+        whole = list(zip(_divided(rows, batch.pieces), gained, strict=True))
+        given.insert(4, [held[:count] for held, count in whole])
+        given.insert(5, [held[count:] for held, count in whole])
+    return map(kind, *given)
+
+
+def _looked_up(table: Distinct[Row], rows: Matrix) -> list[Row]:
+    return [table.rows[number] for number in rows[:, _E.VALUE].tolist()]
+
+
+def _divided(rows: Matrix, pieces: Matrix) -> list[tuple[Piece, ...]]:
+    """The pieces of each event."""
+    columns = [pieces[:, column].tolist() for column in PieceColumn]
+    columns[PieceColumn.DEVICES] = pieces[:, PieceColumn.DEVICES].view(np.uint64).tolist()
+    made = tuple(map(Piece, *columns))
+    first, count = rows[:, _E.FIRST].tolist(), rows[:, _E.COUNT].tolist()
+    return [made[f : f + c] for f, c in zip(first, count, strict=True)]
+
+
+def _to_jobs(batch: Batch) -> Iterable[Job]:
+    dictionary, columns = batch.dictionary, [batch.jobs[:, column].tolist() for column in _J]
+    shapes, users = dictionary.shapes.rows, dictionary.users.rows
+    kept: dict[tuple[int, ...], Any] = {}  # most jobs save and compute like others before them
+
+    def shared(kind: Callable[..., Row], *fields: Any) -> Row:  # noqa: ANN401 - of any struct
+        key = (id(kind), *fields)
+        if key not in kept:
+            kept[key] = kind(*fields)
+        return cast(Row, kept[key])
+
+    for name, row in zip(batch.job_names, zip(*columns, strict=True), strict=True):
+        mfu, host, links, confidence, attainable = row[_J.MFU : _J.ATTAINABLE + 1]
+        yield Job(
+            name,
+            shapes[row[_J.SHAPE]],
+            row[_J.ESTIMATE],
+            row[_J.STARTUP],
+            row[_J.RESTART],
+            shared(Checkpointing, *row[_J.INTERVAL : _J.COST + 1]),
+            shared(Efficiency, mfu, host, links, codes.CONFIDENCES[confidence], attainable or None),
+            row[_J.RESIZE],
+            shared(Demand, *row[_J.COMPUTE : _J.MEMORY + 1]) if row[_J.HAS_DEMAND] else None,
+            users[row[_J.USER]],
+        )
