@@ -13,6 +13,7 @@ from tidemill.journal import files
 def folder(tiny: Path, tmp_path: Path) -> Path:
     """A folder with a journal of its own, a fleet file, and a link to something precious."""
     copy(tiny / "tiny.sqlite", tmp_path / "run.sqlite")
+    copy(tiny / "tiny.sqlite", tmp_path / "other.sqlite")
     (tmp_path / "fleet.toml").write_text("# mine\n")
     return tmp_path
 
@@ -23,12 +24,16 @@ def folder(tiny: Path, tmp_path: Path) -> Path:
         (("fleet.toml",), "fleet.toml` is not a Tidemill journal"),
         (("fleet.toml", "-j", "run.sqlite"), "is not a file that Tidemill wrote"),
         (("-o", "run.sqlite", "run.sqlite", "--force"), "is the journal that the report"),
+        (("-o", "other.sqlite", "run.sqlite", "--force"), "--force does not replace one"),
+        (("-o", "other.sqlite", "run.sqlite"), "only a Tidemill report may be replaced"),
         (("-o", "fleet.toml", "-j", "run.sqlite"), "only a Tidemill report may be replaced"),
         (("a.html", "b.html", "-j", "run.sqlite"), "on one page"),
     ],
 )
 def test_a_report_replaces_only_a_report(folder: Path, words: tuple[str, ...], says: str):
-    """`report X` overwrote X, whatever it was: the journal it had read, a fleet file."""
+    """`report X` overwrote X, whatever it was: the journal it had read, a fleet file; and with
+    --force another journal, which may be the only copy of what happened.
+    """
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     ran = tidemill("report", *words, cwd=folder)
     assert ran.code in {2, 3}, ran.err

@@ -153,7 +153,7 @@ def test_forgetting_takes_the_files_of_one_journal(tmp_path: Path):
 def test_another_run_is_not_forgotten(tmp_path: Path):
     """A journal of another name, a text and one that is being written are refused."""
     path = _journal(tmp_path / "mill.db", "ours")
-    with pytest.raises(SpecError, match="is a Tidemill journal; nothing is written over it"):
+    with pytest.raises(SpecError, match="is the Tidemill journal of another run"):
         forget(path, "demo")
     writer = lock.WriterLock(path)
     writer.take()

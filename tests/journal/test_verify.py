@@ -56,8 +56,8 @@ def test_a_sound_journal_is_reported(kept: Path, story: list[Event]):
         ("UPDATE events SET seq = -1 WHERE seq = 0", 0, "missing"),
         (f"UPDATE events SET (body, crc) = {OF_NEXT} WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET seq = seq + 1000 WHERE seq >= 57", 57, "missing"),
-        (f"UPDATE events SET seq = {2**62} WHERE seq = 399", 0, "has the number"),
-        (f"UPDATE events SET seq = {2**63 - 1} WHERE seq = 399", 0, "has the number"),
+        (f"UPDATE events SET seq = {2**62} WHERE seq = 399", 399, "has the number"),
+        (f"UPDATE events SET seq = {2**63 - 1} WHERE seq = 399", 399, "has the number"),
     ],
 )
 def test_damage_is_found_in_its_place(kept: Path, damage: str, seq: int, found: str):
@@ -66,7 +66,12 @@ def test_damage_is_found_in_its_place(kept: Path, damage: str, seq: int, found: 
     report = verify(kept)
     assert not report.is_sound
     assert [fault.seq for fault in report.faults if found in fault.found] == [seq]
-    assert report.hint.startswith(f"keep what is intact with `tidemill journal salvage {kept}")
+    assert report.events == seq
+    if seq:
+        assert salvage(kept, kept.with_name("out.db")).kept == seq
+        assert report.hint.startswith(f"keep what is intact with `tidemill journal salvage {kept}")
+    else:
+        assert report.hint.startswith("restore it from a copy")
 
 
 def test_an_inserted_row_is_found(kept: Path):
@@ -130,9 +135,13 @@ def test_a_damaged_fact_is_not_believed(kept: Path):
 
 
 def test_what_is_no_journal_is_an_error(path: Path):
-    """Verifying what is not there is an error, not a report."""
+    """Verifying what is not there, or is no journal, is an error, not a report of no events."""
     with pytest.raises(JournalError, match="no such file"):
         verify(path)
+    path.write_text("seq,at_ms\n" * 500)
+    with pytest.raises(JournalError, match="is not a Tidemill journal") as refused:
+        verify(path)
+    assert refused.value.hint == "check the path"
 
 
 def test_a_journal_is_verified_while_it_is_written(kept: Path, story: list[Event]):

@@ -96,10 +96,11 @@ def verify(
     else:
         screen.out().print(
             f"{found.events:,} events up to {moment(found.last_ms)},"
-            f" {screen.count(found.snapshots, 'snapshot')}, cluster state {found.digest[:16]}"
+            f" {_snapshots(found.snapshots)}, cluster state {found.digest[:16]}"
         )
         for fault in found.faults:
-            screen.out().print(f"broken at event {fault.seq}: {fault.found}", markup=False)
+            at = "" if fault.seq is None else f" at event {fault.seq}"
+            screen.out().print(f"broken{at}: {fault.found}", markup=False, soft_wrap=True)
         sound = "sound" if found.extent is None or not found.extent.words else "sound so far"
         screen.out().print(sound if found.is_sound else f"hint: {found.hint}", markup=False)
         if found.extent is not None and found.extent.words:
@@ -124,6 +125,7 @@ def salvage(
     ] = False,
 ) -> None:
     """Copy everything that is intact before the first fault into a new journal."""
+    from tidemill import api
     from tidemill.journal.salvage import salvage as save
 
     broken, target = options.journal_and("the journal to create", first, second, journal)
@@ -134,7 +136,13 @@ def salvage(
         f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",
         markup=False,
     )
-    screen.out().print(found.why, markup=False)
+    screen.out().print(found.why, markup=False, soft_wrap=True)
+    if words := api.completeness_of(target).words:
+        screen.out().print(words, markup=False, soft_wrap=True)
+
+
+def _snapshots(number: int | None) -> str:
+    return "snapshots unknown" if number is None else screen.count(number, "snapshot")
 
 
 def _calendar(journal: Path | str) -> "Calendar":

@@ -30,7 +30,7 @@ from tidemill.cli import (
 )
 from tidemill.cli.options import takes_journal
 from tidemill.cli.screen import complain
-from tidemill.model.errors import SpecError, TidemillError
+from tidemill.model.errors import JournalError, SpecError, TidemillError
 
 app = typer.Typer(
     name="tidemill",
@@ -82,7 +82,7 @@ def main() -> None:
     try:
         app()
     except TidemillError as error:
-        complain(error)
+        complain(_placed(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
@@ -96,6 +96,16 @@ def main() -> None:
         sys.exit(refused.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _placed(error: TidemillError) -> TidemillError:
+    """Damage to a journal is told with the number of its intact events, as verify counts them."""
+    if not isinstance(error, JournalError):
+        return error
+    from tidemill.journal import intact
+    from tidemill.journal.faults import DamageError
+
+    return intact.placed(error) if isinstance(error, DamageError) else error
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def report(
 ) -> None:  # fmt: skip
     """Write a self-contained page: waterfall, utilisation over time, waiting work, top fixes.
 
-    Only a report is ever replaced; --force replaces another file, but never the journal itself.
+    Only a report is ever replaced; --force replaces another file, but never a journal.
     """
     from tidemill import api
     from tidemill.cli.ledger import read_lending, read_window

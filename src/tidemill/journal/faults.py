@@ -31,24 +31,36 @@ _HINTS = {
 # What Python itself raises on the way: damaged text, and numbers or sizes that cannot be.
 _FROM_PYTHON = (UnicodeDecodeError, OverflowError, MemoryError)
 
+RESTORE = "restore it from a copy: events are kept only with all that came before them"
+
 
 class DamageError(JournalError):
-    """A journal was damaged; all events before ``seq`` may still be intact."""
+    """A journal was damaged; all events before ``seq`` may still be intact.
 
-    def __init__(self, where: str, seq: int, found: str) -> None:
-        super().__init__(f"journal `{where}` is broken at event {seq}: {found}", hint=rescue(where))
+    ``seq`` is where the reader met the damage; ``intact.placed`` says how many are intact.
+    """
+
+    def __init__(self, where: str, seq: int, found: str, *, is_after_last: bool = False) -> None:
+        place = f"; all {seq:,} events found in it are intact" if is_after_last else ""
+        at = "" if is_after_last else f" at event {seq}"
+        super().__init__(f"journal `{where}` is broken{at}: {found}{place}", hint=rescue(where))
         self.where = where
         self.seq = seq
         self.found = found
 
 
 class StrangeFileError(DamageError):
-    """A file does not begin as a journal does: another file, or one whose beginning is lost."""
+    """A file does not begin as a journal does: another file, or one whose beginning is lost.
 
-    def __init__(self, where: str, found: str) -> None:
+    ``is_lost``: no event of a journal was found in it either.
+    """
+
+    def __init__(self, where: str, found: str, *, is_lost: bool = False) -> None:
         super().__init__(where, 0, found)
         self.message = f"`{where}` is not a Tidemill journal: {found}"
-        self.hint = f"check the path; if it was a journal, {self.hint}"
+        self.hint = "check the path" + (
+            f"; if it was a journal, {self.hint}" if not is_lost else ""
+        )
 
 
 def rescue(where: str) -> str:

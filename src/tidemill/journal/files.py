@@ -79,7 +79,8 @@ def refuse(
     """Refuse to write where something stands that may not be replaced.
 
     ``replaces``: the kind that this command writes and may write again. ``option`` is what a
-    person types to be obeyed; empty where there is no such option.
+    person types to be obeyed; empty where there is no such option. A journal is the only copy of
+    what happened: nothing is written over it in any case (a new run may remove it: ``forget``).
     """
     try:
         mode = os.lstat(path).st_mode
@@ -95,9 +96,16 @@ def refuse(
             hint="give the path of a file to write",
         )
     found = None if S_ISLNK(mode) else kind_of(path)
+    if found == "journal" and is_forced:
+        raise SpecError(
+            f"`{path}` is a Tidemill journal; {option or 'being told to'} does not replace one",
+            hint="give another name; remove the journal yourself if it is not needed",
+        )
     if is_forced or (replaces is not None and found == replaces):
         return
     what = f"a link to `{path.readlink()}`" if S_ISLNK(mode) else _words(found)
+    if found == "journal":
+        option = ""
     may = f"only {_words(replaces)} may be replaced" if replaces else "nothing is written over it"
     told = f", or {option} to replace it" if option else ""
     raise SpecError(

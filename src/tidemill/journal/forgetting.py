@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tidemill.journal import files, lock, schema
 from tidemill.journal.sqlite import SqliteJournal
+from tidemill.model.errors import SpecError
 
 
 def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> None:
@@ -24,7 +25,10 @@ def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> N
         with SqliteJournal(path) as journal:
             is_meant = name is not None and journal.meta("name") == name
         if not is_meant:
-            files.refuse(path)
+            raise SpecError(
+                f"`{path}` is the Tidemill journal of another run; nothing is written over it",
+                hint="give another name, or --force to replace it",
+            )
     writer = lock.WriterLock(path.resolve())
     writer.take()
     try:

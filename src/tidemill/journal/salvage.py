@@ -1,25 +1,17 @@
-"""The longest intact beginning of a broken journal, copied into a new one.
+"""The longest intact beginning of a broken journal (``intact``), copied into a new one."""
 
-Since rows are only ever added and each is chained to the one before, the truth can be told from
-what is merely lying in the file: starting from nothing, the next event is the one whose checksum
-follows. It stops at the first number for which no such row is left, or that cannot be folded.
-"""
-
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from tidemill.engine import fold
-from tidemill.journal import codec, files, lock, schema
+from tidemill.journal import files, intact, lock, schema
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
-from tidemill.journal.codec import Tail
-from tidemill.journal.pages import Image, Pages, Record
-from tidemill.journal.replay import CANNOT_BE, refusal
+from tidemill.journal.faults import RESTORE
+from tidemill.journal.intact import Intact
+from tidemill.journal.pages import Pages
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
-from tidemill.model.world import World
 
 
 class SalvageReport(NamedTuple):
@@ -43,98 +35,56 @@ def salvage(
 
     One that says it is of a later version is refused, as everywhere: what this version does not
     know of it would be lost without a word. ``any_version`` takes it that the header is damaged.
+    A file in which no event is found is refused, and nothing is written.
     """
-    source, target, world = Path(broken), Path(out), World()
+    source, target = Path(broken), Path(out)
     _refuse_unusable(source)
     files.refuse(target, option="")
     with closing(Pages(source.resolve())) as pages, building(target) as journal:
         if not any_version:
             _refuse_newer(pages, source)
-        finder = _Finder(pages)
-        why = _copy(finder.events(), journal, world, on_progress) or finder.why()
-        for key, value in finder.facts().items():
+        finder, keeper = intact.Finder(pages), _Keeper(journal, on_progress)
+        found = intact.follow(finder, keeper.keep)
+        keeper.flush()
+        if not found.world.seq:
+            raise _nothing(source, found)
+        facts, damaged = finder.facts()
+        for key, value in facts.items():
             journal.set_meta(key, value)
-    return SalvageReport(str(source), str(target), world.seq, world.now_ms, why)
+    world = found.world
+    return SalvageReport(str(source), str(target), world.seq, world.now_ms, _why(found, damaged))
 
 
-def _copy(
-    events: Iterator[Event], journal: Journal, world: World, on_progress: Progress | None
-) -> str:
-    """Fold and keep events until one cannot be folded; why that one cannot."""
-    why, batch = "", list[Event]()
-    for event in events:
-        try:
-            fold.fold(world, event)
-        except CANNOT_BE as error:
-            why = f"event {world.seq}: {refusal(error)}"
-            break
-        batch.append(event)
-        if len(batch) == BATCH:
-            journal.append(batch)
-            batch.clear()
-        if on_progress and world.seq % PROGRESS_EVERY == 0:
-            on_progress(world.seq, 0)
-    journal.append(batch)
-    return why
+class _Keeper:
+    """Keeps events in a journal, many at once."""
+
+    def __init__(self, journal: Journal, on_progress: Progress | None) -> None:
+        self._journal, self._on_progress = journal, on_progress
+        self._batch: list[Event] = []
+        self._kept = 0
+
+    def keep(self, event: Event) -> None:
+        """Take one more event."""
+        self._batch.append(event)
+        if len(self._batch) == BATCH:
+            self.flush()
+        self._kept += 1
+        if self._on_progress and self._kept % PROGRESS_EVERY == 0:
+            self._on_progress(self._kept, 0)
+
+    def flush(self) -> None:
+        """Write what was taken."""
+        self._journal.append(self._batch)
+        self._batch.clear()
 
 
-class _Finder:
-    """Follows the chain through whatever pages there are."""
-
-    def __init__(self, pages: Pages) -> None:
-        self._pages = pages
-        self._tail = Tail()
-        spans = ((image, pages.numbers(image)) for image in pages.images)
-        self._spans = sorted(
-            (min(numbers), max(numbers), image) for image, numbers in spans if numbers
-        )
-
-    def events(self) -> Iterator[Event]:
-        """The events that follow from each other, from the first on."""
-        before = -1
-        while before < self._tail.seq:  # a page out of its place is found in a later round
-            before = self._tail.seq
-            for _, last, image in self._spans:
-                if last >= self._tail.seq:
-                    yield from self._following(image)
-
-    def why(self) -> str:
-        """Why there is no next event."""
-        seq = self._tail.seq
-        if any(self._is_event(record) for record in self._beyond(seq)):
-            return f"event {seq} is missing or damaged; later events cannot be kept without it"
-        return f"no event {seq} was found; nothing follows it"
-
-    def facts(self) -> dict[str, str]:
-        """The facts that match their checksum; the newest page is looked at last."""
-        found = {}
-        for image in self._pages.images:
-            for record in self._pages.records(image):
-                if self._is_event(record):
-                    break  # a page holds rows of one table only
-                match record.values:
-                    case (str(key), str(value), int(crc)) if codec.fact_sum(key, value) == crc:
-                        found[key] = value
-        return found
-
-    def _following(self, image: Image) -> Iterator[Event]:
-        for record in self._pages.records(image):
-            if record.number == self._tail.seq and self._is_event(record):
-                row = cast(codec.Row, (record.number, *record.values[1:]))
-                events, self._tail, _ = codec.events_in([row], self._tail)
-                yield from events
-
-    def _beyond(self, seq: int) -> Iterator[Record]:
-        for _, last, image in self._spans:
-            if last >= seq:
-                yield from (r for r in self._pages.records(image) if r.number >= seq)
-
-    @staticmethod
-    def _is_event(record: Record) -> bool:
-        match record.values:
-            case (None, int(), str(), bytes(), int()):
-                return True
-        return False
+def _why(found: Intact, damaged: list[str]) -> str:
+    """What was left behind, if anything."""
+    lost = "".join(f"; the fact `{key}` was damaged and is not kept" for key in damaged)
+    if not found.why:
+        return f"every event that was found is intact{lost}"
+    seq = found.world.seq
+    return f"event {seq}: {found.why}; later events cannot be kept without it{lost}"
 
 
 def _refuse_newer(pages: Pages, source: Path) -> None:
@@ -145,7 +95,22 @@ def _refuse_newer(pages: Pages, source: Path) -> None:
         )
 
 
+def _nothing(source: Path, found: Intact) -> JournalError:
+    if files.kind_of(source) != "journal" and not found.why:
+        return JournalError(
+            f"`{source}` holds no event of a Tidemill journal; there is nothing to salvage",
+            hint="check the path",
+        )
+    why = f": {found.why}" if found.why else ""
+    return JournalError(
+        f"journal `{source}` holds no intact event{why}; there is nothing to salvage",
+        hint=RESTORE,
+    )
+
+
 def _refuse_unusable(source: Path) -> None:
+    if source.is_dir():
+        raise JournalError(f"`{source}` is a folder, not a journal", hint="give the path of a file")
     if not source.is_file():
         raise JournalError(f"there is no journal `{source}` to salvage", hint="check the path")
     if lock.is_held(source.resolve()):

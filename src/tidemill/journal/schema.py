@@ -70,15 +70,15 @@ def refuse_remains(path: Path) -> None:
             )
 
 
-def connect(path: Path, sync: Sync) -> sqlite3.Connection:
-    """Open an existing file; nothing has been read from it yet.
+def connect(path: Path, sync: Sync, where: str) -> sqlite3.Connection:
+    """Open an existing file, called ``where`` in messages; nothing has been read from it yet.
 
     SQLite wants to write beside a file even to read it. In a folder where it may not, a journal at
     rest is opened as one that nobody can change; see ``readable`` for one that is not at rest.
     """
     mode = "mode=rw" if may_write_beside(path) else "mode=ro&immutable=1"
     address = f"{path.absolute().as_uri()}?{mode}"
-    with kindly(str(path)):
+    with kindly(where):
         connection = sqlite3.connect(address, uri=True, isolation_level=None, timeout=BUSY_S)
         try:
             connection.execute(f"PRAGMA synchronous={sync}")

@@ -49,7 +49,7 @@ class SqliteJournal(Journal):
         self._copies = ExitStack()
         try:
             self._connection = schema.connect(
-                self._copies.enter_context(schema.readable(real)), sync
+                self._copies.enter_context(schema.readable(real)), sync, self.where
             )
             with kindly(self.where):
                 schema.check(self._connection, self.where)
@@ -145,7 +145,7 @@ class SqliteJournal(Journal):
         """What SQLite finds wrong in the structure of its file."""
         with kindly(self.where):
             found = self._open().execute("PRAGMA quick_check(3)").fetchall()
-        return [str(text) for (text,) in found if text != "ok"]
+        return [str(text).rpartition("***\n")[2] for (text,) in found if text != "ok"]
 
     def meta(self, key: str) -> str | None:
         """A small fact about this journal; None if it was never set."""

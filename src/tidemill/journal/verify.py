@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.engine import fold
-from tidemill.journal import completeness, policies, snapshots
+from tidemill.journal import completeness, intact, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
 from tidemill.journal.completeness import Completeness
-from tidemill.journal.faults import DamageError, rescue
+from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError, rescue
 from tidemill.journal.replay import CANNOT_BE, refusal
 from tidemill.journal.schema import cut
 from tidemill.journal.snapshots import Stored
@@ -24,20 +24,21 @@ _OTHER = "the snapshot before it was taken of other events"
 
 
 class Fault(NamedTuple):
-    """What is wrong, and the number of the event where it is."""
+    """What is wrong, and the number of the event where it is; None where it is at no event."""
 
-    seq: int
+    seq: int | None
     found: str
 
 
 class Report(NamedTuple):
-    """What was read and what was found; ``events`` are those before the first fault."""
+    """What was read and what was found; ``events`` are the intact ones, before any damage."""
 
     path: str
     events: int
     last_ms: int
     digest: str
-    snapshots: int
+    snapshots: int | None
+    """How many there are; None where that could not be read."""
     faults: tuple[Fault, ...]
     extent: Completeness | None = None
     """Whether the run that wrote it was completed; None where that could not be read."""
@@ -50,18 +51,20 @@ class Report(NamedTuple):
     @property
     def hint(self) -> str:
         """What to do about it; empty if nothing is wrong."""
-        return rescue(self.path) if self.faults else ""
+        if not self.faults:
+            return ""
+        return rescue(self.path) if self.events else RESTORE
 
 
 def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
     """Read a journal whole and report; it may be written meanwhile, the end is what it is now."""
-    world, faults, stored = World(), list[Fault](), list[int]()
+    world, faults = World(), list[Fault]()
+    stored: list[int] | None = None
     extent: Completeness | None = None
     try:
         with SqliteJournal(Path(path), check_ends=False) as journal:
-            faults += (
-                Fault(0, found) for found in (*journal.page_faults(), cut(Path(path))) if found
-            )
+            broken = [found for found in (*journal.page_faults(), cut(Path(path))) if found]
+            faults += (Fault(None, found) for found in broken)
             stored = journal.snapshot_numbers()
             for _ in _folded(journal, world, on_progress):
                 if world.seq in stored and (kept := journal.stored_snapshot(world.seq)):
@@ -69,10 +72,16 @@ def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
             faults += (Fault(s, _OTHER) for s in stored if not 0 <= s <= world.seq)
             policies.of(journal.facts(), str(path))
             extent = completeness.of(journal)
+        if broken:  # SQLite may pass over what is behind a broken page
+            world = intact.of(Path(path)).world
     except DamageError as error:
-        faults.append(Fault(error.seq, error.found))
-    digest = snapshot.digest(world)
-    return Report(str(path), world.seq, world.now_ms, digest, len(stored), tuple(faults), extent)
+        found = intact.of(Path(path))
+        if isinstance(error, StrangeFileError) and not found.world.seq:
+            raise intact.placed(error) from error
+        world = found.world
+        faults.append(Fault(world.seq if found.why else None, error.found))
+    digest, count = snapshot.digest(world), None if stored is None else len(stored)
+    return Report(str(path), world.seq, world.now_ms, digest, count, tuple(faults), extent)
 
 
 def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) -> Iterator[None]:
