@@ -24,7 +24,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tests.engine.stage import Player
+from tests.engine.stage import Player, Script
 from tests.explain.test_agreement import racked, story
 from tidemill import explain
 from tidemill.engine.fold import fold, fold_all
@@ -34,7 +34,7 @@ from tidemill.model import events as ev
 from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Job
+from tidemill.model.rows import Job, Queue, Share
 from tidemill.model.states import JobClass, NodeState
 from tidemill.model.world import World
 
@@ -74,9 +74,27 @@ def as_asked(world: World, j: int, made: Alternative) -> Job:
     return row(world, j, made.shape, made.estimate_ms)
 
 
-def looks(seed: int, policy: Policy) -> Iterator[tuple[World, int, Answer]]:
+def tight(script: Script) -> Script:
+    """The same story with small maximum quotas, which nobody changes."""
+    kinds = sorted({row.kind for row in script.contracts})
+    parents = {row.parent for row in script.teams}
+
+    def bound(row: Queue) -> Queue:
+        floors = {share.kind: share.floor_milli for share in row.shares}
+        shares = (Share(kind, floors.get(kind, 0), 12_000 + floors.get(kind, 0)) for kind in kinds)
+        return row if row.name in parents else replace(row, shares=tuple(shares))
+
+    left = [event for event in script.incidents if not isinstance(event, ev.QueueSet)]
+    teams = [bound(row) for row in script.teams]
+    return dataclasses.replace(script, teams=teams, incidents=left)
+
+
+def looks(
+    seed: int, policy: Policy, *, is_tight: bool = False
+) -> Iterator[tuple[World, int, Answer]]:
     """Some waiting jobs at some moments of a story, also between events, and their answers."""
     script = story(seed, policy)
+    script = tight(script) if is_tight else script
     arrivals = [
         a._replace(job=replace(a.job, estimate_ms=a.work_ms * (1 + i % 3)))
         for i, a in enumerate(script.arrivals)
@@ -118,7 +136,7 @@ def test_every_raise_of_a_quota_does_what_it_says():
     """A maximum quota raised as advised lets the job start at once, wherever the advice says so."""
     tried = 0
     for policy in (POLICIES["default"], POLICIES["conservative"]):
-        for world, _, answer in looks(5, policy):
+        for world, _, answer in looks(5, policy, is_tight=True):
             for fix in fixes(answer):
                 if fix.sets and "starts at once" in fix.words:
                     raised = snapshot.copy(world)
@@ -370,8 +388,8 @@ def test_a_quota_that_is_not_all_that_keeps_a_job_out_says_so():
 
 
 def test_a_job_that_a_quota_keeps_out_hears_which_guard_is_its_own():
-    """Its own team is held behind it after `patience`, with backfill too; other teams never."""
-    policy = Policy(patience_ms=HOUR_MS)
+    """Its own team is held behind it `hold_after` it was passed by one of them; others never."""
+    policy = Policy(hold_after_ms=HOUR_MS)
     world = fleet(contract(gpus=16), teams=[team("a", limit=8), team("b")])
     submit(world, job("mine", gpus=4, team="a"))
     beat(world, policy)
@@ -385,7 +403,7 @@ def test_a_job_that_a_quota_keeps_out_hears_which_guard_is_its_own():
     answer = explain.why(world, policy, world.job_number["big"])
     assert (
         "3 jobs submitted later were placed while it waited; the starvation guard ends that for"
-        " jobs under the same maximum quota only (policy `patience`: 1h)"
+        " jobs under the same maximum quota only (policy `hold_after`: 1h)"
     ) in answer.words
 
 

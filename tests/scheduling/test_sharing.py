@@ -17,6 +17,7 @@ from tests.builders import (
     rights,
     submit,
 )
+from tidemill import explain
 from tidemill.engine.check import violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -156,11 +157,13 @@ def test_whoever_is_under_a_full_limit_waits_for_its_turn():
     submit(world, job("b", gpus=12, per_node=4, team="biology", is_preemptible=False))
     beat(world)
     submit(world, job("large", gpus=8, team="physics"))
-    policy = rights(patience_ms=HOUR_MS)
+    policy = rights(patience_ms=HOUR_MS, backfill="none")
     beat(world, policy)
     pass_ms(world, HOUR_MS)
     submit(world, job("small", team="biology"), job("other", team="arts"))
     assert set(placed(world, beat(world, policy))) == {"other"}
+    why = explain.why(world, policy, world.job_number["small"])
+    assert "job `large` (8 accelerators of any type) holds the queue" in why.words
     assert cause_of(world, "small") is Cause.BEHIND
 
 

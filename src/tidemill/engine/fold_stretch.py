@@ -340,7 +340,8 @@ class Stretch:
         """Room for backfill, if the policy has any; active jobs are on the list of ends."""
         world, is_used = self.world, self.policy.backfill != "none"
         rows = {"end": 1, "asked": 1, "piece": 1, "kind": len(world.kinds) + 1}
-        rows["shape"] = len(world.ink.shapes.queue)
+        rows["shape"], rows["queue"] = len(world.ink.shapes.queue), len(world.limit)
+        rows["first"] = rows["kind"] * (1 + rows["queue"])
         if is_used:
             rows["end"], rows["asked"] = len(world.ink.jobs.state), len(self.pieces.node)
             rows["piece"] = rows["kind"] * int(self.asks.replicas.max(initial=1))

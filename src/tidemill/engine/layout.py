@@ -148,6 +148,10 @@ class Behind(NamedTuple):
     first_job: I32
     """Who is first on which kinds in this cycle: whoever is placed after it passes it."""
     first_kinds: U64
+    first_queue: I32
+    """The team whose limit keeps it out, which alone passes it; -1: no limit does."""
+    limited_kinds: U64
+    """One row a team: the kinds whose first job that a limit keeps out is known."""
     job: I32
     """From here: the reservations."""
     kinds: U64
@@ -174,6 +178,7 @@ class Behind(NamedTuple):
     keys: I64
     shapes: I32
     seen_kinds: U64
+    seen_queue: I32
 
 
 BEHIND_ROWS = {
@@ -181,12 +186,14 @@ BEHIND_ROWS = {
     for row, names in (
         ("end", "end_job end_at_ms end_attempt"),
         ("asked", "accelerators milli cpu memory"),
-        ("kind", "claimed_kinds claim_shape claim_job made_shape made_job first_job first_kinds"),
+        ("kind", "claimed_kinds claim_shape claim_job made_shape made_job"),
+        ("first", "first_job first_kinds first_queue"),
+        ("queue", "limited_kinds"),
         ("kind", "job kinds at_ms first pieces is_disturbed"),
         ("piece", "node replicas mask kept_milli wanted_cpu wanted_memory"),
         ("piece", "kept_cpu kept_memory"),
         ("part", "kept_part"),
-        ("shape", "tried refused_ms like_ms like_placed keys shapes seen_kinds"),
+        ("shape", "tried refused_ms like_ms like_placed keys shapes seen_kinds seen_queue"),
     )
     for name in names.split()
 }

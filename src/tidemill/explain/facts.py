@@ -368,15 +368,10 @@ def _passed(case: Case) -> Fact | None:
 def _preempted(case: Case) -> Fact | None:
     """How often it was preempted; an alarm where it saved nothing in between."""
     world, j = case.world, case.j
-    count, in_vain = world.jobs.evictions.item(j), world.jobs.fruitless.item(j)
+    count, alarm = world.jobs.evictions.item(j), protection.alarm(world, case.policy, j)
     if not count:
         return None
-    text = f"preempted {words.many(count, 'time')} so far"
-    if protection.is_spent(world, case.policy, j):
-        text += (
-            f"; alarm: the last {in_vain:,} times without saving any work, so it is not preempted"
-            " again before it does (policy `evictions_at_most`): checkpoint more often"
-        )
+    text = f"preempted {words.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
     return Fact("preempted", count, "times", text, commands.line())
 
 
@@ -387,15 +382,11 @@ def _guard(case: Case) -> str:
         return (
             "the starvation guard does not end that: beside the services that run it does not fit"
         )
-    if case.cause is Cause.OVER_LIMIT:
-        return (
-            "the starvation guard ends that for jobs under the same maximum quota only (policy"
-            f" `patience`: {duration_text(policy.patience_ms)})"
-        )
+    whom = " for jobs under the same maximum quota only" * (case.cause is Cause.OVER_LIMIT)
     held = policy.backfill == "none"
     bound = "patience" if held else "hold_after"
     after_ms = policy.patience_ms if held else policy.hold_after_ms
-    return f"the starvation guard ends that (policy `{bound}`: {duration_text(after_ms)})"
+    return f"the starvation guard ends that{whom} (policy `{bound}`: {duration_text(after_ms)})"
 
 
 _ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted)

@@ -19,7 +19,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
-from tidemill.scheduling import order, victims
+from tidemill.scheduling import order, shares, victims
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.known import Known
@@ -164,7 +164,7 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
         milli += count * int(world.shapes.total_milli[t])
         ahead.append((key, head))
         cause = causes.get(t, Cause(world.shapes.cause.item(t)))
-        if t != s and _holds(world, policy, s, t, head, cause):
+        if t != s and _holds(world, policy, memo, s, t, head, cause):
             holders.append((key, head))
     holder = min(holders)[1] if holders else -1
     held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
@@ -179,14 +179,19 @@ def in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
     return [j for _, j in sorted(keys)]
 
 
-def _holds(world: World, policy: Policy, s: int, t: int, head: int, cause: Cause) -> bool:
-    """Whether nobody of shape ``s`` passes the head of shape ``t``: a limit is its team's alone."""
+def _holds(  # noqa: PLR0913, PLR0917 - two shapes and what is known of them
+    world: World, policy: Policy, memo: Glance, s: int, t: int, head: int, cause: Cause
+) -> bool:
+    """Whether nobody of shape ``s`` passes the head of shape ``t``: a limit is that of its own."""
     if world.promised.get(t, 0) > 0:
         return True
-    queue = world.shapes.queue
-    is_in_the_way = cause is Cause.OVER_LIMIT and queue.item(s) == queue.item(t)
-    lost_at_ms = order.loses_patience_at_ms(world, policy, head)
-    return (is_in_the_way or cause in CURED_BY_WAITING) and lost_at_ms <= world.now_ms
+    if not order.is_guarded(world, policy, head):
+        return False
+    if cause is not Cause.OVER_LIMIT:
+        return cause in CURED_BY_WAITING
+    limits = shares.limits_on(world, world.used, t, memo.known(world, t).kinds)
+    mine = memo.known(world, s)
+    return shares.are_under(world, mine.queue, mine.kinds, limits)
 
 
 def _key(world: World, fair: Fair, memo: Glance, s: int, j: int) -> order.Key:

@@ -16,7 +16,7 @@ that from it again, so whoever can fit finally runs whatever else arrives.
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
-from tidemill.model.tables import I64
+from tidemill.model.tables import I64, NEVER_PASSED
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.estimates import Estimates
@@ -90,3 +90,14 @@ def loses_patience_at_ms(world: World, policy: Policy, j: int) -> int:
     if policy.order in BY_SHAPE:
         return int(jobs.since_ms.item(j) + policy.patience_ms)
     return int(jobs.submit_ms.item(j) + jobs.ran_ms.item(j) + policy.patience_ms)
+
+
+def is_guarded(world: World, policy: Policy, j: int) -> bool:
+    """Whether the starvation guard protects a waiting job: nobody may pass it any more.
+
+    Without backfill when it lost its patience; with it, so long after it was first passed.
+    """
+    if policy.backfill == "none":
+        return loses_patience_at_ms(world, policy, j) <= world.now_ms
+    passed_ms = world.jobs.passed_ms.item(j)
+    return passed_ms != NEVER_PASSED and world.now_ms - passed_ms >= policy.hold_after_ms

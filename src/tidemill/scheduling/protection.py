@@ -44,6 +44,18 @@ def is_spent(world: World, policy: Policy, j: int) -> bool:
     return world.jobs.fruitless.item(j) >= policy.evictions_at_most
 
 
+def alarm(world: World, policy: Policy, j: int) -> str:
+    """What there is to say of a job that was stopped too often, to people; nothing: it was not."""
+    in_vain = world.jobs.fruitless.item(j)
+    if not in_vain or not is_spent(world, policy, j):
+        return ""
+    times = "time" if in_vain == 1 else "times"
+    return (
+        f"alarm: preempted {in_vain:,} {times} without saving any work in between; until it does,"
+        " only a guaranteed quota may stop it (policy `evictions_at_most`): checkpoint more often"
+    )
+
+
 def longest_ms(policy: Policy) -> int:
     """How long a guaranteed quota may have to wait for a running job that borrows it."""
     return policy.min_run_ms << DOUBLINGS

@@ -4,8 +4,9 @@
 2. *Fit*: the whole gang or nothing. Equal jobs are one shape: when the first does not fit, the
    others are not tried, and none of them again until something they need was freed.
 3. *Make room*: an entitled or higher job that does not fit may evict (``victims``).
-4. *Hold*: behind a job that waited longer than the policy's patience, or for which room is being
-   made, nobody passes who wants the same accelerators. So every job that can fit finally runs.
+4. *Hold*: behind a job that the starvation guard protects, or for which room is being made, nobody
+   passes who wants the same accelerators. So every job that can fit finally runs. One that a
+   maximum quota keeps out holds back only jobs under that quota.
 5. *Say why*: the cause of each shape that still waits, when it changed.
 """
 
@@ -26,7 +27,6 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Role, Shape
-from tidemill.model.tables import NEVER_PASSED
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
@@ -136,7 +136,8 @@ class _Desk:
         """Whoever may fit, or is told another cause; and if somebody may, who keeps others back.
 
         Where keys do not change in a cycle, only the first of those who may use the same kinds has
-        a reservation under ``easy``, and only the first few under ``conservative``.
+        a reservation under ``easy``, and only the first few under ``conservative``. Of those whom a
+        limit keeps out, only the first of a team can be the first to be passed under it.
         """
         world, said = self.world, self.world.shapes.cause
         found = [s for s, cause in causes.items() if cause is None or said.item(s) != cause.value]
@@ -148,24 +149,31 @@ class _Desk:
         for s, cause in causes.items():
             if s in looked_at:
                 continue
-            if cause is Cause.OVER_LIMIT:
-                if self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms:
-                    found.append(s)
-            elif cause in CURED_BY_WAITING and fits_when_others_end(world, self.memo, s):
+            may_hold = cause in CURED_BY_WAITING or cause is Cause.OVER_LIMIT
+            if may_hold and fits_when_others_end(world, self.memo, s):
                 others.append((self.lines.head(world, s), s))
-        return found + self._first_reserved(sorted(others))
+        return found + self._first_reserved(sorted(others), causes)
 
-    def _first_reserved(self, others: list[tuple[order.Head, int]]) -> list[int]:
-        """Of these shapes, in order, those that have a reservation; and whoever is overdue."""
-        found, kinds, left = list[int](), set[tuple[int, ...]](), self.policy.reservations_at_most
+    def _first_reserved(
+        self, others: list[tuple[order.Head, int]], causes: dict[int, Cause | None]
+    ) -> list[int]:
+        """Of these shapes, in order, those that have a reservation or are the first under a limit;
+        and whoever the starvation guard protects.
+        """
+        world, policy, left = self.world, self.policy, self.policy.reservations_at_most
+        found, firsts = list[int](), set[tuple[int, tuple[int, ...]]]()
         for (_, j), s in others:
-            mine = self.memo.known(self.world, s).kinds
-            if self._is_overdue(j):
+            known, is_limited = self.memo.known(world, s), causes[s] is Cause.OVER_LIMIT
+            first = (known.queue if is_limited else -1, known.kinds)
+            is_first = first not in firsts
+            if not is_limited and policy.backfill != "easy":
+                is_first = left > 0
+            if order.is_guarded(world, policy, j):
                 found.append(s)
-            elif mine not in kinds if self.policy.backfill == "easy" else left > 0:
+            elif is_first:
                 found.append(s)
-                kinds.add(mine)
-                left -= 1
+                firsts.add(first)
+                left -= not is_limited
         return found
 
     def _next(self, s: int) -> _Next:
@@ -350,50 +358,39 @@ class _Desk:
         """Whether somebody who may not be passed wants the same accelerators."""
         if self.held and not self.held.isdisjoint(known.kinds):
             return True
-        return bool(self.held_in_team) and any(
-            (a, k) in self.held_in_team
-            for a in self.world.tree.paths[known.queue]
-            for k in known.kinds
+        return bool(self.held_in_team) and shares.are_under(
+            self.world, known.queue, known.kinds, self.held_in_team
         )
 
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
-        """Let nobody pass a job that lost its patience, unless waiting is no cure for it.
+        """Let nobody pass a job that the starvation guard protects, unless waiting is no cure.
 
-        A job that only a limit keeps out is in the way of those alone who are under that limit.
+        Before that, with backfill: a reservation. A job that a limit keeps out, whatever else it
+        lacks, has none and is in the way of those alone who are under that limit.
         """
-        may_hold = cause in CURED_BY_WAITING or cause is Cause.OVER_LIMIT
-        is_reserving = self._has_backfill() and cause in CURED_BY_WAITING
-        if not may_hold or not (is_reserving or self._lost_patience(j)):
+        is_limited = cause is Cause.OVER_LIMIT
+        is_guarded = order.is_guarded(self.world, self.policy, j)
+        if not (is_limited or cause in CURED_BY_WAITING):
+            return
+        if not (is_guarded or self._has_backfill()):
             return
         if not fits_when_others_end(self.world, self.memo, s):
             return
-        if is_reserving and not self._is_overdue(j):
-            self.reservations.claim(s, j)
-            return
-        if cause is Cause.OVER_LIMIT:
-            self._hold_under_limit(s)
-        else:
+        if is_limited:
+            limits = shares.limits_on(
+                self.world, self.room.used, s, self.memo.known(self.world, s).kinds
+            )
+            if is_guarded:
+                self.held_in_team |= limits
+            else:
+                self.reservations.is_limited(s, j, limits)
+        elif is_guarded:
             self._hold(s)
-
-    def _hold_under_limit(self, s: int) -> None:
-        world, known = self.world, self.memo.known(self.world, s)
-        need = max(role.total_milli for role in world.shape_rows[s].roles)
-        for k in known.kinds:
-            a = shares.binding(world, self.room.used, known.queue, k, need)
-            self.held_in_team.add((known.queue if a < 0 else a, k))
+        else:
+            self.reservations.claim(s, j)
 
     def _has_backfill(self) -> bool:
         return self.policy.backfill != "none"
-
-    def _is_overdue(self, j: int) -> bool:
-        """Whether a job was first passed so long ago that nobody may any more."""
-        passed_ms = self.world.jobs.passed_ms.item(j)
-        is_passed = passed_ms != NEVER_PASSED
-        return is_passed and self.world.now_ms - passed_ms >= self.policy.hold_after_ms
-
-    def _lost_patience(self, j: int) -> bool:
-        lost_at_ms = order.loses_patience_at_ms(self.world, self.policy, j)
-        return lost_at_ms <= self.world.now_ms
 
     def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""

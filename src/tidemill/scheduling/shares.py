@@ -9,6 +9,7 @@ queue may keep a part of its floor from being lent; nothing is placed that would
 Every question costs the depth of the tree. Without parents each path is the queue itself.
 """
 
+from collections.abc import Iterable, Set
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -61,6 +62,18 @@ def binding(world: World, used: I64, q: int, k: int, milli: int) -> int:
     limit = world.limit
     over = [a for a in world.tree.paths[q] if used[a, k] + milli > limit[a, k]]
     return over[-1] if over else -1
+
+
+def limits_on(world: World, used: I64, s: int, kinds: Iterable[int]) -> frozenset[tuple[int, int]]:
+    """The (queue, kind) whose limits keep a shape out; where none does on a kind, its own queue."""
+    q, need = world.shapes.queue.item(s), max(r.total_milli for r in world.shape_rows[s].roles)
+    found = ((binding(world, used, q, k, need), k) for k in kinds)
+    return frozenset((q if a < 0 else a, k) for a, k in found)
+
+
+def are_under(world: World, q: int, kinds: Iterable[int], limits: Set[tuple[int, int]]) -> bool:
+    """Whether a queue's use of some of these kinds counts under one of these (queue, kind)."""
+    return any((a, k) in limits for a in world.tree.paths[q] for k in kinds)
 
 
 def most_milli(world: World, q: int, k: int) -> tuple[int, int]:

@@ -83,6 +83,7 @@ def cycle(
     held = np.uint64(0)
     at[HAS_REFUSED], at[RESERVED], at[CLAIMS], at[FIRSTS] = 0, 0, 0, 0
     behind.claimed_kinds[0] = 0
+    behind.limited_kinds[:] = 0
     look_again(at, nodes, scratch, log)
     found = gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, memory,
                    scratch, behind)  # fmt: skip
@@ -126,7 +127,7 @@ def cycle(
                     place(at, jobs, nodes, shapes, levels, used, counts, asks, queues, aboard,
                           scratch, pieces, lines, s, j, taken)  # fmt: skip
                     if at[FIRSTS] > 0:
-                        backfill.pass_by(at, jobs, asks, behind, lines, s)
+                        backfill.pass_by(at, jobs, asks, behind, lines, q, s)
                 else:
                     say(at, cause_of, lines, s, RESERVED_FOR)
                 if steps_on(at, rules, jobs, queues, upcoming, behind, s, taken > 0):
@@ -143,18 +144,20 @@ def cycle(
             memory.look[s] = at[LOOK]
             memory.is_limited[s] = scratch.is_limited[0]
         say(at, cause_of, lines, s, cause)
-        is_cured = is_cured_by_waiting(cause)
-        if asks.outlasts[s] and rules.backfills and is_cured and not is_overdue(at, rules, jobs, j):
-            backfill.claim(at, asks, behind, s, j)
-        elif asks.outlasts[s] and (
-            at[NOW] - since_ms[j] >= patience_ms or (rules.backfills and is_cured)
-        ):
-            if is_cured:
+        if not asks.outlasts[s]:
+            continue
+        if is_guarded(at, rules, jobs, j):
+            if is_cured_by_waiting(cause):
                 held |= kinds[s]
                 if is_over(cause_of, asks.supply, kinds, candidates, found, held):
                     break
             elif cause == OVER_LIMIT:
                 held_in_team[q] |= kinds[s]
+        elif rules.backfills:
+            if is_cured_by_waiting(cause):
+                backfill.claim(at, asks, behind, s, j)
+            elif cause == OVER_LIMIT:
+                backfill.is_limited(at, asks, behind, q, s, j)
     at[DECIDED] = at[NOW]
     if rules.backfills:  # whoever was placed in this cycle is counted on from the next one
         for i in range(at[PLACED_NOW]):
@@ -192,11 +195,10 @@ def gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, me
             is_seen = True
         elif not passes or has_floors:
             is_seen = passes
-        elif memory.cause[s] == OVER_LIMIT:
-            is_seen = lost_patience
         else:
             is_seen = False
-            if is_cured_by_waiting(memory.cause[s]) and asks.outlasts[s]:
+            may_hold = is_cured_by_waiting(memory.cause[s]) or memory.cause[s] == OVER_LIMIT
+            if may_hold and asks.outlasts[s]:
                 others = line_up(behind.keys, behind.shapes, others, rank, s)
         if is_seen:
             found = line_up(scratch.keys, scratch.candidates, found, rank, s)
@@ -204,21 +206,26 @@ def gather(at, rules, jobs, shapes, used, limit, floor, counts, asks, queues, me
     while others > 0:
         rank, s = behind.keys[0], behind.shapes[0]
         others = step_forward(behind.keys, behind.shapes, others)
-        is_new = True
+        is_new, q = True, -1
+        if memory.cause[s] == OVER_LIMIT:
+            q = queue[s]
         for i in range(seen):
-            is_new = is_new and behind.seen_kinds[i] != kinds[s]
-        if is_overdue(at, rules, jobs, head[s]):
+            is_new = is_new and (behind.seen_kinds[i] != kinds[s] or behind.seen_queue[i] != q)
+        if is_guarded(at, rules, jobs, head[s]):
             found = line_up(scratch.keys, scratch.candidates, found, rank, s)
         elif is_new:
             behind.seen_kinds[seen] = kinds[s]
+            behind.seen_queue[seen] = q
             seen += 1
             found = line_up(scratch.keys, scratch.candidates, found, rank, s)
     return found
 
 
 @inlined
-def is_overdue(at, rules, jobs, j):
-    """Whether a job was first passed so long ago that nobody may any more."""
+def is_guarded(at, rules, jobs, j):
+    """Whether nobody may pass a job any more; as ``scheduling.order.is_guarded``."""
+    if not rules.backfills:
+        return at[NOW] - jobs.since_ms[j] >= rules.patience_ms
     passed = jobs.passed_ms[j]
     return passed != NEVER_PASSED and at[NOW] - passed >= rules.hold_after_ms
 

@@ -36,6 +36,7 @@ from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo
+from tidemill.scheduling.known import Known
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.topology import wishes
@@ -62,6 +63,21 @@ class Made(NamedTuple):
     found: tuple[Reservation, ...]
 
 
+class _First(NamedTuple):
+    """The first job on some kinds, or under some limits, that is not placed."""
+
+    job: int
+    kinds: tuple[int, ...]
+    limits: frozenset[tuple[int, int]] | None = None
+    """The (queue, kind) whose limits keep it out; None: no limit does."""
+
+    def is_passed_by(self, world: World, known: Known) -> bool:
+        """Whether a job that may use these kinds, placed after it, passes it."""
+        if self.limits is None:
+            return not set(self.kinds).isdisjoint(known.kinds)
+        return shares.are_under(world, known.queue, known.kinds, self.limits)
+
+
 class Reservations:
     """The reservations of one cycle."""
 
@@ -72,9 +88,11 @@ class Reservations:
         self.has_refused = False
         """Whether somebody who fits was not let past."""
         self._claims: list[tuple[int, int]] = []
-        self._firsts: list[tuple[int, tuple[int, ...]]] = []
-        """Who claimed in this cycle, on which kinds, and was not passed before in its wait."""
+        self._firsts: list[_First] = []
+        """Who claimed in this cycle and was not passed before in its wait."""
         self._kinds: set[int] = set()
+        self._limited: set[tuple[int, int]] = set()
+        """The queues and kinds whose first job that a limit keeps out is known."""
         self._tried: dict[int, int] = {}
         self._refused_ms: dict[int, int] = {}
         """By shape: whoever ends later than this has no place beside what is kept."""
@@ -92,8 +110,21 @@ class Reservations:
         elif len(self._claims) + len(self.found) >= self.policy.reservations_at_most:
             return
         self._claims.append((s, j))
-        if self.world.jobs.passed_ms.item(j) == NEVER_PASSED:
-            self._firsts.append((j, kinds))
+        self._note_first(_First(j, kinds))
+
+    def is_limited(self, s: int, j: int, limits: frozenset[tuple[int, int]]) -> None:
+        """A job that limits keep out has no reservation; the first of its team on its kinds is
+        passed by whoever is placed under the same limits after it.
+        """
+        known = self.memo.known(self.world, s)
+        mine = {(known.queue, k) for k in known.kinds}
+        if self._limited.isdisjoint(mine):
+            self._limited |= mine
+            self._note_first(_First(j, known.kinds, limits))
+
+    def _note_first(self, first: "_First") -> None:
+        if self.world.jobs.passed_ms.item(first.job) == NEVER_PASSED:
+            self._firsts.append(first)
 
     def let_past(self, s: int, j: int, pieces: Pieces) -> Pieces:
         """Where a job that was fitted may sit without disturbing whoever goes before it.
@@ -127,10 +158,10 @@ class Reservations:
 
     def passed_by(self, s: int) -> list[JobPassed]:
         """Whom a job of this shape, which was placed just now, is the first to pass."""
-        kinds = self.memo.known(self.world, s).kinds
-        passed = [one for one in self._firsts if not set(one[1]).isdisjoint(kinds)]
+        known = self.memo.known(self.world, s)
+        passed = [one for one in self._firsts if one.is_passed_by(self.world, known)]
         self._firsts = [one for one in self._firsts if one not in passed]
-        return [JobPassed(self.world.now_ms, j) for j, _ in passed]
+        return [JobPassed(self.world.now_ms, one.job) for one in passed]
 
     def is_refused(self, s: int, j: int) -> bool:
         """Whether a job is known not to be let past: one of its like was not that ends no later.

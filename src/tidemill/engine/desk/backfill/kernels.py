@@ -124,16 +124,34 @@ def claim(at, asks, behind, s, j):
         behind.claim_shape[at[CLAIMS]] = s
         behind.claim_job[at[CLAIMS]] = j
         at[CLAIMS] += 1
-        behind.first_job[at[FIRSTS]] = j
-        behind.first_kinds[at[FIRSTS]] = kinds
-        at[FIRSTS] += 1
+        note_first(at, behind, j, kinds, -1)
 
 
 @compiled
-def pass_by(at, jobs, asks, behind, lines, s):
+def is_limited(at, asks, behind, q, s, j):
+    """The first job of a team that a limit keeps off its kinds: its team alone passes it."""
+    kinds = asks.kinds[s]
+    if (behind.limited_kinds[q] & kinds) == 0:
+        behind.limited_kinds[q] |= kinds
+        note_first(at, behind, j, kinds, q)
+
+
+@compiled
+def note_first(at, behind, j, kinds, q):
+    """Whoever is placed after this job on these kinds, of this team or (-1) of any, passes it."""
+    behind.first_job[at[FIRSTS]] = j
+    behind.first_kinds[at[FIRSTS]] = kinds
+    behind.first_queue[at[FIRSTS]] = q
+    at[FIRSTS] += 1
+
+
+@compiled
+def pass_by(at, jobs, asks, behind, lines, q, s):
     """A job of this shape was placed: whoever is before it on its kinds has been passed."""
     for i in range(at[FIRSTS]):
         j = behind.first_job[i]
+        if behind.first_queue[i] >= 0 and behind.first_queue[i] != q:
+            continue
         if (behind.first_kinds[i] & asks.kinds[s]) != 0 and jobs.passed_ms[j] == NEVER_PASSED:
             jobs.passed_ms[j] = at[NOW]
             tell(at, lines, PASSED, j, 0, 0, 0)
