@@ -18,7 +18,6 @@ from tests.builders import (
 )
 from tidemill import explain
 from tidemill.engine.fold import fold
-from tidemill.explain import forecast as forecasts
 from tidemill.explain.ahead import BOOT_MS
 from tidemill.explain.answers import Forecast
 from tidemill.explain.lengths import Lengths
@@ -271,13 +270,3 @@ def test_a_started_job_has_no_forecast():
     found = explain.eta(world, DEFAULTS, 0)
     assert (found.verdict, found.wait) == ("started", None)
     assert "does not wait" in found.words
-
-
-def test_the_search_is_bounded_in_events(monkeypatch: pytest.MonkeyPatch):
-    """A future that does not end is left after a bounded number of events."""
-    world = seasoned([1.0] * 20, nodes=1)
-    submit(world, *(job(f"w{i}", gpus=8, estimate_ms=HOUR_MS) for i in range(30)))
-    beat(world)
-    monkeypatch.setattr(forecasts, "EVENTS_AT_MOST", 10)
-    found = explain.eta(world, DEFAULTS, world.job_number["w29"])
-    assert found.verdict == "later"

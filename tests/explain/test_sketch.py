@@ -25,7 +25,7 @@ from tidemill.model.rows import Role
 from tidemill.model.world import World
 
 MIDDLE = sketch.SHARES_PPM[1]
-EAGER = Policy(patience_ms=2 * HOUR_MS, may_preempt=False, may_reclaim=False)
+EAGER = Policy(patience_ms=2 * HOUR_MS, may_preempt=False, may_reclaim=False, backfill="none")
 
 
 class Drain:

@@ -57,20 +57,28 @@ def pending(
     world, policy = world_at(journal, at)
     _refuse_unknown("team", team, world.queue_number)
     _refuse_unknown("user", user, world.job_users)
+
+    def is_mine(row: "PendingJob") -> bool:
+        return team in ("", row.team) and user in ("", row.user)
+
     board = explain.board(world, policy, explain.Glance(world, plain))
+    most = SHOWN if limit is None and not (as_json or as_csv) else limit or len(board.waiting)
     if eta:
-        board = explain.with_eta(world, policy, board)
-    mine = [r for r in board.waiting if team in ("", r.team) and user in ("", r.user)]
+        shown = [row for row in board.waiting if is_mine(row)][:most]
+        board = explain.with_eta(world, policy, board, None if as_json else shown)
+    mine = [row for row in board.waiting if is_mine(row)]
     if as_json:
-        kept = tuple(mine[:limit] if limit else mine)
+        kept = tuple(mine[:most])
         screen.json_out(msgspec.json.encode(replace(board, waiting=kept)), journal)
     elif as_csv:
-        _print_csv(mine[:limit] if limit else mine)
+        _print_csv(mine[:most])
     else:
         screen.out().print(f"{calendar_of(journal).text(board.at_ms)}: {board.words}",
                            soft_wrap=True)  # fmt: skip
         _print_causes(board, mine, is_all=not team and not user)
-        _print_jobs(mine, SHOWN if limit is None else limit, has_eta=eta)
+        _print_jobs(mine, most, has_eta=eta)
+        _print_method(board)
+        _print_alarms(mine)
 
 
 def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
@@ -114,7 +122,7 @@ def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> N
                         "starts in about (between)", right_from=4)  # fmt: skip
     made.columns[0].justify = made.columns[4].justify = made.columns[6].justify = "right"
     made.columns[5].justify = made.columns[7].justify = "left"
-    shown = mine[:limit] if limit else mine
+    shown = mine[:limit]
     for job in shown:
         made.add_row(
             f"{job.position:,}", job.job, job.team, job.user,
@@ -128,13 +136,28 @@ def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> N
 
 
 def _eta(job: "PendingJob") -> str:
-    if job.cause == "none":
-        return "now"
     band = job.eta
-    if band is None:
-        return "never, as it is"
+    if band is None or job.verdict in ("now", "unknown"):
+        return "never, as it is" if job.verdict == "never" else job.verdict
     early, middle, late = ("later" if ms is None else duration_text(ms) for ms in _parts(band))
     return f"{middle} ({early} and {late})"
+
+
+def _print_method(board: "Board") -> None:
+    """How the starts were found, and what was left out."""
+    if not board.eta_method:
+        return
+    console, reach = screen.out(), duration_text(board.eta_reach_ms)
+    console.print(f"starts: {board.eta_method}", markup=False, style="dim", soft_wrap=True)
+    assumed = "; ".join(board.eta_assumptions)
+    is_cut = any(job.eta is not None and job.eta.p90_ms is None for job in board.waiting)
+    text = f"assumed: {assumed}" + f"; `later`: not within {reach}" * is_cut
+    console.print(text, markup=False, style="dim", soft_wrap=True)
+
+
+def _print_alarms(mine: "Sequence[PendingJob]") -> None:
+    """Jobs that were preempted as often as the policy allows, whether they are shown or not."""
+    screen.alarms([(job.job, job.alarm) for job in mine if job.alarm])
 
 
 def _print_csv(rows: "Sequence[PendingJob]") -> None:

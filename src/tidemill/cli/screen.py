@@ -50,6 +50,9 @@ class Screen(Console):
         return super().render_str(names.visible(text), **options)
 
 
+ALARMS_SHOWN = 5
+
+
 def out() -> Console:
     """Where data goes; wide enough for tables when it is not a terminal."""
     width = None if sys.stdout.isatty() else PLAIN_WIDTH
@@ -78,6 +81,14 @@ def complain(error: TidemillError) -> None:
 def note(text: str) -> None:
     """A remark that is not data."""
     err().print(text, soft_wrap=True)
+
+
+def alarms(found: Sequence[tuple[str, str]]) -> None:
+    """What is said of jobs that were preempted too often: the first few of them."""
+    for job, text in found[:ALARMS_SHOWN]:
+        out().print(f"job `{job}`: {text}", markup=False, soft_wrap=True)
+    if len(found) > ALARMS_SHOWN:
+        note(f"and {count(len(found) - ALARMS_SHOWN, 'more alarm')}; --json has all of them")
 
 
 def json_out(data: bytes, *journals: str) -> None:

@@ -63,6 +63,7 @@ def why(
     _print_answer(answer)
     if forecast is not None:
         screen.out().print(forecast.words, markup=False, soft_wrap=True)
+        _print_method(forecast)
     if verdicts is not None:
         made = screen.table("node", "kind", "state", "free", "verdict", right_from=9)
         for v in verdicts:
@@ -180,6 +181,12 @@ def _print_forecast(forecast: "Forecast") -> None:
     console = screen.out()
     console.print(forecast.words, markup=False, soft_wrap=True)
     _print_nearest(forecast.certificate)
+    _print_method(forecast)
+
+
+def _print_method(forecast: "Forecast") -> None:
+    """How the start was found, and what was assumed."""
+    console = screen.out()
     console.print(f"method: {forecast.method}", markup=False, style="dim", soft_wrap=True)
     for text in forecast.assumptions:
         console.print(f"assumed: {text}", markup=False, style="dim", soft_wrap=True)

@@ -151,6 +151,8 @@ class Answer(Struct, frozen=True):
     words: str
     certificate: Certificate | None = None
     """What does not fit, in numbers; None where something else keeps it waiting."""
+    untried: str = ""
+    """Where so much waits that not all was tried that might start now: that it was not."""
 
 
 class Band(Struct, frozen=True):
@@ -202,6 +204,11 @@ class PendingJob(Struct, frozen=True):
     waited_ms: int
     eta: Band | None = None
     """When it starts, from now; null where nobody asked, or where it can never start as it is."""
+    verdict: str = ""
+    """``now``, ``waits``, ``later``, ``unknown`` or ``never``, as in a forecast; empty where nobody
+    asked."""
+    alarm: str = ""
+    """That it was preempted as often as the policy allows, in words."""
 
 
 class LayerRow(Struct, frozen=True):
@@ -228,6 +235,11 @@ class Board(Struct, frozen=True):
     words: str
     waiting: tuple[PendingJob, ...] = ()
     """Every waiting job, in the order in which the scheduler looks at them."""
+    eta_method: str = ""
+    """How the starts were found; empty where nobody asked."""
+    eta_assumptions: tuple[str, ...] = ()
+    eta_reach_ms: int = 0
+    """How far it was looked ahead: a start that is null comes later."""
 
 
 class Forecast(Struct, frozen=True):

@@ -63,7 +63,7 @@ def alternatives(wish: Wish, trials: Trials) -> tuple[Alternative, ...]:
     """What would run now instead, the smallest change first; empty when nothing near would."""
     found: dict[Shape, Alternative] = {}
     for change in _CHANGES if wish.role.accelerators else (_cores, _memory):
-        if trials.left <= 0:
+        if not trials.may_try():
             break
         for candidate in change(wish):
             made = tried(wish, trials, candidate)

@@ -4,22 +4,21 @@ Idle is shared without counting twice, by the ledger's own rule: waiting shapes,
 claim up to their demand of the free accelerators that they may use; the rest is unclaimed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import present, sketch, words
-from tidemill.explain.answers import Band, Board, BoardRow, LayerRow, PendingJob, TeamWaits
-from tidemill.explain.lengths import Lengths
+from tidemill.explain import futures, present, words
+from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
+from tidemill.explain.futures import Futures
 from tidemill.explain.present import Glance
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
 from tidemill.model.world import Level, World
-from tidemill.scheduling import order
-from tidemill.scheduling.diagnose import could_match
+from tidemill.scheduling import diagnose, order, protection
 from tidemill.scheduling.fairness import Fair
 
 FIRST = 3  # jobs shown of each cause
@@ -32,17 +31,41 @@ class _Idle(NamedTuple):
     milli_usd: int
 
 
-def with_eta(world: World, policy: Policy, found: Board) -> Board:
-    """The same board with when each job, and the oldest of each row, would start: one sketch."""
-    seen = sketch.starts(world, policy, Lengths(world))
-    rows = tuple(replace(row, eta=_eta(world, seen, row.oldest_job)) for row in found.rows)
-    waiting = tuple(replace(row, eta=_eta(world, seen, row.job)) for row in found.waiting)
-    return replace(found, rows=rows, waiting=waiting)
+def with_eta(
+    world: World, policy: Policy, found: Board, shown: Collection[PendingJob] | None = None
+) -> Board:
+    """The same board with when each job, and the oldest of each row, starts, as ``eta`` says it.
+
+    With ``shown``, of these jobs alone, which takes less time.
+    """
+    names = {row.job for row in (found.waiting if shown is None else shown)}
+    if not names:
+        return found
+    jobs = [j for j in sorted(world.job_number[name] for name in names) if _may_start(world, j)]
+    seen = futures.look(world, policy, jobs)
+    return replace(
+        found,
+        rows=tuple(_row_with_eta(world, seen, row) for row in found.rows),
+        waiting=tuple(_with_eta(world, seen, row, row.job in names) for row in found.waiting),
+        eta_method=seen.method,
+        eta_assumptions=seen.assumptions,
+        eta_reach_ms=seen.reach_ms,
+    )
 
 
-def _eta(world: World, seen: sketch.Starts, name: str) -> Band | None:
-    j = world.job_number[name]
-    return Band(*seen.wait_ms(j)) if j in seen.row_of else None
+def _may_start(world: World, j: int) -> bool:
+    return diagnose.ever_cause(world, world.shape_of(j)) not in NEVER
+
+
+def _row_with_eta(world: World, seen: Futures, row: BoardRow) -> BoardRow:
+    return replace(row, eta=seen.bands.get(world.job_number[row.oldest_job]))
+
+
+def _with_eta(world: World, seen: Futures, row: PendingJob, is_asked: bool) -> PendingJob:
+    j = world.job_number[row.job]
+    if j in seen.bands:
+        return replace(row, eta=seen.bands[j], verdict=seen.verdict(j))
+    return replace(row, verdict="never") if is_asked else row
 
 
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
@@ -91,6 +114,7 @@ def _waiting(
                 position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
                 int(world.shapes.total_milli[s]), asks[s], cause_of[j],
                 world.now_ms - int(world.jobs.since_ms[j]),
+                alarm=protection.alarm(world, policy, j),
             )
         )  # fmt: skip
     return tuple(found)
@@ -179,7 +203,7 @@ def _may_use(world: World, shape: Shape) -> list[int]:
     return [
         c for c, row in enumerate(world.contract_rows)
         if any(
-            (not role.kinds or row.kind in role.kinds) and could_match(world, row, role)
+            (not role.kinds or row.kind in role.kinds) and diagnose.could_match(world, row, role)
             for role in roles
         )
     ]  # fmt: skip

@@ -3,7 +3,7 @@
 Everything that an answer offers ("would run now", "then it starts at once") is tried here first,
 with the policy as it is: what fits the free GPUs may still have to wait behind a reservation of
 backfill, a limit, or somebody who may not be passed. Bounded: where so much waits that a cycle
-takes long, nothing is tried and nothing is offered.
+takes long, less is tried or nothing, and the answer says so (``untried``).
 """
 
 from collections.abc import Iterable
@@ -38,6 +38,23 @@ class Trials:
         shapes, nodes = len(world.queued) + 1, world.node_count
         self.left = BUDGET_US // (CYCLE_US + shapes * (SHAPE_US + nodes // NODES_PER_US))
         """How many more may be tried."""
+        self._is_cut = False
+
+    def may_try(self) -> bool:
+        """Whether one more may be tried; if not, that is remembered."""
+        self._is_cut = self._is_cut or self.left <= 0
+        return self.left > 0
+
+    def untried(self) -> str:
+        """That not all that might start now was tried, in words; nothing: it was."""
+        if not self._is_cut:
+            return ""
+        return (
+            "not all was tried that might start now instead:"
+            f" {len(self._world.queued):,} different requests wait on"
+            f" {self._world.node_count:,} nodes, and each trial is a scheduling cycle with all of"
+            " them; ask `fit` about one change at a time"
+        )
 
     def places(self, job: Job, *, without: int = -1) -> bool:
         """Whether this job, submitted now, is placed at once; ``without``: that one cancelled."""
@@ -66,8 +83,8 @@ class Trials:
     def places_on(self, j: int, nodes: tuple[int, ...]) -> bool:
         """Whether a waiting job is placed at once when these spare or cordoned nodes take work."""
         if (j, nodes) not in self._on:
-            self.left -= 1
-            self._on[j, nodes] = self.left >= 0 and j in self._placed(self._opened(nodes))
+            may, self.left = self.may_try(), self.left - 1
+            self._on[j, nodes] = may and j in self._placed(self._opened(nodes))
         return self._on[j, nodes]
 
     def _opened(self, nodes: tuple[int, ...]) -> World:
@@ -82,8 +99,8 @@ class Trials:
         return world
 
     def _branch(self) -> World | None:
-        self.left -= 1
-        return snapshot.branch(self._world) if self.left >= 0 else None
+        may, self.left = self.may_try(), self.left - 1
+        return snapshot.branch(self._world) if may else None
 
     def _placed(self, world: World) -> set[int]:
         memo = Memo()

@@ -49,6 +49,7 @@ def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> A
         do_not=found.do_not,
         words=_words(case, found, layer),
         certificate=certificate,
+        untried=case.trials.untried(),
     )
 
 
@@ -69,6 +70,7 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
             for other in found.fixes[1:]
             if other.instead not in case.offers
         ),
+        case.trials.untried(),
         found.do_not,
     ]
     return "\n".join(line for line in lines if line)

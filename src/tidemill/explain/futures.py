@@ -1,0 +1,238 @@
+"""Futures: when waiting jobs start. One forecaster for ``why --eta``, ``fit`` and ``pending``.
+
+The present is copied and played forward three times by the engine's own loop (see ``ahead``), with
+jobs as short, as usual and as long as those that finished here (see ``lengths``). All are short
+together or long together, so the band is wider than if each were drawn by itself. A play does not
+depend on who is asked about, only on when it may stop: so one job is told the same whether it is
+asked about alone or in a list.
+
+Bounded in time and in events; what does not start within the bounds is said to be later, not never.
+Where so much waits and runs that plays take too long, the queue is sketched instead (``sketch``),
+for everybody who asks, and the method says so.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.engine.cycle import Memo, cycle
+from tidemill.engine.fold import fold
+from tidemill.engine.loop import Loop
+from tidemill.explain import ahead, sketch, words
+from tidemill.explain.ahead import GRID_MS, Ahead
+from tidemill.explain.answers import Band
+from tidemill.explain.lengths import FEWEST, Lengths
+from tidemill.model import events as ev
+from tidemill.model import snapshot
+from tidemill.model.measures import FOREVER_MS, ONE_PPM, duration_text
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Piece
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
+
+HORIZON_MS = sketch.HORIZON_MS
+SHARES_PPM = sketch.SHARES_PPM
+# A play takes 3 to 10 ms for each job that waits or runs (measured 2026-11, demo and crowds of
+# unlike jobs under floors): at most some ten seconds for all three.
+JOBS_AT_MOST = 1_000
+LARGE = 20_000  # waiting shapes × active jobs: most ends look at all shapes
+EVENTS_AT_MOST = 20_000
+_WAITING = int(JobState.WAITING)
+_COMING = (NodeState.ASKED, NodeState.BOOTING, NodeState.UNHEALTHY, NodeState.REPAIRING)
+
+
+class Seat(NamedTuple):
+    """Where a job runs that starts now: the nodes, and how far apart they are, in words."""
+
+    nodes: tuple[str, ...]
+    hop: str = ""
+
+
+class Futures(NamedTuple):
+    """When jobs start, from now, and how that was found."""
+
+    bands: dict[int, Band]
+    seats: dict[int, Seat]
+    """Of those that start now."""
+    unknown: frozenset[int]
+    """Jobs that wait for others of which nobody can know when they end."""
+    endless: int
+    """How many such others there are, if somebody waits for them."""
+    reach_ms: int
+    """How far it was looked ahead; a start that is not known comes later."""
+    lengths: Lengths
+    method: str
+    assumptions: tuple[str, ...]
+
+    def verdict(self, j: int) -> str:
+        """``now``, ``waits``, ``later`` than was looked ahead, or ``unknown``."""
+        if j in self.seats:
+            return "now"
+        if self.bands[j].p50_ms is not None:
+            return "waits"
+        return "unknown" if j in self.unknown else "later"
+
+
+class _Future(NamedTuple):
+    """What one play found: the waits of jobs that were placed, the seats of those placed now."""
+
+    waits_ms: dict[int, int]
+    seats: dict[int, Seat]
+    endless: int
+    reach_ms: int
+
+
+class _Nowhere:
+    """Keeps nothing: a future is only imagined."""
+
+    def append(self, events: Sequence[ev.Event]) -> None:
+        """Forget these events."""
+
+
+def look(
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen | None = None
+) -> Futures:
+    """When these jobs start; they wait, or come with the ``opening``."""
+    opening = ev.Woke(world.now_ms) if opening is None else opening
+    waiting = sum(len(world.waiting[s]) for s in world.queued)
+    active = len(world.placements)
+    if waiting + active > JOBS_AT_MOST or len(world.queued) * active > LARGE:
+        return _sketched(world, policy, jobs, opening)
+    return _played(world, policy, jobs, opening)
+
+
+# By the engine's own loop -----------------------------------------------------------------------
+
+
+def _played(world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen) -> Futures:
+    data, lengths = snapshot.dump(world), Lengths(world)
+
+    def play(share_ppm: int) -> _Future:
+        copied = snapshot.load(data)
+        return _play(copied, policy, Ahead(copied, lengths, share_ppm, [opening]), jobs)
+
+    middling = play(SHARES_PPM[1])
+    plays = [middling] * 3
+    if len(middling.seats) < len(jobs):  # who starts now does so in every future
+        plays[1:] = [play(SHARES_PPM[i]) for i in (0, 2)]
+    unknown = frozenset(j for j in jobs if middling.endless and j not in middling.waits_ms)
+    endless = middling.endless if unknown else 0
+    return Futures(
+        {j: _band([one.waits_ms.get(j) for one in plays]) for j in jobs}, middling.seats, unknown,
+        endless, min(one.reach_ms for one in plays), lengths, _method(lengths),
+        _assumptions(world, lengths, endless),
+    )  # fmt: skip
+
+
+def _play(world: World, policy: Policy, backend: Ahead, jobs: Collection[int]) -> _Future:
+    """Play one future until these jobs are placed, or the bounds are reached."""
+    loop = Loop(world, policy, backend, _Nowhere())
+    now_ms, seq, left = world.now_ms, world.seq, set(jobs)
+    waits_ms, seats = dict[int, int](), dict[int, Seat]()
+    reach_ms = HORIZON_MS
+    while left and (at_ms := backend.next_ms()) is not None and at_ms - now_ms <= HORIZON_MS:
+        if world.seq - seq > EVENTS_AT_MOST:
+            reach_ms = world.now_ms - now_ms
+            break
+        loop.beat(at_ms)
+        for j in [j for j in left if world.jobs.state.item(j) != _WAITING]:
+            left.discard(j)
+            waits_ms[j] = at_ms - now_ms
+            if at_ms == now_ms:
+                seats[j] = _seat(world, j)
+    return _Future(waits_ms, seats, len(backend.endless), reach_ms)
+
+
+def _seat(world: World, j: int) -> Seat:
+    hop = words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+    return Seat(_nodes(world, world.placements[j]), hop)
+
+
+def _nodes(world: World, pieces: Sequence[Piece]) -> tuple[str, ...]:
+    return tuple(sorted({world.node_rows[piece.node].name for piece in pieces}))
+
+
+def _band(waits_ms: Sequence[int | None]) -> Band:
+    return Band(*sorted(waits_ms, key=lambda ms: FOREVER_MS if ms is None else ms))
+
+
+def _method(lengths: Lengths) -> str:
+    ratios = ", ".join(f"{lengths.ratio_ppm(share) / ONE_PPM:.2f}" for share in SHARES_PPM)
+    source = f"of {lengths.samples:,} finished jobs" if lengths.is_measured else "assumed"
+    return (
+        "the current cluster state simulated forward three times with the same scheduler; jobs"
+        " take 10%, 50%, 90%"
+        f" of the way through the ratios of run time to estimate ({ratios}; {source})"
+    )
+
+
+def _assumptions(world: World, lengths: Lengths, endless: int) -> tuple[str, ...]:
+    found = ["no new jobs arrive and nothing new breaks"]
+    if not lengths.is_measured:
+        found.append(
+            f"only {words.many(lengths.samples, 'finished job')} had an estimate, {FEWEST} are"
+            " needed: run time over estimate is taken as even between 0 and 1"
+        )
+    active = np.fromiter(world.placements, np.int64, len(world.placements))
+    blind = int((world.jobs.estimate_ms[active] == 0).sum())
+    if blind:
+        found.append(
+            f"{words.many(blind, 'active job')} without an estimate: finished jobs of their class"
+            " and size are used instead"
+        )
+    if endless:
+        never = words.many(endless, "job")
+        found.append(f"{never} unlike any that finished: assumed never to end")
+    rows = world.node_count
+    coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
+    if coming:
+        found.append(
+            f"{words.many(coming, 'node')} to come: booting takes {duration_text(ahead.BOOT_MS)},"
+            " repairs as long as those of the InfiniteHBD trace"
+        )
+    return tuple(found)
+
+
+# Where plays would take too long ----------------------------------------------------------------
+
+
+def _sketched(world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen) -> Futures:
+    """By a sketch of the queue. Who starts now is asked of the scheduler itself."""
+    lengths = Lengths(world)
+    if isinstance(opening, ev.JobSubmitted):
+        world = snapshot.copy(world)
+        fold(world, opening)
+    only = next(iter(jobs)) if len(jobs) == 1 else -1
+    seen, seats = sketch.starts(world, policy, lengths, only=only), _seats_now(world, policy)
+    return Futures(
+        {j: Band(0, 0, 0) if j in seats else _later(seen, j) for j in jobs},
+        {j: seats[j] for j in jobs if j in seats}, frozenset(), 0, HORIZON_MS, lengths, _SKETCHED,
+        _SIMPLER,
+    )  # fmt: skip
+
+
+def _seats_now(world: World, policy: Policy) -> dict[int, Seat]:
+    """Whom the next cycle places, and where."""
+    actions = cycle(world, policy, Memo()).actions
+    return {a.job: Seat(_nodes(world, a.pieces)) for a in actions if isinstance(a, ev.AskedPlace)}
+
+
+def _later(seen: sketch.Starts, j: int) -> Band:
+    """When the sketch lets a job start that the scheduler does not start now."""
+    waits_ms = seen.wait_ms(j) if j in seen.row_of else (None, None, None)
+    return Band(*(None if ms is None else max(ms, GRID_MS) for ms in waits_ms))
+
+
+_SKETCHED = (
+    f"more than {JOBS_AT_MOST:,} jobs (or {LARGE:,} waiting shapes × running jobs) are too many to"
+    " simulate with the scheduler itself: the queue drained in today's order three times, with jobs"
+    " that take 10%, 50%, 90% of what finished jobs suggest"
+)
+_SIMPLER = (
+    "no job is preempted, resized or moved",
+    "no backfill reservations: after `patience` no job passes one that does not fit",
+    "teams keep their present rank",
+    "topology constraints are not checked",
+    "no new jobs arrive and nothing new breaks",
+)
