@@ -5,10 +5,12 @@ from tests.scheduling.test_protection import EAGER, LONG, low_runs, stop_and_ret
 from tidemill import explain
 from tidemill.engine.fold import fold_all
 from tidemill.model import events as ev
+from tidemill.model.world import World
+from tidemill.scheduling import protection
 
 
-def preempted_text(times: int, **traits: object) -> str:
-    """What `why` says of a waiting job that was preempted so often."""
+def preempted(times: int, **traits: object) -> World:
+    """A fleet on which job `low` waits that was preempted so often."""
     world = low_runs(**traits)
     for i in range(times - 1):
         pass_ms(world, EAGER.min_run_ms << i)
@@ -19,7 +21,12 @@ def preempted_text(times: int, **traits: object) -> str:
     assert "low" in evicted(world, plan)
     fold_all(world, plan.actions)
     fold_all(world, [ev.JobEvicted(world.now_ms, 0, int(world.jobs.attempt[0]))])
-    facts = explain.why(world, EAGER, 0).evidence
+    return world
+
+
+def preempted_text(times: int, **traits: object) -> str:
+    """What `why` says of a waiting job that was preempted so often."""
+    facts = explain.why(preempted(times, **traits), EAGER, 0).evidence
     return " ".join(fact.words for fact in facts)
 
 
@@ -35,3 +42,14 @@ def test_a_job_that_gets_nowhere_is_an_alarm():
     told = preempted_text(EAGER.evictions_at_most)
     assert f"preempted {EAGER.evictions_at_most} times so far; alarm" in told
     assert "evictions_at_most" in told
+
+
+def test_the_list_of_pending_jobs_raises_the_same_alarm():
+    """`pending` says of each job what `why` says of it, and nothing of the others."""
+    quiet = explain.board(preempted(1), EAGER)
+    assert {row.alarm for row in quiet.waiting} == {""}
+    world = preempted(EAGER.evictions_at_most)
+    alarms = {row.job: row.alarm for row in explain.board(world, EAGER).waiting}
+    assert alarms.pop("low") == protection.alarm(world, EAGER, 0)
+    assert protection.alarm(world, EAGER, 0) in preempted_text(EAGER.evictions_at_most)
+    assert set(alarms.values()) <= {""}

@@ -171,6 +171,28 @@ def test_the_search_is_bounded():
     assert len(moved(world, replace(MOVING, moves_at_most=2))) == 2
 
 
+def test_few_jobs_look_for_moves_in_one_cycle():
+    """A quarter of a cycle's searches may be for moves, which cost most; the next cycle goes on.
+
+    On each of two GPU types one move would let a waiting job fit.
+    """
+    world = fleet(contract("c", gpus=16), contract("d", gpus=16, kind="A100"))
+    for n in range(4):
+        submit(world, job(f"half {n}", gpus=4, kinds=["H100", "A100"][n // 2 :][:1], **OFTEN))
+        place(world, f"half {n}", Piece(0, n, 1, 0b1111))
+        start(world, f"half {n}")
+    pass_ms(world, 2 * HOUR_MS)
+    for kind in ("H100", "A100"):
+        submit(world, job(f"whole {kind}", gpus=8, kinds=[kind], estimate_ms=5 * HOUR_MS))
+    both = replace(MOVING, searches_per_cycle=8)
+    assert len(moved(world, both)) == 2
+    one, memo = replace(MOVING, searches_per_cycle=4), Memo()
+    for kind in ("H100", "A100"):
+        made = asked(beat(world, one, memo), ev.AskedMove)
+        heirs = [world.job_names[a.to_job] for a in made if isinstance(a, ev.AskedMove)]
+        assert heirs == [f"whole {kind}"]
+
+
 def test_nobody_is_stopped_where_a_move_does():
     """A job with a right to evict moves others rather than stopping them."""
     world = scattered()

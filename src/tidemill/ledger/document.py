@@ -18,6 +18,7 @@ from tidemill.ledger.free import free, total
 from tidemill.ledger.leaks import Leak, leaks
 from tidemill.ledger.schema import (
     VERSION,
+    AlarmPart,
     Breakdown,
     Cell,
     EditPart,
@@ -76,6 +77,10 @@ def document(
         lending=UNSET if lending is None else lending,
         waits=_waits(statement, by),
         top_jobs=tuple(_top(row) for row in top.top_jobs(statement, most_jobs)),
+        alarms=tuple(
+            AlarmPart(statement.world.job_names[j], statement.world.shape_of(j).team, text)
+            for j, text in statement.alarms.items()
+        ),
     )
 
 

@@ -26,6 +26,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
+from tidemill.scheduling import protection
 from tidemill.workload import progress
 
 _ACTIVE = frozenset(int(state) for state in ACTIVE)
@@ -88,6 +89,8 @@ class Ledger:
         """How long jobs waited, up to the end of the window."""
         self.stopped = 0
         """How many attempts were stopped before their job ended, at any time, for any reason."""
+        self.alarms: dict[int, str] = {}
+        """Jobs that were preempted as often as the policy allows, inside the window, in words."""
         self._spans = Spans(self.window)
         self._open: dict[int, _Open] = {}
         self._moving: dict[int, _Moving] = {}
@@ -138,6 +141,14 @@ class Ledger:
                 del self._open[j]
                 self.stopped += state == _WAITING
                 self._ends(j, was, state == _DONE)
+                self._mind_alarm(j)
+
+    def _mind_alarm(self, j: int) -> None:
+        """An attempt is over; it may have been one preemption too many."""
+        alarm = protection.alarm(self.world, self.policy, j)
+        is_waiting = self.world.jobs.state.item(j) == _WAITING
+        if alarm and is_waiting and self.window.start_ms <= self.now_ms < self.window.end_ms:
+            self.alarms[j] = alarm
 
     @property
     def can_follow(self) -> bool:

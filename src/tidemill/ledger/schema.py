@@ -292,6 +292,14 @@ class TopJobPart(Struct, frozen=True):
     leak_usd_micro: int
 
 
+class AlarmPart(Struct, frozen=True):
+    """A job that was preempted as often as the policy allows, and saved nothing in between."""
+
+    job: str
+    team: str
+    words: str
+
+
 class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
@@ -316,3 +324,5 @@ class LedgerDocument(Struct, frozen=True):
     waits: WaitsPart | UnsetType = UNSET
     top_jobs: tuple[TopJobPart, ...] = ()
     """By what was wasted, the worst first."""
+    alarms: tuple[AlarmPart, ...] = ()
+    """Jobs that were preempted as often as the policy allows without saving work, in the window."""

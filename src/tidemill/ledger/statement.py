@@ -64,6 +64,8 @@ class Statement:
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
         self.cut_short = ledger.cut_short
+        self.alarms = dict(ledger.alarms)
+        """Jobs that were preempted as often as the policy allows, in words."""
         self.rows: Rows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
