@@ -17,6 +17,8 @@ from tests.builders import (
     submit,
     team,
 )
+from tidemill.engine.cycle import Memo
+from tidemill.engine.fold import fold
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -189,3 +191,29 @@ def test_a_cpu_only_job_waits_where_nothing_is_claimed():
     submit(world, job("driver", gpus=0))
     beat(world)
     assert cause_of(world, "driver") is Cause.NOTHING_LAUNCHED
+
+
+def test_a_gang_that_names_no_gpu_type_takes_the_cheapest():
+    """Then the most plentiful; what is dear or scarce is left to those who ask for it by name.
+
+    Before, it took the type of the contract that was signed first.
+    """
+    scarce = contract("c", gpus=16, usd_micro_per_hour=2_000_000)
+    plentiful = contract("d", gpus=32, kind="A100", usd_micro_per_hour=2_000_000)
+    world = fleet(scarce, plentiful)
+    submit(world, job("any", gpus=16), job("named", gpus=16, kinds=["H100", "A100"]))
+    assert placed(world, decide(world)) == {"any": {2: 8, 3: 8}, "named": {0: 8, 1: 8}}
+    cheap = contract("e", gpus=16, kind="L40S", usd_micro_per_hour=1_000_000)
+    world = fleet(scarce, plentiful, cheap)
+    submit(world, job("any", gpus=16))
+    assert placed(world, decide(world)) == {"any": {6: 8, 7: 8}}
+
+
+def test_a_new_contract_changes_which_gpu_type_is_cheapest():
+    """A scheduler that remembers what it knew of a shape takes prices as they are now."""
+    world, memo = fleet(contract("c", gpus=16), contract("d", gpus=32, kind="A100")), Memo()
+    submit(world, job("first", gpus=16))
+    assert placed(world, beat(world, memo=memo)) == {"first": {2: 8, 3: 8}}
+    fold(world, ev.ContractSigned(world.now_ms, contract("more", gpus=64)))
+    submit(world, job("second", gpus=16))
+    assert placed(world, beat(world, memo=memo)) == {"second": {0: 8, 1: 8}}

@@ -22,16 +22,30 @@ class Option(NamedTuple):
 
 
 def options(world: World, role: Role) -> tuple[Option, ...]:
-    """The kinds a role may run on, in the order it names them (any: in the order they appeared)."""
+    """The kinds a role may run on, in the order it names them; any: the cheapest first."""
     kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
     found = []
-    for k in kinds if role.kinds else range(len(world.kinds)):
+    for k in kinds if role.kinds else _cheapest_first(world):
         if role.profile and not mig.offers(world.kinds[k], role.profile, role.milli):
             continue
         is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.uint8)
         if is_ok.any():
             found.append(Option(k, is_ok))
     return tuple(found)
+
+
+def _cheapest_first(world: World) -> list[int]:
+    """All kinds by what contracts pay for one an hour on average; then the most plentiful first.
+
+    So a job that does not care leaves what is dear or scarce to those who need it.
+    """
+    counts, costs = [0] * len(world.kinds), [0] * len(world.kinds)
+    for row in world.contract_rows:
+        k = world.kind_number[row.kind]
+        counts[k] += row.count
+        costs[k] += row.count * row.usd_micro_per_hour
+    rates = [cost // max(1, count) for cost, count in zip(costs, counts, strict=True)]
+    return sorted(range(len(world.kinds)), key=lambda k: (rates[k], -counts[k], k))
 
 
 def anywhere(world: World, role: Role) -> Option:

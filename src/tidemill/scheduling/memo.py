@@ -53,7 +53,7 @@ class Memo:
     def __init__(self, loops: ModuleType | None = None) -> None:
         self._loops = loops
         self._known: dict[int, Known] = {}
-        self._groups = -1
+        self._known_at: Stamp = ()
         self._failed: dict[int, Failure] = {}
         self._causes: dict[int, Cause | None] = {}
         self._causes_at: Stamp = ()
@@ -165,9 +165,10 @@ class Memo:
 
     def known(self, world: World, s: int) -> Known:
         """The kinds and groups that a shape may use."""
-        if self._groups != len(world.groups):
+        stamp = (len(world.groups), world.contract_count)
+        if self._known_at != stamp:
             self._known.clear()
-            self._groups = len(world.groups)
+            self._known_at = stamp
         known = self._known.get(s)
         if known is None:
             known = self._known[s] = know(world, s)
