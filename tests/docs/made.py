@@ -68,6 +68,7 @@ DOCUMENT = (
     schema.WaitRow,
     schema.SpreadPart,
     schema.TopJobPart,
+    schema.AlarmPart,
 )
 WORDS = (
     states.NodeState,
