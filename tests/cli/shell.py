@@ -1,22 +1,21 @@
-"""Run ``tidemill`` as a person would: a process of its own, no terminal."""
+"""Run ``tidemill`` as a person would, without a terminal: in this process, or in one of its own.
 
+In this process is the rule: a process of its own costs a second for what it imports, and answers
+the same. It is for what depends on being a process.
+"""
+
+import io
 import os
 import subprocess
 import sys
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
-from typer.testing import CliRunner
+from tidemill.cli.main import main
 
-from tidemill.cli.main import app
-
-
-def here(*words: str) -> "Ran":
-    """Run one command in this process: for what does not depend on being one of its own."""
-    ran = CliRunner(env={"COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, words)
-    if ran.exception is not None and not isinstance(ran.exception, SystemExit):
-        return Ran(ran.stdout, f"{ran.stderr}{ran.exception}", -1)
-    return Ran(ran.stdout, ran.stderr, ran.exit_code)
+PLAIN = {"COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1"}
 
 
 class Ran(NamedTuple):
@@ -28,14 +27,37 @@ class Ran(NamedTuple):
 
 
 def tidemill(*words: str, cwd: Path | None = None, **environment: str) -> Ran:
-    """Run one command and wait for it."""
+    """Run one command through the program's entry: its words, its errors and its exit code."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    code: str | int | None = 0
+    with ExitStack() as around:
+        around.enter_context(mock.patch.dict(os.environ, {**PLAIN, **environment}))
+        around.enter_context(mock.patch.object(sys, "argv", ["tidemill", *words]))
+        around.enter_context(chdir(cwd or Path.cwd()))
+        around.enter_context(redirect_stdout(out))
+        around.enter_context(redirect_stderr(err))
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code
+    return Ran(_text(out), _text(err), code if isinstance(code, int) else int(code is not None))
+
+
+def process(*words: str, cwd: Path | None = None, **environment: str) -> Ran:
+    """Run one command in a process of its own, and wait for it."""
     ran = subprocess.run(
         [sys.executable, "-m", "tidemill.cli.main", *words],
         cwd=cwd,
-        env={**os.environ, "COLUMNS": "120", "TERM": "dumb", "NO_COLOR": "1", **environment},
+        env={**os.environ, **PLAIN, **environment},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     return Ran(ran.stdout, ran.stderr, ran.returncode)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()

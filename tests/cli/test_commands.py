@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import TINY
-from tests.cli.shell import Ran, tidemill
+from tests.cli.shell import Ran, process, tidemill
 from tidemill import api
 
 COMMANDS = (
@@ -65,18 +65,6 @@ def test_json_ledger_is_exact(ask: Callable[..., Ran]) -> None:
         assert sum(line[unit] for line in ledger["lines"]) == ledger["totals"][unit]
 
 
-def test_demo_leaves_a_journal_and_a_page(tmp_path: Path) -> None:
-    """The demo prints a ledger that adds up, explains a wait, and leaves what it announces."""
-    ran = tidemill("demo", "--out", str(tmp_path))
-    assert ran.code == 0, ran.err
-    rows = [line for line in ran.out.splitlines() if "$" in line and " % " in line]
-    cents = [_cents(row) for row in rows if not row.startswith(("useful:", "goodput"))]
-    assert sum(cents[1:]) == cents[0] > 0
-    assert (tmp_path / "demo.sqlite").stat().st_size > 1_000_000
-    assert 'id="waterfall"' in (tmp_path / "demo.html").read_text(encoding="utf-8")
-    assert tidemill("journal", "verify", str(tmp_path / "demo.sqlite")).code == 0
-
-
 def test_a_run_never_writes_into_another_story(tiny: Path) -> None:
     """A journal that exists is not appended to by a new run."""
     ran = tidemill("twin", "run", str(TINY), "-j", "tiny.sqlite", cwd=tiny)
@@ -118,6 +106,12 @@ def test_journals_travel(tiny: Path, tmp_path: Path) -> None:
     assert all(change["milli_ms"] == 0 for change in changes["buckets"])
     assert all(row["change"]["value"] in (0, None) for row in changes["figures"])
     assert not changes["warnings"]
+
+
+def test_a_process_of_its_own_answers_the_same(tiny: Path) -> None:
+    """What other tests ask within their own process, a shell gets too: data, errors and codes."""
+    for words in (("ledger", "--json", "-j", "tiny.sqlite"), ("why", "pretrian", "tiny.sqlite")):
+        assert process(*words, cwd=tiny) == tidemill(*words, cwd=tiny)
 
 
 def test_python_runs_it_too() -> None:

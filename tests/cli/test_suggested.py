@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import TINY
-from tests.cli.shell import here
+from tests.cli.shell import tidemill
 from tidemill import api, explain
 from tidemill.cli.suggested import located, located_json, located_page
 
@@ -40,18 +40,18 @@ def outputs(journal: str, page: Path) -> Iterator[str]:
         world, _ = api.open_world(journal, api.calendar_of(journal).ms(at, "--at"))
         where = ("-j", journal, "--at", at)
         waiting = [world.job_names[jobs[0]] for jobs in world.waiting if jobs]
-        yield here("pending", *where).out
-        yield here("fleet", *where).out
+        yield tidemill("pending", *where).out
+        yield tidemill("fleet", *where).out
         for name in waiting[:2]:
-            yield here("why", name, *where).out
-            yield here("why", name, *where, "--json").out
-        yield here("why", "no such job", *where).err
+            yield tidemill("why", name, *where).out
+            yield tidemill("why", name, *where, "--json").out
+        yield tidemill("why", "no such job", *where).err
         team = max(world.queue_number)
-        yield here("fit", "--team", team, "--gpus", "64", "--per-node", "8", *where).out
+        yield tidemill("fit", "--team", team, "--gpus", "64", "--per-node", "8", *where).out
     for words in (("ledger",), ("ledger", "--json"), ("doctor",)):
-        ran = here(*words, "-j", journal)
+        ran = tidemill(*words, "-j", journal)
         yield ran.out + ran.err
-    assert here("report", str(page), "-j", journal).code == 0
+    assert tidemill("report", str(page), "-j", journal).code == 0
     yield html.unescape(page.read_text(encoding="utf-8"))
 
 
@@ -64,7 +64,7 @@ def test_every_suggested_command_runs_as_it_is_printed(told: str, tmp_path: Path
     wrong = []
     for line in sorted(found):
         words = shlex.split(line)
-        ran = here(*words[1:])
+        ran = tidemill(*words[1:])
         reads = words[1] not in ("unit", "twin", "demo", "journal")
         if ran.code or (reads and told not in words):
             wrong.append((line, ran.err))

@@ -1,18 +1,36 @@
-"""The figures that the pages quote are those of the demo."""
+"""The demo leaves what it announces, and the figures that the pages quote are its own."""
+
+import re
 
 import pytest
 
 from tests.docs import pages, tour
 
+pytestmark = pytest.mark.xdist_group("demo")  # in one process, which runs it once
+
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, dict[str, str]]:
-    """What the demo says now."""
+def seen() -> tour.Seen:
+    """What the demo says now: run once for all tests, because it takes most of a minute."""
     return tour.seen()
 
 
+def test_the_demo_leaves_a_journal_and_a_page(seen: tour.Seen):
+    """It prints a ledger that adds up and leaves a journal (which the tour verifies) and a page."""
+    rows = [line for line in seen.story.splitlines() if "$" in line and " % " in line]
+    dollars = [
+        re.search(r"\$([\d,]+)\.(\d\d)", row)
+        for row in rows
+        if not row.startswith(("useful:", "goodput"))
+    ]
+    cents = [int(found[1].replace(",", "") + found[2]) for found in dollars if found]
+    assert sum(cents[1:]) == cents[0] > 0
+    assert seen.journal_bytes > 1_000_000
+    assert 'id="waterfall"' in seen.report
+
+
 @pytest.mark.parametrize("page", tour.PAGES)
-def test_pages_quote_what_the_demo_says(page: str, seen: dict[str, dict[str, str]]):
+def test_pages_quote_what_the_demo_says(page: str, seen: tour.Seen):
     """Every output that a page shows of the demo is what it prints: `python -m tests.docs.tour`."""
     told = pages.made(pages.text_of(page))
-    assert {name: told[name] for name in seen[page]} == seen[page]
+    assert {name: told[name] for name in seen.parts[page]} == seen.parts[page]

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from typer.testing import CliRunner
 
@@ -60,30 +60,44 @@ KEPT = (
 
 def write() -> None:
     """Run the demo and bring every page that quotes it up to date."""
-    for page, parts in seen().items():
+    for page, parts in seen().parts.items():
         text = pages.text_of(page)
         (pages.ROOT / page).write_text(pages.with_made(text, parts), encoding="utf-8")
 
 
-def seen() -> dict[str, dict[str, str]]:
-    """What the demo and its neighbours say, by page and part."""
+class Seen(NamedTuple):
+    """What the demo printed and left, and what it and its neighbours say by page and part."""
+
+    story: str
+    journal_bytes: int
+    report: str
+    parts: dict[str, dict[str, str]]
+
+
+def seen() -> Seen:
+    """Run the demo, once, and ask it everything that pages quote."""
     with _elsewhere():
         story = _say("demo")
-        asked = re.search(r"tidemill why (\S+) -j \S+ --at (\S+)", story)
-        assert asked is not None, "the demo names no job that waits"
-        job, at = asked.groups()
-        return {
-            README: {
-                "picture": _picture(story),
-                "tour": "\n".join(_tour(job, at)),
-                "unit": _shown([_line_with(*one) for one in UNITS.items()]),
-            },
-            FIRST: {"waiting": _shown(_waiting(job, at))},
-            COMPARE: _comparison(),
-            WHY: _asked(job, at),
-            EXPLAIN: {"why": _answer(job, at)},
-            FRAGMENTS: {"fleet": _shown([_run(f"fleet -j {JOURNAL} --at 9d12h")])},
-        }
+        size = Path(JOURNAL).stat().st_size
+        return Seen(story, size, Path("out/demo.html").read_text(encoding="utf-8"), _parts(story))
+
+
+def _parts(story: str) -> dict[str, dict[str, str]]:
+    asked = re.search(r"tidemill why (\S+) -j \S+ --at (\S+)", story)
+    assert asked is not None, "the demo names no job that waits"
+    job, at = asked.groups()
+    return {
+        README: {
+            "picture": _picture(story),
+            "tour": "\n".join(_tour(job, at)),
+            "unit": _shown([_line_with(*one) for one in UNITS.items()]),
+        },
+        FIRST: {"waiting": _shown(_waiting(job, at))},
+        COMPARE: _comparison(),
+        WHY: _asked(job, at),
+        EXPLAIN: {"why": _answer(job, at)},
+        FRAGMENTS: {"fleet": _shown([_run(f"fleet -j {JOURNAL} --at 9d12h")])},
+    }
 
 
 # The README -----------------------------------------------------------------------------------

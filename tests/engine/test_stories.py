@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.engine.stories import played, replayable, seeds, story
+from tests.engine.stories import SOURCES, played, replayable, seeds, story
 from tidemill.model import events as ev
 
 
@@ -31,7 +31,7 @@ def test_the_environment_chooses_the_seeds(monkeypatch: pytest.MonkeyPatch):
     assert seeds(5) == range(20, 40)
 
 
-@pytest.mark.parametrize("source", ["stage", "twin"])
+@SOURCES
 def test_stories_meet_every_kind_of_event(source: str):
     """Over the seeds that are tried, everything that a backend may say or be asked does happen."""
     kinds = {type(event) for seed in range(60) for event in played(seed, source).kept}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import DEFAULTS, beat, contract, fleet, job, opening, pass_ms, submit, team
-from tests.cli.shell import here
+from tests.cli.shell import tidemill
 from tidemill import api, explain
 from tidemill.explain import inventory
 from tidemill.journal import open_journal
@@ -41,13 +41,13 @@ def test_time_passes_up_to_the_moment_that_was_asked_for(journal: str, hours: in
 
 def test_every_command_with_at_shows_that_moment(journal: str):
     """`pending --at 6h` is headed 06:00; JSON says the same; what comes after the end is noted."""
-    shown = here("pending", "-j", journal, "--at", "6h")
+    shown = tidemill("pending", "-j", journal, "--at", "6h")
     assert shown.out.startswith("day 0 06:00")
     assert "the journal ends at day 0 01:00" in shown.err
     for words in (("pending",), ("fleet",), ("fleet", "--nodes")):
-        found = json.loads(here(*words, "-j", journal, "--at", "6h", "--json").out)
+        found = json.loads(tidemill(*words, "-j", journal, "--at", "6h", "--json").out)
         assert found["at_ms"] == 6 * HOUR_MS
-    why = json.loads(here("why", "big", "-j", journal, "--at", "6h", "--json").out)
+    why = json.loads(tidemill("why", "big", "-j", journal, "--at", "6h", "--json").out)
     assert why["answer"]["waited_ms"] == 5 * HOUR_MS
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
-from tests.cli.shell import here
+from tests.cli.shell import tidemill
 from tests.cli.test_suggested import suggested
 from tests.fleets.naive import Fleet
 from tidemill import api
@@ -45,7 +45,7 @@ class Told(NamedTuple):
 
     def says(self, *words: str) -> str:
         """What a command prints about this journal."""
-        ran = here(*words, "-j", self.journal)
+        ran = tidemill(*words, "-j", self.journal)
         assert ran.code == 0, (words, ran.err)
         return ran.out
 
@@ -55,9 +55,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """Each fleet once, through the commands."""
     folder = tmp_path_factory.mktemp(request.param)
     spec, journal, lines = HERE / f"{request.param}.toml", folder / "run.sqlite", folder / "e.jsonl"
-    ran = here("twin", "run", str(spec), str(journal))
+    ran = tidemill("twin", "run", str(spec), str(journal))
     assert ran.code == 0, ran.err
-    assert here("journal", "export", str(journal), str(lines)).code == 0
+    assert tidemill("journal", "export", str(journal), str(lines)).code == 0
     with lines.open(encoding="utf-8") as read:
         return Told(ran.out, str(journal), lines, Fleet(read))
 
@@ -159,12 +159,12 @@ def test_exports_come_back_as_the_same_lines(told: Told, tmp_path: Path):
     """JSON lines and Parquet make a sound journal with the same events."""
     for ending in (".jsonl.gz", ".parquet"):
         out, back = tmp_path / f"e{ending}", tmp_path / f"back{ending}.sqlite"
-        assert here("journal", "export", told.journal, str(out)).code == 0
-        assert here("journal", "import", str(out), str(back)).code == 0
+        assert tidemill("journal", "export", told.journal, str(out)).code == 0
+        assert tidemill("journal", "import", str(out), str(back)).code == 0
         again = tmp_path / f"again{ending}.jsonl"
-        assert here("journal", "export", str(back), str(again)).code == 0
+        assert tidemill("journal", "export", str(back), str(again)).code == 0
         assert again.read_bytes() == told.lines.read_bytes()
-        assert here("journal", "verify", str(back)).code == 0
+        assert tidemill("journal", "verify", str(back)).code == 0
 
 
 def test_frames_have_the_same_jobs(told: Told):
@@ -193,7 +193,7 @@ def outputs(told: Told, page: Path) -> Iterator[str]:
     for job in waiting[:2]:
         yield told.says("why", job.name, "--at", half)
     yield told.says("why", told.naive.jobs[0].name)
-    ran = here("report", told.journal, str(page))
+    ran = tidemill("report", told.journal, str(page))
     assert ran.code == 0, ran.err
     yield html.unescape(page.read_text(encoding="utf-8"))
 
@@ -204,5 +204,5 @@ def test_every_command_that_an_output_suggests_runs(told: Told, tmp_path: Path):
     ready = [shlex.split(line) for line in sorted(found) if not re.search(r"\b[A-Z]{4}\b", line)]
     sorts = {(words[1], *(word for word in words if word[0] == "-")): words for words in ready}
     assert sorts
-    wrong = [(words, ran.err) for words in sorts.values() if (ran := here(*words[1:])).code]
+    wrong = [(words, ran.err) for words in sorts.values() if (ran := tidemill(*words[1:])).code]
     assert wrong == []
