@@ -2,14 +2,17 @@
 
 import io
 import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
 
 from tests.ledger import stories
-from tidemill.cli import comparison_tables, ledger_tables
+from tidemill import api
+from tidemill.cli import comparison_tables, ledger_tables, waits_tables
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import DIMENSIONS, Statement, read
+from tidemill.ledger.top import paid_in_units, top_jobs
 from tidemill.model.measures import HOUR_MS
 
 SEEDS = (3, 8, 21)
@@ -39,6 +42,26 @@ def columns(made: RenderableType) -> list[list[int]]:
 def add_up(rows: list[list[int]], total: list[int]) -> None:
     """Assert that the rows are the total, in both columns."""
     assert [sum(row[column] for row in rows) for column in (0, 1)] == total
+
+
+def printed(made: RenderableType) -> dict[str, str]:
+    """The first dollars of every row, by the first word of the row."""
+    file = io.StringIO()
+    Console(file=file, width=200).print(made)
+    rows = re.findall(r"^ (\S+) .*?(\$[\d,]+\.\d\d)", file.getvalue(), re.MULTILINE)
+    return dict(rows)
+
+
+def test_a_job_paid_the_same_in_every_table(tiny: Path):
+    """`--top` and `--by job`, cut short anywhere, print the same cents for the same job."""
+    statement = api.read_statement(str(tiny / "tiny.sqlite"))
+    whole = printed(ledger_tables.breakdown("job", statement, None, 1_000))
+    for most in (1, 5, 20):
+        cut = printed(ledger_tables.breakdown("job", statement, None, most))
+        assert all(whole[job] == usd for job, usd in cut.items() if job != "…")
+    top = printed(waits_tables.top(top_jobs(statement, 1_000), paid_in_units(statement, 10_000)))
+    assert len(top) > 100
+    assert top == {job: whole[job] for job in top}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

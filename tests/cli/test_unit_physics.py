@@ -56,7 +56,7 @@ def test_fit_of_a_training_run():
 
 def test_what_does_not_fit_comes_with_what_would():
     """The nearest division, how much is missing, changes that help; and the exit code says no."""
-    ran = tidemill("unit", "fit", "deepseek-v3", "--on", "h100", "--units", "8",
+    ran = tidemill("unit", "fit", "deepseek-v3", "--on", "h100", "--gpus", "8",
                    "--weights", "fp8")  # fmt: skip
     assert ran.code == 1
     assert "does not fit to serve" in ran.out
@@ -181,7 +181,7 @@ def test_points_that_fall_together_are_all_drawn():
 
 def test_mfu_of_palm_from_tokens_a_second():
     """46.2 % with attention, 45.7 % without, as published."""
-    found = asked("mfu", "palm-540b", "--on", "tpu-v4", "--units", "6144",
+    found = asked("mfu", "palm-540b", "--on", "tpu-v4", "--gpus", "6144",
                   "--tokens-per-s", "238300")  # fmt: skip
     assert found["mfu"] == pytest.approx(0.462, abs=5e-4)
     assert found["mfu_without_attention"] == pytest.approx(0.457, abs=5e-4)
@@ -202,7 +202,7 @@ def test_three_ways_to_say_how_fast_a_run_was_agree():
 
 def test_the_table_of_mfu():
     """Shares of the peak with bars, and the formula with its source."""
-    ran = tidemill("unit", "mfu", "megatron-22b", "--on", "a100", "--units", "8", "--batch", "4",
+    ran = tidemill("unit", "mfu", "megatron-22b", "--on", "a100", "--gpus", "8", "--batch", "4",
                    "--step-s", "1.1", "--recompute", "selective")  # fmt: skip
     assert "41.7%" in ran.out  # the paper's 41.5 and 43.7, of a step that is 1.10 s when rounded
     assert "43.8%" in ran.out
@@ -230,7 +230,8 @@ def test_models_are_listed_with_what_follows_from_them():
     assert "arXiv 2412.19437" in ran.err
     found = asked("models")["models"]
     assert len(found) > 25
-    assert all(row["source"] for row in found)
+    assert all(row["source"] and row["parameters_source"] == "computed" for row in found)
+    assert "computed from the figures" in ran.err
     refused = tidemill("unit", "models", "zebra")
     assert (refused.code, refused.out) == (2, "")
     assert "no model has `zebra` in its name" in refused.err

@@ -27,6 +27,14 @@ def test_the_pair_as_json():
     assert [mode["mode"] for mode in json.loads(only.out)["modes"]] == ["mps"]
 
 
+def test_a_former_name_is_still_understood():
+    """`sliver` was the name of the tenant `small-kernels`; both give the same answer."""
+    today = tidemill("unit", "share", "small-kernels", "train")
+    assert today.code == 0
+    assert "small-kernels keeps" in today.out
+    assert tidemill("unit", "share", "sliver", "train").out == today.out
+
+
 def test_refusals():
     """An unknown tenant, part or mode is refused with what would work."""
     for words, hint in (

@@ -130,6 +130,21 @@ def test_nothing_changed_between_a_ledger_and_itself(account: Account):
         assert (change.milli_ms, change.usd_micro, change.basis_points) == (0, 0, 0)
 
 
+@given(accounts(), st.integers(1, 10**6))
+def test_a_share_that_did_not_change_shows_no_change(account: Account, more: int):
+    """Another fleet, so many times as large and used alike, differs in no share; and where two
+    lines change, the others show nothing, however the remainders of either side fall.
+    """
+    larger = Account(tuple(amount * more for amount in account.milli_ms), account.money, None)
+    assert all(change.basis_points == 0 for change in difference(account, larger))
+    amounts = [*account.milli_ms]
+    amounts[Bucket.NO_DEMAND] += amounts[Bucket.USEFUL]
+    amounts[Bucket.USEFUL] = 0
+    for change in difference(account, Account(tuple(amounts), account.money, None)):
+        if change.bucket not in (Bucket.NO_DEMAND, Bucket.USEFUL):
+            assert change.basis_points == 0
+
+
 def test_prices_of_an_hour():
     """$6 for two paid hours, half an hour of it useful: $3 a paid hour, $12 a useful one.
 

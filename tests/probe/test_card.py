@@ -33,6 +33,15 @@ def test_what_is_no_card_is_refused(tmp_path: Path, text: str):
     assert "tidemill probe -o" in refused.value.hint
 
 
+def test_a_recorded_tenant_is_read_under_its_present_name():
+    """The example card was recorded when `small-kernels` was called `sliver`."""
+    path = Path(__file__).parents[2] / "examples" / "cards" / "h200-2026-11.json"
+    assert b'"sliver"' in path.read_bytes()
+    read = cards.read(path)
+    names = {run.kind for pair in read.pairs for run in (pair.a, pair.b)}
+    assert names == {tenant.kind for tenant in read.tenants} == set(workloads.BY_KIND)
+
+
 def test_a_figure_is_never_zero():
     """A rate of zero is not a measurement; such a card is refused."""
     data = msgspec.json.encode(card(bf16=1)).replace(b'"tflops":1', b'"tflops":0')
@@ -53,5 +62,5 @@ def test_operations_and_bytes_are_counted():
     assert workloads.BY_KIND["train"].flops == 4 * 2 * 8192**3
     decode = workloads.BY_KIND["decode"]
     assert decode.bytes == pytest.approx(16 * 8192**2 * 2, rel=0.01)
-    assert workloads.BY_KIND["sliver"].bytes == 0
+    assert workloads.BY_KIND["small-kernels"].bytes == 0
     assert len(workloads.PAIRS) == 21

@@ -15,7 +15,7 @@ from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.leaks import remedies
 from tidemill.ledger.unknowns import unknowns
 from tidemill.model.measures import DAY_MS, DOLLAR_MICRO
-from tidemill.report import breakdown, timeline, words
+from tidemill.report import breakdown, fixes, timeline, words
 
 CHARTS = ("waterfall", "waterfall-narrow")
 
@@ -207,15 +207,27 @@ def test_three_utilisations_share_an_axis():
 
 def test_every_fix_says_who_what_and_what_it_costs():
     """The fixes are the ledger's, in its order; what is not predicted says so."""
-    fixes = remedies(stories.small().statement)
+    found = remedies(stories.small().statement)
     cards = page().one("ol", of="fixes").all("li")
-    assert len(cards) == len(fixes) > 2
-    for card, (leak, fix, wins) in zip(cards, fixes, strict=True):
+    assert len(cards) == len(found) > 2
+    for card, (leak, fix, wins) in zip(cards, found, strict=True):
         for said in (fix.rule, fix.words, fix.costs, ", ".join(fix.who)):
             assert said.replace("`", "") in card.text
         assert all(edit.text in card.text for edit in fix.edits)
         assert (fix.measure or leak.command) in card.text
         assert ("not predicted" in card.text) == (wins is None)
+
+
+@pytest.mark.parametrize("story", [stories.small, stories.crowd])
+def test_a_leak_costs_the_same_in_its_fix_and_on_its_line(story):
+    """One page, one rounding: the leak beside a fix has the dollars of its line of the ledger."""
+    statement = story().statement
+    account = statement.total()
+    unit = words.unit_micro(account)
+    lines = {ABOUT[b].title: words.usd(account.in_units(unit)[b], unit) for b in Bucket}
+    cards = fixes.cards(statement)
+    assert cards
+    assert [card.leak for card in cards] == [lines[card.bucket] for card in cards]
 
 
 def test_the_board_is_on_the_page():

@@ -46,7 +46,6 @@ ALLOWED = {
         "cli/ledger.py",
         "kind",
     ): "the value of `--by` that its help lists, with its meaning beside it",
-    ("cli/unit_share.py", "sliver"): "the name of a tenant that may be typed",
     ("engine/layout.py", "kinds"): "names of columns, not prose",
     ("journal/sqlite.py", "kind"): "a column of a table, in SQL",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",

@@ -145,8 +145,12 @@ def test_damaged_archives_and_bytes_are_refused(tmp_path):
 
 def test_unknown_formats_and_files_list_what_is_known(tmp_path):
     """A format or a file that is not there is answered with those that are."""
-    with pytest.raises(SpecError, match="known: openb, muri, elasticflow, philly"):
+    with pytest.raises(SpecError, match="there is no trace format `nonsense`") as refused:
+        registry.named("nonsense")
+    assert [str(refused.value).count(name) for name in registry.FORMATS] == [1] * 8
+    with pytest.raises(SpecError) as near:
         registry.named("filly")
+    assert near.value.hint == "did you mean `philly`?"
     with pytest.raises(SpecError, match="there is no file"):
         registry.load("no/such/file.csv")
     with pytest.raises(SpecError, match="is a folder"):
@@ -209,6 +213,17 @@ def test_a_fleet_that_the_trace_does_not_state_is_described_as_it_is(small, rows
     text = "job_id,submission_time,duration,num_gpu\n" + rows
     read = registry.load(small("elasticflow", text), options=told)
     assert f"{says} % of them over 1d" in read.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("last_s", "says"),
+    [(3600, "over 1d (the least that is counted, though they arrive within less)"),
+     (2 * 86400, "over 2d")],
+)  # fmt: skip
+def test_a_span_below_the_least_that_is_counted_says_so(small, last_s, says):
+    """Two jobs an hour apart are held against a day, and the note says that this is a minimum."""
+    text = f"job_id,submission_time,duration,num_gpu\na,0,8640,8\nb,{last_s},8640,8\n"
+    assert registry.load(small("elasticflow", text)).notes[0].endswith(says)
 
 
 # With the recorded traces ------------------------------------------------------------------------

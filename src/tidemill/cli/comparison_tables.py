@@ -4,6 +4,7 @@ from rich.table import Table
 
 from tidemill.cli import screen
 from tidemill.cli.ledger_tables import cents, hours, percent
+from tidemill.ledger import difference
 from tidemill.ledger.account import Account, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.comparison import Compared, Side, Unit
@@ -25,23 +26,19 @@ def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
     """Where it went on both sides; every column adds up to its first line, as printed."""
     made = screen.table("where it went", *names, "difference", "hours", "of hours")
     money = [account.cents() for account in (before, after)]
-    tenths = [account.tenths_of_hours() for account in (before, after)]
-    points = [account.basis_points() for account in (before, after)]
+    columns = [
+        *money, difference.tenths_of_hours(before, after), difference.basis_points(before, after)
+    ]  # fmt: skip
     shown: list[Bucket | None] = [None]
     shown += [b for b in Bucket if before.milli_ms[b] or after.milli_ms[b]]
     for b in shown:
-        (first, second), (old, new), (was, now) = (_pair(p, b) for p in (money, tenths, points))
+        first, second, tenths, points = (sum(c) if b is None else c[b] for c in columns)
         made.add_row(
             "paid" if b is None else f"  {ABOUT[b].title}", cents(first), cents(second),
-            _signed(cents(second - first)), _signed(hours(new - old)),
-            _signed(percent(now - was)), style="bold" if b is None else "",
+            _signed(cents(second - first)), _signed(hours(tenths)),
+            _signed(percent(points)), style="bold" if b is None else "",
         )  # fmt: skip
     return made
-
-
-def _pair(pair: list[list[int]], bucket: Bucket | None) -> tuple[int, int]:
-    first, second = (sum(side) if bucket is None else side[bucket] for side in pair)
-    return first, second
 
 
 def _side(side: Side, unit: Unit) -> str:

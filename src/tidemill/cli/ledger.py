@@ -228,9 +228,11 @@ def _print_waits(statement: "Statement", by: str | None, most: int) -> None:
 
 def _print_top(statement: "Statement", most: int) -> None:
     from tidemill.cli import waits_tables
-    from tidemill.ledger.top import top_jobs
+    from tidemill.ledger.account import CENT_MICRO
+    from tidemill.ledger.top import paid_in_units, top_jobs
 
-    screen.out().print(waits_tables.top(top_jobs(statement, most)))
+    paid_cents = paid_in_units(statement, CENT_MICRO)
+    screen.out().print(waits_tables.top(top_jobs(statement, most), paid_cents))
     screen.note(
         "wasted: what a job's own accelerators cost in buckets that are known not to be useful;"
         " time of unknown worth is not counted as waste"

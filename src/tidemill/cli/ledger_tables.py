@@ -1,5 +1,7 @@
 """The ledger as tables: lines from paid to useful, a tree, breakdowns, a difference."""
 
+from typing import NamedTuple
+
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -8,7 +10,7 @@ from tidemill.cli import screen, waits_tables
 from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
-from tidemill.ledger.account import DENOMINATOR, Account, added, rounded
+from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, divided, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Group
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
@@ -16,7 +18,6 @@ from tidemill.ledger.unknowns import is_useful_unknown, unknowns
 from tidemill.model import names
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, share_out
 
-CENT_MICRO = 10_000
 UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was (report step times)"
 
 
@@ -127,29 +128,44 @@ def _branch(title: str, money: int, points: int) -> Text:
 def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most: int) -> Table:
     """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
     accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
-    rows = [row for row in accounts.items() if bucket is None or row[1].milli_ms[bucket]]
-    if name != "time":
-        rows.sort(key=lambda row: -_weight(row[1], bucket))
-    shown = [*rows[:most], *_rest(rows[most:])]
     total = statement.total()
-    columns = _columns(total, [account for _, account in shown], bucket)
+    columns = zip(*_columns(total, [*accounts.values()], bucket), strict=True)
+    rows = [
+        _Row(key, account, *amounts)
+        for (key, account), amounts in zip(accounts.items(), columns, strict=True)
+        if bucket is None or account.milli_ms[bucket]
+    ]
+    if name != "time":
+        rows.sort(key=lambda row: -_weight(row.account, bucket))
+    shown = [*rows[:most], *_rest(rows[most:])]
     if bucket is not None:
         made = screen.table(name, "hours", "dollars", title=ABOUT[bucket].title)
     else:
         made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
-    for (key, account), tenths, money in zip(shown, *columns, strict=True):
-        made.add_row(key, hours(tenths), cents(money), *_shares(account, bucket))
-    summed = (hours(sum(columns[0])), cents(sum(columns[1])))
+    for row in shown:
+        made.add_row(row.key, hours(row.tenths), cents(row.cents), *_shares(row.account, bucket))
+    summed = (hours(sum(row.tenths for row in shown)), cents(sum(row.cents for row in shown)))
     made.add_row("paid" if bucket is None else "total", *summed, *_shares(total, bucket),
                  style="bold")  # fmt: skip
     return made
 
 
-def _rest(rows: list[tuple[str, Account]]) -> list[tuple[str, Account]]:
+class _Row(NamedTuple):
+    """A key of a breakdown and what is printed of it: tenths of hours, and cents."""
+
+    key: str
+    account: Account
+    tenths: int
+    cents: int
+
+
+def _rest(rows: list[_Row]) -> list[_Row]:
     """What is not shown by itself, as one row."""
     if not rows:
         return []
-    return [(f"… and {len(rows):,} more (--most)", added(account for _, account in rows))]
+    account = added(row.account for row in rows)
+    amounts = sum(row.tenths for row in rows), sum(row.cents for row in rows)
+    return [_Row(f"… and {len(rows):,} more (--most)", account, *amounts)]
 
 
 def _columns(
@@ -158,12 +174,11 @@ def _columns(
     """Tenths of hours and cents of each part, divided so that they add up to the total's."""
     if bucket is None:
         time = [account.paid_milli_ms for account in parts]
-        money = [account.paid_money for account in parts]
-        tenths, paid = sum(total.tenths_of_hours()), sum(total.cents())
-    else:
-        time = [account.milli_ms[bucket] for account in parts]
-        money = [account.money[bucket] for account in parts]
-        tenths, paid = total.tenths_of_hours()[bucket], total.cents()[bucket]
+        tenths = sum(total.tenths_of_hours())
+        return share_out(tenths, time), divided(total, parts, CENT_MICRO)
+    time = [account.milli_ms[bucket] for account in parts]
+    money = [account.money[bucket] for account in parts]
+    tenths, paid = total.tenths_of_hours()[bucket], total.cents()[bucket]
     return share_out(tenths, time), share_out(paid, money)
 
 

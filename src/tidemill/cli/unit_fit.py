@@ -28,8 +28,8 @@ EXAMPLES = options.example(
 _DIVISION, _TRAINING, _SERVING = "Division", "Training", "Serving"
 
 
-def _size(name: str, text: str, panel: str) -> typer.models.OptionInfo:
-    found = typer.Option(name, help=text, min=1, rich_help_panel=panel, show_default=False)
+def _size(name: str, text: str, panel: str, *more: str) -> typer.models.OptionInfo:
+    found = typer.Option(name, *more, help=text, min=1, rich_help_panel=panel, show_default=False)
     assert isinstance(found, typer.models.OptionInfo)
     return found
 
@@ -41,7 +41,7 @@ Pipeline = Annotated[int | None, _size("--pp", "Pipeline stages.", _DIVISION)]
 Data = Annotated[int | None, _size("--dp", "Data-parallel ranks, or replicas.", _DIVISION)]
 Context = Annotated[int, _size("--cp", "Context ranks (1).", _DIVISION)]
 Expert = Annotated[int | None, _size("--ep", "Ranks of an expert group.", _DIVISION)]
-Units = Annotated[int | None, _size("--units", "Exactly so many GPUs.", _DIVISION)]
+Units = Annotated[int | None, _size("--gpus", "Exactly so many GPUs.", _DIVISION, "--units")]
 Batch = Annotated[
     int | None, typer.Option("--batch", min=1, help="Sequences a step, or in flight (serve: 1).")
 ]
@@ -245,7 +245,7 @@ def _no_division(model: "Model", part: "Part", stated: "Stated") -> SpecError:
     if stated.units is not None:
         return SpecError(
             f"`{model.key}` cannot be divided over exactly {stated.units} accelerators",
-            hint="leave out --units to see which numbers do, or give --tp, --pp and --dp",
+            hint="leave out --gpus to see which numbers do, or give --tp, --pp and --dp",
         )
     return SpecError(
         f"`{model.key}` cannot be divided over `{part.key}` in the way that was stated",

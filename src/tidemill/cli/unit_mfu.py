@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from tidemill.units.models import Model
 
 EXAMPLES = options.example(
-    "tidemill unit mfu palm-540b --on tpu-v4 --units 6144 --tokens-per-s 238300",
-    "tidemill unit mfu megatron-22b --on a100 --units 8 --batch 4 --step-s 1.1",
-    "tidemill unit mfu gpt-3 --on a100 --units 1536 --tflops 141 --recompute full --tokens 300e9",
+    "tidemill unit mfu palm-540b --on tpu-v4 --gpus 6144 --tokens-per-s 238300",
+    "tidemill unit mfu megatron-22b --on a100 --gpus 8 --batch 4 --step-s 1.1",
+    "tidemill unit mfu gpt-3 --on a100 --gpus 1536 --tflops 141 --recompute full --tokens 300e9",
 )
 FORMULA = (
     "MFU: 6 × active matrix elements + 12 × layers × heads × head size × sequence FLOP a token, "
@@ -26,7 +26,7 @@ FORMULA = (
 )
 DAY_S = 86_400
 
-Units = Annotated[int, typer.Option("--units", min=1, help="How many units ran.")]
+Units = Annotated[int, typer.Option("--gpus", "--units", min=1, help="How many GPUs ran.")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Sequences of a step.")]
 Step = Annotated[float | None, typer.Option("--step-s", min=1e-9, help="Seconds of a step.")]
 Rate = Annotated[

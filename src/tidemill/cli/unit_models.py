@@ -39,6 +39,7 @@ def models(words: Words = None, as_json: options.Json = False) -> None:
             msgspec.to_builtins(model)
             | {
                 "parameters": counts.parameters(model),
+                "parameters_source": "computed",
                 "active_parameters": counts.active_parameters(model),
                 "cache_bytes_per_token": serving.cache_per_token(model),
             }
@@ -65,5 +66,6 @@ def _table(found: "list[Model]") -> None:
             f"{serving.cache_per_token(model) / 1024:,.1f}",
         )  # fmt: skip
     screen.out().print(made)
+    screen.note("parameters are computed from the figures of each row; the figures are from:")
     for source in dict.fromkeys(model.source for model in found):
         screen.note(source)

@@ -20,7 +20,7 @@ EXAMPLES = options.example(
     "tidemill unit share decode serve --strangers",
 )
 BAR = 40
-SHORT = 12
+SHORT = 14
 """Longer names make no heading."""
 AXES = ("compute", "bandwidth", "memory")
 MODES = ("exclusive", "time-slice", "mps", "mig")
@@ -47,9 +47,9 @@ def share(
 ) -> None:
     """Two jobs on one GPU: what each would keep of its speed in each sharing mode, and the advice.
 
-    Known tenants: train, prefill, decode, sliver, serve, paced, as measured on an H200. Others by
-    their shares (compute=0.2,bandwidth=0.9,memory=26) or as a decoding model (26gb@128: GB of
-    weights at tokens a second).
+    Known tenants: train, prefill, decode, small-kernels, serve, paced, as measured on an H200.
+    Others by their shares (compute=0.2,bandwidth=0.9,memory=26) or as a decoding model (26gb@128:
+    GB of weights at tokens per second).
     """
     from tidemill.units.sharing import advice, known, slivers
 
@@ -78,8 +78,9 @@ def share(
 def _tenant(text: str, part: "Part") -> "Tenant":
     from tidemill.units.sharing import known, tenants
 
-    if text in known.BY_NAME:
-        return known.on(known.BY_NAME[text], part)
+    name = known.current_name(text)
+    if name in known.BY_NAME:
+        return known.on(known.BY_NAME[name], part)
     if "=" not in text and "@" not in text:
         raise SpecError(
             f"no tenant called `{text[:100]}`",

@@ -1,9 +1,12 @@
 """Waits and top jobs as tables and lines."""
 
+from collections.abc import Mapping
+
 from rich.table import Table
 
 from tidemill.cli import screen
 from tidemill.ledger import waits
+from tidemill.ledger.account import CENT_MICRO
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import TopJob
@@ -82,8 +85,8 @@ def rule() -> str:
     )
 
 
-def top(rows: list[TopJob]) -> Table:
-    """The jobs that wasted most."""
+def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
+    """The jobs that wasted most, and what they paid as it is printed everywhere."""
     made = screen.table(
         "job", "team", "user", "GPUs", "paid", "wasted", "unknown", "largest leak", right_from=3
     )
@@ -91,7 +94,7 @@ def top(rows: list[TopJob]) -> Table:
     for row in rows:
         made.add_row(
             row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
-            *(dollars_text(usd) for usd in (row.paid_usd_micro, row.wasted_usd_micro)),
+            dollars_text(paid_cents[row.job] * CENT_MICRO), dollars_text(row.wasted_usd_micro),
             dollars_text(row.unknown_usd_micro) if row.unknown_usd_micro else NONE,
             f"{ABOUT[row.leak].title} ({dollars_text(row.leak_usd_micro)})",
         )  # fmt: skip

@@ -5,7 +5,7 @@ All three are exact integers. Money is a rational with one denominator (micro-do
 printed add up to the total that is printed, in any unit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidemill.ledger.buckets import Bucket
@@ -48,11 +48,11 @@ class Account(NamedTuple):
 
     def usd_micro(self) -> list[int]:
         """Micro-dollars per bucket; they add up to ``paid_usd_micro``."""
-        return _shown(self.money, DENOMINATOR)
+        return shown(self.money, DENOMINATOR)
 
     def in_units(self, unit_micro: int) -> list[int]:
         """Money per bucket in units of so many micro-dollars; they add up to the total so."""
-        return _shown(self.money, DENOMINATOR * unit_micro)
+        return shown(self.money, DENOMINATOR * unit_micro)
 
     def cents(self) -> list[int]:
         """Cents per bucket; they add up to the total in cents."""
@@ -60,17 +60,17 @@ class Account(NamedTuple):
 
     def tenths_of_hours(self) -> list[int]:
         """Tenths of accelerator-hours per bucket; they add up to the total."""
-        return _shown(self.milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
+        return shown(self.milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
 
     def h100_milli_ms(self) -> list[int] | None:
         """Milli·ms of BF16-H100 equivalents per bucket; they add up. None when unknown."""
-        return None if self.capability is None else _shown(self.capability, REFERENCE_GFLOPS)
+        return None if self.capability is None else shown(self.capability, REFERENCE_GFLOPS)
 
     def h100_tenths_of_hours(self) -> list[int] | None:
         """Tenths of BF16-H100-equivalent hours per bucket; they add up. None when unknown."""
         if self.capability is None:
             return None
-        return _shown(self.capability, REFERENCE_GFLOPS * MILLI_MS_PER_UNIT_HOUR // 10)
+        return shown(self.capability, REFERENCE_GFLOPS * MILLI_MS_PER_UNIT_HOUR // 10)
 
     def basis_points(self) -> list[int]:
         """Hundredths of a percent of the accelerator-hours paid for, per bucket; up to 10,000."""
@@ -104,16 +104,26 @@ def added(accounts: Iterable[Account]) -> Account:
     return Account(sums[0], sums[1], known)
 
 
+def divided(total: Account, parts: Iterable[Account], unit_micro: int) -> list[int]:
+    """What each part paid, in units of so many micro-dollars; they add up to the total's.
+
+    Of all parts, also those that a table does not show: so one amount is the same in every table.
+    """
+    paid = sum(total.in_units(unit_micro))
+    return share_out(paid, [part.paid_money for part in parts])
+
+
 def rounded(amount: int, denominator: int) -> int:
-    """The nearest integer to a non-negative ratio, halves up."""
+    """The nearest integer to a ratio, halves up."""
     return (2 * amount + denominator) // (2 * denominator)
 
 
-def _shown(amounts: tuple[int, ...], denominator: int) -> list[int]:
+def shown(amounts: Sequence[int], denominator: int) -> list[int]:
     """Each amount in whole units, less than one away from it; they add up to the rounded total.
 
     By the remainders of the amounts themselves: shares of the rounded total would carry its
-    rounding into the largest line.
+    rounding into the largest line. Whole amounts, 0 among them, are shown as they are. Amounts may
+    be negative.
     """
     parts = [amount // denominator for amount in amounts]
     left = rounded(sum(amounts), denominator) - sum(parts)

@@ -60,7 +60,7 @@ class Group(IntEnum):
 
 
 GROUP_TITLES: dict[Group, str] = {
-    Group.NOT_LAUNCHED: "claimed, not launched",
+    Group.NOT_LAUNCHED: "reserved, not launched",
     Group.NOT_READY: "not Ready",
     Group.FREE: "free",
     Group.NOT_WORKING: "allocated, not working",
@@ -89,7 +89,7 @@ _SEEN, _INFERRED, _MODEL = Confidence.MEASURED, Confidence.INFERRED, Confidence.
 
 ABOUT: dict[Bucket, About] = {
     Bucket.NOT_LAUNCHED: About(
-        "not_launched", "claimed, not launched", Group.NOT_LAUNCHED, _R, _SEEN
+        "not_launched", "reserved, not launched", Group.NOT_LAUNCHED, _R, _SEEN
     ),
     Bucket.NOT_READY: About("not_ready", "launched, not Ready", Group.NOT_READY, _P, _SEEN),
     Bucket.UNHEALTHY: About("unhealthy", "unhealthy or in repair", Group.NOT_READY, _P, _SEEN),

@@ -8,9 +8,10 @@ nothing was paid in one of them).
 from typing import Any, NamedTuple
 
 from tidemill.ledger import comparison
-from tidemill.ledger.account import Account
+from tidemill.ledger.account import Account, shown
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
 
 class Change(NamedTuple):
@@ -31,13 +32,30 @@ class Change(NamedTuple):
 def difference(before: Account, after: Account) -> list[Change]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
     usd = zip(before.usd_micro(), after.usd_micro(), strict=True)
-    points = zip(before.basis_points(), after.basis_points(), strict=True)
     return [
         Change(bucket, before.milli_ms[bucket], after.milli_ms[bucket], dollars, share)
         for bucket, dollars, share in zip(
-            Bucket, (b - a for a, b in usd), (b - a for a, b in points), strict=True
+            Bucket, (b - a for a, b in usd), basis_points(before, after), strict=True
         )
     ]
+
+
+def basis_points(before: Account, after: Account) -> list[int]:
+    """The change of each bucket's share of the hours paid for, in hundredths of a percent.
+
+    The exact change is rounded, not the two shares: a share that did not change shows none.
+    """
+    old, new = (max(1, account.paid_milli_ms) for account in (before, after))
+    exact = [
+        (b * old - a * new) * 10_000 for a, b in zip(before.milli_ms, after.milli_ms, strict=True)
+    ]
+    return shown(exact, old * new)
+
+
+def tenths_of_hours(before: Account, after: Account) -> list[int]:
+    """The change of each bucket in tenths of accelerator-hours, likewise."""
+    exact = [b - a for a, b in zip(before.milli_ms, after.milli_ms, strict=True)]
+    return shown(exact, MILLI_MS_PER_UNIT_HOUR // 10)
 
 
 def difference_document(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.ledger.account import DENOMINATOR, Account, rounded
+from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.waits import UNKNOWN_USER
@@ -44,6 +44,12 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
             wasted[j] = wasted.get(j, 0) + int(sums[j]) * contract.usd_micro_per_hour
     worst = sorted((j for j in wasted if wasted[j]), key=lambda j: (-wasted[j], j))[:most]
     return [_top(statement, j) for j in worst]
+
+
+def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
+    """What each job paid in units of so many micro-dollars, as a breakdown by job prints it."""
+    found = statement.by("job")
+    return dict(zip(found, divided(statement.total(), found.values(), unit_micro), strict=True))
 
 
 def _top(statement: Statement, j: int) -> TopJob:

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
+from tidemill.units.sharing.known import current_name
 
 VERSION: Literal[1] = 1
 Precision = Literal["fp8", "int8", "bf16", "fp16", "tf32", "fp32"]
@@ -172,13 +174,29 @@ def read(path: Path) -> Card:
     """A card from its file."""
     data = path.read_bytes()
     try:
-        return msgspec.json.decode(data, type=Card)
+        return _renamed(msgspec.json.decode(data, type=Card))
     except msgspec.DecodeError as error:
         raise SpecError(
             f"`{path}` is not a probe result: {str(error)[:300]}",
             hint=f"probe results are written by `tidemill probe -o result.json`; this version "
             f"reads version {VERSION}",
         ) from error
+
+
+def _renamed(card: Card) -> Card:
+    """The card with its tenants under the names that they have today."""
+    return replace(
+        card,
+        tenants=tuple(replace(t, kind=current_name(t.kind)) for t in card.tenants),
+        pairs=tuple(
+            replace(
+                p,
+                a=replace(p.a, kind=current_name(p.a.kind)),
+                b=replace(p.b, kind=current_name(p.b.kind)),
+            )
+            for p in card.pairs
+        ),
+    )
 
 
 def written(card: Card) -> bytes:

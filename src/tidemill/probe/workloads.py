@@ -51,7 +51,7 @@ WORKLOADS = (
              2048, 4096, 8, "bfloat16", is_graph=True),
     Workload("decode", "16 layers 8192², 4 rows: token by token, saturates memory bandwidth",
              4, 8192, 16, "bfloat16", is_graph=True),
-    Workload("sliver", "32 layers 768², 768 rows: kernels too small to fill the device",
+    Workload("small-kernels", "32 layers 768², 768 rows: kernels too small to fill the device",
              768, 768, 32, "bfloat16", is_graph=True),
     Workload("serve", "12 layers 2048², 16 rows, launched one by one: waits on its host",
              16, 2048, 12, "float16"),

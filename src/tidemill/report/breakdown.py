@@ -5,7 +5,7 @@ Money and hours are divided once for all rows, so that each column adds up to th
 
 from typing import NamedTuple
 
-from tidemill.ledger.account import Account, added
+from tidemill.ledger.account import Account, added, divided
 from tidemill.ledger.buckets import ABOUT, Bucket, Group
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.model.measures import share_out
@@ -56,7 +56,7 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
     named = _bounded(statement.by(dimension))
     accounts = [account for _, account in named]
     unit = words.unit_micro(total)
-    money = share_out(sum(total.in_units(unit)), [account.paid_money for account in accounts])
+    money = divided(total, accounts, unit)
     tenths = share_out(
         sum(total.tenths_of_hours()), [account.paid_milli_ms for account in accounts]
     )

@@ -17,7 +17,7 @@ class Card(NamedTuple):
     style: str
     bucket: str
     leak: str
-    """What the whole leak costs."""
+    """What the whole leak costs, as its line of the ledger says on the same page."""
     wins: str
     """Empty where nothing is predicted."""
     words: str
@@ -33,16 +33,22 @@ class Card(NamedTuple):
 
 def cards(statement: Statement) -> tuple[Card, ...]:
     """The best fixes of a statement; each of the three largest leaks has one."""
-    return tuple(_card(remedy) for remedy in leaks.remedies(statement, MOST_FIXES))
+    account = statement.total()
+    unit = words.unit_micro(account)
+    money = account.in_units(unit)
+    return tuple(
+        _card(remedy, words.usd(money[remedy.leak.bucket], unit))
+        for remedy in leaks.remedies(statement, MOST_FIXES)
+    )
 
 
-def _card(remedy: leaks.Remedy) -> Card:
+def _card(remedy: leaks.Remedy, costs: str) -> Card:
     leak, fix, wins = remedy
     about = ABOUT[leak.bucket]
     return Card(
         stages.style(about.group),
         about.title,
-        dollars_text(leak.usd_micro, 0),
+        costs,
         "" if wins is None else dollars_text(wins, 0),
         fix.words,
         tuple(edit.text for edit in fix.edits),

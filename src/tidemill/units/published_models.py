@@ -1,8 +1,9 @@
 """Published models: the figures that their authors print, each with its source.
 
-The figures are those of a model's ``config.json``. What they add up to is compared in the tests
-with the count of parameters that the authors publish; a row whose authors publish no count to
-compare with says so in its source. Of a model that also sees, only the language model is here.
+The figures are those of a model's ``config.json``. Counts of parameters are not written here: they
+are computed from the figures (``models.parameters``), and the tests compare them with what the
+authors publish; a row whose authors publish no count to compare with says so in its source. Of a
+model that also sees, only the language model is here.
 """
 
 from typing import NamedTuple

@@ -8,7 +8,9 @@ from tidemill.units.sharing.tenants import Tenant
 
 BOOK = Catalogue()
 H200 = BOOK.part("h200")
-SERVE, TRAIN, DECODE, SLIVER = (known.BY_NAME[k] for k in ("serve", "train", "decode", "sliver"))
+SERVE, TRAIN, DECODE, SMALL = (
+    known.BY_NAME[k] for k in ("serve", "train", "decode", "small-kernels")
+)
 
 
 def option(found: advice.Advice, mode: Mode) -> advice.Option:
@@ -26,11 +28,11 @@ def test_nothing_gains_where_both_fill_one_axis():
 
 def test_strangers_get_walls():
     """Who does not trust the other shares neither memory nor faults: MIG, or nothing."""
-    found = advice.advise((SERVE, SLIVER), H200, Needs(trusts=False))
+    found = advice.advise((SERVE, SMALL), H200, Needs(trusts=False))
     assert found.mode is Mode.MIG
     assert "do not trust" in option(found, Mode.MPS).against
     v100 = BOOK.part("v100-sxm2-32")
-    assert advice.advise((SERVE, SLIVER), v100, Needs(trusts=False)).mode is Mode.EXCLUSIVE
+    assert advice.advise((SERVE, SMALL), v100, Needs(trusts=False)).mode is Mode.EXCLUSIVE
 
 
 def test_a_promise_of_latency_rules_modes_out():
@@ -69,11 +71,11 @@ def test_unknown_rhythm_promises_no_p99():
 
 def test_instances_are_legal_and_the_best_for_the_worse_off():
     """A decoder beside a small one gets half the memory axis; both sit in instances that fit."""
-    found = slices.divide((DECODE, SLIVER), H200)
+    found = slices.divide((DECODE, SMALL), H200)
     assert found is not None
     assert found.keeps[1] == 1
     assert found.keeps[0] == 0.5 / DECODE.bandwidth
-    assert slices.divide((DECODE, SLIVER), BOOK.part("v100-sxm2-32")) is None
+    assert slices.divide((DECODE, SMALL), BOOK.part("v100-sxm2-32")) is None
 
 
 def test_a_tenant_on_another_part():

@@ -75,10 +75,7 @@ def formats() -> dict[str, str]:
 def named(form: str) -> Format:
     """The format of this name."""
     if form not in FORMATS:
-        raise SpecError(
-            f"there is no trace format `{form}`; known: {', '.join(FORMATS)}",
-            hint=nearest(form, FORMATS),
-        )
+        raise SpecError(f"there is no trace format `{form}`", hint=nearest(form, FORMATS))
     return FORMATS[form]
 
 

@@ -89,8 +89,8 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
         sized = f"the trace does not say how large its fleet is: {contract.count:,} accelerators"
         sized += _why_so_many(arrivals, options)
     busy = round(100 * _work_ms(arrivals) / (contract.count * _span_ms(arrivals)))
-    over = duration_text(_span_ms(arrivals))
-    notes = [f"{sized}; the jobs fill {busy} % of them over {over}", span_note(arrivals)]
+    filled = f"the jobs fill {busy} % of them over {_over(arrivals)}"
+    notes = [f"{sized}; {filled}", span_note(arrivals)]
     stuck = sum(a.job.shape.total_milli > contract.count * WHOLE_MILLI for a in arrivals)
     if stuck:
         notes.append(f"{stuck:,} jobs request more than the whole fleet and will never start")
@@ -107,8 +107,7 @@ def in_order(path: Path, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
 
 def span_note(arrivals: tuple[Arrival, ...]) -> str:
     """How many jobs over how long."""
-    span_ms = arrivals[-1].at_ms - arrivals[0].at_ms
-    return f"{len(arrivals):,} jobs arrive over {duration_text(span_ms)}"
+    return f"{len(arrivals):,} jobs arrive over {duration_text(_arriving_ms(arrivals))}"
 
 
 def _enough_for(arrivals: tuple[Arrival, ...], options: Options) -> int:
@@ -130,9 +129,22 @@ def _work_ms(arrivals: tuple[Arrival, ...]) -> int:
     return sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
 
 
+def _over(arrivals: tuple[Arrival, ...]) -> str:
+    """The time that the work is held against, and whether it is longer than the arrivals took."""
+    counted = duration_text(_span_ms(arrivals))
+    if _arriving_ms(arrivals) >= DAY_MS:
+        return counted
+    return f"{counted} (the least that is counted, though they arrive within less)"
+
+
+def _arriving_ms(arrivals: tuple[Arrival, ...]) -> int:
+    """From the first arrival to the last."""
+    return arrivals[-1].at_ms - arrivals[0].at_ms
+
+
 def _span_ms(arrivals: tuple[Arrival, ...]) -> int:
     """The time of arrivals, a day at least."""
-    return max(DAY_MS, arrivals[-1].at_ms - arrivals[0].at_ms)
+    return max(DAY_MS, _arriving_ms(arrivals))
 
 
 def _largest(arrivals: tuple[Arrival, ...]) -> int:

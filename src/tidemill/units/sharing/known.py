@@ -45,7 +45,7 @@ KNOWN = (
            849.51, 830.88, 8, 5.4976e+11, 5.3687e+08, 301_989_888, 0.84298, 0.94728),
     tenant("decode", "16 layers 8192², 4 rows: token by token, saturates memory bandwidth",
            544.75, 540.83, 16, 8.5899e+09, 2.1496e+09, 2_147_614_720, 0.54405, 0.55388),
-    tenant("sliver", "32 layers 768², 768 rows: kernels too small to fill the device",
+    tenant("small-kernels", "32 layers 768², 768 rows: kernels too small to fill the device",
            151.65, 145.7, 32, 2.8991e+10, 0, 40_108_032, 0.15069, 0.15848),
     tenant("serve", "12 layers 2048², 16 rows, launched one by one: waits on its host",
            139.18, 74.176, 12, 1.6106e+09, 1.0224e+08, 100_794_368, 0.13366, 0.20422),
@@ -54,6 +54,14 @@ KNOWN = (
 )  # fmt: skip
 
 BY_NAME = {tenant.name: tenant for tenant in KNOWN}
+
+FORMERLY = {"sliver": "small-kernels"}
+"""Names of tenants until 0.1, which probe results of that time hold and people may still type."""
+
+
+def current_name(name: str) -> str:
+    """The name that a tenant has today."""
+    return FORMERLY.get(name, name)
 
 
 def on(tenant: Tenant, part: Part, measured_on: Part | None = None) -> Tenant:
