@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import here
+from tests.cli.shell import tidemill
 
 SPEC = """
 [twin]
@@ -50,22 +50,22 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A run in which `low` is stopped for `high` once, which is all that the policy allows."""
     folder: Path = tmp_path_factory.mktemp("alarm")
     (folder / "alarm.toml").write_text(SPEC)
-    ran = here("twin", "run", str(folder / "alarm.toml"), "-j", str(folder / "alarm.sqlite"))
+    ran = tidemill("twin", "run", str(folder / "alarm.toml"), "-j", str(folder / "alarm.sqlite"))
     assert ran.code == 0, ran.err
     return str(folder / "alarm.sqlite")
 
 
 def test_pending_raises_it(journal: str):
     """Under the table and in JSON, of the job that waits."""
-    assert f"job `low`: {ALARM}" in here("pending", "-j", journal, "--at", "1h10m").out
-    found = json.loads(here("pending", "-j", journal, "--at", "1h10m", "--json").out)
+    assert f"job `low`: {ALARM}" in tidemill("pending", "-j", journal, "--at", "1h10m").out
+    found = json.loads(tidemill("pending", "-j", journal, "--at", "1h10m", "--json").out)
     assert [row["alarm"].startswith(ALARM) for row in found["waiting"]] == [True]
 
 
 def test_the_ledger_raises_it(journal: str):
     """Also when the job has long ended; not in a window in which it was not preempted."""
-    assert f"job `low`: {ALARM}" in here("ledger", "-j", journal).out
-    found = json.loads(here("ledger", "-j", journal, "--json").out)
+    assert f"job `low`: {ALARM}" in tidemill("ledger", "-j", journal).out
+    found = json.loads(tidemill("ledger", "-j", journal, "--json").out)
     assert [(row["job"], row["team"]) for row in found["alarms"]] == [("low", "a")]
     assert found["alarms"][0]["words"].startswith(ALARM)
-    assert ALARM not in here("ledger", "-j", journal, "--from", "2h").out
+    assert ALARM not in tidemill("ledger", "-j", journal, "--from", "2h").out
