@@ -26,7 +26,7 @@ from tidemill.model.world import World
 from tidemill.scheduling.fit import fit
 from tidemill.scheduling.scores.scoring import PACKING
 
-MANY, FEW = 150, 60
+MANY, SOME, FEW = 150, 75, 60
 ON_STAGE = pytest.mark.xdist_group("stage")  # beside the tests that play the same stories
 
 
@@ -95,7 +95,7 @@ def test_the_memo_may_be_dropped_at_any_time():
     elsewhere, roles that now settle otherwise) may wait for the next beat, where it is seen here
     too. And as long as no search for victims ends at its bound.
     """
-    for seed in seeds(MANY):
+    for seed in seeds(SOME):
         with replayable(seed):
             script = story(seed)
             policy = replace(script.policy, searches_per_cycle=1000, victims_at_most=1000)
