@@ -54,7 +54,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "quality": (16,),
     "replay": (True,),
     "steps": (),
-    "fixes": (True,),
+    "fixes": (1,),
 }
 
 

@@ -80,16 +80,22 @@ def spec_text(path: str | Path | None) -> tuple[str, str]:
 
 
 def advise(
-    text: str, source: str, *, workers: int = 1, on_progress: Progress | None = None
+    text: str,
+    source: str,
+    *,
+    workers: int = 1,
+    on_progress: Progress | None = None,
+    seeds: int = 3,
 ) -> "Advice":
     """Propose changes of a spec, replay each on its own with the same seed, and compare.
 
+    A change that looks cheaper is replayed with so many seeds in all before it is called a win.
     With several workers, call it from a module that may be imported again (``if __name__ ==
     "__main__"``): each worker is a new process.
     """
     from tidemill.advise import trials
 
-    return trials.advise(text, source, workers, on_progress)
+    return trials.advise(text, source, workers, on_progress, seeds)
 
 
 def simulate(

@@ -16,7 +16,9 @@ def test_advise_prints_predicted_beside_achieved_and_writes_the_winner(tmp_path:
     fleet, better = tmp_path / "fleet.toml", tmp_path / "better.toml"
     fleet.write_text(f"# ours\n{TINY}", encoding="utf-8")
     shown = tidemill("advise", str(fleet), "--workers", "1", "--write", str(better)).out
-    assert "changes that win, replayed with the same seed" in shown
+    assert "changes that win" in shown
+    assert "judged on seeds 2 to 4: a win is cheaper with each of them" in shown
+    assert "\\x0a" not in shown, "a line break within a cell was spelt out"
     assert "contract[h100].count = " in shown
     made = better.read_text(encoding="utf-8")
     assert made.startswith("# ours\n")

@@ -214,6 +214,15 @@ def test_dates_are_shown_and_typed(tmp_path: Path) -> None:
     assert "the journal begins at Mon 2026-03-02 00:00 +00:00" in " ".join(early.err.split())
 
 
+def test_fit_speaks_of_no_job_to_cancel(ask: Callable[..., Ran]) -> None:
+    """`fit` offered what would run "once this job is cancelled"; nothing was submitted yet."""
+    ran = ask(
+        "fit", "--at", "26h", "--team", "core", "--gpus", "16", "--per-node", "8", "--kind", "H100"
+    )
+    assert "would run now instead: " in ran.out
+    assert "cancelled" not in ran.out
+
+
 def test_a_torn_journal_is_refused_and_salvaged(tiny: Path, tmp_path: Path) -> None:
     """A journal cut short is refused with a way out, and the way out works."""
     torn, saved = tmp_path / "torn.sqlite", str(tmp_path / "saved.sqlite")

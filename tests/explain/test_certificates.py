@@ -113,6 +113,17 @@ def test_cores_that_bind_are_halved_until_it_fits():
     assert near(found)["fewer cores"] == "2 with 10 cores per replica"
 
 
+def test_smaller_replicas_say_what_is_left_of_cores_and_memory_for_each():
+    """A job whose cores fit no node was offered "2×4": with as many cores each, it never ran."""
+    world = fleet(contract(gpus=16, cpu_milli=64_000))
+    asks = job("wants", gpus=8, cpu_milli=80_000)
+    answer = explain.fit(world, DEFAULTS, asks)
+    assert answer.certificate is not None
+    assert near(answer.certificate)["split"] == "2×4 with 40 cores per replica"
+    one_of_two = job("as offered", gpus=8, per_node=4, cpu_milli=40_000)
+    assert explain.fit(world, DEFAULTS, one_of_two).verdict == "now"
+
+
 def test_a_limit_leaves_what_is_left_of_it():
     """A team with 12 that uses 8 hears of 4, and what fits within them."""
     world = fleet(nodes=4, teams=[team("a"), team("b", limit=12)])

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.engine.loop import Loop
 from tidemill.journal import open_journal
@@ -35,9 +36,21 @@ class Outcome(Struct, frozen=True):
     """Some work did not tell its efficiency: useful is at least this, its price at most."""
 
 
-def run(text: str, source: str, on_beat: Callable[[int], None] | None = None) -> Statement:
-    """The ledger of a spec, by the hour; the journal is not kept."""
+def seed_of(text: str, source: str) -> int:
+    """The random seed that a spec asks for."""
+    return specs.parse(text, source).twin.seed
+
+
+def run(
+    text: str,
+    source: str,
+    seed: int | None = None,
+    on_beat: Callable[[int], None] | None = None,
+) -> Statement:
+    """The ledger of a spec, by the hour, with its own seed or another; the journal is not kept."""
     spec = specs.parse(text, source)
+    if seed is not None:
+        spec = replace(spec, twin=replace(spec.twin, seed=seed))
     world, end_ms = World(), int(spec.twin.horizon)
     ledger = Ledger(spec.policy, Window(0, end_ms, HOUR_MS))
     with open_journal(":memory:", create=True) as keeper:
@@ -61,6 +74,6 @@ def outcome(statement: Statement) -> Outcome:
     )
 
 
-def replay(text: str, source: str) -> Outcome:
-    """What comes of a spec: a function of its text alone, for any process to call."""
-    return outcome(run(text, source))
+def replay(text: str, source: str, seed: int | None = None) -> Outcome:
+    """What comes of a spec: a function of its text and seed alone, for any process to call."""
+    return outcome(run(text, source, seed))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = options.example(
     "tidemill advise fleet.toml",
-    "tidemill advise fleet.toml --json",
+    "tidemill advise fleet.toml --seeds 5 --json",
     "tidemill advise fleet.toml --write better.toml",
 )
 
@@ -35,12 +35,17 @@ def advise(
     workers: Annotated[
         int, typer.Option("--workers", min=0, max=64, help="Worker processes; 0: one per core.")
     ] = 0,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, max=10, help="Random seeds that a change which looks"
+                          " cheaper is replayed with: the spec's own and the following ones.")
+    ] = 3,
     as_json: options.Json = False,
 ) -> None:  # fmt: skip
     """Propose changes, replay each on its own with the same seed, and say what came of it.
 
-    Each change is judged by what a useful accelerator-hour costs with it. Changes that lose, or
-    win no more than luck would, are listed as such. The file itself is never changed.
+    Each change is judged by what a useful accelerator-hour costs with it. A change wins if it is
+    cheaper with every seed, by more than chance; a single seed tells no difference below 2 %.
+    The file itself is never changed.
     """
     from tidemill import api
     from tidemill.journal import files
@@ -50,7 +55,7 @@ def advise(
         files.refuse(write, option="")  # before minutes of replays, not after
     many = workers or os.cpu_count() or 1
     with screen.progress("replaying each change") as update:
-        found = api.advise(text, source, workers=many, on_progress=update)
+        found = api.advise(text, source, workers=many, on_progress=update, seeds=seeds)
     if as_json:
         import msgspec
 
@@ -58,15 +63,15 @@ def advise(
     else:
         _print(found)
     if write is not None:
-        _write(text, source, found, write)
+        _write(text, source, found, write, many)
 
 
-def _write(text: str, source: str, found: "Advice", path: Path) -> None:
+def _write(text: str, source: str, found: "Advice", path: Path, workers: int) -> None:
     from tidemill.advise import trials
     from tidemill.journal import files
 
     with screen.progress("replaying the changes together") as update:
-        edited, kept, after = trials.together(text, source, found, update)
+        edited, kept, after = trials.together(text, source, found, update, workers)
     with files.fresh(path) as part:
         part.write_text(edited, encoding="utf-8")
     screen.note(
@@ -79,8 +84,6 @@ def _write(text: str, source: str, found: "Advice", path: Path) -> None:
 
 
 def _print(found: "Advice") -> None:
-    from tidemill.advise import trials
-
     console, before = screen.out(), found.before
     console.print(
         f"a useful hour costs {_price(before)};"
@@ -89,18 +92,17 @@ def _print(found: "Advice") -> None:
         f" {dollars_text(before.paid_usd_micro, 0)}; jobs waited {_time(before.wait_ms_mean)} on"
         " average"
     )
-    winners = [t for t in found.trials if trials.wins(before, t.after)]
-    others = [t for t in found.trials if not trials.wins(before, t.after)]
+    winners = [trial for trial in found.trials if trial.verdict == "wins"]
+    others = [trial for trial in found.trials if trial.verdict != "wins"]
     if winners:
-        console.print(_table("changes that win, replayed with the same seed", winners, found))
+        console.print(_table("changes that win", winners, found))
         for trial in winners:
             _tell(trial, found)
     else:
         console.print("no change that was tried wins more than chance would")
     if others:
-        console.print(
-            _table("tried: a useful hour is not cheaper by more than chance", others, found)
-        )
+        console.print(_table("tried, and no win", others, found))
+    console.print(_judged(found), soft_wrap=True)
     for trial in others:
         if trial.refused:
             changes = ", ".join(edit.text for edit in trial.edits)
@@ -110,6 +112,21 @@ def _print(found: "Advice") -> None:
             f"not replayed: {leak} ({', '.join(who)}): {words}; measure first: {measure}",
             soft_wrap=True,
         )
+
+
+def _judged(found: "Advice") -> str:
+    """On how many seeds the verdicts stand, and what they mean."""
+    own, *further = found.seeds
+    if not further:
+        return (
+            f"judged on seed {own} alone: a difference of 2 % or less is not clear, since a change"
+            " without effect may make as much"
+        )
+    return (
+        f"judged on seeds {own} to {further[-1]}: a win is cheaper with each of them, and on"
+        " average by more than chance (95 %); what is not cheaper with the first was not repeated."
+        f" Predicted, achieved, hours, paid and waits are of seed {own}"
+    )
 
 
 def _tell(trial: "Trial", found: "Advice") -> None:
@@ -128,20 +145,22 @@ def _tell(trial: "Trial", found: "Advice") -> None:
 
 def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
     made = screen.table(
-        "change", "predicted $ per useful hour", "achieved", "useful hours", "paid", "wait, mean",
-        "p90", title=title,
+        "change", "predicted $ per useful hour", "achieved", "by seed", "verdict", "useful hours",
+        "paid", "wait, mean", "p90", title=title,
     )  # fmt: skip
     for trial in rows:
-        change = "\n".join(edit.text for edit in trial.edits)
+        change = ", ".join(edit.text for edit in trial.edits)
         predicted = trial.predicted_usd_micro_per_useful_hour
         after = trial.after
         if after is None:
-            made.add_row(change, "", "cannot be run", "", "", "", "")
+            made.add_row(change, "", "cannot be run", "", "", "", "", "", "")
             continue
         made.add_row(
             change,
             "none" if predicted is None else dollars_text(predicted),
             _price(after),
+            " ".join(f"{ppm / 10_000:+.2f}%" for ppm in trial.changes_ppm) or "unknown",
+            trial.verdict,
             _change(after.useful_milli_ms, found.before.useful_milli_ms),
             _change(after.paid_usd_micro, found.before.paid_usd_micro),
             _time(after.wait_ms_mean),

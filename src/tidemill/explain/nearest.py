@@ -142,7 +142,14 @@ def _split(wish: Wish) -> Iterator[Candidate]:
             cpu_milli=-(-role.cpu_milli // parts), memory_mib=-(-role.memory_mib // parts),
         )  # fmt: skip
         if hosted(wish, made) >= made.count:
-            yield _made("split", made)
+            yield _made("split", made, _divided(made))
+
+
+def _divided(role: Role) -> str:
+    """What is left of cores and memory for each of the smaller replicas, where any was asked."""
+    parts = [f"{words.cores(role.cpu_milli)} cores"] * bool(role.cpu_milli)
+    parts += [f"{words.gib(role.memory_mib)} GiB"] * bool(role.memory_mib)
+    return f"with {' and '.join(parts)} per replica" if parts else ""
 
 
 def _fewer(wish: Wish) -> Iterator[Candidate]:
