@@ -24,7 +24,7 @@ from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
 from tidemill.scheduling.memo import Memo
@@ -194,7 +194,7 @@ class _Desk:
         self.luck = random.Random(f"anywhere {seed}") if name == "random" else None
         self.policy = convert({"placement": name if name == "tide" else "pack"}, Policy)
         self.given = _knowing(world, name, listed) if name not in ("tide", "pack") else None
-        self.flags: dict[tuple[str, ...], U8] = {}
+        self.flags: dict[tuple[str, ...], I64] = {}
 
     def place(self, j: int, role: Role) -> bool:
         world = self.world
@@ -217,12 +217,12 @@ class _Desk:
         fold(self.world, ev.JobCancelled(0, j))
         return milli
 
-    def _fill(self, room: Room, role: Role, is_ok: U8) -> Filled:
+    def _fill(self, room: Room, role: Role, is_ok: I64) -> Filled:
         if self.luck:
             return _anywhere(room, role, is_ok, self.luck)
         return room.fill(role, is_ok, self.given or self.memo.scoring(self.world, self.policy))
 
-    def _is_ok(self, role: Role) -> U8:
+    def _is_ok(self, role: Role) -> I64:
         if role.kinds not in self.flags:
             options = eligible.options(self.world, role)
             self.flags[role.kinds] = eligible.merged(self.world, options)
@@ -238,7 +238,7 @@ def _knowing(world: World, name: str, listed: list[Role]) -> Scoring | None:
     return Scoring((name,), tables)
 
 
-def _anywhere(room: Room, role: Role, is_ok: U8, luck: random.Random) -> Filled:
+def _anywhere(room: Room, role: Role, is_ok: I64, luck: random.Random) -> Filled:
     """Any node that can host the pod, and any device there that can."""
     room.count_hosts(role, is_ok)
     able = np.flatnonzero(room.hosts).tolist()

@@ -29,7 +29,7 @@ from tidemill.model.measures import DAY_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Queue, Role, Shape, Template
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I64, U64
 from tidemill.model.world import World
 from tidemill.scheduling.scores import demand
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
@@ -55,19 +55,19 @@ PARTS = ("fold_what_came", "cycle", "second_reader", "fold_what_was_done")
 class Nodes(NamedTuple):
     """The fleet as the loops see it."""
 
-    state: U8
-    is_spare: U8
-    group: I32
-    kind: I32
-    first_device: I32
-    devices: I32
-    is_failed: U8
-    is_ok: U8
+    state: I64
+    is_spare: I64
+    group: I64
+    kind: I64
+    first_device: I64
+    devices: I64
+    is_failed: I64
+    is_ok: I64
     cpu_total: I64
     cpu_free: I64
     memory_free: I64
     node_free: I64
-    device_free: I32
+    device_free: I64
     changed: I64
     wasted: I64
     out_mask: U64
@@ -77,20 +77,20 @@ class Trees(NamedTuple):
     """A tournament for each class, and what changed since it was asked."""
 
     rank: I64
-    winner: I32
+    winner: I64
     is_exact: NDArray[np.bool_]
     read: I64
     seen: I64
-    touched: I32
+    touched: I64
     which: I64
 
 
 class Held(NamedTuple):
     """What is placed: node, devices and class; and counts (held, milli, touches, placed)."""
 
-    node: I32
+    node: I64
     mask: U64
-    ask: I32
+    ask: I64
     counts: I64
 
 
@@ -183,19 +183,19 @@ def nodes(size: int) -> Nodes:
     """An empty fleet."""
     milli, zeros = DEVICES * WHOLE_MILLI, np.zeros(size, np.int64)
     return Nodes(
-        state=np.full(size, NodeState.READY, np.uint8),
-        is_spare=np.zeros(size, np.uint8),
-        group=np.zeros(size, np.int32),
-        kind=np.zeros(size, np.int32),
-        first_device=np.arange(0, DEVICES * size, DEVICES, dtype=np.int32),
-        devices=np.full(size, DEVICES, np.int32),
-        is_failed=np.zeros(DEVICES * size, np.uint8),
-        is_ok=np.ones(1, np.uint8),
+        state=np.full(size, NodeState.READY, np.int64),
+        is_spare=np.zeros(size, np.int64),
+        group=np.zeros(size, np.int64),
+        kind=np.zeros(size, np.int64),
+        first_device=np.arange(0, DEVICES * size, DEVICES, dtype=np.int64),
+        devices=np.full(size, DEVICES, np.int64),
+        is_failed=np.zeros(DEVICES * size, np.int64),
+        is_ok=np.ones(1, np.int64),
         cpu_total=zeros + CPU_MILLI,
         cpu_free=zeros + CPU_MILLI,
         memory_free=zeros + MEMORY_MIB,
         node_free=zeros + milli,
-        device_free=np.full(DEVICES * size, WHOLE_MILLI, np.int32),
+        device_free=np.full(DEVICES * size, WHOLE_MILLI, np.int64),
         changed=zeros,
         wasted=np.full((size, WASTED), -1),
         out_mask=np.zeros(1, np.uint64),
@@ -207,11 +207,11 @@ def trees(size: int, touches: int) -> Trees:
     classes, leaves = len(SHARES), 1 << (size - 1).bit_length()
     return Trees(
         rank=np.zeros((classes, leaves), np.int64),
-        winner=np.zeros((classes, 2 * leaves), np.int32),
+        winner=np.zeros((classes, 2 * leaves), np.int64),
         is_exact=np.zeros((classes, leaves), np.bool_),
         read=np.full(classes, -1),
         seen=np.zeros((classes, size), np.int64),
-        touched=np.zeros(touches, np.int32),
+        touched=np.zeros(touches, np.int64),
         which=np.zeros(size, np.int64),
     )
 
@@ -219,9 +219,9 @@ def trees(size: int, touches: int) -> Trees:
 def held(most: int) -> Held:
     """Nothing is placed yet."""
     return Held(
-        node=np.zeros(most, np.int32),
+        node=np.zeros(most, np.int64),
         mask=np.zeros(most, np.uint64),
-        ask=np.zeros(most, np.int32),
+        ask=np.zeros(most, np.int64),
         counts=np.zeros(4, np.int64),
     )
 
@@ -274,7 +274,7 @@ class _Busy:
             self.spent[part] += after - before
 
     def _held(self) -> int:
-        return self.capacity - sum(self.world.kind_free_milli)
+        return self.capacity - int(self.world.kind_free_milli.sum())
 
     def _ending(self, now: int, at_most: int) -> Iterator[ev.Event]:
         world, held = self.world, self._held()

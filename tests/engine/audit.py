@@ -9,8 +9,8 @@ from collections import Counter
 from tidemill.model import tables
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Queue, Share
-from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, NodeState
-from tidemill.model.world import Level, World
+from tidemill.model.states import ACTIVE, HOSTING, LAUNCHED, JobState, Level, NodeState
+from tidemill.model.world import World
 from tidemill.units.mig import geometry
 
 
@@ -90,7 +90,7 @@ def audit_levels(world: World) -> None:
         assert launched[c] <= world.contracts.count_milli[c]
         if launched[c]:
             assert world.contracts.is_running[c], "nodes are launched under no running contract"
-    assert [kind_free[k] for k in range(len(world.kinds))] == world.kind_free_milli
+    assert [kind_free[k] for k in range(len(world.kinds))] == world.kind_free_milli.tolist()
 
 
 def audit_teams(world: World) -> None:

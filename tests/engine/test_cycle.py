@@ -16,11 +16,11 @@ from tests.builders import (
     team,
 )
 from tests.engine.stories import played, replayable, seeds, story
+from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold_all
 from tidemill.engine.what_if import what_if
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobClass

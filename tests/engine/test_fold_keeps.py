@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.builders import attempt, contract, job, role, teams_share
 from tests.engine.audit import audit
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Node, Piece, Role
 from tidemill.model.states import ACTIVE, LAUNCHED, JobClass, JobState, NodeState

@@ -28,9 +28,9 @@ from tests.builders import (
     team,
     teams_share,
 )
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share

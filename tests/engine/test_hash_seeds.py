@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import hashlib, msgspec
 from tests.engine.stories import played
-from tidemill.model import snapshot
+from tidemill.core import snapshot
 for seed in range(12):
     player = played(seed)
     journal = hashlib.sha256(msgspec.msgpack.encode(list(player.kept))).hexdigest()

@@ -14,11 +14,11 @@ from tests.builders import (
     role,
     submit,
 )
+from tidemill.core import snapshot
 from tidemill.engine import fold_mix
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.world import World

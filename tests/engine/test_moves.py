@@ -19,10 +19,10 @@ from tests.builders import (
     team,
 )
 from tests.engine import audit
+from tidemill.core import snapshot
 from tidemill.engine.check import violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece

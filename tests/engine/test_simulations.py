@@ -19,7 +19,6 @@ from tidemill.engine import check_bonds
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.rows import Job, Queue, Share
 from tidemill.model.states import JobState
 from tidemill.model.world import World

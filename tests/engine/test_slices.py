@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from tests.builders import attempt, beat, fleet, job, place, role, submit
 from tests.engine.audit import audit
+from tidemill.core import snapshot
 from tidemill.engine.check import violations
 from tidemill.engine.check_slices import is_legal
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Piece, Role, Template

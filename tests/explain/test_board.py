@@ -11,7 +11,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.supply import Supply
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.reasons import Cause
-from tidemill.model.world import Level
+from tidemill.model.states import Level
 
 DOLLAR = 1_000_000
 

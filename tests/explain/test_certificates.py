@@ -22,12 +22,12 @@ from tests.builders import (
     team,
 )
 from tidemill import explain
+from tidemill.core import snapshot
 from tidemill.engine import cycle as one
 from tidemill.engine.check import check
 from tidemill.engine.fold import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World

@@ -17,12 +17,12 @@ from tests.builders import (
     team,
 )
 from tidemill import explain
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold
 from tidemill.explain.ahead import BOOT_MS
 from tidemill.explain.answers import Forecast
 from tidemill.explain.lengths import Lengths
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy

@@ -131,7 +131,7 @@ def test_every_claimed_accelerator_is_in_one_place():
         anything = job().shape.roles[0]
         found = supply.supply(world, anything, eligible.options(world, anything))
         assert found.claimed_milli == sum(row.count * 1000 for row in world.contract_rows)
-        assert found.milli(Place.FREE) == sum(world.kind_free_milli)
+        assert found.milli(Place.FREE) == world.kind_free_milli.sum()
 
     player.run(on_beat=compare)
     assert beats > 100

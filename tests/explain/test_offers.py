@@ -27,11 +27,11 @@ from tests.builders import (
 from tests.engine.stage import Player, Script
 from tests.explain.test_agreement import racked, story
 from tidemill import explain
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, Fix
 from tidemill.explain.trials import row
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Queue, Share

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from tests.builders import decide, placed
 from tidemill import api, explain
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold, fold_all
 from tidemill.explain.answers import Answer, Board
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.journal.stories import stories, tell
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.rows import Job, Piece, Queue, Role, Shape

@@ -17,12 +17,12 @@ import pytest
 from tests.conftest import ROOT
 from tests.journal import runner
 from tidemill import api
+from tidemill.core import snapshot
 from tidemill.journal import completeness, open_journal, snapshots
 from tidemill.journal.exchange import export_events, import_events
 from tidemill.journal.replay import rebuild
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.journal.verify import verify
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 
 SPEC = ROOT / "tests" / "docs" / "tiny.toml"

@@ -14,10 +14,10 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.journal.writer import LARGEST_BATCH, event_at
+from tidemill.core import snapshot
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.verify import verify
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 
 KILLS = 200

@@ -9,10 +9,10 @@ from shutil import copy
 import pytest
 
 from tests.cli.shell import tidemill
+from tidemill.core import snapshot
 from tidemill.journal import open_journal, wal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.verify import verify
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.journal.stories import stories
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.journal import open_journal
 from tidemill.journal.salvage import salvage
 from tidemill.journal.verify import Fault, verify
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.rows import Queue

@@ -42,7 +42,7 @@ class Naive:
         across = min(lacking, idle)
         self.lent[k] += (lent + across) * length_ms
         self.borrowed[k] += sum(self._over(k, row) for row in self.world.queue_rows) * length_ms
-        free = self.world.kind_free_milli[k]
+        free = self.world.kind_free_milli.item(k)
         self.idle[k] += min(free, idle - across + kept) * length_ms
         if idle - across + kept <= free:
             self.kept[k] += kept * length_ms

@@ -14,8 +14,8 @@ from tidemill.ledger.statement import Statement
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.rows import Piece, Role
-from tidemill.model.states import NodeState
-from tidemill.model.world import Level, World
+from tidemill.model.states import Level, NodeState
+from tidemill.model.world import World
 from tidemill.scheduling.schedulability import survey
 
 

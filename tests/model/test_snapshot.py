@@ -17,7 +17,7 @@ from tests.builders import (
     team,
 )
 from tests.engine.audit import audit
-from tidemill.model import snapshot
+from tidemill.core import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.states import JobClass

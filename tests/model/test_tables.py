@@ -5,7 +5,8 @@ import pytest
 
 from tests.builders import fleet, job, submit
 from tidemill.model import tables
-from tidemill.model.tables import Jobs
+from tidemill.model.columns import DEVICE, JOB, NODE, SHAPE
+from tidemill.model.tables import Devices, Jobs, Nodes, Shapes
 from tidemill.model.world import World
 
 SEALED = ("jobs", "nodes", "devices", "contracts", "shapes")
@@ -45,20 +46,28 @@ def test_what_fold_writes_the_core_sees():
 
 def test_growing_keeps_the_rows():
     """A grown table begins with the old rows, and has at least twice the room."""
-    table = tables.empty(Jobs, 4)
-    table.shape[:] = [1, 2, 3, 4]
-    grown = tables.grown(table, 5)
+    rows = np.zeros((4, len(Jobs._fields)), np.int64)
+    rows[:, JOB.SHAPE] = [1, 2, 3, 4]
+    grown = tables.of_matrix(Jobs, tables.grown(rows, 5))
     assert grown.shape[:4].tolist() == [1, 2, 3, 4]
     assert len(grown.shape) == 8
     tables.check(grown, 8)
 
 
+def test_tables_and_columns_name_the_same_facts():
+    """The first columns of each matrix are those of its table, by the same names, in order."""
+    for table, columns in ((Jobs, JOB), (Nodes, NODE), (Devices, DEVICE), (Shapes, SHAPE)):
+        names = [column.name.lower() for column in columns]
+        assert list(table._fields) == names[: len(table._fields)]
+        assert [int(column) for column in columns] == list(range(len(columns)))
+
+
 def test_check_finds_a_wrong_column():
     """A column of another type or length, or too few rows, fails the check."""
-    table = tables.empty(Jobs, 4)
+    table = tables.of_matrix(Jobs, np.zeros((4, len(Jobs._fields)), np.int64))
     wrong = [
-        (table._replace(shape=np.zeros(4, np.int64)), 4),
-        (table._replace(state=np.zeros(3, np.uint8)), 4),
+        (table._replace(shape=np.zeros(4, np.uint8)), 4),
+        (table._replace(state=np.zeros(3, np.int64)), 4),
         (table, 5),
     ]
     for bad, rows in wrong:

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from tests.builders import contract, move_node, opening
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.states import NodeState
 from tidemill.model.world import World

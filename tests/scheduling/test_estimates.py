@@ -123,7 +123,7 @@ def test_every_value_is_in_the_step_that_ends_after_it(value: int):
 )
 def test_a_quantile_is_that_of_the_sorted_values(values: list[int], share_ppm: int, past: int):
     """The steps give the end of the step of the very value that sorting would give."""
-    counts = np.zeros(history.STEPS, np.int32)
+    counts = np.zeros(history.STEPS, np.int64)
     for value in values:
         counts[history.step_of(value)] += 1
     above = sorted(v for v in values if not past or history.step_of(v) > history.step_of(past))

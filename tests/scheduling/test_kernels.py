@@ -26,15 +26,15 @@ class Columns:
         shut = [_shut(luck + n) for n in range(rows)]
         ready = (int(NodeState.READY), 0, 0)
         states = [ready if yard.is_open[n] else shut[n] for n in range(rows)]
-        self.state = np.array([state for state, _, _ in states], np.uint8)
-        self.is_spare = np.array([spare for _, spare, _ in states], np.uint8)
-        self.group = np.array([group for _, _, group in states], np.int32)
-        self.is_ok = np.array([1, 0], np.uint8)
+        self.state = np.array([state for state, _, _ in states], np.int64)
+        self.is_spare = np.array([spare for _, spare, _ in states], np.int64)
+        self.group = np.array([group for _, _, group in states], np.int64)
+        self.is_ok = np.array([1, 0], np.int64)
         sizes = [len(devices) for devices in yard.free]
-        self.devices = np.array(sizes, np.int32)
-        self.first_device = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-        self.is_failed = np.array(flat(yard.is_failed), np.uint8)
-        self.device_free = np.array(flat(yard.free), np.int32)
+        self.devices = np.array(sizes, np.int64)
+        self.first_device = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+        self.is_failed = np.array(flat(yard.is_failed), np.int64)
+        self.device_free = np.array(flat(yard.free), np.int64)
         self.cpu = np.array(yard.cpu, np.int64)
         self.memory = np.array(yard.memory, np.int64)
         self.node_free = np.array([yard.node_free(n) for n in range(rows)], np.int64)
@@ -45,7 +45,7 @@ class Columns:
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""
-        node, replicas = np.zeros(role.count, np.int32), np.zeros(role.count, np.int32)
+        node, replicas = np.zeros(role.count, np.int64), np.zeros(role.count, np.int64)
         mask = np.zeros(role.count, np.uint64)
         found = self.loops.fill(
             *self._both(), *_request(role), role.count, spreads, self.hosts, node, replicas, mask

@@ -26,7 +26,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import NodeState
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.scores.scoring import Scoring
@@ -40,7 +40,7 @@ class Counting(Room):
 
     tries = 0
 
-    def fill(self, role: Role, is_ok: U8, scoring: Scoring) -> Filled:
+    def fill(self, role: Role, is_ok: I64, scoring: Scoring) -> Filled:
         self.tries += 1
         return super().fill(role, is_ok, scoring)
 

@@ -133,9 +133,9 @@ def columns(luck: Random, rows: int) -> dict[str, Any]:
 
     return {
         "total_ms": some(1000), "placed_ms": some(900), "startup_ms": some(50),
-        "restart_ms": some(50), "attempt": some(3, np.int32), "saved_ms": some(300),
+        "restart_ms": some(50), "attempt": some(3, np.int64), "saved_ms": some(300),
         "reached_ms": some(400), "speed_ppm": some(2 * ONE_PPM) + 1,
-        "is_leaving": some(2, np.uint8),
+        "is_leaving": some(2, np.int64),
     }  # fmt: skip
 
 

@@ -102,7 +102,7 @@ def test_a_gang_of_fractions_is_placed_one_by_one_or_not_at_all():
     asked = [Asked(role_of(1, gpus=1, milli=500), 5, 5, 0)]
     supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000, 0)
     scoring = Scoring(("fgd",), demand.tables(("fgd",), asked, supply, Knobs(1, 1, 0, 0)))
-    room, is_ok = Room(world), np.ones(1, np.uint8)
+    room, is_ok = Room(world), np.ones(1, np.int64)
     assert room.fill(role_of(9, gpus=1, milli=500), is_ok, scoring) == (8, ())
     assert room.device_free.tolist() == [1000] * 4
     filled = room.fill(role_of(3, gpus=1, milli=500), is_ok, scoring)
@@ -133,7 +133,7 @@ def _scored(code: int, spot: Spot, role: Role, tables: Tables) -> tuple[int, int
 
 
 def _is_ok(kinds: tuple[str, ...]) -> np.ndarray:
-    return np.array([not kinds or "A" in kinds, not kinds or "B" in kinds], np.uint8)
+    return np.array([not kinds or "A" in kinds, not kinds or "B" in kinds], np.int64)
 
 
 def _best(room: Room, role: Role, tables: Tables) -> list[int]:

@@ -18,10 +18,10 @@ from tests.builders import (
     submit,
 )
 from tidemill import explain
+from tidemill.core import snapshot
 from tidemill.engine.check import violations
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.reasons import Cause

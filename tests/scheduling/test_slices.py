@@ -289,7 +289,7 @@ def test_as_many_are_placed_as_are_counted(data: st.DataObject):
     """
     world = fleet(nodes=2, gpus=2)
     room = Room(world, plain)
-    is_ok = np.ones(len(world.groups), np.uint8)
+    is_ok = np.ones(len(world.groups), np.int64)
     names = data.draw(st.lists(st.sampled_from(sorted(MILLI)), max_size=8))
     for name in names:
         room.fill(instances(name), is_ok, PACKING)

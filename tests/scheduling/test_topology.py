@@ -27,9 +27,9 @@ from tests.builders import (
     submit,
     team,
 )  # fmt: skip
+from tidemill.core import snapshot
 from tidemill.engine import check
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause

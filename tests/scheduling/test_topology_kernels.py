@@ -18,8 +18,8 @@ class Domains:
 
     def __init__(self, paths: list[tuple[int, ...]]) -> None:
         rows, self.tiers = len(paths), len(paths[0])
-        self.position = np.zeros((self.tiers, rows), np.int32)
-        self.parent = np.zeros((self.tiers, rows), np.int32)
+        self.position = np.zeros((self.tiers, rows), np.int64)
+        self.parent = np.zeros((self.tiers, rows), np.int64)
         self.count = np.zeros(self.tiers, np.int64)
         for t in range(self.tiers):
             self.count[t] = 1 + max(path[t] for path in paths)
@@ -46,7 +46,7 @@ def compiled(plot: Plot, role: Role, rung: Rung, luck: int) -> list[Placed] | No
     if cap[rung.top, :count].sum() < rung.want:
         return None
     kernels.divide(cap, free, rows, *shape, rung.top, rung.want, quota)
-    node, replicas = np.zeros(role.count, np.int32), np.zeros(role.count, np.int32)
+    node, replicas = np.zeros(role.count, np.int64), np.zeros(role.count, np.int64)
     mask = np.zeros(role.count, np.uint64)
     found = kernels.pieces(
         quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,

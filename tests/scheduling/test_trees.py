@@ -34,7 +34,7 @@ def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int):
     """Whatever happened and whatever was tried, both rooms fill the same requests the same way."""
     luck = random.Random(seed)
     world = fleet(contract(gpus=24, per_node=4, cpu_milli=20, memory_mib=16))
-    kept, is_ok = Room(world), np.ones(1, np.uint8)
+    kept, is_ok = Room(world), np.ones(1, np.int64)
     for step in range(25):
         _something_happens(world, luck, step)
         kept.refresh(world)
@@ -47,7 +47,7 @@ def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int):
 
 def test_a_request_beyond_the_bound_is_placed_by_a_sweep(monkeypatch: pytest.MonkeyPatch):
     """Without a tree a request finds the same node."""
-    world, is_ok = fleet(nodes=3), np.ones(1, np.uint8)
+    world, is_ok = fleet(nodes=3), np.ones(1, np.int64)
     expected = [Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)]
     monkeypatch.setattr("tidemill.scheduling.trees.BYTES_AT_MOST", 0)
     assert [
@@ -57,7 +57,7 @@ def test_a_request_beyond_the_bound_is_placed_by_a_sweep(monkeypatch: pytest.Mon
 
 def test_changes_are_bounded_and_say_when_they_were_forgotten():
     """Old changes are dropped; a reader who missed them is told to look at everything."""
-    changes = Changes()
+    changes = Changes(World())
     for n in range(2 * Changes.KEPT + 1):
         changes.add(n)
     assert changes.end == 2 * Changes.KEPT + 1

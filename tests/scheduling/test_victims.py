@@ -25,10 +25,10 @@ from tests.builders import (
     submit,
     team,
 )
+from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece

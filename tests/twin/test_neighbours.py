@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, role, team
 from tests.twin.test_stretch import Kept, OneByOne
 from tidemill import api
+from tidemill.core import snapshot
 from tidemill.engine import loop
 from tidemill.engine.fold import fold_all
 from tidemill.engine.loop import Loop
@@ -17,7 +18,6 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.fixes import fixes
 from tidemill.ledger.reader import Ledger
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Demand, Job

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tidemill import api
+from tidemill.core import snapshot
 from tidemill.ledger.buckets import Bucket
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.states import JobState
 from tidemill.twin.attempts import SAVED_AHEAD_MS

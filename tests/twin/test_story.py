@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.twin import greedy
 from tests.twin.builders import TEAM, contract, job
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.world import World

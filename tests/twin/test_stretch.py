@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.builders import contract, job, role, team
+from tidemill.core import snapshot
 from tidemill.engine import loop
 from tidemill.engine.fold_stretch import Stretch
 from tidemill.engine.loop import Loop
@@ -15,7 +16,6 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import rows_of
 from tidemill.ledger.spans import Window
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Placement, Policy

@@ -7,8 +7,8 @@ import pytest
 
 from tests.builders import fleet, job, submit, team
 from tidemill import api
+from tidemill.core import snapshot
 from tidemill.ledger.account import Account
-from tidemill.model import snapshot
 from tidemill.model.errors import SpecError
 from tidemill.model.policy import Policy
 from tidemill.twin import generate, spec, traces

@@ -80,7 +80,7 @@ def _library(name: str) -> Finding:
 def _kernels() -> Finding:
     from tidemill.scheduling import kernels
 
-    free, failed = np.full(8, 1000, np.int32), np.zeros(8, np.uint8)
+    free, failed = np.full(8, 1000, np.int64), np.zeros(8, np.int64)
     hosted = kernels.devices_hosting(free, failed, 0, 8, 2, 1000)
     is_right = hosted == 4
     return Finding(is_right, "compiled kernels", f"answer {hosted} of 4", "", not is_right)

@@ -258,7 +258,7 @@ class _Reader:
             if kind == k and not world.queue_rows[q].parent
         )
         kept, left = self._kept(k, before=True), self._kept(k, before=False)
-        if taken and left + taken > max(world.kind_free_milli[k], kept):
+        if taken and left + taken > max(world.kind_free_milli.item(k), kept):
             self.wrong.append(f"{taken} milli of `{world.kinds[k]}` are taken that others keep")
 
     def _kept(self, k: int, *, before: bool) -> int:

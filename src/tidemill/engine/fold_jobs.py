@@ -1,12 +1,13 @@
 """Folding what happens to jobs: submitted, placed, started, finished, stopped, asked to leave."""
 
-from bisect import insort
-from collections import deque
 from typing import NoReturn
 
-from tidemill.engine import fold_history, fold_queues, fold_room, fold_topology
+from tidemill.core import fold as core
+from tidemill.core import lines, quotas, rows
+from tidemill.engine import fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
 from tidemill.model import tables
+from tidemill.model.columns import AT, JOB, NONE, SHAPE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
@@ -68,7 +69,8 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
     world.job_names.append(job.name)
     world.job_users.append(job.user)
     world.job_number[job.name] = j
-    _enqueue(world, j)
+    w = world.ink.w
+    lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
     return [j]
 
 
@@ -82,23 +84,16 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     for piece in event.pieces:
         counts[piece.role] += piece.replicas
     _refuse_unless_whole(world, j, counts)
-    if world.promised.get(int(world.jobs.shape[j])) == 0:
-        del world.promised[int(world.jobs.shape[j])]
-    for piece in event.pieces:
-        fold_room.occupy(world, j, shape.roles[piece.role], piece)
-    _use(world, j, shape, event.pieces, 1, event.at_ms)
-    world.placements[j] = event.pieces
-    world.active[world.jobs.shape[j]][j] = None
-    _dequeue(world, j)
-    jobs = world.ink.jobs
-    jobs.state[j] = _STARTING
-    jobs.attempt[j] = event.attempt
-    jobs.since_ms[j] = jobs.placed_ms[j] = event.at_ms
-    jobs.passed_ms[j] = tables.NEVER_PASSED
-    jobs.busy_ppm[j] = ONE_PPM
-    jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
-    if world.topology.tiers:
-        jobs.hop[j] = fold_topology.hop(world, event.pieces)
+    s = world.jobs.shape.item(j)
+    if world.promised.get(s) == 0:
+        _unpromise(world, s)
+    _settle(world, j, event.at_ms)
+    count = fold_room.write_found(world, event.pieces)
+    core.placed(world.ink.w, j, count, event.at_ms)
+    if not world.shapes.waiting.item(s):
+        _unpromise(world, s)
+    if shape.elastic_role is not None:
+        world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
     return [j]
 
 
@@ -106,11 +101,7 @@ def started(world: World, event: ev.JobStarted) -> list[int]:
     """The gang works from now on."""
     j = event.job
     _refuse_unless(world, j, event.attempt, (_STARTING,))
-    jobs = world.ink.jobs
-    jobs.state[j] = _RUNNING
-    jobs.since_ms[j] = event.at_ms
-    jobs.origin_ms[j] = event.at_ms
-    jobs.slow_ppm[j] = event.slow_ppm
+    core.started(world.ink.w.jobs, j, event.slow_ppm, event.at_ms)
     return [j]
 
 
@@ -138,6 +129,7 @@ def paced(world: World, event: ev.PaceSeen) -> list[int]:
         world.paces[j] = earlier
     else:
         world.paces.pop(j, None)
+    world.ink.w.jobs[j, JOB.IS_PACED] = bool(earlier)
     return [j]
 
 
@@ -162,9 +154,8 @@ def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job
     _refuse_unless(world, j, event.attempt, (_RUNNING,))
-    world.ink.jobs.ran_ms[j] += event.at_ms - world.jobs.origin_ms.item(j)
-    _vacate(world, j, event.at_ms)
-    _end(world, j, JobState.DONE, event.at_ms)
+    _leave(world, j, event.at_ms)
+    core.finished(world.ink.w, j, event.at_ms)
     return [j]
 
 
@@ -186,7 +177,7 @@ def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
     if world.jobs.state[j] != _WAITING:
         interrupt(world, j, event.at_ms)
     _dequeue(world, j)
-    fold_queues.gave_back(world, int(world.shapes.queue[world.jobs.shape[j]]))
+    quotas.gave_back(world.ink.w.queues, world.shapes.queue.item(world.jobs.shape.item(j)))
     _end(world, j, JobState.CANCELLED, event.at_ms)
     return [j]
 
@@ -228,9 +219,8 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     for piece in (*rest, *event.gained):
         counts[piece.role] += piece.replicas
     _refuse_unless_whole(world, j, counts)
-    for piece in event.gained:
-        fold_room.occupy(world, j, shape.roles[piece.role], piece)
-    _use(world, j, shape, event.gained, 1, event.at_ms)
+    _settle(world, j, event.at_ms)
+    core.hold(world.ink.w, j, fold_room.write_found(world, event.gained), 1)
     world.moving[j] = Move(event.gained, event.lost, event.why is not ev.Why.MOVED)
     _leave_for(world, j, event.to_job)
     return [j]
@@ -238,45 +228,42 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
 
 def moved(world: World, event: ev.JobMoved) -> list[int]:
     """A job left what it was to leave and comes up again, as its next attempt."""
-    j, jobs = event.job, world.ink.jobs
+    j = event.job
     _refuse_unless(world, j, event.attempt, (_RUNNING,))
     move = world.moving.pop(j, None)
     if move is None:
         _refuse(world, j, "nobody asked it to move")
-    shape, rest = world.shape_of(j), _without(world.placements[j], move.lost)
+    rest = _without(world.placements[j], move.lost)
     assert rest is not None, "what is to be left was held when it was asked"
     _save(world, j, event.at_ms, move.keeps_work)
-    world.placements[j] = (*rest, *move.gained)
-    _give_up(world, j, shape, move.lost, event.at_ms)
+    _settle(world, j, event.at_ms)
+    core.lose(world.ink.w, j, fold_room.write_found(world, move.lost), event.at_ms)
+    core.arrive(world.ink.w.jobs, world.ink.w.pieces, j)
+    core.come_up_again(world.ink.w, j, event.at_ms)
     _stay(world, j)
     world.idle.pop(j, None)
-    jobs.state[j] = _STARTING
-    jobs.attempt[j] = event.attempt + 1
-    jobs.since_ms[j] = jobs.placed_ms[j] = event.at_ms
-    jobs.busy_ppm[j] = ONE_PPM
-    jobs.speed_ppm[j] = speedup.speed_of(shape, world.placements[j])
-    jobs.slow_ppm[j] = 0
+    world.ink.jobs.speed_ppm[j] = speedup.speed_of(world.shape_of(j), world.placements[j])
     world.paces.pop(j, None)
-    if world.topology.tiers:
-        jobs.hop[j] = fold_topology.hop(world, world.placements[j])
     if any(world.nodes.state[piece.node] != NodeState.READY for piece in rest):
-        world.supply_changes += 1  # it is not leaving any more, and a drain may be due
+        world.ink.w.at[AT.SUPPLY_CHANGES] += 1  # it does not leave any more, and a drain may be due
     return [j]
 
 
 def call_off(world: World, j: int, at_ms: int) -> None:
     """The place that a job was to move to is lost: it stays where it is."""
-    move = world.moving.pop(j)
-    _give_up(world, j, world.shape_of(j), move.gained, at_ms)
+    del world.moving[j]
+    _settle(world, j, at_ms)
+    core.release(world.ink.w, j, 1, at_ms)
     _stay(world, j)
 
 
 def released(world: World, event: ev.AskedRelease) -> list[int]:
     """A shape loses the precedence that evictions gave it."""
-    if world.promised.pop(event.shape, None) is None:
+    if event.shape not in world.promised:
         raise EventRefused(
             f"nothing is promised to shape number {event.shape}", hint="see the journal"
         )
+    _unpromise(world, event.shape)
     return []
 
 
@@ -309,27 +296,25 @@ def passed(world: World, event: ev.JobPassed) -> list[int]:
 
 def interrupt(world: World, j: int, at_ms: int) -> None:
     """Stop an active attempt: keep what was saved, free its devices, wait again."""
-    jobs = world.ink.jobs
-    if jobs.state[j] == _RUNNING:
+    if world.jobs.state.item(j) == _RUNNING:
         _save(world, j, at_ms, keeps_all=False)
-    _vacate(world, j, at_ms)
-    jobs.state[j] = _WAITING
-    jobs.since_ms[j] = at_ms
-    world.returns[jobs.shape[j]] += 1
-    _enqueue(world, j)
+    _leave(world, j, at_ms)
+    core.wait_again(world.ink.w, j, at_ms)
 
 
 def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
     """Count the work of this attempt, at full speed, that lasts: what was saved, or all of it."""
+    if j not in world.paces:
+        core.saved(world.ink.w.jobs, j, at_ms, int(keeps_all))
+        return
     jobs = world.ink.jobs
     elapsed_ms = at_ms - int(jobs.origin_ms[j])
     interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
     parts = progress.split(elapsed_ms, interval_ms, cost_ms)
     lasting_ms = parts.saved_ms + (parts.unsaved_ms if keeps_all else 0)
-    if (paces := world.paces.get(j)) is not None:
-        steps = progress.steps(paces, int(jobs.origin_ms[j]), interval_ms, cost_ms)
-        lasting_ms = progress.paced_ms(lasting_ms, steps)
-        elapsed_ms = progress.paced_ms(parts.saved_ms + parts.unsaved_ms, steps)
+    steps = progress.steps(world.paces[j], int(jobs.origin_ms[j]), interval_ms, cost_ms)
+    lasting_ms = progress.paced_ms(lasting_ms, steps)
+    elapsed_ms = progress.paced_ms(parts.saved_ms + parts.unsaved_ms, steps)
     saved_ms, reached_ms = (
         speedup.work_ms(progress.work_ms(ms, int(jobs.slow_ppm[j])), int(jobs.speed_ppm[j]))
         for ms in (lasting_ms, elapsed_ms)
@@ -345,14 +330,13 @@ def _leave_for(world: World, j: int, heir: int) -> None:
     world.leaving_for[j] = s
     if s >= 0:
         world.promised[s] = world.promised.get(s, 0) + 1
+        world.ink.w.shapes[s, SHAPE.IS_PROMISED] = 1
 
 
 def _stay(world: World, j: int) -> None:
     """A job is asked for nothing any more, and sits where its placement says."""
     world.ink.jobs.is_leaving[j] = 0
     _keep_promise(world, world.leaving_for.pop(j, -1))
-    for piece in world.placements[j]:
-        world.aboard[piece.node][j] = None
 
 
 def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
@@ -380,9 +364,9 @@ def _is_part(part: Piece, whole: Piece) -> bool:
 
 
 def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
-    if j >= len(world.ink.jobs.state):
-        world.ink.jobs = tables.grown(world.ink.jobs, j + 1)
-        world.seal()
+    if j >= len(world.ink.w.jobs):
+        world.grow(jobs=j + 1, active=j + 1)
+    world.ink.w.jobs[j, JOB.FIRST_PIECE] = NONE
     jobs, saving, efficiency = world.ink.jobs, job.checkpointing, job.efficiency
     is_training = job.shape.kind is JobClass.TRAINING
     jobs.shape[j] = s
@@ -419,9 +403,8 @@ def shape_number(world: World, shape: Shape, q: int) -> int:
         return s
     fold_topology.reveal_labels(world, shape.roles)
     s = len(world.shape_rows)
-    if s >= len(world.ink.shapes.queue):
-        world.ink.shapes = tables.grown(world.ink.shapes, s + 1)
-        world.seal()
+    if s >= len(world.ink.w.shapes):
+        world.grow(shapes=s + 1, queued=s + 1)
     shapes = world.ink.shapes
     shapes.queue[s] = q
     shapes.priority[s] = shape.priority
@@ -429,71 +412,37 @@ def shape_number(world: World, shape: Shape, q: int) -> int:
     shapes.cause[s] = Cause.NONE
     world.shape_rows.append(shape)
     world.shape_number[shape] = s
-    world.waiting.append(deque())
-    world.returns.append(0)
-    world.active.append({})
+    rows.write_roles(world, s)
     return s
 
 
-def _enqueue(world: World, j: int) -> None:
-    s = int(world.jobs.shape[j])
-    waiting = world.waiting[s]
-    if waiting and waiting[-1] > j:
-        insort(waiting, j)
-    else:
-        waiting.append(j)
-    world.queued[s] = None
-    world.ink.shapes.head[s] = waiting[0]
-    world.ink.shapes.waiting[s] += 1
-
-
 def _dequeue(world: World, j: int) -> None:
-    s = int(world.jobs.shape[j])
-    waiting = world.waiting[s]
-    if waiting[0] == j:
-        waiting.popleft()
-    else:
-        waiting.remove(j)
-    if waiting:
-        world.ink.shapes.head[s] = waiting[0]
-    else:
-        del world.queued[s]
-        world.promised.pop(s, None)
-    world.ink.shapes.waiting[s] -= 1
+    w, s = world.ink.w, world.jobs.shape.item(j)
+    lines.leave_line(w.at, w.jobs, w.shapes, w.queued, j)
+    if not world.shapes.waiting.item(s):
+        _unpromise(world, s)
 
 
-def _vacate(world: World, j: int, at_ms: int) -> None:
-    shape, pieces = world.shape_of(j), world.placements.pop(j)
-    if j in world.moving:
-        pieces += world.moving.pop(j).gained
-    _give_up(world, j, shape, pieces, at_ms)
-    del world.active[world.jobs.shape[j]][j]
+def _unpromise(world: World, s: int) -> None:
+    """No room is being made for a shape any more."""
+    if world.promised.pop(s, None) is not None:
+        world.ink.w.shapes[s, SHAPE.IS_PROMISED] = 0
+
+
+def _leave(world: World, j: int, at_ms: int) -> None:
+    """What is kept in Python of a job that is about to give up all that it holds."""
+    world.moving.pop(j, None)
     world.idle.pop(j, None)
-    _keep_promise(world, world.leaving_for.pop(j, -1))
-    world.ink.jobs.is_leaving[j] = 0
-    world.ink.jobs.hop[j] = NO_HOP
-    world.ink.jobs.slow_ppm[j] = 0
     world.paces.pop(j, None)
+    _keep_promise(world, world.leaving_for.pop(j, -1))
+    _settle(world, j, at_ms)
 
 
-def _give_up(world: World, j: int, shape: Shape, pieces: Pieces, at_ms: int) -> None:
-    for piece in pieces:
-        fold_room.vacate(world, j, shape.roles[piece.role], piece, at_ms)
-    _use(world, j, shape, pieces, -1, at_ms)
-
-
-def _use(
-    world: World, j: int, shape: Shape, pieces: tuple[Piece, ...], sign: int, at_ms: int
-) -> None:
-    q = int(world.shapes.queue[world.jobs.shape[j]])
-    fold_queues.settle(world, q, at_ms)
-    if shape.kind is JobClass.INFERENCE:
-        world.lasting_changes += 1
-    for piece in pieces:
-        milli = piece.replicas * shape.roles[piece.role].replica_milli
-        fold_queues.use(world, q, int(world.nodes.kind[piece.node]), sign * milli)
-    if sign < 0:
-        fold_queues.gave_back(world, q)
+def _settle(world: World, j: int, at_ms: int) -> None:
+    """What a job holds is about to change: bring what depends on it up to this moment."""
+    if world.sliced:
+        fold_room.know_slices(world)
+    fold_queues.settle(world, world.shapes.queue.item(world.jobs.shape.item(j)), at_ms)
 
 
 def _keep_promise(world: World, s: int) -> None:
@@ -502,9 +451,8 @@ def _keep_promise(world: World, s: int) -> None:
 
 
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:
-    world.ink.jobs.state[j] = int(state)
-    world.ink.jobs.since_ms[j] = at_ms
-    fold_history.note(world, j)
+    w = world.ink.w
+    core.ended(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, int(state), at_ms)
 
 
 def _refuse_unless_profile(job: Job, role: Role) -> None:

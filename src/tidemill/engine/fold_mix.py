@@ -16,7 +16,7 @@ from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState, NodeState
-from tidemill.model.tables import I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 FIRST_LOOK = 10
@@ -55,7 +55,7 @@ def said_mix(world: World, event: ev.SaidMix) -> list[int]:
         mixed[:] = noted
     world.mix_point = world.job_count
     world.mix_changes += 1
-    world.mix_free_milli = sum(world.kind_free_milli)
+    world.mix_free_milli = int(world.kind_free_milli.sum())
     turnover_ppm = _turnover_ppm(world)
     if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
         world.mix_turnover_ppm = turnover_ppm
@@ -113,8 +113,8 @@ class _Free:
     def hosts(self, role: Role) -> int:
         """How many nodes could take one replica of a role, by kind and size."""
         nodes, rows = self.world.nodes, self.world.node_count
-        is_kind: U8 = np.array(
-            [not role.kinds or kind in role.kinds for kind in self.world.kinds], np.uint8
+        is_kind: I64 = np.array(
+            [not role.kinds or kind in role.kinds for kind in self.world.kinds], np.int64
         )
         able = self.is_open & (self.whole >= role.accelerators)
         able &= nodes.cpu_free_milli[:rows] >= role.cpu_milli

@@ -1,7 +1,7 @@
 """Folding what happens to teams: a queue appears, its shares change, it moves in the tree.
 
-What a queue uses counts for everything above it too. ``use`` keeps that along the path, so the cost
-is the depth of the tree; when the tree itself changes, all of it is added up again.
+What a queue uses counts for everything above it too (``core.quotas`` keeps that along the path);
+when the tree itself changes, all of it is added up again.
 """
 
 from typing import NoReturn
@@ -11,13 +11,13 @@ import numpy as np
 from tidemill.model import decay
 from tidemill.model import events as ev
 from tidemill.model import tree as trees
+from tidemill.model.columns import AT, KIND, NONE, QUEUE, QUOTA
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue
 from tidemill.model.tables import I64
 from tidemill.model.tree import MAX_DEPTH, Amounts, Tree
 from tidemill.model.world import PAST_BITS, World
-from tidemill.scheduling import shares
 
 
 def queue_set(world: World, event: ev.QueueSet) -> list[int]:
@@ -36,13 +36,11 @@ def queue_set(world: World, event: ev.QueueSet) -> list[int]:
     _refuse_broken_promises(rows, amounts, kinds)
     for other in range(len(world.queue_rows)):
         _settle(world, other, event.at_ms)
-    if q == len(world.queue_freed):
-        world.queue_freed.append(0)
     world.queue_rows, world.queue_number = rows, number
     for kind in kinds:
         kind_number(world, kind)
     _write(world, tree, amounts)
-    world.queue_freed = [count + 1 for count in world.queue_freed]
+    world.ink.w.queues[:, QUEUE.FREED] += 1
     world.share_changes += 1
     return []
 
@@ -56,7 +54,7 @@ def said_half_life(world: World, event: ev.SaidHalfLife) -> list[int]:
         )
     for q in range(len(world.queue_rows)):
         _settle(world, q, event.at_ms)
-        world.ink.past_ms[q] = event.at_ms
+        world.ink.w.queues[q, QUEUE.PAST_MS] = event.at_ms
     world.half_life_ms = event.half_life_ms
     return []
 
@@ -68,62 +66,56 @@ def settle(world: World, q: int, at_ms: int) -> None:
             _settle(world, a, at_ms)
 
 
-def use(world: World, q: int, k: int, milli: int) -> None:
-    """A queue uses this much more of a kind, or less."""
-    shares.move(world, world.ink, q, k, milli)
-
-
-def gave_back(world: World, q: int) -> None:
-    """A queue gave something back, or one of its jobs left: who waits for its limit may look."""
-    for a in world.tree.paths[q]:
-        world.queue_freed[a] += 1
-
-
 def kind_number(world: World, kind: str) -> int:
     """The number of a kind; a new one is the next."""
     if kind not in world.kind_number:
         world.kind_number[kind] = len(world.kinds)
         world.kinds.append(kind)
-        world.kind_free_milli.append(0)
-        world.kind_freed.append(0)
-        world.kind_taken.append(0)
+        fit_matrices(world)
     return world.kind_number[kind]
 
 
 def fit_matrices(world: World) -> None:
-    """Make the matrices of teams by kinds as large as there are teams and kinds."""
-    ink, shape = world.ink, (len(world.queue_rows), len(world.kinds))
-    if ink.used.shape == shape:
+    """Make the matrices of teams and kinds as large as there are teams and kinds."""
+    w, (teams, kinds) = world.ink.w, (len(world.queue_rows), len(world.kinds))
+    if w.quotas.shape[:2] == (teams, kinds):
         return
-    ink.used = _enlarged(ink.used, shape, 0)
-    ink.floor = _enlarged(ink.floor, shape, 0)
-    ink.limit = _enlarged(ink.limit, shape, FOREVER_MS)
-    ink.guard = _enlarged(ink.guard, shape, 0)
-    ink.below = _enlarged(ink.below, shape, 0)
-    ink.past = _enlarged(ink.past, shape, 0)
-    ink.past_ms = _enlarged(ink.past_ms[None, :], (1, shape[0]), 0)[0]
-    ink.kind_kept = _enlarged(ink.kind_kept[None, :], (1, shape[1]), 0)[0]
-    world.seal()
+    quotas = _enlarged(w.quotas, teams, kinds)
+    quotas[:, w.quotas.shape[1] :, QUOTA.LIMIT] = FOREVER_MS
+    quotas[w.quotas.shape[0] :, :, QUOTA.LIMIT] = FOREVER_MS
+    queues = _enlarged(w.queues, teams)
+    queues[len(w.queues) :, QUEUE.PARENT] = NONE
+    world.renew(
+        quotas=quotas,
+        queues=queues,
+        kinds=_enlarged(w.kinds, kinds),
+        slices=_enlarged(w.slices, kinds),
+        run_times=_enlarged(w.run_times, teams),
+        ratios=_enlarged(w.ratios, teams),
+    )
 
 
 def _settle(world: World, a: int, at_ms: int) -> None:
     elapsed_ms, half_life_ms = at_ms - int(world.past_ms[a]), world.half_life_ms
     if not half_life_ms or not elapsed_ms:
         return
-    past = world.ink.past
+    past = world.ink.w.quotas[:, :, QUOTA.PAST]
     above = np.maximum(world.used[a] - world.floor[a], 0) << PAST_BITS
     for k in range(len(world.kinds)):
         past[a, k] = decay.toward(int(past[a, k]), int(above[k]), elapsed_ms, half_life_ms)
-    world.ink.past_ms[a] = at_ms
+    world.ink.w.queues[a, QUEUE.PAST_MS] = at_ms
 
 
 def _write(world: World, tree: Tree, amounts: Amounts) -> None:
     fit_matrices(world)
-    world.tree, ink = tree, world.ink
-    ink.floor[:], ink.limit[:], ink.guard[:] = amounts
-    ink.used[:] = trees.summed(tree, ink.used)
-    below, kind_kept = trees.kept(tree, ink.guard, ink.used)
-    ink.below[:], ink.kind_kept[:] = below, kind_kept
+    world.tree, w = tree, world.ink.w
+    for column, values in zip((QUOTA.FLOOR, QUOTA.LIMIT, QUOTA.GUARD), amounts, strict=True):
+        w.quotas[:, :, column] = values
+    w.quotas[:, :, QUOTA.USED] = trees.summed(tree, world.used)
+    below, kind_kept = trees.kept(tree, world.guard, world.used)
+    w.quotas[:, :, QUOTA.BELOW], w.kinds[:, KIND.KEPT_MILLI] = below, kind_kept
+    w.queues[:, QUEUE.PARENT] = [path[1] if len(path) > 1 else NONE for path in tree.paths]
+    w.at[AT.KEEPS] = tree.keeps
 
 
 def _refuse_bad_shares(row: Queue) -> None:
@@ -172,9 +164,10 @@ def _refuse_broken_promises(rows: list[Queue], amounts: Amounts, kinds: dict[str
                 )
 
 
-def _enlarged(old: I64, shape: tuple[int, int], filler: int) -> I64:
-    new = np.full(shape, filler, np.int64)
-    new[: old.shape[0], : old.shape[1]] = old
+def _enlarged(old: I64, *shape: int) -> I64:
+    """The same numbers in an array of these first dimensions; what is new is 0."""
+    new = np.zeros((*shape, *old.shape[len(shape) :]), np.int64)
+    new[tuple(slice(size) for size in old.shape)] = old
     return new
 
 

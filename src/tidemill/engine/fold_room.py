@@ -1,64 +1,60 @@
-"""Room on nodes: taking devices, giving them back, losing and repairing them.
+"""Room on nodes: which pieces may be taken, and devices that are lost and repaired.
 
-Every change to a node is made between ``take_out`` and ``put_back``, which move the node's
-accelerators out of and into the levels of its contract; so the levels are right by construction.
-A device that carries MIG instances has nothing free by the milli; what its free slices are worth is
-in the node's sum, or, where no profile can use them any more, in what is stranded.
+What taking and giving back does is said in ``core.places``.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
 
+from tidemill.core import places, rows
+from tidemill.model.columns import MIG_STATES
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role
-from tidemill.model.states import LAUNCHED, NodeState
-from tidemill.model.world import Level, World
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 
-_LEVEL_OF = {
-    NodeState.BOOTING: Level.BOOTING,
-    NodeState.UNHEALTHY: Level.UNHEALTHY,
-    NodeState.CORDONED: Level.CORDONED,
-    NodeState.DRAINING: Level.DRAINING,
-    NodeState.REPAIRING: Level.REPAIRING,
-}
 Pieces = tuple[Piece, ...]
 
 _READY = int(NodeState.READY)
-_IS_LAUNCHED = tuple(state in LAUNCHED for state in NodeState)
-_LEVEL_BY_STATE = tuple(int(_LEVEL_OF.get(state, Level.READY)) for state in NodeState)
 
 
 def take_out(world: World, n: int) -> None:
     """Remove the node's accelerators from the levels of its contract, before a change."""
-    _shift(world, n, -1)
+    w = world.ink.w
+    places.take_out(w.nodes, w.levels, w.kinds, n)
 
 
 def put_back(world: World, n: int) -> None:
     """Add the node's accelerators to the levels of its contract, after a change."""
-    _shift(world, n, 1)
-    world.changes.add(n)
+    w = world.ink.w
+    places.put_back(w.at, w.nodes, w.levels, w.kinds, w.log, n)
 
 
-def occupy(world: World, j: int, role: Role, piece: Piece) -> None:
-    """Give a piece's devices, CPU and memory to a job."""
-    _change_room(world, piece, role, -1)
-    world.aboard[piece.node][j] = None
-    world.kind_taken[world.nodes.kind[piece.node]] += 1
+def write_found(world: World, pieces: Pieces) -> int:
+    """Hand pieces to a kernel that takes them; how many."""
+    for piece in pieces:
+        if piece.slices:
+            _know_slices(world, world.nodes.kind.item(piece.node))
+    return rows.write_found(world, pieces)
 
 
-def vacate(world: World, j: int, role: Role, piece: Piece, at_ms: int) -> None:
-    """Take a piece back from a job."""
-    _change_room(world, piece, role, 1)
-    n = piece.node
-    world.kind_freed[world.nodes.kind[n]] += 1
-    world.aboard[n].pop(j, None)
-    if not world.aboard[n]:
-        world.ink.nodes.emptied_ms[n] = at_ms
-        if world.nodes.state[n] != _READY:
-            world.supply_changes += 1
+def know_slices(world: World) -> None:
+    """As ``_know_slices``, of every kind: after a snapshot was read, nothing is known of them."""
+    for k in range(len(world.kinds)):
+        _know_slices(world, k)
+
+
+def _know_slices(world: World, k: int) -> None:
+    """What a device of a kind is worth in each state of its slices, free and stranded."""
+    row, geometry = world.ink.w.slices[k], mig.of_kind(world.kinds[k])
+    if row[0] or geometry is None:
+        return
+    left = [mig.left_milli(geometry, state) for state in range(mig.STATES)]
+    row[:MIG_STATES] = [one.free for one in left]
+    row[MIG_STATES:] = [one.stranded for one in left]
 
 
 def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Pieces) -> None:
@@ -155,58 +151,6 @@ def bits(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
-
-
-def _change_room(world: World, piece: Piece, role: Role, sign: int) -> None:
-    nodes, devices, n = world.ink.nodes, world.ink.devices, piece.node
-    take_out(world, n)
-    first = int(nodes.first_device[n])
-    milli = piece.replicas * role.replica_milli
-    if piece.slices:
-        _change_slices(world, n, first + piece.devices.bit_length() - 1, piece.slices, sign)
-    else:
-        for bit in bits(piece.devices):
-            devices.free_milli[first + bit] += sign * role.milli
-        nodes.free_milli[n] += sign * milli
-    nodes.cpu_free_milli[n] += sign * piece.replicas * role.cpu_milli
-    nodes.memory_free_mib[n] += sign * piece.replicas * role.memory_mib
-    put_back(world, n)
-    world.ink.levels[nodes.contract[n], Level.ALLOCATED] -= sign * milli
-
-
-def _change_slices(world: World, n: int, d: int, slices: int, sign: int) -> None:
-    """Give an instance its slices (-1) or take them back; what is free and stranded follows."""
-    nodes, devices = world.ink.nodes, world.ink.devices
-    geometry = mig.of_kind(world.kinds[nodes.kind[n]])
-    assert geometry is not None, "only a part that divides carries instances"
-    before = int(devices.slices[d])
-    after = before | slices if sign < 0 else before & ~slices
-    world.sliced += (after > 0) - (before > 0)
-    devices.slices[d] = after
-    devices.free_milli[d] = 0 if after else WHOLE_MILLI
-    was, now = mig.left_milli(geometry, before), mig.left_milli(geometry, after)
-    nodes.free_milli[n] += now.free - was.free
-    nodes.stranded_milli[n] += now.stranded - was.stranded
-
-
-def _shift(world: World, n: int, sign: int) -> None:
-    nodes = world.nodes
-    state = nodes.state[n]
-    if not _IS_LAUNCHED[state]:
-        return
-    levels = world.ink.levels[nodes.contract[n]]
-    free, failed = int(nodes.free_milli[n]), int(nodes.failed[n])
-    stranded = int(nodes.stranded_milli[n])
-    if failed:
-        levels[Level.FAILED] += sign * failed * WHOLE_MILLI
-    if state != _READY:
-        levels[_LEVEL_BY_STATE[state]] += sign * (free + stranded)
-    elif nodes.is_spare[n]:
-        levels[Level.SPARE] += sign * (free + stranded)
-    else:
-        levels[Level.READY] += sign * free
-        levels[Level.STRANDED] += sign * stranded
-        world.kind_free_milli[nodes.kind[n]] += sign * free
 
 
 def _devices_of(world: World, n: int) -> np.ndarray:

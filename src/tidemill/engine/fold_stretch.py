@@ -6,12 +6,12 @@ as nothing else can happen (``may_begin``, ``is_plain``) the beats run compiled 
 for byte, the one that the fold of these events makes; tests hold it to that.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tidemill.core import lines, places, rows
 from tidemill.engine import fold_history, fold_jobs, fold_mix, kernels
 from tidemill.engine.layout import (
     BEHIND_ROWS,
@@ -30,12 +30,13 @@ from tidemill.engine.layout import (
 from tidemill.engine.story import Lines, Pieces, Story
 from tidemill.model import events as ev
 from tidemill.model import tables
+from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
@@ -71,7 +72,7 @@ def may_begin(world: World, policy: Policy) -> bool:
     if world.tree.depth > 1 or world.tree.keeps:
         return False
     nodes, rows = world.nodes, world.node_count
-    carrying = np.fromiter(map(bool, world.aboard), bool, rows)
+    carrying = world.ink.w.nodes[:rows, NODE.FIRST_PIECE] >= 0
     return not (carrying & (nodes.state[:rows] != NodeState.READY)).any()
 
 
@@ -120,11 +121,11 @@ class Stretch:
             self.may_run = False  # a score needs its tree
             return
         self.queues, waiting = self._queues()
-        self.counts = Counts(*(
-            np.array(column, np.int64)
-            for column in (world.kind_free_milli, world.kind_freed, world.kind_taken,
-                           world.queue_freed)
-        ))  # fmt: skip
+        kinds, queues = world.ink.w.kinds, world.ink.w.queues
+        self.counts = Counts(
+            kinds[:, KIND.FREE_MILLI], kinds[:, KIND.FREED], kinds[:, KIND.TAKEN],
+            queues[:, QUEUE.FREED],
+        )  # fmt: skip
         self.failures = self._failures()
         self.at: I64 = np.zeros(kernels.NUMBERS, np.int64)
         self.at[kernels.NEXT_MIX] = (
@@ -134,7 +135,7 @@ class Stretch:
         self.take_scores()
         self._lay_out_pieces(events)
         self.lines: Lines = tables.blank(Lines, events)
-        self.log: I32 = np.zeros(LOG_ENTRIES, np.int32)
+        self.log: I64 = np.zeros(LOG_ENTRIES, np.int64)
         self.scratch = self._scratch()
         self.behind = self._behind()
         self._lay_out_look()
@@ -154,10 +155,11 @@ class Stretch:
     @property
     def columns(self) -> tuple[Any, ...]:
         """What the compiled beats read and write, in their order."""
-        ink = self.world.ink
+        ink, quotas = self.world.ink, self.world.ink.w.quotas
         return (
-            self.at, self.rules, ink.jobs, ink.nodes, ink.devices, ink.shapes, ink.levels, ink.used,
-            ink.limit, ink.floor, self.counts, self.asks, self.options, self.trees, self.queues,
+            self.at, self.rules, ink.jobs, ink.nodes, ink.devices, ink.shapes, ink.w.levels,
+            quotas[:, :, QUOTA.USED], quotas[:, :, QUOTA.LIMIT], quotas[:, :, QUOTA.FLOOR],
+            self.counts, self.asks, self.options, self.trees, self.queues,
             self.aboard, self.failures, self.scratch, self.log, self.scores,
             self.behind,
         )  # fmt: skip
@@ -170,7 +172,6 @@ class Stretch:
         """Between the events of a beat and its cycle: fold the look, and tell it."""
         world, at = self.world, self.at
         self._write_names()
-        world.kind_free_milli = self.counts.free.tolist()
         fold_mix.said_mix(world, ev.SaidMix(int(at[kernels.NOW])))
         i = int(at[kernels.EVENTS])
         self.lines.kind[i], self.lines.at_ms[i] = kernels.SAID_MIX, at[kernels.NOW]
@@ -206,11 +207,9 @@ class Stretch:
             self.first_job,
             list(self.coming[:submitted]),
         )
+        self._write_leavers()
         self._write_queues()
         self._write_places(story)
-        free, freed, taken, queue_freed = (column.tolist() for column in self.counts)
-        world.kind_free_milli, world.kind_freed, world.kind_taken = free, freed, taken
-        world.queue_freed = queue_freed
         if events:  # the last beats may have met nothing but what was called off
             world.now_ms, world.seq = int(story.lines.at_ms[-1]), world.seq + events
         self._write_history(story)
@@ -223,11 +222,11 @@ class Stretch:
         """The rows of coming jobs, beyond those in use; shapes that are new with them."""
         world, coming = self.world, self.coming
         rows = self.first_job + len(coming)
-        if rows > len(world.ink.jobs.state):
-            world.ink.jobs = tables.grown(world.ink.jobs, rows)
-            world.seal()
+        if rows > len(world.ink.w.jobs):
+            world.grow(jobs=rows, active=rows)
+        world.ink.w.jobs[self.first_job : rows, JOB.FIRST_PIECE] = NONE
         numbers: dict[int, int] = {}
-        shapes = np.empty(len(coming), np.int32)
+        shapes = np.empty(len(coming), np.int64)
         for i, job in enumerate(coming):
             s = numbers.get(id(job.shape))
             if s is None:
@@ -261,11 +260,11 @@ class Stretch:
     def _queues(self) -> tuple[Queues, int]:
         world = self.world
         room = len(world.ink.shapes.queue)
-        after = np.full(len(world.ink.jobs.state), -1, np.int32)
-        last, place = np.full(room, -1, np.int32), np.zeros(room, np.int32)
-        queued, waiting = np.zeros(room, np.int32), 0
+        after = np.full(len(world.ink.jobs.state), -1, np.int64)
+        last, place = np.full(room, -1, np.int64), np.zeros(room, np.int64)
+        queued, waiting = np.zeros(room, np.int64), 0
         for i, s in enumerate(world.queued):
-            jobs = np.array(world.waiting[s], np.int32)
+            jobs = np.array(world.waiting[s], np.int64)
             after[jobs[:-1]] = jobs[1:]
             last[s], queued[i], place[s] = jobs[-1], s, i
             waiting += len(jobs)
@@ -289,7 +288,7 @@ class Stretch:
     def _lay_out_pieces(self, events: int) -> None:
         world = self.world
         rows = len(world.ink.jobs.state)
-        first, pieces = np.zeros(rows, np.int32), np.zeros(rows, np.int32)
+        first, pieces = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         held = [(j, piece) for j, placed in world.placements.items() for piece in placed]
         most = int((world.nodes.devices[: world.node_count]).sum()) * _replicas_per_device(world)
         size = len(held) + most + 2 * events
@@ -303,7 +302,7 @@ class Stretch:
             self.pieces.devices[i] = piece.devices
         self.at[kernels.PIECES] = len(held)
         self._most_pieces = most
-        count = np.fromiter(map(len, world.aboard), np.int32, world.node_count)
+        count = np.fromiter(map(len, world.aboard), np.int64, world.node_count)
         self.aboard = Aboard(first, pieces, count)
         self._held = list(world.placements)
 
@@ -321,18 +320,18 @@ class Stretch:
         room = max(1, self._most_pieces, *(self.asks.replicas.tolist() or [0]))
         return Scratch(
             np.zeros(len(world.ink.shapes.queue), np.int64),
-            np.zeros(len(world.ink.shapes.queue), np.int32),
-            np.zeros(len(world.ink.shapes.queue), np.int32),
+            np.zeros(len(world.ink.shapes.queue), np.int64),
+            np.zeros(len(world.ink.shapes.queue), np.int64),
             np.zeros(len(world.queue_rows), np.uint64),
-            np.zeros(len(self.options.kind) + 1, np.uint8),
-            np.zeros(len(world.ink.shapes.queue), np.uint8),
-            np.zeros(1, np.uint8),
+            np.zeros(len(self.options.kind) + 1, np.int64),
+            np.zeros(len(world.ink.shapes.queue), np.int64),
+            np.zeros(1, np.int64),
             np.zeros(len(world.kinds), np.int64),
             np.zeros(world.node_count, np.int64),
-            np.zeros(room, np.int32),
-            np.zeros(room, np.int32),
+            np.zeros(room, np.int64),
+            np.zeros(room, np.int64),
             np.zeros(room, np.uint64),
-            np.zeros(room, np.int32),
+            np.zeros(room, np.int64),
             np.array([self._most_pieces]),
         )
 
@@ -395,53 +394,47 @@ class Stretch:
             seen = max(seen, int(mine.max()) + 1)
         for shape in world.shape_rows[seen:]:
             del world.shape_number[shape]
-        for column in world.ink.shapes:
-            column[seen : len(world.shape_rows)] = 0
-        for rows in (world.shape_rows, world.waiting, world.active, world.returns):
-            del rows[seen:]
+        world.ink.w.shapes[seen : len(world.shape_rows)] = 0
+        del world.shape_rows[seen:]
 
-    def _write_queues(self) -> None:
-        world, after = self.world, self.queues.after.tolist()
-        counts = world.shapes.waiting[: len(world.shape_rows)].tolist()
-        heads = world.shapes.head[: len(world.shape_rows)].tolist()
-        world.queued = {}
-        for s, count in enumerate(counts):
-            if count:
-                j, jobs = heads[s], deque[int]()
-                for _ in range(count):
-                    jobs.append(j)
-                    j = after[j]
-                world.waiting[s] = jobs
-                world.queued[s] = None
-            elif world.waiting[s]:
-                world.waiting[s] = deque()
-
-    def _write_places(self, story: Story) -> None:
-        """Who has left, and who has come to stay."""
-        world, shape, state = self.world, self.world.jobs.shape, self.world.jobs.state
-        attempt, before = world.jobs.attempt, self.before.attempt
+    def _write_leavers(self) -> None:
+        """Those who left, or were placed anew, sit nowhere for now."""
+        world, w = self.world, self.world.ink.w
+        state, attempt, before = world.jobs.state, world.jobs.attempt, self.before.attempt
         for j in self._held:
             if state[j] not in _ACTIVE or attempt[j] != before[j]:
-                for piece in world.placements.pop(j):
-                    world.aboard[piece.node].pop(j, None)
-                del world.active[shape[j]][j]
+                places.unhang(w, j)
+                lines.cease_active(w.at, w.jobs, w.shapes, w.active, j)
+
+    def _write_queues(self) -> None:
+        """Who waits; shapes were counted as the queues changed."""
+        w, after, rows = self.world.ink.w, self.queues.after.tolist(), len(self.world.shape_rows)
+        counts, heads = (w.shapes[:rows, c].tolist() for c in (SHAPE.WAITING, SHAPE.HEAD))
+        w.shapes[:rows, SHAPE.WAITING] = w.at[AT.QUEUED] = w.at[AT.WAITING] = 0
+        for j, count in zip(heads, counts, strict=True):
+            for _ in range(count):
+                lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
+                j = after[j]  # noqa: PLW2901 - the chain of a shape, from its head
+
+    def _write_places(self, story: Story) -> None:
+        """Who has come to stay."""
+        world, state = self.world, self.world.jobs.state
         placed = np.unique(story.lines.subject[story.lines.kind == kernels.PLACED])
         columns = (column.tolist() for column in (self.aboard.first, self.aboard.pieces))
         first, pieces = columns
         nodes, replicas, devices = (column.tolist() for column in story.pieces)
         for j in placed[np.isin(state[placed], _ACTIVE)].tolist():
             mine = range(first[j], first[j] + pieces[j])
-            world.placements[j] = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)
-            world.active[shape[j]][j] = None
-            for i in mine:
-                world.aboard[nodes[i]][j] = None
+            found = tuple(Piece(0, nodes[i], replicas[i], devices[i]) for i in mine)
+            count, w = rows.write_found(world, found), world.ink.w
+            lines.become_active(w.at, w.jobs, w.shapes, w.active, j)
+            places.hang(w, j, count, 0)
 
     def _write_history(self, story: Story) -> None:
         """How long those ran who have ended, and which shapes had jobs come back."""
         world, kind, subject = self.world, story.lines.kind, story.lines.subject
         stopped = (kind == kernels.FAILED) | (kind == kernels.CANCELLED)
-        for s, count in enumerate(np.bincount(world.jobs.shape[subject[stopped]]).tolist()):
-            world.returns[s] += count
+        np.add.at(world.ink.w.shapes[:, SHAPE.RETURNS], world.jobs.shape[subject[stopped]], 1)
         has_ended = (kind == kernels.FINISHED) | (kind == kernels.CANCELLED)
         has_ended |= (kind == kernels.FAILED) & (story.lines.pieces == 1)
         fold_history.note_all(world, subject[has_ended])
@@ -488,7 +481,7 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
     asks: Asks = tables.blank(Asks, room)
     asks.only_kind[:] = asks.together[:] = -1
     kinds, trees, bare, scored = list[int](), list[int](), list[int](), list[int]()
-    allowed = list[U8]()
+    allowed = list[I64]()
     numbers: dict[tuple[Any, ...], int] = {}
     likes: dict[tuple[Any, ...], int] = {}
     leaves, at_most = _leaves(world), _trees_at_most(world)
@@ -521,7 +514,7 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
         asks.like[s] = likes.setdefault((*everything, everywhere, known.kinds), s)
         one_a_node = role.milli == WHOLE_MILLI and 2 * role.accelerators > widest
         for option in known.options[0]:
-            is_ok = np.zeros(groups, np.uint8)
+            is_ok = np.zeros(groups, np.int64)
             is_ok[: len(option.is_ok)] = option.is_ok
             has_tree = role.count == 1 or one_a_node
             where = (is_ok.tobytes(), role.accelerators, role.milli)
@@ -534,14 +527,14 @@ def _asks(world: World, memo: Memo, scores: bool) -> tuple[Asks, Options, Trees]
             allowed.append(is_ok)
         asks.first_option[s + 1] = len(kinds)
     options = Options(
-        np.array(kinds, np.int32), np.array(trees, np.int32), np.array(bare, np.int32),
-        np.array(scored, np.int32), np.array(allowed, np.uint8).reshape(-1, groups),
+        np.array(kinds, np.int64), np.array(trees, np.int64), np.array(bare, np.int64),
+        np.array(scored, np.int64), np.array(allowed, np.int64).reshape(-1, groups),
     )  # fmt: skip
     count = len(numbers)
     forest = Trees(
-        np.zeros((count, leaves), np.int64), np.zeros((count, 2 * leaves), np.int32),
+        np.zeros((count, leaves), np.int64), np.zeros((count, 2 * leaves), np.int64),
         np.full(count, -1, np.int64), np.zeros((count, leaves), np.bool_),
-        np.zeros(count, np.uint64), np.zeros((count, groups), np.uint8),
+        np.zeros(count, np.uint64), np.zeros((count, groups), np.int64),
         np.zeros(world.node_count, np.int64), np.full((world.node_count, WASTED), -1, np.int64),
     )  # fmt: skip
     return asks, options, forest

@@ -6,12 +6,12 @@ import numpy as np
 
 from tidemill.engine import fold_jobs, fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
-from tidemill.model import tables
+from tidemill.model.columns import AT, KIND, NODE, NONE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node, Piece
 from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
-from tidemill.model.world import Level, World
+from tidemill.model.world import World
 from tidemill.provisioning import life
 
 ASKED_NOTHING, ASKED_REPAIR, ASKED_RETURN = 0, 1, 2
@@ -40,7 +40,7 @@ def contract_signed(world: World, event: ev.ContractSigned) -> list[int]:
     _write_contract(world, c, row)
     world.contract_rows.append(row)
     world.contract_number[row.name] = c
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
 
 
@@ -51,7 +51,7 @@ def contract_started(world: World, event: ev.ContractStarted) -> list[int]:
     if event.at_ms < row.start_ms or world.contracts.is_running[c] or event.at_ms >= row.end_ms:
         _refuse(f"contract `{row.name}`", "it cannot start now")
     world.ink.contracts.is_running[c] = 1
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
 
 
@@ -66,7 +66,7 @@ def contract_ended(world: World, event: ev.ContractEnded) -> list[int]:
         if world.nodes.state[n] != NodeState.GONE:
             touched += _move(world, n, NodeState.GONE, event.at_ms, ev.Why.CONTRACT_END)
     world.ink.contracts.is_running[c] = 0
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return touched
 
 
@@ -101,11 +101,10 @@ def node_added(world: World, event: ev.NodeAdded) -> list[int]:
     world.changes.add(n)
     world.node_rows.append(row)
     world.node_number[row.name] = n
-    world.aboard.append({})
     contracts = world.ink.contracts
     contracts.nodes[c] += 1
     contracts.asked_nodes[c] = max(0, int(contracts.asked_nodes[c]) - 1)
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
 
 
@@ -142,7 +141,7 @@ def device_failed(world: World, event: ev.DeviceFailed) -> list[int]:
             fold_jobs.call_off(world, j, event.at_ms)
             victims.append(j)
     fold_room.fail_device(world, n, device)
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return victims
 
 
@@ -182,8 +181,8 @@ def spare(world: World, event: ev.AskedSpare) -> list[int]:
     fold_room.take_out(world, n)
     world.ink.nodes.is_spare[n] = event.is_spare
     fold_room.put_back(world, n)
-    world.kind_freed[int(world.nodes.kind[n])] += 1
-    world.supply_changes += 1
+    world.ink.w.kinds[world.nodes.kind[n], KIND.FREED] += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
 
 
@@ -219,8 +218,8 @@ def _move(
     fold_room.put_back(world, n)
     _count_launched(world, n, origin, to)
     if to is NodeState.READY:
-        world.kind_freed[int(nodes.kind[n])] += 1
-    world.supply_changes += 1
+        world.ink.w.kinds[nodes.kind[n], KIND.FREED] += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return touched
 
 
@@ -235,12 +234,8 @@ def _count_launched(world: World, n: int, origin: NodeState, to: NodeState) -> N
 def _write_contract(world: World, c: int, row: Contract) -> None:
     k = fold_queues.kind_number(world, row.kind)
     fold_queues.fit_matrices(world)
-    if c >= len(world.ink.contracts.kind):
-        world.ink.contracts = tables.grown(world.ink.contracts, c + 1)
-        levels = np.zeros((len(world.ink.contracts.kind), len(Level)), np.int64)
-        levels[:c] = world.ink.levels[:c]
-        world.ink.levels = levels
-        world.seal()
+    if c >= len(world.ink.w.contracts):
+        world.grow(contracts=c + 1, levels=c + 1)
     contracts = world.ink.contracts
     contracts.kind[c] = k
     contracts.count_milli[c] = row.count * WHOLE_MILLI
@@ -251,12 +246,11 @@ def _write_contract(world: World, c: int, row: Contract) -> None:
 def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:
     contract = world.contract_rows[c]
     template, first = contract.node, world.device_count
-    if n >= len(world.ink.nodes.state):
-        world.ink.nodes = tables.grown(world.ink.nodes, n + 1)
-        world.seal()
-    if first + template.devices > len(world.ink.devices.free_milli):
-        world.ink.devices = tables.grown(world.ink.devices, first + template.devices)
-        world.seal()
+    if n >= len(world.ink.w.nodes):
+        world.grow(nodes=n + 1)
+    if first + template.devices > len(world.ink.w.devices):
+        world.grow(devices=first + template.devices)
+    world.ink.w.nodes[n, NODE.FIRST_PIECE] = NONE
     k = int(world.contracts.kind[c])
     group = fold_topology.group(world, k, contract, row)
     nodes, devices = world.ink.nodes, world.ink.devices

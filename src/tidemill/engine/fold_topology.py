@@ -10,11 +10,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from tidemill.core import rows
+from tidemill.core.places import hop_of
 from tidemill.model import events as ev
+from tidemill.model.columns import AT
 from tidemill.model.errors import EventRefused
-from tidemill.model.rows import Contract, Node, Piece, Role, Shape
-from tidemill.model.tables import I32
-from tidemill.model.topology import APART, NO_HOP, Bond, Tier, Topology
+from tidemill.model.rows import Contract, Node, Role, Shape
+from tidemill.model.tables import I64
+from tidemill.model.topology import NO_HOP, Bond, Tier, Topology
 from tidemill.model.world import Domain, Group, World
 
 
@@ -33,16 +36,17 @@ def topology_set(world: World, event: ev.TopologySet) -> list[int]:
     labelled = event.topology.labelled
     world.domains = [[] for _ in range(labelled)]
     world.domain_number = [{} for _ in range(labelled)]
-    world.ink.position = np.zeros((labelled, len(world.ink.nodes.state)), np.int32)
-    world.ink.parent = world.ink.position.copy()
-    world.seal()
+    rows.write_tiers(world)
+    position = np.zeros((labelled, len(world.ink.w.nodes)), np.int64)
+    world.ink.parent = position.copy()
+    world.renew(position=position)
     for n, row in enumerate(world.node_rows):
         contract = world.contract_rows[int(world.nodes.contract[n])]
         locate(world, n, (*contract.node.labels, *row.labels))
     _hide_labels(world)
-    for j, pieces in sorted(world.placements.items()):
-        world.ink.jobs.hop[j] = hop(world, pieces) if event.topology.tiers else NO_HOP
-    world.supply_changes += 1
+    for j in sorted(world.placements):
+        world.ink.jobs.hop[j] = hop_of(world.ink.w, j) if event.topology.tiers else NO_HOP
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
     return []
 
 
@@ -51,11 +55,10 @@ def locate(world: World, n: int, labels: Iterable[tuple[str, str]]) -> None:
     tiers = world.topology.tiers[: len(world.domains)]
     if not tiers:
         return
-    if n >= world.ink.position.shape[1]:
-        rows = len(world.ink.nodes.state)
-        world.ink.position = _widened(world.ink.position, rows)
+    if n >= world.ink.w.position.shape[1]:
+        rows = len(world.ink.w.nodes)
         world.ink.parent = _widened(world.ink.parent, rows)
-        world.seal()
+        world.renew(position=_widened(world.ink.w.position, rows))
     values, d = dict(labels), -1
     for t, tier in enumerate(tiers):
         value = values.get(tier.label)
@@ -64,29 +67,7 @@ def locate(world: World, n: int, labels: Iterable[tuple[str, str]]) -> None:
         if d == len(world.domains[t]):
             world.domains[t].append(domain)
             world.ink.parent[t, d] = domain.parent
-        world.ink.position[t, n] = d
-
-
-def hop(world: World, pieces: tuple[Piece, ...]) -> int:
-    """The worst hop of a gang: the innermost tier that holds all of it."""
-    tiers, labelled = world.topology.tiers, len(world.domains)
-    first = pieces[0].node
-    if any(piece.node != first for piece in pieces):
-        if not labelled:
-            return APART
-        position = world.position[:, [piece.node for piece in pieces]]
-        return int((position == position[:, :1]).all(axis=1).sum())
-    mask, found = 0, labelled
-    for piece in pieces:
-        mask |= piece.devices
-    for t in range(labelled, len(tiers)):
-        block = tiers[t].devices
-        if block and mask:
-            lowest = ((mask & -mask).bit_length() - 1) // block * block
-            if mask >> lowest >= 1 << block:
-                break
-        found = t + 1
-    return found
+        world.ink.w.position[t, n] = d
 
 
 def group(world: World, k: int, contract: Contract, row: Node) -> Group:
@@ -212,10 +193,10 @@ def _hide_labels(world: World, roles: tuple[Role, ...] = ()) -> None:
         found = group(world, int(world.nodes.kind[n]), contract, row)
         world.ink.nodes.group[n] = group_number(world, found)
     world.changes.forget()
-    world.supply_changes += 1
+    world.ink.w.at[AT.SUPPLY_CHANGES] += 1
 
 
-def _widened(array: I32, rows: int) -> I32:
-    wider = np.zeros((array.shape[0], rows), np.int32)
+def _widened(array: I64, rows: int) -> I64:
+    wider = np.zeros((array.shape[0], rows), np.int64)
     wider[:, : array.shape[1]] = array
     return wider

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.engine.story import Pieces
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I64, U64
 
 
 class Rules(NamedTuple):
@@ -35,38 +35,38 @@ class Asks(NamedTuple):
     replicas: I64
     need: I64
     kinds: U64
-    only_kind: I32
-    first_option: I32
-    supply: U8
-    outlasts: U8
-    like: I32
+    only_kind: I64
+    first_option: I64
+    supply: I64
+    outlasts: I64
+    like: I64
     """The first shape that asks for the same, of the same nodes."""
-    together: I32
+    together: I64
     """The tree of a single replica that may go to any kind, where nodes are scored; or -1."""
 
 
 class Options(NamedTuple):
     """One row a kind that a shape may use; those of a shape are neighbours."""
 
-    kind: I32
-    tree: I32
-    bare: I32
+    kind: I64
+    tree: I64
+    bare: I64
     """The tree of the same devices without CPU and memory; -1: nodes may host several."""
-    scored: I32
+    scored: I64
     """The tree of a request whose replicas are placed one by one, by their scores; -1: never."""
-    is_ok: U8
+    is_ok: I64
 
 
 class Trees(NamedTuple):
     """One row a tournament, and what its scores remember of nodes; see ``scheduling.trees``."""
 
     rank: I64
-    winner: I32
+    winner: I64
     read: I64
     is_exact: NDArray[np.bool_]
     mask: U64
     """Which options a tree of several kinds compares, and which groups of nodes they are."""
-    is_ok: U8
+    is_ok: I64
     touched: I64
     wasted: I64
 
@@ -74,18 +74,18 @@ class Trees(NamedTuple):
 class Queues(NamedTuple):
     """Waiting jobs as chains: who comes after whom, who is last, and which shapes have any."""
 
-    after: I32
-    last: I32
-    queued: I32
-    place: I32
+    after: I64
+    last: I64
+    queued: I64
+    place: I64
 
 
 class Aboard(NamedTuple):
     """The pieces of active jobs, and how many jobs each node carries."""
 
-    first: I32
-    pieces: I32
-    jobs: I32
+    first: I64
+    pieces: I64
+    jobs: I64
 
 
 class Counts(NamedTuple):
@@ -100,31 +100,31 @@ class Counts(NamedTuple):
 class Failures(NamedTuple):
     """Which shapes did not fit, at which counts, and why."""
 
-    failed: U8
+    failed: I64
     freed: I64
     queue_freed: I64
-    cause: U8
+    cause: I64
     look: I64
-    is_limited: U8
+    is_limited: I64
 
 
 class Scratch(NamedTuple):
     """Room for the work of one cycle."""
 
     keys: I64
-    candidates: I32
-    upcoming: I32
+    candidates: I64
+    upcoming: I64
     """The job of each shape that is looked at next."""
     held: U64
-    obstacle: U8
-    is_out: U8
-    is_limited: U8
+    obstacle: I64
+    is_out: I64
+    is_limited: I64
     changed: I64
     hosts: I64
-    node: I32
-    replicas: I32
+    node: I64
+    replicas: I64
     devices: U64
-    placed: I32
+    placed: I64
     most_pieces: I64
 
 
@@ -133,7 +133,7 @@ class Behind(NamedTuple):
 
     end_job: I64
     end_at_ms: I64
-    end_attempt: I32
+    end_attempt: I64
     accelerators: I64
     """From here: what one replica of each piece asks for."""
     milli: I64
@@ -141,44 +141,44 @@ class Behind(NamedTuple):
     memory: I64
     claimed_kinds: U64
     """From here, one row a kind: who wants a reservation, and who wanted the last ones made."""
-    claim_shape: I32
-    claim_job: I32
-    made_shape: I32
-    made_job: I32
-    first_job: I32
+    claim_shape: I64
+    claim_job: I64
+    made_shape: I64
+    made_job: I64
+    first_job: I64
     """Who is first on which kinds in this cycle: whoever is placed after it passes it."""
     first_kinds: U64
-    first_queue: I32
+    first_queue: I64
     """The team whose limit keeps it out, which alone passes it; -1: no limit does."""
     limited_kinds: U64
     """One row a team: the kinds whose first job that a limit keeps out is known."""
-    job: I32
+    job: I64
     """From here: the reservations."""
     kinds: U64
     at_ms: I64
-    first: I32
-    pieces: I32
-    is_disturbed: U8
-    node: I32
+    first: I64
+    pieces: I64
+    is_disturbed: I64
+    node: I64
     """From here: their pieces, and what was kept of them."""
-    replicas: I32
+    replicas: I64
     mask: U64
     kept_milli: I64
     wanted_cpu: I64
     wanted_memory: I64
-    kept_part: I32
+    kept_part: I64
     kept_cpu: I64
     kept_memory: I64
-    tried: I32
+    tried: I64
     """From here, one row a shape: whom a reservation kept back, and whom it could."""
     refused_ms: I64
     like_ms: I64
     """By what is asked for: who ends later is not let past, and how many were placed by then."""
     like_placed: I64
     keys: I64
-    shapes: I32
+    shapes: I64
     seen_kinds: U64
-    seen_queue: I32
+    seen_queue: I64
 
 
 BEHIND_ROWS = {
@@ -205,15 +205,15 @@ class Before(NamedTuple):
 
     levels: I64
     used: I64
-    waiting: I32
-    head: I32
-    last: I32
-    cause: U8
-    after: I32
-    state: U8
-    attempt: I32
+    waiting: I64
+    head: I64
+    last: I64
+    cause: I64
+    after: I64
+    state: I64
+    attempt: I64
     cpu_free: I64
     memory_free: I64
-    device_free: I32
+    device_free: I64
     aboard: Aboard
     pieces: Pieces

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidemill.model import events as ev
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I64, U64
 
 SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX, PASSED = range(9)
 
@@ -18,22 +18,22 @@ SUBMITTED, PLACED, STARTED, FINISHED, SAID_WHY, FAILED, CANCELLED, SAID_MIX, PAS
 class Lines(NamedTuple):
     """One row an event: which, when, about which job or shape (of SAID_MIX: neither)."""
 
-    kind: U8
+    kind: I64
     at_ms: I64
-    subject: I32
-    number: I32
+    subject: I64
+    number: I64
     """The attempt; of SAID_WHY the cause; of SUBMITTED nothing."""
-    first: I32
+    first: I64
     """The first of its pieces, of PLACED."""
-    pieces: I32
+    pieces: I64
     """How many pieces, of PLACED; of FAILED whether it is final."""
 
 
 class Pieces(NamedTuple):
     """One row a piece: replicas of the only role of a job on one node, and their devices."""
 
-    node: I32
-    replicas: I32
+    node: I64
+    replicas: I64
     devices: U64
 
 

@@ -169,7 +169,7 @@ def kept(case: Case) -> Fact | None:
     if not kinds:
         return None
     need = case.role.total_milli
-    k = max(kinds, key=lambda k: (world.kind_free_milli[k], -k))
+    k = max(kinds, key=lambda k: (world.kind_free_milli.item(k), -k))
     milli = shares.kept_after(world, world, q, k, need)
     keepers = [
         world.queue_rows[a].name
@@ -177,7 +177,7 @@ def kept(case: Case) -> Fact | None:
         if a not in world.tree.paths[q] and world.guard[a, k] > world.used[a, k]
     ]
     text = (
-        f"{words.amount(world.kind_free_milli[k])} `{world.kinds[k]}` free, of which"
+        f"{words.amount(world.kind_free_milli.item(k))} `{world.kinds[k]}` free, of which"
         f" {words.amount(milli)} are kept for {words.ids(keepers)} by their lending limits"
     )
     return Fact("kept back", milli, MILLI, text, commands.team(case.shape.team))
@@ -251,7 +251,7 @@ def _held(case: Case) -> Fact | None:
     world, line = case.world, case.line
     if not line.held:
         return None
-    milli = sum(world.kind_free_milli[k] for k in line.held)
+    milli = sum(world.kind_free_milli.item(k) for k in line.held)
     kinds = words.either(world.kinds[k] for k in line.held)
     text = f"held for `{world.job_names[line.holder]}`: {kinds}, {words.amount(milli)} free"
     others = sorted(set(case.memo.known(world, case.s).kinds) - set(line.held))

@@ -5,12 +5,12 @@ What never fits is proved by the contracts; when anything else starts is ``futur
 
 from msgspec.structs import replace
 
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold
 from tidemill.explain import certificates, futures, nearest, trials, wait, words
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.futures import Futures
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import duration_text
 from tidemill.model.policy import Policy

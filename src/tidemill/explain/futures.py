@@ -24,7 +24,7 @@ from tidemill.explain.ahead import GRID_MS, Ahead
 from tidemill.explain.answers import Band
 from tidemill.explain.lengths import FEWEST, Lengths
 from tidemill.model import events as ev
-from tidemill.model import snapshot
+from tidemill.core import snapshot
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece

@@ -112,7 +112,9 @@ def _checks(
         not role.total_milli
         or (
             shares.within_limit(world, world.used, q, k, role.total_milli)
-            and shares.leaves_kept(world, world, world.kind_free_milli[k], q, k, role.total_milli)
+            and shares.leaves_kept(
+                world, world, world.kind_free_milli.item(k), q, k, role.total_milli
+            )
         )
         for k in range(len(world.kinds))
     ]

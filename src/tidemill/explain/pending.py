@@ -17,7 +17,8 @@ from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
-from tidemill.model.world import Level, World
+from tidemill.model.states import Level
+from tidemill.model.world import World
 from tidemill.scheduling import diagnose, order, protection
 from tidemill.scheduling.fairness import Fair
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.explain import present, words
 from tidemill.explain.case import Case
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Queue, Share

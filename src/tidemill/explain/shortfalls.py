@@ -93,7 +93,7 @@ def _limit_reached(case: Case) -> Certificate:
 def _kept_for_others(case: Case) -> Certificate:
     world, asked = case.world, case.role.total_milli
     kinds = [option.kind for option in case.options if option.kind >= 0]
-    left, k = max((world.kind_free_milli[k] - int(world.kind_kept[k]), -k) for k in kinds)
+    left, k = max((world.kind_free_milli.item(k) - int(world.kind_kept[k]), -k) for k in kinds)
     return Certificate(
         "lending limit", asked, max(0, left), "accelerator_milli",
         f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free and not kept back by another"

@@ -110,7 +110,7 @@ class _Queue:
         self.option = np.full((max(1, len(self._options)), max(1, kinds)), -1)
         for i, options in enumerate(self._options):
             self.option[i, : len(options)] = options
-        self.may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.uint8)
+        self.may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.int64)
         for i, flags in enumerate(self._flags):
             self.may_use[i, : len(flags)] = flags
 

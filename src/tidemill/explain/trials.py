@@ -11,10 +11,10 @@ from types import ModuleType
 
 from msgspec.structs import replace
 
+from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.model import events as ev
-from tidemill.model import snapshot
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Checkpointing, Job, Queue, Shape

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from tidemill.core import snapshot
 from tidemill.journal import codec, snapshots
 from tidemill.journal.base import Journal
-from tidemill.model import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World

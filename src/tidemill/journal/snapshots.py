@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidemill.model import snapshot
+from tidemill.core import snapshot
 from tidemill.model.errors import JournalError
 from tidemill.model.world import World
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tidemill.core import snapshot
 from tidemill.engine import fold
 from tidemill.journal import completeness, intact, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
@@ -17,7 +18,6 @@ from tidemill.journal.replay import CANNOT_BE, refusal
 from tidemill.journal.schema import cut
 from tidemill.journal.snapshots import Stored
 from tidemill.journal.sqlite import SqliteJournal
-from tidemill.model import snapshot
 from tidemill.model.world import World
 
 _OTHER = "the snapshot before it was taken of other events"

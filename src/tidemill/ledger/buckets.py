@@ -7,8 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidemill.model.reasons import NEVER, Cause, Layer
-from tidemill.model.states import Confidence
-from tidemill.model.world import Level
+from tidemill.model.states import Confidence, Level
 
 
 class Bucket(IntEnum):

@@ -84,7 +84,7 @@ class Lending:
         """Begin anew where the loans of a kind may be others than they were."""
         world, state = self.world, self._states.get(k)
         used = world.used[:, k]
-        seen = (world.share_changes, used.tobytes(), world.kind_free_milli[k])
+        seen = (world.share_changes, used.tobytes(), world.kind_free_milli.item(k))
         if state is not None:
             if state.seen == seen:
                 return

@@ -17,8 +17,9 @@ from tidemill.ledger.claimants import Claimants
 from tidemill.ledger.cut import NOT_RUNNING, WIDTH, Window
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.tables import I32, I64, U8
-from tidemill.model.world import Level, World
+from tidemill.model.states import Level
+from tidemill.model.tables import I64
+from tidemill.model.world import World
 
 BINS_AT_MOST = 100_000  # eleven years by the hour; each holds contracts × buckets × teams numbers
 
@@ -33,9 +34,9 @@ class Moving(NamedTuple):
 
     levels: I64
     used: I64
-    waiting: I32
-    head: I32
-    cause: U8
+    waiting: I64
+    head: I64
+    cause: I64
 
 
 def _moving(world: World) -> Moving:
@@ -46,13 +47,13 @@ def _moving(world: World) -> Moving:
 class OpenJobs(NamedTuple):
     """Per job: its pieces, the chain of its queue, and since when it is in its phase."""
 
-    first: I32
-    pieces: I32
-    after: I32
-    last: I32
+    first: I64
+    pieces: I64
+    after: I64
+    last: I64
     since_ms: I64
     origin_ms: I64
-    attempt: I32
+    attempt: I64
 
     @classmethod
     def before(cls, world: World, before: Before) -> Self:

@@ -13,9 +13,9 @@ import numpy as np
 from tidemill.ledger import kernels
 from tidemill.ledger.supply import row_of
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.states import NodeState
-from tidemill.model.tables import I64, U8
-from tidemill.model.world import Level, World
+from tidemill.model.states import Level, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
 from tidemill.scheduling.mix import ASKS_AT_MOST, SIZES_AT_MOST, Ask, Mix
 
 _READY = int(NodeState.READY)
@@ -39,8 +39,8 @@ class Usable:
         self._totals: I64 = np.zeros((ASKS_AT_MOST, 0), np.int64)
         self._ask: I64 = np.zeros((ASKS_AT_MOST, 4), np.int64)
         self._size: I64 = np.zeros((SIZES_AT_MOST, 2), np.int64)
-        self._may_use: U8 = np.zeros((ASKS_AT_MOST, 0), np.uint8)
-        self._may_ask: U8 = np.zeros((ASKS_AT_MOST, 0), np.uint8)
+        self._may_use: I64 = np.zeros((ASKS_AT_MOST, 0), np.int64)
+        self._may_ask: I64 = np.zeros((ASKS_AT_MOST, 0), np.int64)
         self._known = (0, 0, 0)
         self._asks = self._sizes = self._jobs = 0
         self._read = 0
@@ -90,8 +90,8 @@ class Usable:
         totals = np.zeros((ASKS_AT_MOST, contracts), np.int64)
         totals[:, : self._totals.shape[1]] = self._totals
         self._totals = totals
-        self._may_use = np.zeros((ASKS_AT_MOST, max(1, groups)), np.uint8)
-        self._may_ask = np.zeros((ASKS_AT_MOST, max(1, kinds)), np.uint8)
+        self._may_use = np.zeros((ASKS_AT_MOST, max(1, groups)), np.int64)
+        self._may_ask = np.zeros((ASKS_AT_MOST, max(1, kinds)), np.int64)
         self._level, self._came = np.zeros(contracts, np.int64), np.zeros(kinds, np.int64)
         for i, ask in enumerate(self.mix.asks[: self._asks]):
             self._allow(world, i, ask)

@@ -8,7 +8,7 @@ forgotten and nothing needs sorting.
 import numpy as np
 
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.tables import I32, I64
+from tidemill.model.tables import I64
 
 STEPS = 88  # up to 2^43 ms, 278 years
 SIZES = 16  # up to 2^14 whole accelerators and more
@@ -41,7 +41,7 @@ def size_of(milli: int) -> int:
     return min(SIZES - 1, (-(-milli // 1000)).bit_length())
 
 
-def quantile(counts: I32, share_ppm: int, past: int = 0) -> int | None:
+def quantile(counts: I64, share_ppm: int, past: int = 0) -> int | None:
     """The end of the step that this share of the values above ``past`` does not exceed."""
     first = step_of(past) + 1 if past else 0
     above = counts[first:]

@@ -23,6 +23,21 @@ HOSTING = frozenset({NodeState.READY, NodeState.CORDONED, NodeState.DRAINING})
 """States in which work already on the node may go on; only READY takes new work."""
 
 
+class Level(IntEnum):
+    """Where a launched accelerator of a contract is; each is in exactly one of these."""
+
+    ALLOCATED = 0
+    READY = 1
+    SPARE = 2
+    BOOTING = 3
+    UNHEALTHY = 4
+    CORDONED = 5
+    DRAINING = 6
+    REPAIRING = 7
+    FAILED = 8
+    STRANDED = 9
+
+
 class JobState(IntEnum):
     """Where a job is in its life."""
 

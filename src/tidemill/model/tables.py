@@ -1,8 +1,11 @@
-"""Column tables: the World for machines. Each is a NamedTuple of equal-length arrays.
+"""Tables: the World for machines. Each is one matrix of int64: a row per thing, a column per fact.
 
-Arrays have room to grow: the World knows how many rows are in use. ``grown`` copies into larger
-arrays, ``sealed`` gives read-only views of the same memory: the core reads those, only the fold
-holds the writable side.
+Python reads a table as a NamedTuple of its columns, which are views of the matrix; compiled
+functions take the matrix itself (``columns``, which names further columns that only they need).
+Rows, because what is read together lies together, and because a table grows by rows. A matrix has
+room to grow: the World knows how many rows are in use. ``grown`` copies into a larger one,
+``sealed`` gives read-only views of the same memory: the core reads those, only the fold holds the
+writable side.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -11,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-U8 = NDArray[np.uint8]
 U64 = NDArray[np.uint64]
 
 
@@ -22,9 +23,9 @@ NEVER_PASSED = -1  # in ``Jobs.passed_ms``
 class Jobs(NamedTuple):
     """One row a job; what the scheduler, the workload layer and the ledger read of it."""
 
-    shape: I32
-    state: U8
-    attempt: I32
+    shape: I64
+    state: I64
+    attempt: I64
     submit_ms: I64
     since_ms: I64
     origin_ms: I64
@@ -37,47 +38,47 @@ class Jobs(NamedTuple):
     restart_ms: I64
     interval_ms: I64
     cost_ms: I64
-    busy_ppm: I32
-    mfu_ppm: I32
-    host_ppm: I32
-    links_ppm: I32
-    memory_ppm: I32
-    confidence: U8
-    is_leaving: U8
+    busy_ppm: I64
+    mfu_ppm: I64
+    host_ppm: I64
+    links_ppm: I64
+    memory_ppm: I64
+    confidence: I64
+    is_leaving: I64
     resize_ms: I64
-    speed_ppm: I32
-    hop: U8
-    slow_ppm: I32
+    speed_ppm: I64
+    hop: I64
+    slow_ppm: I64
     passed_ms: I64
     """When a later job first passed it in this wait; NEVER_PASSED: nobody has."""
-    evictions: I32
+    evictions: I64
     """How often it was stopped for another job."""
-    fruitless: I32
+    fruitless: I64
     """How often since it last saved any work."""
 
 
 class Nodes(NamedTuple):
     """One row a node; free amounts are of working devices, stranded is what no profile can use."""
 
-    contract: I32
-    kind: I32
-    group: I32
-    state: U8
-    is_spare: U8
-    asked: U8
-    why: U8
+    contract: I64
+    kind: I64
+    group: I64
+    state: I64
+    is_spare: I64
+    asked: I64
+    why: I64
     since_ms: I64
     deadline_ms: I64
     emptied_ms: I64
-    first_device: I32
-    devices: I32
+    first_device: I64
+    devices: I64
     cpu_milli: I64
     memory_mib: I64
     cpu_free_milli: I64
     memory_free_mib: I64
     free_milli: I64
     stranded_milli: I64
-    failed: I32
+    failed: I64
 
 
 class Devices(NamedTuple):
@@ -87,21 +88,21 @@ class Devices(NamedTuple):
     empty nothing of the device is free by the milli.
     """
 
-    free_milli: I32
-    is_failed: U8
-    slices: I32
+    free_milli: I64
+    is_failed: I64
+    slices: I64
 
 
 class Contracts(NamedTuple):
     """One row a contract."""
 
-    kind: I32
+    kind: I64
     count_milli: I64
     rate_usd_micro: I64
-    is_running: U8
-    is_reserved: U8
-    asked_nodes: I32
-    nodes: I32
+    is_running: I64
+    is_reserved: I64
+    asked_nodes: I64
+    nodes: I64
     launched_milli: I64
 
 
@@ -112,15 +113,15 @@ class Shapes(NamedTuple):
     ``noted``, arrivals at the last look; ``hosts``, nodes that could take a replica then.
     """
 
-    queue: I32
-    priority: I32
+    queue: I64
+    priority: I64
     total_milli: I64
-    waiting: I32
-    head: I32
-    cause: U8
-    mixed: I32
-    noted: I32
-    hosts: I32
+    waiting: I64
+    head: I64
+    cause: I64
+    mixed: I64
+    noted: I64
+    hosts: I64
 
 
 Table = TypeVar("Table", Jobs, Nodes, Devices, Contracts, Shapes)
@@ -128,38 +129,35 @@ Table = TypeVar("Table", Jobs, Nodes, Devices, Contracts, Shapes)
 
 def dtypes(table: type[Any]) -> dict[str, Any]:
     """The column types of a table, from its annotations."""
-    arrays = {I64: np.int64, I32: np.int32, U8: np.uint8, U64: np.uint64}
+    arrays = {I64: np.int64, U64: np.uint64}
     return {name: arrays[annotation] for name, annotation in table.__annotations__.items()}
 
 
-def empty(table: type[Table], rows: int) -> Table:
-    """A table with room for this many rows, all zero."""
-    return table(*(np.zeros(rows, dtype) for dtype in dtypes(table).values()))
+def of_matrix(table: type[Table], rows: I64) -> Table:
+    """The first columns of a matrix, by name."""
+    return table(*(rows[:, c] for c in range(len(table._fields))))
+
+
+def grown(rows: I64, count: int, filler: int = 0) -> I64:
+    """The same rows in a matrix of at least ``count``, doubling so that appends are cheap."""
+    bigger = np.full((max(count, 2 * len(rows)), *rows.shape[1:]), filler, np.int64)
+    bigger[: len(rows)] = rows
+    return bigger
 
 
 def blank(table: type[Any], rows: int) -> Any:  # noqa: ANN401 - whatever the table is
-    """As ``empty``, for tables that are no part of the World."""
+    """Columns of their own with room for this many rows: for what is no part of the World."""
     return table(*(np.zeros(rows, dtype) for dtype in dtypes(table).values()))
 
 
 def copied(table: Any, rows: int | None = None) -> Any:  # noqa: ANN401 - as above
-    """A table of its own with the first rows of another."""
+    """Columns of their own with the first rows of another's."""
     return type(table)(*(column[:rows].copy() for column in table))
 
 
-def grown(table: Table, rows: int) -> Table:
-    """The same rows in arrays of at least ``rows`` rows, doubling so that appends are cheap."""
-    room = max(rows, 2 * len(table[0]))
-    bigger = empty(type(table), room)
-    for name in table._fields:
-        old: NDArray[Any] = getattr(table, name)
-        getattr(bigger, name)[: len(old)] = old
-    return bigger
-
-
 def sealed(table: Table) -> Table:
-    """Read-only views of the same memory; numba kernels respect them too."""
-    return type(table)(*(sealed_array(getattr(table, name)) for name in table._fields))
+    """Read-only views of the same memory; compiled loops respect them too."""
+    return type(table)(*(sealed_array(column) for column in table))
 
 
 def sealed_array(array: NDArray[Any]) -> NDArray[Any]:

@@ -1,40 +1,41 @@
 """The World: everything that is known now, as folded from the journal.
 
-The core reads the sealed tables (``world.jobs``, ``world.nodes``, …) and the plain containers; only
-``engine.fold`` writes, through ``world.ink``. Three things are kept up to date beside the rows so
-that nobody scans the fleet to know them: the accelerator levels of each contract, the free
-accelerators of each kind, and the use of each team.
+All that changes often is in one set of matrices (``columns.State``), which only the fold writes,
+through ``world.ink``. The core reads sealed views of it by name (``world.jobs``, ``world.nodes``,
+…), the chains in it as sequences (``views``), and plain containers for what is rare. Three things
+are kept up to date beside the rows so that nobody scans the fleet to know them: the accelerator
+levels of each contract, the free accelerators of each kind, and the use of each team.
 """
 
-from collections import deque
-from enum import IntEnum
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tidemill.model import history, tables
+from tidemill.model.columns import (
+    AT,
+    DEVICE,
+    JOB,
+    KIND,
+    MIG_STATES,
+    NODE,
+    PIECE,
+    QUEUE,
+    QUOTA,
+    ROLE,
+    SHAPE,
+    State,
+)
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.tables import I32, I64
+from tidemill.model.states import Level
+from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
 from tidemill.model.topology import UNDECLARED
 from tidemill.model.tree import Tree
+from tidemill.model.views import Aboard, Active, Placements, Queued, Waiting
 
 PAST_BITS = 20
 """Binary places of a decayed mean of milli: 100,000 accelerators still fit in 64 bits."""
-
-
-class Level(IntEnum):
-    """Where a launched accelerator of a contract is; each is in exactly one of these."""
-
-    ALLOCATED = 0
-    READY = 1
-    SPARE = 2
-    BOOTING = 3
-    UNHEALTHY = 4
-    CORDONED = 5
-    DRAINING = 6
-    REPAIRING = 7
-    FAILED = 8
-    STRANDED = 9
 
 
 class Group(NamedTuple):
@@ -59,35 +60,41 @@ class Domain(NamedTuple):
 class Changes:
     """Which nodes changed, in order: a copy that knows how far it read needs no full look.
 
-    Bounded: old entries are dropped, and whoever had not read them yet must look at everything.
+    Bounded: old entries are written over, and whoever had not read them yet must look at
+    everything.
     """
 
-    __slots__ = ("first", "nodes")
+    __slots__ = ("_world",)
     KEPT = 1 << 16
 
-    def __init__(self) -> None:
-        self.first = 0
-        self.nodes: list[int] = []
+    def __init__(self, world: "World") -> None:
+        self._world = world
 
     @property
     def end(self) -> int:
         """The position after the last entry."""
-        return self.first + len(self.nodes)
+        return self._world.ink.w.at.item(AT.LOGGED)
 
     def add(self, n: int) -> None:
         """Note that a node changed."""
-        self.nodes.append(n)
-        if len(self.nodes) > 2 * self.KEPT:
-            del self.nodes[: self.KEPT]
-            self.first += self.KEPT
+        w = self._world.ink.w
+        w.log[w.at[AT.LOGGED] % self.KEPT] = n
+        w.at[AT.LOGGED] += 1
 
     def forget(self) -> None:
         """Much has changed: everybody must look at everything."""
-        self.first, self.nodes = self.end + 1, []
+        at = self._world.ink.w.at
+        at[AT.LOGGED] += 1
+        at[AT.LOG_FIRST] = at[AT.LOGGED]
 
     def since(self, position: int) -> list[int] | None:
         """The nodes changed since a position; None: too long ago to know."""
-        return self.nodes[position - self.first :] if position >= self.first else None
+        log, end = self._world.ink.w.log, self.end
+        if position < self._world.ink.w.at.item(AT.LOG_FIRST) or end - position > self.KEPT:
+            return None
+        first, last = position % self.KEPT, end % self.KEPT
+        found: list[int] = log[first:last].tolist()
+        return found if first <= last else [*log[first:].tolist(), *log[:last].tolist()]
 
 
 class Move(NamedTuple):
@@ -103,33 +110,56 @@ Paces = tuple[tuple[int, int], ...]
 """Since when, and by how many ppm longer each step takes beside others; in order of time."""
 
 
+def _blank() -> State:
+    """A state in which nothing is known."""
+    rows = {
+        "jobs": (64, len(JOB)),
+        "shapes": (64, len(SHAPE)),
+        "roles": (64, len(ROLE)),
+        "nodes": (64, len(NODE)),
+        "devices": (512, len(DEVICE)),
+        "contracts": (8, len(Contracts._fields)),
+        "levels": (8, len(Level)),
+        "kinds": (0, len(KIND)),
+        "queues": (0, len(QUEUE)),
+        "quotas": (0, 0, len(QUOTA)),
+        "pieces": (0, len(PIECE)),
+        "queued": (64,),
+        "active": (64,),
+        "log": (Changes.KEPT,),
+        "position": (0, 64),
+        "blocks": (0,),
+        "slices": (0, 2 * MIG_STATES),
+        "run_times": (0, history.SIZES, history.STEPS),
+        "ratios": (0, history.STEPS),
+        "found": (64, len(PIECE)),
+    }
+    state = State(
+        np.zeros(len(AT), np.int64), *(np.zeros(size, np.int64) for size in rows.values())
+    )
+    state.at[AT.FREE_PIECE] = -1
+    return state
+
+
 class Ink:
-    """The writable side of the World's columns. ``engine.fold`` alone may use it."""
+    """The writable side of the state. ``engine.fold`` alone may use it."""
 
     __slots__ = (
-        "below", "contracts", "devices", "floor", "guard", "jobs", "kind_kept", "levels", "limit",
-        "nodes", "parent", "past", "past_ms", "position", "ratios", "run_times", "shapes", "used",
+        "contracts", "devices", "jobs", "nodes", "parent", "shapes", "w",
     )  # fmt: skip
 
-    def __init__(self) -> None:
-        self.jobs = tables.empty(tables.Jobs, 64)
-        self.nodes = tables.empty(tables.Nodes, 64)
-        self.devices = tables.empty(tables.Devices, 512)
-        self.contracts = tables.empty(tables.Contracts, 8)
-        self.shapes = tables.empty(tables.Shapes, 64)
-        self.levels: I64 = np.zeros((8, len(Level)), np.int64)
-        self.used: I64 = np.zeros((0, 0), np.int64)
-        self.floor: I64 = np.zeros((0, 0), np.int64)
-        self.limit: I64 = np.zeros((0, 0), np.int64)
-        self.guard: I64 = np.zeros((0, 0), np.int64)
-        self.below: I64 = np.zeros((0, 0), np.int64)
-        self.kind_kept: I64 = np.zeros(0, np.int64)
-        self.past: I64 = np.zeros((0, 0), np.int64)
-        self.past_ms: I64 = np.zeros(0, np.int64)
-        self.position: I32 = np.zeros((0, 64), np.int32)
-        self.parent: I32 = np.zeros((0, 64), np.int32)
-        self.run_times: I32 = np.zeros((0, history.SIZES, history.STEPS), np.int32)
-        self.ratios: I32 = np.zeros((0, history.STEPS), np.int32)
+    def __init__(self, state: State | None = None) -> None:
+        self.parent: I64 = np.zeros((0, 64), np.int64)
+        self.renew(state or _blank())
+
+    def renew(self, state: State) -> None:
+        """Other matrices: one of them has grown. ``World.seal`` must follow."""
+        self.w = state
+        self.jobs = tables.of_matrix(Jobs, state.jobs)
+        self.nodes = tables.of_matrix(Nodes, state.nodes)
+        self.devices = tables.of_matrix(Devices, state.devices)
+        self.contracts = tables.of_matrix(Contracts, state.contracts)
+        self.shapes = tables.of_matrix(Shapes, state.shapes)
 
 
 class World:
@@ -162,16 +192,6 @@ class World:
         """Labels that say where a node is and that no job asks for: groups leave them out."""
         self.shape_rows: list[Shape] = []
         self.shape_number: dict[Shape, int] = {}
-        self.waiting: list[deque[int]] = []
-        """Waiting jobs of each shape, oldest first."""
-        self.queued: dict[int, None] = {}
-        """Shapes that have a waiting job."""
-        self.placements: dict[int, tuple[Piece, ...]] = {}
-        """Where each active job sits."""
-        self.aboard: list[dict[int, None]] = []
-        """Active jobs of each node."""
-        self.active: list[dict[int, None]] = []
-        """Active jobs of each shape."""
         self.idle: dict[int, int] = {}
         """Running jobs that do nothing, and since when."""
         self.paces: dict[int, Paces] = {}
@@ -182,26 +202,10 @@ class World:
         """Jobs asked to leave, and for which shape (-1: for nobody)."""
         self.moving: dict[int, Move] = {}
         """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
-        self.kind_free_milli: list[int] = []
-        """Free accelerators of each kind on nodes that take new work."""
-        self.kind_freed: list[int] = []
-        """How often something of this kind became free: what failed before may fit after."""
-        self.kind_taken: list[int] = []
-        """How often something of this kind was taken: there may be new victims since."""
-        self.queue_freed: list[int] = []
-        """How often this team, or one below it, gave something back or left; or shares changed."""
-        self.returns: list[int] = []
-        """How often a job of this shape came back to wait: its place in the order may be new."""
-        self.ended: list[int] = []
-        """How many jobs of this team ended after they ran: its history is so long."""
-        self.lasting_changes = 0
-        """How often a service took or left its place: services do not end by themselves."""
         self.share_changes = 0
         """How often the shares of teams changed."""
         self.half_life_ms = 0
         """How fast past use is forgotten; 0: it is not counted."""
-        self.supply_changes = 0
-        """How often contracts or nodes changed: supply decisions are looked at again after."""
         self.mix_point = 0
         """How many jobs had arrived at the last look at the mix."""
         self.mix_changes = 0
@@ -211,41 +215,91 @@ class World:
         self.mix_turnover_ppm = 0
         """Of the jobs of late that were placed, how many had left again, as of some look."""
         self.device_count = 0
-        self.sliced = 0
-        """How many devices carry MIG instances."""
-        self.changes = Changes()
-        """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
         self.ink = Ink()
+        self.bind()
+        self.seal()
+
+    def bind(self) -> None:
+        """Make the views of this World its own; needed again for a copy."""
+        self.queued: Collection[int] = Queued(self)
+        """Shapes that have a waiting job."""
+        self.waiting = Waiting(self)
+        """Waiting jobs of each shape, oldest first."""
+        self.placements = Placements(self)
+        """Where each active job sits."""
+        self.aboard = Aboard(self)
+        """Active jobs of each node."""
+        self.active = Active(self)
+        """Active jobs of each shape."""
+        self.changes = Changes(self)
+        """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
+
+    def grow(self, **rows: int) -> None:
+        """Make room for this many rows in some tables."""
+        w = self.ink.w
+        self.renew(**{name: tables.grown(getattr(w, name), count) for name, count in rows.items()})
+
+    def renew(self, **matrices: I64) -> None:
+        """Take other matrices in place of these."""
+        self.ink.renew(self.ink.w._replace(**matrices))
         self.seal()
 
     def seal(self) -> None:
         """Show the core read-only views of the columns; needed again after they grew."""
-        ink = self.ink
+        ink, w = self.ink, self.ink.w
         self.jobs = tables.sealed(ink.jobs)
         self.nodes = tables.sealed(ink.nodes)
         self.devices = tables.sealed(ink.devices)
         self.contracts = tables.sealed(ink.contracts)
         self.shapes = tables.sealed(ink.shapes)
-        self.levels: I64 = tables.sealed_array(ink.levels)
-        self.used: I64 = tables.sealed_array(ink.used)
-        self.floor: I64 = tables.sealed_array(ink.floor)
-        self.limit: I64 = tables.sealed_array(ink.limit)
-        self.guard: I64 = tables.sealed_array(ink.guard)
-        self.below: I64 = tables.sealed_array(ink.below)
+        sealed = tables.sealed_array
+        self.levels: I64 = sealed(w.levels)
+        self.used: I64 = sealed(w.quotas[:, :, QUOTA.USED])
+        self.floor: I64 = sealed(w.quotas[:, :, QUOTA.FLOOR])
+        self.limit: I64 = sealed(w.quotas[:, :, QUOTA.LIMIT])
+        self.guard: I64 = sealed(w.quotas[:, :, QUOTA.GUARD])
+        self.below: I64 = sealed(w.quotas[:, :, QUOTA.BELOW])
         """What the queues below each one keep back of what is free."""
-        self.kind_kept: I64 = tables.sealed_array(ink.kind_kept)
-        """What all queues together keep back of what is free."""
-        self.past: I64 = tables.sealed_array(ink.past)
+        self.past: I64 = sealed(w.quotas[:, :, QUOTA.PAST])
         """The decayed mean of what queues used above their floors, as of ``past_ms``."""
-        self.past_ms: I64 = tables.sealed_array(ink.past_ms)
-        self.position: I32 = tables.sealed_array(ink.position)
+        self.past_ms: I64 = sealed(w.queues[:, QUEUE.PAST_MS])
+        self.kind_free_milli: I64 = sealed(w.kinds[:, KIND.FREE_MILLI])
+        """Free accelerators of each kind on nodes that take new work."""
+        self.kind_freed: I64 = sealed(w.kinds[:, KIND.FREED])
+        """How often something of this kind became free: what failed before may fit after."""
+        self.kind_taken: I64 = sealed(w.kinds[:, KIND.TAKEN])
+        """How often something of this kind was taken: there may be new victims since."""
+        self.kind_kept: I64 = sealed(w.kinds[:, KIND.KEPT_MILLI])
+        """What all queues together keep back of what is free."""
+        self.queue_freed: I64 = sealed(w.queues[:, QUEUE.FREED])
+        """How often this team, or one below it, gave something back or left; or shares changed."""
+        self.ended: I64 = sealed(w.queues[:, QUEUE.ENDED])
+        """How many jobs of this team ended after they ran: its history is so long."""
+        self.returns: I64 = sealed(w.shapes[:, SHAPE.RETURNS])
+        """How often a job of this shape came back to wait: its place in the order may be new."""
+        self.position: I64 = sealed(w.position)
         """Tier by node: in which domain a node is, for each tier that goes by a label."""
-        self.parent: I32 = tables.sealed_array(ink.parent)
+        self.parent: I64 = sealed(ink.parent)
         """Tier by domain: in which domain of the tier around it a domain is."""
-        self.run_times: I32 = tables.sealed_array(ink.run_times)
+        self.run_times: I64 = sealed(w.run_times)
         """How many jobs of a team and size ran for how long (see ``history``)."""
-        self.ratios: I32 = tables.sealed_array(ink.ratios)
+        self.ratios: I64 = sealed(w.ratios)
         """How many jobs of a team ran for how many millionths of their owner's guess."""
+
+    @property
+    def supply_changes(self) -> int:
+        """How often contracts or nodes changed: supply decisions are looked at again after."""
+        return self.ink.w.at.item(AT.SUPPLY_CHANGES)
+
+    @property
+    def lasting_changes(self) -> int:
+        """How often a service took or left its place: services do not end by themselves."""
+        return self.ink.w.at.item(AT.LASTING_CHANGES)
+
+    @property
+    def sliced(self) -> int:
+        """How many devices carry MIG instances."""
+        return self.ink.w.at.item(AT.SLICED)
 
     @property
     def job_count(self) -> int:
@@ -261,6 +315,10 @@ class World:
     def contract_count(self) -> int:
         """How many contracts were ever signed."""
         return len(self.contract_rows)
+
+    def next_waiting(self, j: int) -> int:
+        """The waiting job of the same shape that comes after this one; -1: there is none."""
+        return self.ink.w.jobs.item(j, JOB.NEXT)
 
     def paid_milli(self, c: int) -> int:
         """Accelerators paid for under this contract now."""
@@ -304,8 +362,6 @@ class World:
             "shape_rows": self.shape_rows,
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),
-            "aboard": [sorted(jobs) for jobs in self.aboard],
-            "active": [sorted(jobs) for jobs in self.active],
             "idle": sorted(self.idle.items()),
             "paces": sorted(self.paces.items()),
             "promised": sorted(self.promised.items()),
@@ -315,7 +371,7 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
-            "returns": self.returns,
+            "returns": self.returns[: len(self.shape_rows)],
             "ended": self.ended,
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,

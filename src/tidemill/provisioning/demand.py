@@ -38,7 +38,7 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
     )
     coming_milli = _coming_nodes(world, c) * node_milli
     k = int(world.contracts.kind[c])
-    free_milli = world.kind_free_milli[k] - int(world.kind_kept[k])
+    free_milli = world.kind_free_milli.item(k) - int(world.kind_kept[k])
     short_milli = unmet_milli - coming_milli - free_milli
     return -(-short_milli // node_milli)
 

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.world import Level, World
+from tidemill.model.states import Level
+from tidemill.model.world import World
 
 
 class Seam(NamedTuple):

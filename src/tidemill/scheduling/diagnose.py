@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.elastic import smallest
@@ -187,13 +187,13 @@ def _is_limited_everywhere(world: World, role: Role, shortage: Shortage) -> bool
     return limited >= claimed
 
 
-def _states(world: World, memo: Memo, s: int, r: int) -> U8:
+def _states(world: World, memo: Memo, s: int, r: int) -> I64:
     is_ok = np.zeros(len(world.groups) + 1, bool)
     for option in memo.known(world, s).options[r]:
         is_ok[: len(option.is_ok)] |= option.is_ok.astype(bool)
     nodes, rows = world.nodes, world.node_count
-    states: U8 = nodes.state[:rows][is_ok[nodes.group[:rows]]]
-    present: U8 = states[states != NodeState.GONE]
+    states: I64 = nodes.state[:rows][is_ok[nodes.group[:rows]]]
+    present: I64 = states[states != NodeState.GONE]
     return present
 
 
@@ -215,7 +215,7 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     return Cause.BUSY
 
 
-def _binding(room: Room, role: Role, is_ok: U8) -> Cause:
+def _binding(room: Room, role: Role, is_ok: I64) -> Cause:
     """Enough accelerators are free, yet it does not fit: what would have to be ignored?"""
     if role.accelerators == 0:
         return Cause.CPU_BINDS if role.cpu_milli else Cause.MEMORY_BINDS
@@ -228,7 +228,7 @@ def _binding(room: Room, role: Role, is_ok: U8) -> Cause:
     return Cause.SCATTERED
 
 
-def _hosted(room: Room, role: Role, is_ok: U8, **ignored: int) -> int:
+def _hosted(room: Room, role: Role, is_ok: I64, **ignored: int) -> int:
     return room.count_hosts(replace(role, **ignored), is_ok)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.model.rows import Role
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 
@@ -18,7 +18,7 @@ class Option(NamedTuple):
     """One kind a role may run on, and its groups as flags."""
 
     kind: int
-    is_ok: U8
+    is_ok: I64
 
 
 def options(world: World, role: Role) -> tuple[Option, ...]:
@@ -28,7 +28,7 @@ def options(world: World, role: Role) -> tuple[Option, ...]:
     for k in kinds if role.kinds else _cheapest_first(world):
         if role.profile and not mig.offers(world.kinds[k], role.profile, role.milli):
             continue
-        is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.uint8)
+        is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.int64)
         if is_ok.any():
             found.append(Option(k, is_ok))
     return tuple(found)
@@ -53,9 +53,9 @@ def anywhere(world: World, role: Role) -> Option:
     return Option(-1, merged(world, options(world, role)))
 
 
-def merged(world: World, parts: tuple[Option, ...]) -> U8:
+def merged(world: World, parts: tuple[Option, ...]) -> I64:
     """The groups of several options together."""
-    flags = np.zeros(max(1, len(world.groups)), np.uint8)
+    flags = np.zeros(max(1, len(world.groups)), np.int64)
     for part in parts:
         flags |= part.is_ok
     return flags

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tidemill.model import history
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.policy import Policy
-from tidemill.model.tables import I32
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 FEWEST = 20  # as in ``explain.lengths``: below this a tenth of the samples is less than two
@@ -43,11 +43,11 @@ class Estimates:
             return Basis(None, None)
         size = history.size_of(world.shapes.total_milli.item(s))
         known = self._known.get((q, size))
-        if known is None or known[0] != world.ended[q]:
+        if known is None or known[0] != world.ended.item(q):
             share = self._policy.estimate_ppm
             ratios, run_times = world.ratios[q], world.run_times[q, size]
             found = Basis(_told(ratios, share), _told(run_times, share))
-            known = self._known[q, size] = (world.ended[q], found)
+            known = self._known[q, size] = (world.ended.item(q), found)
         return known[1]
 
     def first_ms(self, world: World, j: int) -> int:
@@ -88,5 +88,5 @@ class Estimates:
         return longer_ms if longer_ms is not None and longer_ms > total_ms else 2 * total_ms
 
 
-def _told(counts: I32, share_ppm: int) -> int | None:
+def _told(counts: I64, share_ppm: int) -> int | None:
     return history.quantile(counts, share_ppm) if int(counts.sum()) >= FEWEST else None

@@ -26,6 +26,8 @@ class Lines:
         self._is_by_shape = policy.order in order.BY_SHAPE
         self._lines: dict[int, _Line] = {}
         self._taken: dict[int, int] = {}
+        self._next: dict[int, int] = {}
+        """By shape: who is next after those that were taken, where the oldest is the first."""
 
     def begin(self, world: World) -> None:
         """A new cycle: nobody has been taken out of a line yet."""
@@ -33,18 +35,23 @@ class Lines:
             for s in self._taken:
                 self._lines[s].put_back(world)
         self._taken.clear()
+        self._next.clear()
 
     def head(self, world: World, s: int) -> order.Head:
         """Who is next in the line of a shape; there must be somebody."""
         if self._is_by_shape:
-            j = world.waiting[s][self._taken.get(s, 0)]
+            j = self._next.get(s)
+            if j is None:
+                j = world.shapes.head.item(s)
             return order.place_of(world, self.policy, self.estimates, j), j
         return self._line(world, s).head(world)
 
     def take(self, world: World, s: int) -> bool:
         """Take the head out for the rest of this cycle; return whether somebody is left."""
         self._taken[s] = self._taken.get(s, 0) + 1
-        if not self._is_by_shape:
+        if self._is_by_shape:
+            self._next[s] = world.next_waiting(self._next.get(s, world.shapes.head.item(s)))
+        else:
             self._line(world, s).take(world)
         return self._taken[s] < len(world.waiting[s])
 
@@ -55,14 +62,14 @@ class Lines:
     def first_to_lose_patience_ms(self, world: World, s: int) -> int:
         """When the first of a line loses (or lost) patience."""
         if self._is_by_shape:
-            return order.loses_patience_at_ms(world, self.policy, world.waiting[s][0])
+            return order.loses_patience_at_ms(world, self.policy, world.shapes.head.item(s))
         return self._line(world, s).first_to_lose_patience_ms(world)
 
     def _line(self, world: World, s: int) -> "_Line":
         line, basis = self._lines.get(s), self.estimates.basis(world, s)
-        if line is None or line.returns != world.returns[s] or line.basis != basis:
+        if line is None or line.returns != world.returns.item(s) or line.basis != basis:
             taken = line.taken if line is not None else set[int]()
-            line = self._lines[s] = _Line(self.policy, self.estimates, basis, world.returns[s])
+            line = self._lines[s] = _Line(self.policy, self.estimates, basis, world.returns.item(s))
             line.taken = taken
         line.add_new(world, s)
         return line

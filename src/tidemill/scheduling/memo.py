@@ -179,9 +179,9 @@ class Memo:
         stamp = (
             world.job_count,
             world.supply_changes,
-            sum(world.kind_freed),
-            sum(world.queue_freed),
-            sum(world.kind_taken) if self.watches else 0,
+            int(world.kind_freed.sum()),
+            int(world.queue_freed.sum()),
+            int(world.kind_taken.sum()) if self.watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
         return same and not self._owed and not self._doubted and not self._drifts
@@ -279,8 +279,8 @@ class Memo:
         then, or are new.
         """
         stamp = (
-            sum(world.kind_freed), sum(world.queue_freed), world.supply_changes,
-            world.share_changes, sum(world.kind_taken) if self.watches else -1,
+            int(world.kind_freed.sum()), int(world.queue_freed.sum()), world.supply_changes,
+            world.share_changes, int(world.kind_taken.sum()) if self.watches else -1,
         )  # fmt: skip
         known = self._causes if stamp == self._causes_at else {}
         found: dict[int, Cause | None] = {}
@@ -354,11 +354,11 @@ class Memo:
     def _stamp(self, world: World, s: int) -> Stamp:
         known, total, given_back = self.known(world, s), 0, 0
         for k in known.kinds:
-            total += world.kind_freed[k]
+            total += world.kind_freed.item(k)
         if self._heeds_taken(world, s):
-            total += sum(world.kind_taken)
+            total += int(world.kind_taken.sum())
         for a in world.tree.paths[known.queue]:
-            given_back += world.queue_freed[a]
+            given_back += world.queue_freed.item(a)
         return (total, given_back, world.supply_changes)
 
     def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:

@@ -19,7 +19,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, offers, worth
 from tidemill.scheduling.clearing import Hunt, clear, may_hold
@@ -88,7 +88,7 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     return Moves((), cost, gain, is_final=False)
 
 
-def _candidates(hunt: Hunt, role: Role, is_ok: U8, stop: Stop) -> tuple[list[Victim], bool, int]:
+def _candidates(hunt: Hunt, role: Role, is_ok: I64, stop: Stop) -> tuple[list[Victim], bool, int]:
     """Jobs on the emptiest nodes that may be moved; whether all have come up; when the next may."""
     world, policy = hunt.world, hunt.policy
     found: dict[int, Victim] = {}
@@ -120,7 +120,7 @@ def _has_another_place(hunt: Hunt, victim: Victim) -> bool:
     return bool(pieces)
 
 
-def _emptiest(hunt: Hunt, role: Role, is_ok: U8) -> list[int]:
+def _emptiest(hunt: Hunt, role: Role, is_ok: I64) -> list[int]:
     """Nodes that are large enough for a replica but not free enough, the emptiest first."""
     nodes, rows, room = hunt.world.nodes, hunt.world.node_count, hunt.room
     working = nodes.devices[:rows] - nodes.failed[:rows]
@@ -142,7 +142,7 @@ def _victim(world: World, j: int, lost_ms: int) -> Victim:
 
 
 def _settle(
-    hunt: Hunt, role: Role, is_ok: U8, candidates: list[Victim], price: offers.Price
+    hunt: Hunt, role: Role, is_ok: I64, candidates: list[Victim], price: offers.Price
 ) -> tuple[Mover, ...]:
     """Search by node at these prices; begin again without those that find no other place."""
     for _ in range(ROUNDS):

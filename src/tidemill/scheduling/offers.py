@@ -14,7 +14,7 @@ from tidemill.model.events import Why
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
 from tidemill.scheduling.fit import Options
@@ -74,7 +74,7 @@ def by_density(candidates: list[Victim]) -> Iterator[Victim]:
 
 
 def by_node(
-    room: Room, role: Role, is_ok: U8, candidates: list[Victim], price: Price
+    room: Room, role: Role, is_ok: I64, candidates: list[Victim], price: Price
 ) -> Iterator[Victim]:
     """Node by node, the cheapest to free for one replica of this role first; then the others.
 
@@ -103,7 +103,7 @@ def by_node(
     yield from (victim for victim in by_size(candidates) if victim.job not in gone)
 
 
-def widest(world: World, shape: Shape, options: Options) -> tuple[Role, U8]:
+def widest(world: World, shape: Shape, options: Options) -> tuple[Role, I64]:
     """The role that asks most of one node, and the groups of nodes on which it may sit."""
     roles = shape.roles
     r = max(range(len(roles)), key=lambda r: (roles[r].replica_milli, roles[r].total_milli, -r))
@@ -121,7 +121,7 @@ def total(victims: Iterable[Victim]) -> tuple[int, int, int, tuple[int, ...]]:
     )
 
 
-def _aboard(room: Room, is_ok: U8, candidates: list[Victim]) -> dict[int, list[Victim]]:
+def _aboard(room: Room, is_ok: I64, candidates: list[Victim]) -> dict[int, list[Victim]]:
     nodes, found = room.world.nodes, dict[int, list[Victim]]()
     for victim in candidates:
         for n in _nodes(victim.pieces):

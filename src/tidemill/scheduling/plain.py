@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 
 HAS_TREES = False  # a question asked once is answered by one sweep
 READY = int(NodeState.READY)
@@ -21,8 +21,8 @@ Flags = NDArray[np.bool_]
 
 
 def count_hosts(
-    state: U8, is_spare: U8, group: I32, first_device: I32, devices: I32, is_failed: U8,
-    is_ok: U8, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32,
+    state: I64, is_spare: I64, group: I64, first_device: I64, devices: I64, is_failed: I64,
+    is_ok: I64, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I64,
     rows: int, accelerators: int, milli: int, cpu: int, memory: int, hosts: I64,
 ) -> int:  # fmt: skip
     """Write into ``hosts`` how many replicas each node can take; return the sum."""
@@ -44,10 +44,10 @@ def count_hosts(
 
 
 def fill(
-    state: U8, is_spare: U8, group: I32, first_device: I32, devices: I32, is_failed: U8,
-    is_ok: U8, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32,
+    state: I64, is_spare: I64, group: I64, first_device: I64, devices: I64, is_failed: I64,
+    is_ok: I64, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I64,
     rows: int, accelerators: int, milli: int, cpu: int, memory: int, count: int, spreads: bool,
-    hosts: I64, out_node: I32, out_replicas: I32, out_mask: NDArray[np.uint64],
+    hosts: I64, out_node: I64, out_replicas: I64, out_mask: NDArray[np.uint64],
 ) -> int:  # fmt: skip
     """Place ``count`` replicas or none; return the number of pieces, or minus what would fit."""
     total = count_hosts(
@@ -81,7 +81,7 @@ def fill(
 
 def give(
     n: int, replicas: int, mask: np.uint64, accelerators: int, milli: int, cpu: int, memory: int,
-    first_device: I32, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32,
+    first_device: I64, cpu_free: I64, memory_free: I64, node_free: I64, device_free: I64,
     sign: int,
 ) -> None:  # fmt: skip
     """Give a piece back to a node (sign 1), or take it again (sign -1)."""
@@ -96,9 +96,9 @@ def give(
 
 
 def copy_nodes(
-    which: I64, count: int, first_device: I32, devices: I32, state: U8, is_spare: U8,
-    cpu_from: I64, memory_from: I64, node_from: I64, device_from: I32, is_open: Flags,
-    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32,
+    which: I64, count: int, first_device: I64, devices: I64, state: I64, is_spare: I64,
+    cpu_from: I64, memory_from: I64, node_from: I64, device_from: I64, is_open: Flags,
+    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I64,
 ) -> int:  # fmt: skip
     """Copy the first ``count`` nodes of ``which``; all of them count as changed."""
     some = which[:count]
@@ -111,14 +111,14 @@ def copy_nodes(
     return count
 
 
-def _takes_work(state: U8, is_spare: U8, group: I32, is_ok: U8, rows: int) -> Flags:
+def _takes_work(state: I64, is_spare: I64, group: I64, is_ok: I64, rows: int) -> Flags:
     takes: Flags = (state[:rows] == READY) & (is_spare[:rows] == 0) & (is_ok[group[:rows]] != 0)
     return takes
 
 
 def _best_single(
-    hosts: I64, spreads: bool, milli: int, node_free: I64, first: I32, is_failed: U8,
-    device_free: I32,
+    hosts: I64, spreads: bool, milli: int, node_free: I64, first: I64, is_failed: I64,
+    device_free: I64,
 ) -> int:  # fmt: skip
     """The tightest node when packing, the emptiest when spreading; the first among equals."""
     if spreads:
@@ -141,7 +141,7 @@ def _best_for_many(hosts: I64, left: int, node_free: I64) -> int:
     return int(able[np.argmin(node_free[able])])
 
 
-def _take_devices(free: I32, is_failed: U8, wanted: int, milli: int) -> int:
+def _take_devices(free: I64, is_failed: I64, wanted: int, milli: int) -> int:
     able = [d for d in range(len(free)) if not is_failed[d] and free[d] >= milli]
     if milli < WHOLE_MILLI and wanted:
         able = [min(able, key=lambda d: (free[d], d))]

@@ -15,7 +15,7 @@ import numpy as np
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.tree import kept
 from tidemill.model.world import World
 from tidemill.scheduling import eligible, shares, slices
@@ -68,7 +68,7 @@ class Room:
         self._touched.clear()
         self._clean = 0
 
-    def fill(self, role: Role, is_ok: U8, scoring: Scoring) -> "Filled":
+    def fill(self, role: Role, is_ok: I64, scoring: Scoring) -> "Filled":
         """Place all replicas of a role on nodes of the groups that are ok, or none.
 
         Scores choose the node of a single replica and of each fraction; a gang of whole devices is
@@ -85,7 +85,7 @@ class Room:
                 return self._fill_by_tree(tree, role, is_ok)
         return self._fill(role, is_ok, scoring.spreads)
 
-    def _fill_by_tree(self, tree: Tree, role: Role, is_ok: U8) -> "Filled":
+    def _fill_by_tree(self, tree: Tree, role: Role, is_ok: I64) -> "Filled":
         placed: list[tuple[int, int, int]] = []
         for _ in range(role.count):
             n = self._fill_one(tree, role, is_ok)
@@ -96,7 +96,7 @@ class Room:
             placed.append((n, 1, int(self.out_mask[0])))
         return Filled(role.count, tuple(placed))
 
-    def _fill_one(self, tree: Tree, role: Role, is_ok: U8) -> int:
+    def _fill_one(self, tree: Tree, role: Role, is_ok: I64) -> int:
         nodes, end = self.world.nodes, len(self._touched)
         is_new = tree.read < 0 or end - tree.read > self.rows
         which = _NONE if is_new or tree.read == end else self._touched_since(tree)
@@ -128,7 +128,7 @@ class Room:
         touched = self._touched[tree.read :]
         return np.array(touched if len(touched) < 2 else list(dict.fromkeys(touched)))
 
-    def _fill(self, role: Role, is_ok: U8, spreads: bool) -> "Filled":
+    def _fill(self, role: Role, is_ok: I64, spreads: bool) -> "Filled":
         world, nodes = self.world, self.world.nodes
         if role.count > len(self.out_node):
             self._allocate_out(role.count)
@@ -145,7 +145,7 @@ class Room:
         self._changed[self.out_node[:found]] += 1
         return Filled(role.count, self._placed(found))
 
-    def sweep(self, role: Role, is_ok: U8, *, spreads: bool) -> "Filled":
+    def sweep(self, role: Role, is_ok: I64, *, spreads: bool) -> "Filled":
         """As ``fill`` without scores, by one sweep over the nodes: for a room that is not kept."""
         return self._fill(role, is_ok, spreads)
 
@@ -155,11 +155,11 @@ class Room:
         return bool(self._loops.HAS_TREES)
 
     @property
-    def columns(self) -> tuple[I64, I64, I64, I32]:
+    def columns(self) -> tuple[I64, I64, I64, I64]:
         """What is free: CPU, memory and accelerators of nodes, and each device."""
         return self.cpu_free, self.memory_free, self.node_free, self.device_free
 
-    def touch(self, nodes: I32) -> None:
+    def touch(self, nodes: I64) -> None:
         """Note that others wrote into the columns of these nodes."""
         self._touched += nodes.tolist()
         self._changed[nodes] += 1
@@ -171,14 +171,14 @@ class Room:
             self._axis = slices.axis(self.world)
         return self._axis
 
-    def together(self, options: tuple[Option, ...]) -> U8:
+    def together(self, options: tuple[Option, ...]) -> I64:
         """The groups of several options as one array; the same one every time."""
         key = tuple(id(option.is_ok) for option in options)
         if key not in self._together:
             self._together[key] = (eligible.merged(self.world, options), options)
         return self._together[key][0]
 
-    def count_hosts(self, role: Role, is_ok: U8) -> int:
+    def count_hosts(self, role: Role, is_ok: I64) -> int:
         """How many replicas of a role would fit."""
         if role.profile:
             return slices.count(self, role, is_ok)
@@ -285,7 +285,7 @@ class Room:
         self._changed: I64 = np.zeros(rows, np.int64)
         """How often each node was touched."""
         self._trees = Trees(rows)
-        self._together: dict[tuple[int, ...], tuple[U8, tuple[Option, ...]]] = {}
+        self._together: dict[tuple[int, ...], tuple[I64, tuple[Option, ...]]] = {}
 
     def _read_open(self) -> None:
         """Which nodes take work now."""
@@ -294,7 +294,7 @@ class Room:
         np.copyto(self.is_open, is_ready & (nodes.is_spare[:rows] == 0))
 
     def _copy_books(self, world: World) -> None:
-        self.kind_free = list(world.kind_free_milli)
+        self.kind_free = world.kind_free_milli.tolist()
         self.used = world.used.copy()
         self.below, self.kind_kept = world.below, world.kind_kept
         if world.tree.keeps:
@@ -336,14 +336,14 @@ class Room:
         self.cpu_free: I64 = np.zeros(rows, np.int64)
         self.memory_free: I64 = np.zeros(rows, np.int64)
         self.node_free: I64 = np.zeros(rows, np.int64)
-        self.device_free = np.zeros(devices, np.int32)
-        self.slices = np.zeros(devices, np.int32)
+        self.device_free = np.zeros(devices, np.int64)
+        self.slices = np.zeros(devices, np.int64)
         self.hosts: I64 = np.zeros(rows, np.int64)
         self._allocate_out(64)
 
     def _allocate_out(self, replicas: int) -> None:
-        self.out_node = np.zeros(replicas, np.int32)
-        self.out_replicas = np.zeros(replicas, np.int32)
+        self.out_node = np.zeros(replicas, np.int64)
+        self.out_replicas = np.zeros(replicas, np.int64)
         self.out_mask = np.zeros(replicas, np.uint64)
 
 

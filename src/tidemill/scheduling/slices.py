@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 from tidemill.units.mig.profiles import Geometry
@@ -56,8 +56,8 @@ class Axis(NamedTuple):
     """The devices of a fleet with the nodes and kinds they belong to."""
 
     node: I64
-    kind: I32
-    first: I32
+    kind: I64
+    first: I64
 
 
 def axis(world: World) -> Axis:
@@ -68,7 +68,7 @@ def axis(world: World) -> Axis:
 
 
 def per_device(
-    world: World, kinds: I32, slices: I32, device_free: I32, is_failed: U8, role: Role
+    world: World, kinds: I64, slices: I64, device_free: I64, is_failed: I64, role: Role
 ) -> I64:
     """How many instances of a role's profile each of some devices could take now."""
     found: I64 = np.zeros(len(kinds), np.int64)
@@ -118,13 +118,13 @@ def _cut(world: World, at: Axis, kind: str, part: Geometry, here: NDArray[np.boo
                sum(one.stranded for one in left), tuple(fits))  # fmt: skip
 
 
-def count(room: "Room", role: Role, is_ok: U8) -> int:
+def count(room: "Room", role: Role, is_ok: I64) -> int:
     """How many replicas of a role with a profile the room hosts; written by node into ``hosts``."""
     room.hosts[:] = _hosts(room, role, is_ok, _devices(room, role))
     return int(room.hosts.sum())
 
 
-def fill(room: "Room", role: Role, is_ok: U8) -> tuple[int, Placed]:
+def fill(room: "Room", role: Role, is_ok: I64) -> tuple[int, Placed]:
     """Place all replicas of a role with a profile, or none: how many fit, and the pieces."""
     beside = _beside(room, role, is_ok) if role.count == 1 else -1
     if beside >= 0:
@@ -149,7 +149,7 @@ def fill(room: "Room", role: Role, is_ok: U8) -> tuple[int, Placed]:
     return role.count, tuple(placed)
 
 
-def _beside(room: "Room", role: Role, is_ok: U8) -> int:
+def _beside(room: "Room", role: Role, is_ok: I64) -> int:
     """The device that carries instances and has least left beside one more; -1: none takes it."""
     cut = np.flatnonzero(room.slices)
     if not len(cut):
@@ -221,13 +221,13 @@ def _devices(room: "Room", role: Role) -> I64:
     return per_device(room.world, room.axis.kind, room.slices, room.device_free, is_failed, role)
 
 
-def _columns(world: World) -> tuple[I32, U8, I32]:
+def _columns(world: World) -> tuple[I64, I64, I64]:
     """What is free of every device, whether it failed, and its slices."""
     count, devices = world.device_count, world.devices
     return devices.free_milli[:count], devices.is_failed[:count], devices.slices[:count]
 
 
-def _hosts(room: "Room", role: Role, is_ok: U8, devices: I64) -> I64:
+def _hosts(room: "Room", role: Role, is_ok: I64, devices: I64) -> I64:
     """How many replicas each node can take: by its devices, CPU and memory."""
     nodes, rows = room.world.nodes, room.rows
     takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)

@@ -9,7 +9,7 @@ that changed since they were asked before: the cost grows with what changed, not
 import numpy as np
 
 from tidemill.model.rows import Role
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 256 KiB a request: enough for 256 kinds of request
@@ -24,9 +24,9 @@ class Tree:
 
     __slots__ = ("is_exact", "is_ok", "rank", "read", "scoring", "winner")
 
-    def __init__(self, leaves: int, is_ok: U8, scoring: Scoring) -> None:
+    def __init__(self, leaves: int, is_ok: I64, scoring: Scoring) -> None:
         self.rank: I64 = np.zeros(leaves, np.int64)
-        self.winner: I32 = np.zeros(2 * leaves, np.int32)
+        self.winner: I64 = np.zeros(2 * leaves, np.int64)
         self.is_exact = np.zeros(leaves, np.bool_)
         """Whether a rank is a score, or only a bound on it (see ``scores.kernels``)."""
         self.read = -1
@@ -46,7 +46,7 @@ class Trees:
         self._known: I64 | None = None
         self._wasted: I64 = np.zeros((0, WASTED), np.int64)
 
-    def of(self, role: Role, is_ok: U8, scoring: Scoring) -> Tree | None:
+    def of(self, role: Role, is_ok: I64, scoring: Scoring) -> Tree | None:
         """The tournament of a request, new if it was never asked for.
 
         When there are too many: None where a sweep finds the same, else one that is not kept.

@@ -16,7 +16,7 @@ from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import JobState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.world import Paces, World
 from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
@@ -47,10 +47,10 @@ class Truths(NamedTuple):
     """The same by the number of the job, for compiled beats; one crash at most is foreseen."""
 
     work_ms: I64
-    ending: U8
+    ending: I64
     """The kind of event that ends it; see ``engine.story``."""
     crash_ms: I64
-    crashes: I32
+    crashes: I64
     retries: I64
     """The first row: how many crashes are forgiven."""
 

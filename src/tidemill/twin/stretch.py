@@ -22,7 +22,7 @@ from tidemill.model import tables
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
-from tidemill.model.tables import I32, I64
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo
 from tidemill.twin import agenda, kernels
@@ -46,9 +46,9 @@ class Heap(NamedTuple):
 
     at_ms: I64
     order: I64
-    job: I32
-    stamp: I32
-    what: I32
+    job: I64
+    stamp: I64
+    what: I64
 
 
 class Coming:

@@ -10,7 +10,7 @@ from tidemill.engine.layout import Before
 from tidemill.engine.second_reader import kernels
 from tidemill.engine.story import Story
 from tidemill.model.errors import PlanRefused
-from tidemill.model.tables import U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 _WORDS = {
@@ -52,10 +52,10 @@ def check_story(world: World, before: Before, story: Story) -> None:
         )
 
 
-def _may_use(world: World) -> U8:
+def _may_use(world: World) -> I64:
     """For every shape and group of nodes: whether the kind and the labels are as asked."""
-    found = np.zeros((len(world.shape_rows), max(1, len(world.groups))), np.uint8)
-    seen: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], U8] = {}
+    found = np.zeros((len(world.shape_rows), max(1, len(world.groups))), np.int64)
+    seen: dict[tuple[tuple[str, ...], tuple[tuple[str, str], ...]], I64] = {}
     for s, shape in enumerate(world.shape_rows):
         role = shape.roles[0]
         rule = (role.kinds, role.labels)
@@ -66,7 +66,7 @@ def _may_use(world: World) -> U8:
                     and {*role.labels} <= group.labels
                     for group in world.groups
                 ] or [False],
-                np.uint8,
+                np.int64,
             )  # fmt: skip
         found[s] = seen[rule]
     return found

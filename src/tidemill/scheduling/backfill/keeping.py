@@ -7,7 +7,7 @@ import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
-from tidemill.model.tables import I32, I64, U64
+from tidemill.model.tables import I64, U64
 from tidemill.scheduling.backfill import plain
 from tidemill.scheduling.room import Room
 
@@ -18,12 +18,12 @@ Sliced = tuple[Shape, tuple[Piece, ...]]
 class Kept(NamedTuple):
     """The pieces of a reservation as columns, and what was free of them when they were kept."""
 
-    node: I32
+    node: I64
     mask: U64
     milli: I64
     cpu: I64
     memory: I64
-    kept_part: I32
+    kept_part: I64
     """By piece and device, ``DEVICES`` a piece."""
     kept_cpu: I64
     kept_memory: I64
@@ -34,12 +34,12 @@ class Kept(NamedTuple):
         count, roles = len(pieces), [shape.roles[piece.role] for piece in pieces]
         both = [*zip(pieces, roles, strict=True)]
         return cls(
-            np.array([piece.node for piece in pieces], np.int32),
+            np.array([piece.node for piece in pieces], np.int64),
             np.array([piece.devices for piece in pieces], np.uint64),
             np.array([role.milli for role in roles], np.int64),
             np.array([piece.replicas * role.cpu_milli for piece, role in both], np.int64),
             np.array([piece.replicas * role.memory_mib for piece, role in both], np.int64),
-            np.zeros(count * plain.DEVICES, np.int32), np.zeros(count, np.int64),
+            np.zeros(count * plain.DEVICES, np.int64), np.zeros(count, np.int64),
             np.zeros(count, np.int64),
         )  # fmt: skip
 

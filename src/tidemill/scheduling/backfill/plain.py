@@ -3,7 +3,7 @@
 import numpy as np
 
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I64, U64
 
 DEVICES = 64  # of one node: a mask is one number
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
@@ -11,7 +11,7 @@ LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a centur
 
 def expect(
     now_ms: int, rows: int, job: I64, total_ms: I64, placed_ms: I64, startup_ms: I64,
-    restart_ms: I64, attempt: I32, saved_ms: I64, reached_ms: I64, speed_ppm: I64, is_leaving: U8,
+    restart_ms: I64, attempt: I64, saved_ms: I64, reached_ms: I64, speed_ppm: I64, is_leaving: I64,
     done_ms: I64, end_ms: I64, outrun: I64,
 ) -> int:  # fmt: skip
     """What every running job has done, when it is expected to end, and who outran that."""
@@ -36,8 +36,8 @@ def sort_again(order: I64, rows: int, end_ms: I64, job: I64) -> None:
 
 
 def keep(
-    count: int, node: I32, mask: U64, milli: I64, cpu: I64, memory: I64, first_device: I32,
-    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I32, kept_part: I32,
+    count: int, node: I64, mask: U64, milli: I64, cpu: I64, memory: I64, first_device: I64,
+    cpu_free: I64, memory_free: I64, node_free: I64, device_free: I64, kept_part: I64,
     kept_cpu: I64, kept_memory: I64,
 ) -> None:  # fmt: skip
     """Take what pieces need and is free now, and write down what that was."""
@@ -49,15 +49,15 @@ def keep(
         kept_part[i * DEVICES + _bits(mask[i])] = part
         kept_cpu[i] = min(int(cpu[i]), max(0, int(cpu_free[n])))
         kept_memory[i] = min(int(memory[i]), max(0, int(memory_free[n])))
-        device_free[devices] -= part.astype(np.int32)
+        device_free[devices] -= part.astype(np.int64)
         node_free[n] -= part.sum()
         cpu_free[n] -= kept_cpu[i]
         memory_free[n] -= kept_memory[i]
 
 
 def let_go(
-    count: int, node: I32, mask: U64, first_device: I32, cpu_free: I64, memory_free: I64,
-    node_free: I64, device_free: I32, kept_part: I32, kept_cpu: I64, kept_memory: I64,
+    count: int, node: I64, mask: U64, first_device: I64, cpu_free: I64, memory_free: I64,
+    node_free: I64, device_free: I64, kept_part: I64, kept_cpu: I64, kept_memory: I64,
 ) -> None:  # fmt: skip
     """Give back what was kept."""
     for i in range(count):

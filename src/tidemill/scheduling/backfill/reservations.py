@@ -20,7 +20,7 @@ from tidemill.model.events import JobPassed
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
-from tidemill.model.tables import NEVER_PASSED, U8
+from tidemill.model.tables import I64, NEVER_PASSED
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.backfill.keeping import (
@@ -182,8 +182,8 @@ class Reservations:
         """Make what was claimed; the same again if nothing that it depends on changed."""
         world, claims, before = self.world, tuple(self._claims), tuple(self.found)
         stamp = (
-            sum(world.kind_freed), sum(world.kind_taken), world.supply_changes,
-            world.share_changes, sum(world.ended), len(world.leaving_for),
+            int(world.kind_freed.sum()), int(world.kind_taken.sum()), world.supply_changes,
+            world.share_changes, int(world.ended.sum()), len(world.leaving_for),
             self.room.used.tobytes(), claims, before,
         )  # fmt: skip
         last = self.memo.made
@@ -330,7 +330,7 @@ class Reservations:
             let_slices_go(self.room, self._sliced.pop(one.job, []))
             let_go(self.room, self._kept[one.job])
 
-    def _barred(self) -> U8:
+    def _barred(self) -> I64:
         """Devices that nobody else may count on: failed, or reserved whole."""
         world, is_failed = self.world, self.world.devices.is_failed
         if not self.found:

@@ -15,7 +15,7 @@ from tidemill.model import tables
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobClass
-from tidemill.model.tables import I32, I64, U8, U64
+from tidemill.model.tables import I64, U64
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import plain
 from tidemill.scheduling.backfill.keeping import compiled
@@ -29,8 +29,8 @@ FEWEST_ROWS = 16
 class Held(NamedTuple):
     """Columns of pieces: where they are, and what one replica asks for."""
 
-    node: I32
-    replicas: I32
+    node: I64
+    replicas: I64
     mask: U64
     accelerators: I64
     milli: I64
@@ -97,7 +97,7 @@ class Running:
                 self.count -= 1
         self._loops.sort_again(self.order, len(self.order), self.end_ms, self.job)
 
-    def enough_after(self, room: Room, role: Role, option: Option, is_barred: U8) -> int:
+    def enough_after(self, room: Room, role: Role, option: Option, is_barred: I64) -> int:
         """How many must end until a gang fits on one kind; -1: not even all. Only compiled."""
         world, nodes, need = self.world, self.world.nodes, role.total_milli
         short = need - room.kind_free[option.kind] if need else 0
@@ -218,7 +218,7 @@ class Running:
 
     def _learn(self) -> None:
         """Ask again about those of whom history says something else by now."""
-        ended = sum(self.world.ended)
+        ended = int(self.world.ended.sum())
         if ended == self._ended:
             return
         self._ended = ended

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, Role
-from tidemill.model.tables import I64, U8, U64
+from tidemill.model.tables import I64, U64
 from tidemill.scheduling.scores.codes import CODES
 from tidemill.scheduling.scores.tables import Tables
 
@@ -198,8 +198,8 @@ def _price_grains(c: Class, expected: int, hosts: int, knobs: Knobs) -> int:
     return 1 << grains.bit_length() - 1 if grains else 0
 
 
-def _admits(classes: list[Class], kinds: tuple[str, ...]) -> U8:
-    flags = np.zeros((len(classes), max(1, len(kinds))), np.uint8)
+def _admits(classes: list[Class], kinds: tuple[str, ...]) -> I64:
+    flags = np.zeros((len(classes), max(1, len(kinds))), np.int64)
     for j, c in enumerate(classes):
         for k, kind in enumerate(kinds):
             flags[j, k] = not c.kinds or kind in c.kinds
@@ -233,7 +233,7 @@ def _turns(draws: NDArray[np.int16], classes: int) -> U64:
     """When each class is drawn: bits of the words of one rollout after the other."""
     rollouts, length = draws.shape
     words = -(-length // WORD_BITS)
-    is_drawn = np.zeros((classes, rollouts, words * WORD_BITS), np.uint8)
+    is_drawn = np.zeros((classes, rollouts, words * WORD_BITS), np.int64)
     for j in range(classes):
         is_drawn[j, :, :length] = draws == j
     packed = np.packbits(is_drawn, axis=2, bitorder="little").view("<u8")

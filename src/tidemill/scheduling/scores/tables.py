@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidemill.model.tables import I64, U8, U64
+from tidemill.model.tables import I64, U64
 
 CPU, MEMORY, ACCELERATORS, MILLI, WEIGHT, PRICE = range(6)
 """The columns of the table of classes. (One array: a compiled call costs by the array.)"""
@@ -24,7 +24,7 @@ class Tables(NamedTuple):
     it costs to take a node's last room for it (in grains: a power of two, or 0); one row each."""
     dearest: I64
     """The classes that have a price, the dearest first."""
-    admits: U8
+    admits: I64
     """Whether a class may use a kind."""
     draws: NDArray[np.int16]
     """The classes that arrive in each rollout, in order."""
@@ -77,7 +77,7 @@ BLANK = Tables(
     limits=np.zeros(7, np.int64),
     classes=np.zeros((1, 6), np.int64),
     dearest=np.zeros(1, np.int64),
-    admits=np.zeros((1, 1), np.uint8),
+    admits=np.zeros((1, 1), np.int64),
     draws=np.zeros((1, 1), np.int16),
     turns=np.zeros((1, 1), np.uint64),
     still_open=np.zeros(1, np.uint64),

@@ -10,7 +10,7 @@ import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Role, Shape
-from tidemill.model.tables import I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.scheduling import eligible
@@ -104,7 +104,7 @@ def _of_gang(here: place.Ground, shape: Shape) -> Lack | None:
     return None
 
 
-def _holds(here: place.Ground, role: Role, is_ok: U8, rung: wishes.Rung) -> bool:
+def _holds(here: place.Ground, role: Role, is_ok: I64, rung: wishes.Rung) -> bool:
     inside = (rung.block, rung.each)
     hosted = place.hosts(here, role, is_ok, inside, place.ANYWHERE)
     found = place.gather(here, hosted, rung.ratio)
@@ -123,7 +123,7 @@ def _caps(here: place.Ground, role: Role, tier: int) -> list[I64]:
     return found
 
 
-def _flags(world: World, role: Role) -> list[U8]:
+def _flags(world: World, role: Role) -> list[I64]:
     if not role.accelerators:
         return [eligible.anywhere(world, role).is_ok]
     return [option.is_ok for option in eligible.options(world, role)]

@@ -13,7 +13,7 @@ import numpy as np
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, Role
 from tidemill.model.states import NodeState
-from tidemill.model.tables import I32, I64, U8
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.topology.wishes import Rung
@@ -26,13 +26,13 @@ class Ground(NamedTuple):
     """What the loops read of a fleet: as it is in a room, or as it would be if all was well."""
 
     world: World
-    state: U8
-    is_spare: U8
-    is_failed: U8
+    state: I64
+    is_spare: I64
+    is_failed: I64
     cpu_free: I64
     memory_free: I64
     node_free: I64
-    device_free: I32
+    device_free: I64
 
 
 def ground(room: Room) -> Ground:
@@ -50,13 +50,13 @@ def at_its_best(world: World) -> Ground:
     is_here = nodes.state[:rows] != NodeState.GONE
     return Ground(
         world,
-        np.where(is_here, int(NodeState.READY), int(NodeState.GONE)).astype(np.uint8),
-        np.zeros(rows, np.uint8),
-        np.zeros(devices, np.uint8),
+        np.where(is_here, int(NodeState.READY), int(NodeState.GONE)).astype(np.int64),
+        np.zeros(rows, np.int64),
+        np.zeros(devices, np.int64),
         nodes.cpu_milli[:rows],
         nodes.memory_mib[:rows],
         nodes.devices[:rows].astype(np.int64) * WHOLE_MILLI,
-        np.full(devices, WHOLE_MILLI, np.int32),
+        np.full(devices, WHOLE_MILLI, np.int64),
     )
 
 
@@ -68,7 +68,7 @@ class Count(NamedTuple):
 
 
 def fill(
-    room: Room, role: Role, is_ok: U8, ladder: tuple[Rung, ...], scope: tuple[int, int]
+    room: Room, role: Role, is_ok: I64, ladder: tuple[Rung, ...], scope: tuple[int, int]
 ) -> Filled:
     """Where all replicas of a role would go, by the first rung that holds; or how many fit loose.
 
@@ -88,7 +88,7 @@ def fill(
 
 
 def hosts(
-    here: Ground, role: Role, is_ok: U8, inside: tuple[int, int], scope: tuple[int, int]
+    here: Ground, role: Role, is_ok: I64, inside: tuple[int, int], scope: tuple[int, int]
 ) -> I64:
     """How many groups of replicas each node can take, each inside one block of devices."""
     world, rows = here.world, here.world.node_count
@@ -127,7 +127,7 @@ def count_of(world: World, tier: int) -> int:
 
 
 def candidates(
-    room: Room, roles: tuple[Role, ...], flags: tuple[tuple[U8, ...], ...], tier: int
+    room: Room, roles: tuple[Role, ...], flags: tuple[tuple[I64, ...], ...], tier: int
 ) -> Iterator[int]:
     """Domains of a tier that could host each of some roles, on one kind; those with least free
     first, then by number.
@@ -154,7 +154,7 @@ def _pieces(here: Ground, role: Role, rung: Rung, found: Count) -> tuple[tuple[i
         found.cap, found.free, rows, world.position, world.parent, _domains(world), rung.ratio,
         rung.top, rung.want, quota,
     )  # fmt: skip
-    node, replicas = (np.empty(role.count, np.int32) for _ in range(2))
+    node, replicas = (np.empty(role.count, np.int64) for _ in range(2))
     mask, left = np.empty(role.count, np.uint64), np.empty(MAX_DEVICES, np.int64)
     count = loops.pieces(
         quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,
@@ -169,8 +169,8 @@ def _domains(world: World) -> I64:
     return np.array([len(tier) for tier in world.domains], np.int64)
 
 
-def _numbers(rows: int) -> I32:
-    return np.arange(rows, dtype=np.int32)
+def _numbers(rows: int) -> I64:
+    return np.arange(rows, dtype=np.int64)
 
 
 def compiled() -> ModuleType:

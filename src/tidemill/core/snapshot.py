@@ -6,20 +6,27 @@ another layout is refused, and the journal is folded instead.
 
 import copy as copy_module
 import hashlib
-from collections import deque
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.core import lines, places, rows
 from tidemill.model import tables, tree
+from tidemill.model.columns import AT, JOB, MIG_STATES, NODE, NONE, QUEUE, SHAPE, State
 from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
+from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Ink, Move, World
 
-LAYOUT = 6
+LAYOUT = 7
+
+TABLES = ("jobs", "nodes", "devices", "contracts", "shapes")
+QUOTAS = ("used", "floor", "limit", "guard", "below", "past")
+KINDS = ("kind_free_milli", "kind_freed", "kind_taken", "kind_kept")
+QUEUES = {QUEUE.FREED: "queue_freed", QUEUE.ENDED: "ended", QUEUE.PAST_MS: "past_ms"}
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
@@ -50,11 +57,10 @@ def branch(world: World) -> World:
     for name, value in vars(world).items():
         if isinstance(value, list | dict):
             setattr(made, name, value.copy())
-    made.waiting = [jobs.copy() for jobs in world.waiting]
-    made.active = [jobs.copy() for jobs in world.active]
-    made.ink = Ink()
-    for name in Ink.__slots__:
-        setattr(made.ink, name, _branched(name, getattr(world.ink, name)))
+    w = world.ink.w
+    made.ink = Ink(State(*(_branched(name, getattr(w, name)) for name in State._fields)))
+    made.ink.parent = world.ink.parent
+    made.bind()
     made.seal()
     return made
 
@@ -75,30 +81,41 @@ def load(data: bytes) -> World:
     world = World()
     _load_columns(world, state)
     _load_rows(world, state)
-    world.seal()
+    _load_chains(world, state)
     return world
 
 
-def _branched(name: str, column: Any) -> Any:  # noqa: ANN401 - an array, or a table of them
-    if name in ("nodes", "devices"):
-        return tables.sealed(column)
-    return column.copy() if isinstance(column, np.ndarray) else tables.copied(column)
+SHARED = frozenset({"nodes", "devices", "pieces", "active", "log", "position", "slices"})
+"""What a branch does not copy: where things are, and what runs there."""
+
+
+def _branched(name: str, matrix: I64) -> I64:
+    return tables.sealed_array(matrix) if name in SHARED else matrix.copy()
 
 
 def _load_columns(world: World, state: dict[str, Any]) -> None:
-    ink = world.ink
-    ink.jobs = _table(tables.Jobs, state["jobs"])
-    ink.nodes = _table(tables.Nodes, state["nodes"])
-    ink.devices = _table(tables.Devices, state["devices"])
-    ink.contracts = _table(tables.Contracts, state["contracts"])
-    ink.shapes = _table(tables.Shapes, state["shapes"])
-    world.device_count = len(state["devices"]["free_milli"][2]) // 4
-    levels = _array_in(state["levels"])
-    ink.levels = np.zeros((len(ink.contracts.kind), levels.shape[1]), np.int64)
-    ink.levels[: len(levels)] = levels
-    for matrix in ("used", "floor", "limit", "guard", "below", "kind_kept", "past", "past_ms"):
-        setattr(ink, matrix, _array_in(state[matrix]))
-    ink.run_times, ink.ratios = _array_in(state["run_times"]), _array_in(state["ratios"])
+    world.device_count = state["devices"]["free_milli"][1][0]
+    sizes = {name: (getattr(world.ink.w, name), state[name]) for name in TABLES}
+    world.renew(**{name: _table(blank, columns) for name, (blank, columns) in sizes.items()})
+    levels, w = _array_in(state["levels"]), world.ink.w
+    world.renew(
+        levels=np.zeros((len(w.contracts), levels.shape[1]), np.int64),
+        active=np.zeros(len(w.jobs), np.int64),
+        queued=np.zeros(len(w.shapes), np.int64),
+        run_times=_array_in(state["run_times"]),
+        ratios=_array_in(state["ratios"]),
+        quotas=np.stack([_array_in(state[name]) for name in QUOTAS], axis=-1),
+        queues=np.zeros((len(state["queue_rows"]), len(QUEUE)), np.int64),
+        kinds=np.stack([_array_in(state[name]) for name in KINDS], axis=-1),
+        slices=np.zeros((len(state["kinds"]), 2 * MIG_STATES), np.int64),
+    )
+    w = world.ink.w
+    w.levels[: len(levels)] = levels
+    for column, name in QUEUES.items():
+        w.queues[:, column] = _array_in(state[name])
+    w.at[AT.SUPPLY_CHANGES] = state["supply_changes"]
+    w.at[AT.LASTING_CHANGES] = state["lasting_changes"]
+    w.at[AT.SLICED] = state["sliced"]
 
 
 def _load_rows(world: World, state: dict[str, Any]) -> None:
@@ -115,11 +132,6 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     ]
     _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
-    world.waiting = [deque(jobs) for jobs in state["waiting"]]
-    world.queued = {s: None for s, jobs in enumerate(world.waiting) if jobs}
-    world.placements = {j: convert(p, tuple[Piece, ...]) for j, p in state["placements"]}
-    world.aboard = [dict.fromkeys(jobs) for jobs in state["aboard"]]
-    world.active = [dict.fromkeys(jobs) for jobs in state["active"]]
     world.idle = dict(state["idle"])
     world.paces = {j: tuple((at, ppm) for at, ppm in paces) for j, paces in state["paces"]}
     world.promised = dict(state["promised"])
@@ -128,14 +140,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
         j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)
         for j, (gained, lost, keeps_work) in state["moving"]
     }
-    world.kind_free_milli, world.sliced = state["kind_free_milli"], state["sliced"]
-    world.kind_freed = state["kind_freed"]
-    world.kind_taken = state["kind_taken"]
-    world.queue_freed = state["queue_freed"]
-    world.returns, world.ended = state["returns"], state["ended"]
-    world.lasting_changes = state["lasting_changes"]
     world.share_changes = state["share_changes"]
-    world.supply_changes = state["supply_changes"]
     world.mix_point = state["mix_point"]
     world.mix_changes = state["mix_changes"]
     world.mix_free_milli = state["mix_free_milli"]
@@ -151,27 +156,52 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.shape_number = {shape: s for s, shape in enumerate(world.shape_rows)}
 
 
+def _load_chains(world: World, state: dict[str, Any]) -> None:
+    """Chains are not dumped: who waits, who sits where, and what follows from rows."""
+    rows.write_tiers(world)
+    for s in range(len(world.shape_rows)):
+        rows.write_roles(world, s)
+    w = world.ink.w
+    w.shapes[: len(world.shape_rows), SHAPE.RETURNS] = _array_in(state["returns"])
+    w.shapes[:, SHAPE.WAITING] = 0
+    for waiting in state["waiting"]:
+        for j in waiting:
+            lines.line_up(w.at, w.jobs, w.shapes, w.queued, j)
+    w.jobs[:, JOB.FIRST_PIECE] = w.nodes[:, NODE.FIRST_PIECE] = NONE
+    for j, pieces in state["placements"]:
+        lines.become_active(w.at, w.jobs, w.shapes, w.active, j)
+        count = rows.write_found(world, msgspec.convert(pieces, Pieces))
+        places.hang(world.ink.w, j, count, 0)
+    for j, move in world.moving.items():
+        places.hang(world.ink.w, j, rows.write_found(world, move.gained), 1)
+    w = world.ink.w
+    w.shapes[list(world.promised), SHAPE.IS_PROMISED] = 1
+    w.jobs[list(world.paces), JOB.IS_PACED] = 1
+    parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
+    w.queues[:, QUEUE.PARENT] = parents
+    w.at[AT.KEEPS] = world.tree.keeps
+
+
 def _load_topology(world: World, state: dict[str, Any]) -> None:
     ink, position = world.ink, _array_in(state["position"])
     world.topology = msgspec.convert(state["topology"], Topology)
     world.domains = [[Domain(*row) for row in tier] for tier in state["domains"]]
     world.domain_number = [{row: d for d, row in enumerate(tier)} for tier in world.domains]
     world.hidden_labels = tuple(state["hidden_labels"])
-    ink.position, ink.parent = (
-        np.zeros((len(position), len(ink.nodes.state)), np.int32) for _ in range(2)
-    )
-    ink.position[:, : position.shape[1]] = position
+    ink.parent = np.zeros((len(position), len(ink.w.nodes)), np.int64)
+    world.renew(position=ink.parent.copy())
+    ink.w.position[:, : position.shape[1]] = position
     for t, tier in enumerate(world.domains):
         ink.parent[t, : len(tier)] = [row.parent for row in tier]
 
 
-def _table(kind: type[tables.Table], columns: dict[str, Packed]) -> tables.Table:
-    arrays = {name: _array_in(packed) for name, packed in columns.items()}
-    rows = len(next(iter(arrays.values())))
-    table = tables.empty(kind, max(8, rows))
-    for name, array in arrays.items():
-        getattr(table, name)[:rows] = array
-    return table
+def _table(blank: I64, columns: dict[str, Packed]) -> I64:
+    arrays = [_array_in(packed) for packed in columns.values()]
+    rows = len(arrays[0])
+    matrix = np.zeros((max(8, rows), blank.shape[1]), np.int64)
+    for c, array in enumerate(arrays):
+        matrix[:rows, c] = array
+    return matrix
 
 
 def _array_out(value: object) -> Packed:

@@ -1,0 +1,239 @@
+"""The fold of a job's life: what each event does to the columns. The only writer of them.
+
+Events were looked at before (``engine.fold`` refuses those that contradict the state).
+"""
+
+from tidemill.core.kernel import kernel
+from tidemill.core.lines import become_active, cease_active, leave_line, line_up
+from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
+from tidemill.core.quotas import gave_back, use
+from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, PIECE, QUEUE, ROLE, SHAPE
+from tidemill.model.history import SIZES, STEPS
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.states import JobState
+from tidemill.model.tables import NEVER_PASSED
+from tidemill.model.topology import NO_HOP
+
+WAITING, STARTING, RUNNING, DONE, FAILED, CANCELLED = map(int, JobState)
+LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
+
+
+@kernel
+def use_piece(w, j, p, sign):
+    """Count a piece as used by the queue of its job, or as used no more."""
+    s = w.jobs[j, JOB.SHAPE]
+    r = w.shapes[s, SHAPE.FIRST_ROLE] + w.pieces[p, PIECE.ROLE]
+    milli = w.pieces[p, PIECE.REPLICAS] * w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
+    k = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]
+    use(w.at, w.queues, w.quotas, w.kinds, w.shapes[s, SHAPE.QUEUE], k, sign * milli)
+
+
+@kernel
+def hold(w, j, count, is_coming):
+    """A job takes the pieces that were found for it, and its queue uses them."""
+    p = hang(w, j, count, is_coming)
+    if w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.IS_LASTING] != 0:
+        w.at[AT.LASTING_CHANGES] += 1
+    while p >= 0:
+        change(w, p, -1)
+        w.kinds[w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], KIND.TAKEN] += 1
+        use_piece(w, j, p, 1)
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
+def release(w, j, is_coming, now):
+    """A job gives back all of its pieces, or only those of a place to which it was to move."""
+    jobs, pieces = w.jobs, w.pieces
+    s = jobs[j, JOB.SHAPE]
+    if w.shapes[s, SHAPE.IS_LASTING] != 0:
+        w.at[AT.LASTING_CHANGES] += 1
+    last, p = NONE, jobs[j, JOB.FIRST_PIECE]
+    while p >= 0:
+        after = pieces[p, PIECE.NEXT_OF_JOB]
+        if is_coming == 0 or pieces[p, PIECE.IS_COMING] == is_coming:
+            if last >= 0:
+                pieces[last, PIECE.NEXT_OF_JOB] = after
+            else:
+                jobs[j, JOB.FIRST_PIECE] = after
+            use_piece(w, j, p, -1)
+            vacate(w, p, now)
+        else:
+            last = p
+        p = after
+    gave_back(w.queues, w.shapes[s, SHAPE.QUEUE])
+
+
+@kernel
+def placed(w, j, count, now):
+    """A waiting gang takes its devices, whole: the pieces that were found for it."""
+    at, jobs = w.at, w.jobs
+    leave_line(at, jobs, w.shapes, w.queued, j)
+    become_active(at, jobs, w.shapes, w.active, j)
+    hold(w, j, count, 0)
+    jobs[j, JOB.STATE] = STARTING
+    jobs[j, JOB.ATTEMPT] += 1
+    jobs[j, JOB.SINCE_MS] = now
+    jobs[j, JOB.PLACED_MS] = now
+    jobs[j, JOB.PASSED_MS] = NEVER_PASSED
+    jobs[j, JOB.BUSY_PPM] = ONE_PPM
+    jobs[j, JOB.SPEED_PPM] = ONE_PPM
+    if at[AT.TIERS] > 0:
+        jobs[j, JOB.HOP] = hop_of(w, j)
+
+
+@kernel
+def started(jobs, j, slow_ppm, now):
+    """The gang works from now on."""
+    jobs[j, JOB.STATE] = RUNNING
+    jobs[j, JOB.SINCE_MS] = now
+    jobs[j, JOB.ORIGIN_MS] = now
+    jobs[j, JOB.SLOW_PPM] = slow_ppm
+
+
+@kernel
+def vacated(w, j, now):
+    """A job holds nothing any more, and is asked for nothing."""
+    jobs = w.jobs
+    release(w, j, 0, now)
+    cease_active(w.at, jobs, w.shapes, w.active, j)
+    jobs[j, JOB.IS_LEAVING] = 0
+    jobs[j, JOB.IS_PACED] = 0
+    jobs[j, JOB.HOP] = NO_HOP
+    jobs[j, JOB.SLOW_PPM] = 0
+
+
+@kernel
+def step_of(value):
+    """The step into which a positive value falls; see ``model.history``."""
+    if value < 2:
+        return 0
+    exponent = 0
+    while value >> exponent > 1:
+        exponent += 1
+    return min(STEPS - 1, 2 * exponent + (value >> (exponent - 1) & 1))
+
+
+@kernel
+def size_of(milli):
+    """The class of a gang's size: doublings of whole accelerators, rounded up."""
+    whole, size = (milli + 999) // 1000, 0
+    while whole > 0:
+        whole >>= 1
+        size += 1
+    return min(SIZES - 1, size)
+
+
+@kernel
+def note_end(jobs, shapes, queues, run_times, ratios, j):
+    """Count a job that has ended, if it ran at all. Services do not end by themselves."""
+    ran, s = jobs[j, JOB.RAN_MS], jobs[j, JOB.SHAPE]
+    if ran == 0 or shapes[s, SHAPE.IS_LASTING] != 0:
+        return
+    q = shapes[s, SHAPE.QUEUE]
+    run_times[q, size_of(shapes[s, SHAPE.TOTAL_MILLI]), step_of(ran)] += 1
+    guess = jobs[j, JOB.ESTIMATE_MS]
+    if guess > 0:
+        ratios[q, step_of(max(1, min(ran, LONGEST_MS) * ONE_PPM // guess))] += 1
+    queues[q, QUEUE.ENDED] += 1
+
+
+@kernel
+def ended(jobs, shapes, queues, run_times, ratios, j, state, now):
+    """A job that holds nothing and waits no more has ended."""
+    jobs[j, JOB.STATE] = state
+    jobs[j, JOB.SINCE_MS] = now
+    note_end(jobs, shapes, queues, run_times, ratios, j)
+
+
+@kernel
+def finished(w, j, now):
+    """A running job is done, and all of it was worth it."""
+    w.jobs[j, JOB.RAN_MS] += now - w.jobs[j, JOB.ORIGIN_MS]
+    vacated(w, j, now)
+    ended(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, DONE, now)
+
+
+@kernel
+def work_of(ran_ms, slow_ppm, speed_ppm):
+    """How much work, at full speed, a run did that was slowed where it sat, or was smaller."""
+    return ran_ms * ONE_PPM // (ONE_PPM + slow_ppm) * speed_ppm // ONE_PPM
+
+
+@kernel
+def saved(jobs, j, now, keeps_all):
+    """Count the work of this attempt that lasts: what was saved, or all of it."""
+    ran = now - jobs[j, JOB.ORIGIN_MS]
+    interval, cost = jobs[j, JOB.INTERVAL_MS], jobs[j, JOB.COST_MS]
+    lasting, rest = ran, 0
+    if interval == 0:
+        lasting, rest = 0, ran
+    elif interval > 0:
+        lasting = ran // (interval + cost) * interval
+        rest = min(ran % (interval + cost), interval)
+    if keeps_all != 0:
+        lasting += rest
+    slow, speed = jobs[j, JOB.SLOW_PPM], jobs[j, JOB.SPEED_PPM]
+    reached = jobs[j, JOB.SAVED_MS] + work_of(ran, slow, speed)
+    jobs[j, JOB.REACHED_MS] = max(jobs[j, JOB.REACHED_MS], reached)
+    jobs[j, JOB.SAVED_MS] += work_of(lasting, slow, speed)
+    jobs[j, JOB.RAN_MS] += ran
+
+
+@kernel
+def wait_again(w, j, now):
+    """A job that held devices gave them back; it waits again."""
+    vacated(w, j, now)
+    w.jobs[j, JOB.STATE] = WAITING
+    w.jobs[j, JOB.SINCE_MS] = now
+    w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
+    line_up(w.at, w.jobs, w.shapes, w.queued, j)
+
+
+@kernel
+def lose(w, j, count, now):
+    """A job gives back the parts of its pieces that were found, and holds the rest."""
+    at, jobs, pieces, found = w.at, w.jobs, w.pieces, w.found
+    s = jobs[j, JOB.SHAPE]
+    if w.shapes[s, SHAPE.IS_LASTING] != 0:
+        at[AT.LASTING_CHANGES] += 1
+    for i in range(count):
+        last, p = NONE, jobs[j, JOB.FIRST_PIECE]
+        while not is_part(pieces, found, i, p):
+            last, p = p, pieces[p, PIECE.NEXT_OF_JOB]
+        part = p
+        if found[i, PIECE.REPLICAS] == pieces[p, PIECE.REPLICAS]:
+            after = pieces[p, PIECE.NEXT_OF_JOB]
+            if last >= 0:
+                pieces[last, PIECE.NEXT_OF_JOB] = after
+            else:
+                jobs[j, JOB.FIRST_PIECE] = after
+        else:
+            part = cut(at, pieces, w.nodes, found, i, p)
+        use_piece(w, j, part, -1)
+        vacate(w, part, now)
+    gave_back(w.queues, w.shapes[s, SHAPE.QUEUE])
+
+
+@kernel
+def arrive(jobs, pieces, j):
+    """A job sits where it was to move to."""
+    p = jobs[j, JOB.FIRST_PIECE]
+    while p >= 0:
+        pieces[p, PIECE.IS_COMING] = 0
+        p = pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
+def come_up_again(w, j, now):
+    """A job that has moved, or has another size, comes up as its next attempt."""
+    jobs = w.jobs
+    jobs[j, JOB.STATE] = STARTING
+    jobs[j, JOB.ATTEMPT] += 1
+    jobs[j, JOB.SINCE_MS] = now
+    jobs[j, JOB.PLACED_MS] = now
+    jobs[j, JOB.BUSY_PPM] = ONE_PPM
+    jobs[j, JOB.SLOW_PPM] = 0
+    jobs[j, JOB.IS_PACED] = 0
+    if w.at[AT.TIERS] > 0:
+        jobs[j, JOB.HOP] = hop_of(w, j)

@@ -1,0 +1,220 @@
+"""Many events folded at once: the plain life of jobs, straight from the columns of a batch.
+
+``replay`` goes on as long as events are of that sort and may be; where one is not, it stops before
+it, and whoever called folds that one event by itself (``engine.fold``), which refuses it in words
+or does what is rare. So both say the same of every event, and only one of them says it at length.
+"""
+
+from tidemill.core.fold import FAILED, RUNNING, STARTING, WAITING, wait_again
+from tidemill.core.fold import ended as end
+from tidemill.core.fold import finished as finish
+from tidemill.core.fold import placed as place
+from tidemill.core.fold import saved as save
+from tidemill.core.fold import started as start
+from tidemill.core.kernel import kernel
+from tidemill.core.lines import leave_line, line_up
+from tidemill.core.places import READY
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import EventColumn, PieceColumn
+from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE, ROLE, SHAPE
+from tidemill.model.reasons import Cause
+from tidemill.model.tables import NEVER_PASSED
+
+SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, SAID_WHY, PASSED, WOKE = (
+    codes.KIND_CODE[kind]
+    for kind in (
+        ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed, ev.SaidWhy,
+        ev.JobPassed, ev.Woke,
+    )
+)  # fmt: skip
+CAUSES = len(Cause)
+
+
+@kernel
+def is_free(nodes, devices, roles, event_pieces, i, r):
+    """Whether a node has left, of devices, CPU and memory, what a piece asks for."""
+    n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
+    mask, milli = event_pieces[i, PieceColumn.DEVICES], roles[r, ROLE.MILLI]
+    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0 or replicas < 1:
+        return False
+    if nodes[n, NODE.CPU_FREE_MILLI] < replicas * roles[r, ROLE.CPU]:
+        return False
+    if nodes[n, NODE.MEMORY_FREE_MIB] < replicas * roles[r, ROLE.MEMORY]:
+        return False
+    held, first = 0, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(64):
+        if mask >> d & 1:
+            held += 1
+            if d >= nodes[n, NODE.DEVICES] or devices[first + d, DEVICE.IS_FAILED] != 0:
+                return False
+            if devices[first + d, DEVICE.FREE_MILLI] < milli:
+                return False
+    return held == replicas * roles[r, ROLE.ACCELERATORS]
+
+
+@kernel
+def is_named(event_pieces, first, i, n):
+    """Whether a node was named by an earlier piece of the same placement."""
+    for earlier in range(first, i):
+        if event_pieces[earlier, PieceColumn.NODE] == n:
+            return True
+    return False
+
+
+@kernel
+def is_whole(w, events, event_pieces, node_count, e):
+    """Whether a placement is of one role, all of it, on nodes each of which is named once.
+
+    What is more than that (several roles, a node named twice, slices, another size than asked) is
+    not wrong, but looked at one event at a time.
+    """
+    s = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE]
+    first, count = events[e, EventColumn.FIRST], events[e, EventColumn.COUNT]
+    r, replicas = w.shapes[s, SHAPE.FIRST_ROLE], 0
+    if w.shapes[s, SHAPE.ROLES] != 1 or w.shapes[s, SHAPE.IS_ELASTIC] != 0:
+        return False
+    if w.roles[r, ROLE.IS_SLICED] != 0 or w.shapes[s, SHAPE.IS_PROMISED] != 0:
+        return False
+    for i in range(first, first + count):
+        n = event_pieces[i, PieceColumn.NODE]
+        if n < 0 or n >= node_count or event_pieces[i, PieceColumn.ROLE] != 0:
+            return False
+        if event_pieces[i, PieceColumn.SLICES] != 0 or is_named(event_pieces, first, i, n):
+            return False
+        if not is_free(w.nodes, w.devices, w.roles, event_pieces, i, r):
+            return False
+        replicas += event_pieces[i, PieceColumn.REPLICAS]
+    return replicas == w.roles[r, ROLE.COUNT]
+
+
+@kernel
+def find(found, event_pieces, first, count):
+    """Hand the pieces of an event to the fold."""
+    for i in range(count):
+        found[i, PIECE.ROLE] = event_pieces[first + i, PieceColumn.ROLE]
+        found[i, PIECE.NODE] = event_pieces[first + i, PieceColumn.NODE]
+        found[i, PIECE.REPLICAS] = event_pieces[first + i, PieceColumn.REPLICAS]
+        found[i, PIECE.DEVICES] = event_pieces[first + i, PieceColumn.DEVICES]
+        found[i, PIECE.SLICES] = event_pieces[first + i, PieceColumn.SLICES]
+
+
+@kernel
+def is_plain(jobs, j, state, attempt):
+    """Whether an attempt is the one that is meant, and nothing rare is kept of it."""
+    return (
+        jobs[j, JOB.STATE] == state
+        and jobs[j, JOB.ATTEMPT] == attempt
+        and jobs[j, JOB.IS_LEAVING] == 0
+        and jobs[j, JOB.IS_PACED] == 0
+        and jobs[j, JOB.BUSY_PPM] > 0
+    )
+
+
+@kernel
+def fail(w, j, is_final, now):
+    """A running attempt died; the job waits again, or has failed for good."""
+    save(w.jobs, j, now, 0)
+    wait_again(w, j, now)
+    if is_final != 0:
+        leave_line(w.at, w.jobs, w.shapes, w.queued, j)
+        end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, FAILED, now)
+
+
+@kernel
+def take_submission(w, counts, now):
+    """A job whose row is written waits; False: its row is not, or its shape is new."""
+    jobs, j = w.jobs, counts[0, 0]
+    if j >= counts[0, 1] or jobs[j, JOB.SHAPE] >= counts[0, 3]:
+        return False
+    jobs[j, JOB.SUBMIT_MS] = now
+    jobs[j, JOB.SINCE_MS] = now
+    line_up(w.at, jobs, w.shapes, w.queued, j)
+    counts[0, 0] += 1
+    return True
+
+
+@kernel
+def take_placement(w, events, event_pieces, counts, e, now):
+    """A waiting job takes its pieces, if they are what it asked for and free."""
+    jobs, j, count = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.COUNT]
+    if w.at[AT.PIECES] + count > len(w.pieces) or count > len(w.found):
+        return False
+    if jobs[j, JOB.STATE] != WAITING or jobs[j, JOB.ATTEMPT] + 1 != events[e, EventColumn.ATTEMPT]:
+        return False
+    if not is_whole(w, events, event_pieces, counts[0, 2], e):
+        return False
+    find(w.found, event_pieces, events[e, EventColumn.FIRST], count)
+    place(w, j, count, now)
+    return True
+
+
+@kernel
+def take_news(w, events, e, now):
+    """What an attempt that was placed does: it comes up, is done, or dies."""
+    jobs, kind, j = w.jobs, events[e, EventColumn.KIND], events[e, EventColumn.WHO]
+    attempt, value = events[e, EventColumn.ATTEMPT], events[e, EventColumn.VALUE]
+    if kind == STARTED:
+        if jobs[j, JOB.STATE] != STARTING or jobs[j, JOB.ATTEMPT] != attempt:
+            return False
+        start(jobs, j, value, now)
+        return True
+    if not is_plain(jobs, j, RUNNING, attempt):
+        return False
+    if kind == FINISHED:
+        finish(w, j, now)
+        return True
+    if kind != FAILURE or w.shapes[jobs[j, JOB.SHAPE], SHAPE.IS_PROMISED] != 0:
+        return False
+    fail(w, j, value, now)
+    return True
+
+
+@kernel
+def take_saying(w, events, counts, e, now):
+    """Why a shape waits, or that a job was passed for the first time."""
+    jobs, who, cause = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.WHY]
+    if events[e, EventColumn.KIND] == SAID_WHY:
+        if who >= counts[0, 3] or cause >= CAUSES:
+            return False
+        w.shapes[who, SHAPE.CAUSE] = cause
+        return True
+    if who >= counts[0, 0] or jobs[who, JOB.STATE] != WAITING:
+        return False
+    if jobs[who, JOB.PASSED_MS] != NEVER_PASSED:
+        return False
+    jobs[who, JOB.PASSED_MS] = now
+    return True
+
+
+@kernel
+def fold_one(w, events, event_pieces, counts, e, now):
+    """Fold one event, if it is plain and may be; whether it was."""
+    kind = events[e, EventColumn.KIND]
+    if kind == WOKE:
+        return True
+    if kind == SUBMITTED:
+        return take_submission(w, counts, now)
+    if kind in (SAID_WHY, PASSED):
+        return take_saying(w, events, counts, e, now)
+    if events[e, EventColumn.WHO] >= counts[0, 0]:
+        return False
+    if kind == PLACED:
+        return take_placement(w, events, event_pieces, counts, e, now)
+    if kind in (STARTED, FINISHED, FAILURE):
+        return take_news(w, events, e, now)
+    return False
+
+
+@kernel
+def replay(w, events, event_pieces, counts, e, now):
+    """Fold the events from ``e`` on; where it stopped: the first that is not plain, or the end.
+
+    ``counts``: jobs that were submitted, rows of jobs that are written, nodes, shapes.
+    """
+    while e < len(events) and events[e, EventColumn.AT] >= now:
+        now = events[e, EventColumn.AT]
+        if not fold_one(w, events, event_pieces, counts, e, now):
+            return e
+        e += 1
+    return e

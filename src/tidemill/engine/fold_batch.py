@@ -1,0 +1,154 @@
+"""Folding a batch: events in columns, many at once where they are the plain life of jobs.
+
+The same as ``fold`` event by event, and as strict: ``core.replay`` stops before whatever is rare or
+cannot be, and that one event is folded, or refused, by itself.
+"""
+
+import numpy as np
+
+from tidemill.core import replay, rows
+from tidemill.engine import fold_room
+from tidemill.engine.fold import fold
+from tidemill.model import batch as batches
+from tidemill.model import codes
+from tidemill.model.batch import Batch, EventColumn, JobColumn
+from tidemill.model.batch.convert import to_events
+from tidemill.model.columns import JOB, NONE
+from tidemill.model.events import Event
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.rows import Shape
+from tidemill.model.states import CONFIDENCES, JobClass
+from tidemill.model.tables import I64, NEVER_PASSED
+from tidemill.model.topology import NO_HOP
+from tidemill.model.world import World
+from tidemill.workload import progress
+
+_CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
+_COPIED = {
+    JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
+    JOB.STARTUP_MS: JobColumn.STARTUP,
+    JOB.RESTART_MS: JobColumn.RESTART,
+    JOB.MFU_PPM: JobColumn.MFU,
+    JOB.HOST_PPM: JobColumn.HOST,
+    JOB.LINKS_PPM: JobColumn.LINKS,
+    JOB.RESIZE_MS: JobColumn.RESIZE,
+}
+
+
+class Folding:
+    """A batch on its way into a World: ``step`` goes as far as one call can."""
+
+    def __init__(self, world: World, batch: Batch) -> None:
+        self.world, self.batch = world, batch
+        self.at = 0
+        """How many of the events were folded."""
+        self._first_job = world.job_count
+        self._counts: I64 = np.zeros((1, 4), np.int64)
+        self._counts[0, 1] = self._write_jobs()
+        rows.make_pieces(world, int(batch.events[:, EventColumn.COUNT].max(initial=0)) + 1)
+        if world.sliced:
+            fold_room.know_slices(world)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all events were folded."""
+        return self.at >= len(self.batch.events)
+
+    def plain(self) -> int:
+        """Fold the plain events that come next, all at once; how many there were."""
+        world, events = self.world, self.batch.events
+        if world.half_life_ms:
+            return 0  # past use is settled before every change, one by one
+        rows.make_pieces(world, int(events[self.at :, EventColumn.COUNT].max(initial=0)))
+        before = world.job_count
+        self._counts[0, [0, 2, 3]] = before, world.node_count, len(world.shape_rows)
+        end = int(
+            replay.replay(
+                world.ink.w, events, self.batch.pieces, self._counts, self.at, world.now_ms
+            )
+        )
+        count, self.at = end - self.at, end
+        if count:
+            world.seq += count
+            world.now_ms = int(events[end - 1, EventColumn.AT])
+            self._write_names(before, int(self._counts[0, 0]))
+        return count
+
+    def single(self) -> tuple[Event, list[int]]:
+        """Fold the next event by itself; the event, and the jobs that it touched."""
+        (event,) = to_events(batches.cut(self.batch, self.at, self.at + 1))
+        touched = fold(self.world, event)
+        self.at += 1
+        return event, touched
+
+    def _write_names(self, before: int, after: int) -> None:
+        world, batch, first = self.world, self.batch, self._first_job
+        names = batch.job_names[before - first : after - first]
+        users = batch.jobs[before - first : after - first, JobColumn.USER].tolist()
+        world.job_names += names
+        world.job_users += [batch.dictionary.users.rows[user] for user in users]
+        world.job_number.update(zip(names, range(before, after), strict=True))
+
+    def _write_jobs(self) -> int:
+        """Write the rows of the jobs that come in this batch; up to which row that was done.
+
+        Whatever is wrong with one of them is for ``fold`` to say, when its turn comes.
+        """
+        world, batch, first = self.world, self.batch, self._first_job
+        jobs, names = batch.jobs, batch.job_names
+        shares = jobs[:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
+        is_new = len({*names}) == len(names) and world.job_number.keys().isdisjoint(names)
+        if not len(names) or not is_new or (shares > ONE_PPM).any():
+            return first
+        end = first + len(names)
+        if end > len(world.ink.w.jobs):
+            world.grow(jobs=end, active=end)
+        number, is_training = self._shapes()
+        written = world.ink.w.jobs[first:end]
+        written[:] = 0
+        written[:, [JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS]] = NONE
+        written[:, JOB.PASSED_MS] = NEVER_PASSED
+        written[:, [JOB.BUSY_PPM, JOB.SPEED_PPM]] = ONE_PPM
+        written[:, JOB.HOP] = NO_HOP
+        written[:, JOB.SHAPE] = number[jobs[:, JobColumn.SHAPE]]
+        for column, origin in _COPIED.items():
+            written[:, column] = jobs[:, origin]
+        trains = is_training[jobs[:, JobColumn.SHAPE]]
+        interval, cost = jobs[:, JobColumn.INTERVAL], jobs[:, JobColumn.COST]
+        written[:, JOB.INTERVAL_MS] = np.where(trains, interval, progress.CONTINUOUS)
+        written[:, JOB.COST_MS] = np.where(trains, cost, 0)
+        written[:, JOB.CONFIDENCE] = _CONFIDENCES[jobs[:, JobColumn.CONFIDENCE]]
+        written[:, JOB.MEMORY_PPM] = _memory_ppm(jobs)
+        return end
+
+    def _shapes(self) -> tuple[I64, I64]:
+        """The number that each shape of the dictionary has, or will have; whether it trains.
+
+        A shape that nobody has seen is the next when its first job comes: the order is the same.
+        """
+        world, shapes = self.world, self.batch.dictionary.shapes.rows
+        known, unseen = world.shape_number, dict[Shape, int]()
+        for s in dict.fromkeys(self.batch.jobs[:, JobColumn.SHAPE].tolist()):
+            if shapes[s] not in known:
+                unseen.setdefault(shapes[s], len(known) + len(unseen))
+        number = [known.get(shape, unseen.get(shape, 0)) for shape in shapes]
+        is_training = [shape.kind is JobClass.TRAINING for shape in shapes]
+        return np.array(number, np.int64), np.array(is_training, np.int64) != 0
+
+
+def fold_batch(world: World, batch: Batch) -> World:
+    """Write all events of a batch into the World and return it."""
+    folding = Folding(world, batch)
+    while not folding.is_over:
+        if not folding.plain() or not folding.is_over:
+            folding.single()
+    return world
+
+
+def _memory_ppm(jobs: I64) -> I64:
+    """The memory-bound share of each job as a column holds it; as ``Efficiency`` says."""
+    attainable = jobs[:, JobColumn.ATTAINABLE]
+    mfu, host, links = (jobs[:, c] for c in (JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS))
+    longer = mfu * (ONE_PPM - attainable) // np.maximum(1, attainable)
+    found: I64 = np.where(attainable > 0, np.minimum(longer, ONE_PPM - mfu - host - links), -1)
+    return found

@@ -1,0 +1,197 @@
+"""Views: what is in chains and vectors of the state, as Python reads it.
+
+Nothing is kept here but pieces that were read before: every view walks the columns of the World
+that it belongs to.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, overload
+
+from tidemill.model.columns import AT, JOB, NODE, PIECE, SHAPE
+from tidemill.model.rows import Piece
+
+if TYPE_CHECKING:
+    from tidemill.model.world import World
+
+MASK = (1 << 64) - 1  # a mask of devices is a number below this; a column holds it with a sign
+KEPT_AT_LEAST = 1024
+
+
+class Line(Sequence[int]):
+    """The waiting jobs of one shape, oldest first."""
+
+    __slots__ = ("_s", "_world")
+
+    def __init__(self, world: "World", s: int) -> None:
+        self._world, self._s = world, s
+
+    def __len__(self) -> int:
+        return self._world.ink.w.shapes.item(self._s, SHAPE.WAITING)
+
+    def __iter__(self) -> Iterator[int]:
+        return self._walk(SHAPE.HEAD, JOB.NEXT)
+
+    def __reversed__(self) -> Iterator[int]:
+        return self._walk(SHAPE.TAIL, JOB.PREVIOUS)
+
+    @overload
+    def __getitem__(self, i: int) -> int: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[int]: ...
+    def __getitem__(self, i: int | slice) -> int | list[int]:
+        if isinstance(i, slice):
+            return list(self)[i]
+        walk = iter(self) if i >= 0 else reversed(self)
+        for _ in range(i if i >= 0 else -i - 1):
+            next(walk, None)
+        j = next(walk, None)
+        if j is None:
+            raise IndexError(f"{i} of {len(self)} waiting jobs")
+        return j
+
+    def _walk(self, end: SHAPE, step: JOB) -> Iterator[int]:
+        w = self._world.ink.w
+        jobs = w.jobs
+        if w.shapes.item(self._s, SHAPE.WAITING):
+            j = w.shapes.item(self._s, end)
+            while j >= 0:
+                yield j
+                j = jobs.item(j, step)
+
+
+class Waiting(Sequence[Line]):
+    """The waiting jobs of each shape."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def __len__(self) -> int:
+        return len(self._world.shape_rows)
+
+    @overload
+    def __getitem__(self, s: int) -> Line: ...
+    @overload
+    def __getitem__(self, s: slice) -> list[Line]: ...
+    def __getitem__(self, s: int | slice) -> Line | list[Line]:
+        if isinstance(s, slice):
+            return [Line(self._world, i) for i in range(*s.indices(len(self)))]
+        return Line(self._world, _at(s, len(self)))
+
+
+class Queued(Collection[int]):
+    """The shapes that have a waiting job, in no order."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def __len__(self) -> int:
+        return self._world.ink.w.at.item(AT.QUEUED)
+
+    def __iter__(self) -> Iterator[int]:
+        w = self._world.ink.w
+        return iter(w.queued[: w.at.item(AT.QUEUED)].tolist())
+
+    def __contains__(self, s: object) -> bool:
+        if not isinstance(s, int) or not 0 <= s < len(self._world.shape_rows):
+            return False
+        return self._world.ink.w.shapes.item(s, SHAPE.WAITING) > 0
+
+
+class Active(Sequence[list[int]]):
+    """The active jobs of each shape, in no order."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def __len__(self) -> int:
+        return len(self._world.shape_rows)
+
+    @overload
+    def __getitem__(self, s: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, s: slice) -> list[list[int]]: ...
+    def __getitem__(self, s: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(s, slice):
+            return [self[i] for i in range(*s.indices(len(self)))]
+        s, w, found = _at(s, len(self)), self._world.ink.w, list[int]()
+        if w.shapes.item(s, SHAPE.ACTIVE):
+            j = w.shapes.item(s, SHAPE.FIRST_ACTIVE)
+            while j >= 0:
+                found.append(j)
+                j = w.jobs.item(j, JOB.NEXT)
+        return found
+
+
+class Aboard(Sequence[list[int]]):
+    """The active jobs of each node, in no order."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def __len__(self) -> int:
+        return len(self._world.node_rows)
+
+    @overload
+    def __getitem__(self, n: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, n: slice) -> list[list[int]]: ...
+    def __getitem__(self, n: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(n, slice):
+            return [self[i] for i in range(*n.indices(len(self)))]
+        w, found = self._world.ink.w, dict[int, None]()
+        p = w.nodes.item(_at(n, len(self)), NODE.FIRST_PIECE)
+        while p >= 0:
+            found[w.pieces.item(p, PIECE.JOB)] = None
+            p = w.pieces.item(p, PIECE.NEXT_ON_NODE)
+        return list(found)
+
+
+class Placements(Mapping[int, tuple[Piece, ...]]):
+    """Where each active job sits; not the place to which it is moving."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._read: dict[int, tuple[int, tuple[Piece, ...]]] = {}
+        """By job: the attempt, and its pieces; an attempt sits where it sits."""
+
+    def __len__(self) -> int:
+        return self._world.ink.w.at.item(AT.ACTIVE)
+
+    def __iter__(self) -> Iterator[int]:
+        w = self._world.ink.w
+        return iter(w.active[: w.at.item(AT.ACTIVE)].tolist())
+
+    def __contains__(self, j: object) -> bool:
+        if not isinstance(j, int) or not 0 <= j < self._world.job_count:
+            return False
+        return self._world.ink.w.jobs.item(j, JOB.FIRST_PIECE) >= 0
+
+    def __getitem__(self, j: int) -> tuple[Piece, ...]:
+        if j not in self:
+            raise KeyError(j)
+        w = self._world.ink.w
+        attempt = w.jobs.item(j, JOB.ATTEMPT)
+        known = self._read.get(j)
+        if known is not None and known[0] == attempt:
+            return known[1]
+        if len(self._read) > KEPT_AT_LEAST + 2 * len(self):
+            self._read.clear()
+        found = tuple(pieces(self._world, j, is_coming=False))
+        self._read[j] = (attempt, found)
+        return found
+
+
+def pieces(world: "World", j: int, *, is_coming: bool) -> Iterator[Piece]:
+    """The pieces of an active job: of its place, or of the one to which it is moving."""
+    w = world.ink.w
+    p = w.jobs.item(j, JOB.FIRST_PIECE)
+    while p >= 0:
+        _, role, n, replicas, devices, slices, coming, p, _, _ = w.pieces[p].tolist()
+        if bool(coming) == is_coming:
+            yield Piece(role, n, replicas, devices & MASK, slices)
+
+
+def _at(i: int, count: int) -> int:
+    if not -count <= i < count:
+        raise IndexError(f"{i} of {count}")
+    return i % count
