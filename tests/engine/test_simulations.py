@@ -15,6 +15,7 @@ from tests.builders import decide, fleet, placed, submit
 from tests.engine import audit
 from tests.engine.stage import Player, Script, play
 from tests.engine.stories import SOURCES, played, replayable, seeds, story
+from tidemill.core import snapshot
 from tidemill.engine import check_bonds
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all

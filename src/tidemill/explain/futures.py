@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold
 from tidemill.engine.loop import Loop
@@ -24,7 +25,6 @@ from tidemill.explain.ahead import GRID_MS, Ahead
 from tidemill.explain.answers import Band
 from tidemill.explain.lengths import FEWEST, Lengths
 from tidemill.model import events as ev
-from tidemill.core import snapshot
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
