@@ -175,11 +175,11 @@ def take_saying(w, events, counts, e, now):
     """Why a shape waits, or that a job was passed for the first time."""
     jobs, who, cause = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.WHY]
     if events[e, EventColumn.KIND] == SAID_WHY:
-        if who >= counts[0, 3] or cause >= CAUSES:
+        if who < 0 or who >= counts[0, 3] or cause < 0 or cause >= CAUSES:
             return False
         w.shapes[who, SHAPE.CAUSE] = cause
         return True
-    if who >= counts[0, 0] or jobs[who, JOB.STATE] != WAITING:
+    if who < 0 or who >= counts[0, 0] or jobs[who, JOB.STATE] != WAITING:
         return False
     if jobs[who, JOB.PASSED_MS] != NEVER_PASSED:
         return False
@@ -197,7 +197,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return take_submission(w, counts, now)
     if kind in (SAID_WHY, PASSED):
         return take_saying(w, events, counts, e, now)
-    if events[e, EventColumn.WHO] >= counts[0, 0]:
+    if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return False
     if kind == PLACED:
         return take_placement(w, events, event_pieces, counts, e, now)
