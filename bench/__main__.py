@@ -11,6 +11,7 @@ from bench import (
     fixes,
     infeasible,
     muri,
+    ordinary,
     placing,
     quality,
     replay,
@@ -25,6 +26,7 @@ from bench import (
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "spine": spine.run,
     "overload": spine.overload,
+    "ordinary": ordinary.run,
     "why": waiting.run,
     "infeasible": infeasible.run,
     "muri": muri.run,
@@ -42,6 +44,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
     "overload": (5_000,),
+    "ordinary": (500, 32, 1),
     "why": (1_000, 500),
     "infeasible": (1_000,),
     "muri": (("trace3",),),

@@ -1,8 +1,7 @@
 """Fleets like a user's: organisations with teams, quotas, racks, backfill and faults; to the end.
 
 ``run``: 20,000 jobs on 128 nodes with everything at once, then with each feature alone, beside a
-reference loop timed in the same run. ``backlog``: scheduling cycles on a full fleet with thousands
-of pending jobs, where a few end and as many come. What counts is jobs that *ended*.
+reference loop timed in the same run. What counts is jobs that *ended*.
 """
 
 import time
