@@ -1,7 +1,6 @@
 """Every output about a journal that is not complete says so, in words and in JSON."""
 
 import json
-import sqlite3
 from pathlib import Path
 from shutil import copy
 
@@ -9,7 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.cli.conftest import TINY
+from tests.journal.parts import beginning
 from tidemill.cli.main import app
+from tidemill.journal import open_journal
 
 READERS = (
     ("ledger",), ("ledger", "--by", "team"), ("pending",), ("fleet",), ("why", "pretrain"),
@@ -22,18 +23,13 @@ READERS = (
 def stopped(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The journal of a run that was killed after 600 events."""
     path = tmp_path_factory.mktemp("stopped") / "run.sqlite"
-    copy(tiny / "tiny.sqlite", path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM events WHERE seq >= 600")
-        connection.execute("DELETE FROM snapshots WHERE seq > 600")
-        connection.execute("DELETE FROM facts WHERE key = 'completed'")
-    return path
+    return beginning(tiny / "tiny.sqlite", path, 600)
 
 
 def _count(path: Path) -> int:
     """How many events a journal holds."""
-    with sqlite3.connect(path) as connection:
-        return int(connection.execute("SELECT count(*) FROM events").fetchone()[0])
+    with open_journal(str(path)) as journal:
+        return len(journal)
 
 
 def _ask(*words: str, code: int = 0) -> str:
@@ -95,10 +91,7 @@ def test_a_replay_is_resumed_by_its_command(tmp_path: Path):
     words = ("twin", "import", str(trace), str(path), "--accelerators", "16")
     _ask(*words)
     whole = _ask("journal", "verify", str(path))
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM events WHERE seq >= 50")
-        connection.execute("DELETE FROM snapshots")
-        connection.execute("DELETE FROM facts WHERE key = 'completed'")
+    beginning(path.rename(tmp_path / "whole.sqlite"), path, 50)
     other = CliRunner().invoke(app, [*words, "--kind", "T4", "--resume"])
     assert "the file or its options differs" in str(other.exception)
     _ask(*words, "--resume")

@@ -6,16 +6,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from shutil import copy
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.journal import runner
+from tests.journal.parts import beginning
 from tidemill import api
 from tidemill.core import snapshot
 from tidemill.journal import completeness, open_journal, snapshots
@@ -40,23 +41,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-def contents(path: Path) -> list[list[tuple[object, ...]]]:
-    """Everything in a journal: events with their checksums, facts, snapshots."""
-    with sqlite3.connect(path) as connection:
+def contents(path: Path) -> list[Sequence[object]]:
+    """Everything in a journal: its events, facts and snapshots, however it is cut into rows."""
+    with SqliteJournal(path) as journal:
+        kept = [journal.stored_snapshot(seq) for seq in journal.snapshot_numbers()]
         return [
-            connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
-            for table in ("events", "facts", "snapshots")
+            list(journal.read()),
+            sorted(journal.facts().items()),
+            [(stored.seq, stored.digest) for stored in kept if stored],
         ]
 
 
-def cut(whole: Path, path: Path, events: int) -> Path:
-    """The journal as it was when this many events had been written."""
-    copy(whole, path)
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM events WHERE seq >= ?", (events,))
-        connection.execute("DELETE FROM snapshots WHERE seq > ?", (events,))
-        connection.execute("DELETE FROM facts WHERE key = ?", (completeness.COMPLETED,))
-    return path
+def rows(path: Path) -> list[tuple[object, ...]]:
+    """The rows that keep the events of a journal, with their checksums."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT * FROM batches ORDER BY 1").fetchall()
 
 
 def start(path: Path, *words: str) -> subprocess.Popen[bytes]:
@@ -101,6 +100,7 @@ def test_a_killed_run_goes_on_to_the_same_journal(whole: Path, tmp_path: Path):
     if api.completeness_of(str(path)).state != "complete":
         api.simulate(api.load_spec(SPEC), str(path), is_resumed=True)
     assert contents(path) == contents(whole)
+    assert rows(path) == rows(whole)
 
 
 def test_a_full_disk_leaves_a_journal_to_go_on_with(whole: Path, tmp_path: Path):
@@ -118,10 +118,10 @@ def test_a_full_disk_leaves_a_journal_to_go_on_with(whole: Path, tmp_path: Path)
 
 
 def test_any_part_of_a_run_can_be_gone_on_with(whole: Path, tmp_path: Path):
-    """Wherever it stopped, even before its first event, the whole is the same to the byte."""
+    """Wherever it stopped, even before its first event, the whole holds the same."""
     count = len(contents(whole)[0])
     for events in (0, 1, Random("any").randrange(count), count):
-        path = cut(whole, tmp_path / f"{events}.db", events)
+        path = beginning(whole, tmp_path / f"{events}.db", events)
         assert api.completeness_of(str(path)).state == "interrupted"
         done = api.simulate(api.load_spec(SPEC), str(path), is_resumed=True)
         assert contents(path) == contents(whole)
@@ -133,7 +133,7 @@ def test_another_run_is_refused(whole: Path, tmp_path: Path):
     """Another seed, another spec and a run that is complete are named; nothing is written."""
     from msgspec.structs import replace
 
-    path, spec = cut(whole, tmp_path / "run.db", 300), api.load_spec(SPEC)
+    path, spec = beginning(whole, tmp_path / "run.db", 300), api.load_spec(SPEC)
     before = contents(path)
     with pytest.raises(JournalError, match="the seed differs"):
         api.simulate(replace(spec, twin=replace(spec.twin, seed=99)), str(path), is_resumed=True)
@@ -150,7 +150,7 @@ def test_a_record_that_differs_is_found(whole: Path, tmp_path: Path):
     from tidemill.journal.resuming import Resumed
     from tidemill.model import events as ev
 
-    path = cut(whole, tmp_path / "run.db", 10)
+    path = beginning(whole, tmp_path / "run.db", 10)
     with open_journal(str(path)) as journal:
         begun = completeness.begun(journal)
         assert begun is not None

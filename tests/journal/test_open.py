@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.journal import version1
 from tidemill.journal import open_journal
 from tidemill.journal.files import APPLICATION_ID
 from tidemill.model import events as ev
@@ -92,27 +93,46 @@ def test_other_databases_are_not_journals(path: Path):
 def test_a_newer_version_is_refused(path: Path):
     """A journal of a later version is not touched; the hint says what to do."""
     open_journal(str(path), create=True).close()
-    _change(path, "PRAGMA user_version=2")
+    _change(path, "PRAGMA user_version=3")
     with pytest.raises(
-        JournalError, match="has version 2; this Tidemill knows version 1"
+        JournalError, match="has version 3; this Tidemill knows version 2"
     ) as refused:
         open_journal(str(path))
     assert "newer" in refused.value.hint
 
 
-def test_a_journal_without_its_tables_is_broken(path: Path):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_journal_without_its_tables_is_broken(path: Path, version: int):
     """A file that is marked as a journal but holds nothing is broken, not empty."""
-    _change(path, f"PRAGMA application_id={APPLICATION_ID}", "PRAGMA user_version=1")
+    _change(path, f"PRAGMA application_id={APPLICATION_ID}", f"PRAGMA user_version={version}")
     with pytest.raises(JournalError, match="broken at event 0"):
         open_journal(str(path))
 
 
-def test_the_ends_are_looked_at(path: Path, story: list[Event]):
-    """Opening finds a damaged last event and a missing first one, and says where they are."""
+@pytest.mark.parametrize(
+    ("damage", "seq"),
+    [
+        ("UPDATE batches SET body = x'00' WHERE seq = 390", 390),
+        ("UPDATE batches SET crc = crc + 1 WHERE seq = 380", 390),
+        ("UPDATE batches SET events = 0 WHERE seq = 390", 390),
+        ("DELETE FROM batches WHERE seq = 380", 389),
+        ("DELETE FROM batches WHERE seq = 0", 0),
+        (f"UPDATE batches SET seq = {2**63 - 1} WHERE seq = 390", 2**63 - 2),
+    ],
+)
+def test_the_ends_are_looked_at(path: Path, story: list[Event], damage: str, seq: int):
+    """Opening finds a damaged last row and a missing first one, and says where they are."""
     with open_journal(str(path), create=True) as journal:
-        journal.append(story)
+        for start in range(0, len(story), 10):
+            journal.append(story[start : start + 10])
+    _change(path, damage)
+    _assert_broken(path, seq)
+
+
+def test_the_ends_of_version_1_are_looked_at(path: Path, story: list[Event]):
+    """Opening finds a damaged last event and a missing first one, and says where they are."""
     last = len(story) - 1
-    whole = path.read_bytes()
+    whole = version1.write(path, story).read_bytes()
     for damage, seq in (
         (f"UPDATE events SET body = x'00' WHERE seq = {last}", last),
         (f"UPDATE events SET crc = crc + 1 WHERE seq = {last - 1}", last),
@@ -122,9 +142,13 @@ def test_the_ends_are_looked_at(path: Path, story: list[Event]):
     ):
         path.write_bytes(whole)
         _change(path, damage)
-        with pytest.raises(JournalError, match=f"broken at event {seq}") as refused:
-            open_journal(str(path))
-        assert f"tidemill journal salvage {path}" in refused.value.hint
+        _assert_broken(path, seq)
+
+
+def _assert_broken(path: Path, seq: int) -> None:
+    with pytest.raises(JournalError, match=f"broken at event {seq}") as refused:
+        open_journal(str(path))
+    assert f"tidemill journal salvage {path}" in refused.value.hint
 
 
 def _change(path: Path, *statements: str) -> None:

@@ -1,6 +1,7 @@
 """The World again: from snapshots, from the journal alone, and up to a moment."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tests.journal.stories import stories
 from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
-from tidemill.journal import Journal, open_journal
+from tidemill.journal import Journal, open_journal, snapshots
 from tidemill.journal.replay import rebuild
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model import events as ev
@@ -110,6 +111,25 @@ def test_the_snapshot_before_serves(path: Path, story: list[Event]):
     _change(path, "DELETE FROM snapshots WHERE seq <= 100")
     with open_journal(str(path)) as journal:
         assert journal.latest_snapshot() is None
+
+
+def test_the_last_snapshot_needs_none_beside_it():
+    """At the end of a run the snapshot shortly before it goes, if there is another one."""
+    assert snapshots.worn([21_000, 43_000, 62_000, 66_000], 66_000) == []
+    assert snapshots.worn([21_000, 43_000, 62_000, 66_000], 66_000, is_last=True) == [62_000]
+    assert snapshots.worn([62_000, 66_000], 66_000, is_last=True) == []
+
+
+def test_snapshots_that_go_leave_no_hole(path: Path, story: list[Event]):
+    """A snapshot that is taken again or replaces another takes its pages: the file does not grow
+    by a snapshot that nobody can use.
+    """
+    with SqliteJournal.create(path) as journal:
+        journal.append(story)
+        for cut in (300, 399, 400, 400):
+            journal.save_snapshot(fold_all(World(), story[:cut]), is_last=cut == 400)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
 
 
 def _change(path: Path, statement: str) -> None:

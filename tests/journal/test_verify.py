@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.journal import version1
 from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.journal import open_journal
@@ -16,14 +17,16 @@ from tidemill.model.events import Event
 from tidemill.model.rows import Queue
 from tidemill.model.world import World
 
-OF_NEXT = "(SELECT body, crc FROM events WHERE seq = 58)"
+OF_NEXT = "(SELECT body, crc FROM batches WHERE seq = 60)"
+OF_NEXT_EVENT = "(SELECT body, crc FROM events WHERE seq = 58)"
 
 
 @pytest.fixture
 def kept(path: Path, story: list[Event]) -> Path:
     """A journal with a story, two snapshots and a fact."""
     with open_journal(str(path), create=True) as journal:
-        journal.append(story)
+        for start in range(0, len(story), 10):
+            journal.append(story[start : start + 10])
         for cut in (100, 300):
             journal.save_snapshot(fold_all(World(), story[:cut]))
         journal.set_meta("spec", "tides")
@@ -46,40 +49,76 @@ def test_a_sound_journal_is_reported(kept: Path, story: list[Event]):
 @pytest.mark.parametrize(
     ("damage", "seq", "found"),
     [
+        ("DELETE FROM batches WHERE seq = 50", 50, "missing"),
+        ("UPDATE batches SET body = x'c0' WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET body = 'text' WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET crc = crc + 1 WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET crc = 'x' WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET events = events - 1 WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET first_ms = first_ms - 1 WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET last_ms = last_ms + 1 WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET added = x'00' WHERE seq = 0", 0, "checksum"),
+        ("UPDATE batches SET seq = -1 WHERE seq = 0", 0, "missing"),
+        (f"UPDATE batches SET (body, crc) = {OF_NEXT} WHERE seq = 50", 50, "checksum"),
+        ("UPDATE batches SET seq = seq + 1000 WHERE seq >= 50", 50, "missing"),
+        (f"UPDATE batches SET seq = {2**62} WHERE seq = 390", 390, "has the number"),
+        (f"UPDATE batches SET seq = {2**63 - 1} WHERE seq = 390", 390, "has the number"),
+    ],
+)
+def test_damage_is_found_in_its_place(kept: Path, damage: str, seq: int, found: str):
+    """A row that is changed, missing, moved or doubled is found at its first event."""
+    _assert_found(kept, damage, seq, found)
+
+
+@pytest.mark.parametrize(
+    ("damage", "seq", "found"),
+    [
         ("DELETE FROM events WHERE seq = 57", 57, "missing"),
         ("UPDATE events SET body = x'c0' WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET body = 'text' WHERE seq = 57", 57, "cannot be read"),
-        ("UPDATE events SET crc = crc + 1 WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET crc = 'x' WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET at_ms = at_ms + 1 WHERE seq = 57", 57, "its row says"),
         ("UPDATE events SET kind = kind || 'x' WHERE seq = 56", 56, "its row says"),
         ("UPDATE events SET seq = -1 WHERE seq = 0", 0, "missing"),
-        (f"UPDATE events SET (body, crc) = {OF_NEXT} WHERE seq = 57", 57, "checksum"),
+        (f"UPDATE events SET (body, crc) = {OF_NEXT_EVENT} WHERE seq = 57", 57, "checksum"),
         ("UPDATE events SET seq = seq + 1000 WHERE seq >= 57", 57, "missing"),
-        (f"UPDATE events SET seq = {2**62} WHERE seq = 399", 399, "has the number"),
         (f"UPDATE events SET seq = {2**63 - 1} WHERE seq = 399", 399, "has the number"),
     ],
 )
-def test_damage_is_found_in_its_place(kept: Path, damage: str, seq: int, found: str):
-    """A row that is changed, missing, moved or doubled is found at its number."""
-    _change(kept, damage)
-    report = verify(kept)
+def test_damage_to_version_1_is_found(
+    path: Path, story: list[Event], damage: str, seq: int, found: str
+):
+    """In a journal of version 1 damage is found at its event."""
+    _assert_found(version1.write(path, story), damage, seq, found)
+
+
+def _assert_found(path: Path, damage: str, seq: int, found: str) -> None:
+    _change(path, damage)
+    report = verify(path)
     assert not report.is_sound
     assert [fault.seq for fault in report.faults if found in fault.found] == [seq]
     assert report.events == seq
     if seq:
-        assert salvage(kept, kept.with_name("out.db")).kept == seq
-        assert report.hint.startswith(f"keep what is intact with `tidemill journal salvage {kept}")
+        assert salvage(path, path.with_name("out.db")).kept == seq
+        assert report.hint.startswith(f"keep what is intact with `tidemill journal salvage {path}")
     else:
         assert report.hint.startswith("restore it from a copy")
 
 
 def test_an_inserted_row_is_found(kept: Path):
     """A row that was put in between, with all others moved up, breaks the chain there."""
-    _change(kept, "UPDATE events SET seq = -seq WHERE seq >= 57")
-    _change(kept, "UPDATE events SET seq = 1 - seq WHERE seq < 0")
-    _change(kept, "INSERT INTO events SELECT 57, at_ms, kind, body, crc FROM events WHERE seq = 56")
-    assert [fault.seq for fault in verify(kept).faults] == [57]
+    _change(kept, "UPDATE batches SET seq = -seq WHERE seq >= 50")
+    _change(kept, "UPDATE batches SET seq = 10 - seq WHERE seq < 0")
+    columns = "events, first_ms, last_ms, added, body, crc"
+    _change(kept, f"INSERT INTO batches SELECT 50, {columns} FROM batches WHERE seq = 40")
+    assert [fault.seq for fault in verify(kept).faults] == [50]
+
+
+def test_a_damaged_dictionary_is_found_from_the_middle(kept: Path):
+    """Whoever begins at a snapshot finds damage to what earlier rows added to the dictionary."""
+    _change(kept, "UPDATE batches SET added = x'0000000000' WHERE seq = 0")
+    with open_journal(str(kept)) as journal, pytest.raises(JournalError, match="at event 0"):
+        list(journal.read(390))
 
 
 def test_an_impossible_event_is_found(path: Path):

@@ -47,7 +47,7 @@ ALLOWED = {
         "kind",
     ): "the value of `--by` that its help lists, with its meaning beside it",
     ("engine/layout.py", "kinds"): "names of columns, not prose",
-    ("journal/sqlite.py", "kind"): "a column of a table, in SQL",
+    ("journal/version1.py", "kind"): "a column of a table, in SQL",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
     ("twin/describe.py", "kind"): "a field of a spec, in TOML",
     ("units/catalogue/boxes.py", "board"): "a circuit board",

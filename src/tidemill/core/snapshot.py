@@ -6,6 +6,7 @@ another layout is refused, and the journal is folded instead.
 
 import copy as copy_module
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -33,9 +34,10 @@ Packed = tuple[str, tuple[int, ...], bytes]
 """An array at rest: its type, its shape, its bytes."""
 
 
-def dump(world: World) -> bytes:
-    """All of the World."""
-    return msgspec.msgpack.encode({"layout": LAYOUT} | world.state(), enc_hook=_array_out)
+def dump(world: World, array_out: Callable[[NDArray[Any]], object] | None = None) -> bytes:
+    """All of the World; ``array_out`` writes its arrays in another way."""
+    state = {"layout": LAYOUT} | world.state()
+    return msgspec.msgpack.encode(state, enc_hook=array_out or _array_out)
 
 
 def digest(world: World) -> str:

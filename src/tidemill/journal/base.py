@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from tidemill.model.batch import Batch
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
@@ -33,12 +34,19 @@ class Journal(ABC):
         """The events from number ``start`` to what is the end now, in order."""
 
     @abstractmethod
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The same events in columns, a batch at a time: many times quicker than one by one."""
+
+    @abstractmethod
     def __len__(self) -> int:
         """How many events there are."""
 
     @abstractmethod
-    def save_snapshot(self, world: World) -> None:
-        """Keep the World as it is after ``world.seq`` events, to rebuild from."""
+    def save_snapshot(self, world: World, *, is_last: bool = False) -> None:
+        """Keep the World as it is after ``world.seq`` events, to rebuild from.
+
+        ``is_last``: nothing follows it, so that one from shortly before is not needed any more.
+        """
 
     @abstractmethod
     def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:

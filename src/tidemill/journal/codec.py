@@ -1,42 +1,56 @@
-"""Events as bytes, and the chain that ties each one to all before it.
+"""What may be kept, and the rows that keep it: batches of events, each tied to all before it.
 
-A row keeps one event: its number, its time and kind (for people with an SQL shell), its body in
-MessagePack, and a checksum over the previous checksum, the number and the body. A flipped bit, a
-row that is missing, moved or put in between breaks the chain at that row.
+A row of a journal of version 2 keeps one batch: the number of its first event, how many there are,
+the time of the first and of the last, what it adds to the dictionary, its columns (``packing``),
+and a checksum over all of that and the checksum of the row before. A flipped bit, a row that is
+missing, moved or put in between breaks the chain at that row.
 """
 
 import struct
-from collections.abc import Iterable
-from typing import NamedTuple, get_args
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
+import numpy as np
 
+from tidemill.journal import packing
+from tidemill.journal.faults import DamageError
+from tidemill.model import batch as batches
+from tidemill.model.batch import Batch, Dictionary, EventColumn, check, convert
+from tidemill.model.codes import KINDS
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 
 LARGEST_BODY_BYTES = 64 * 2**20  # a gang over 100,000 nodes takes 2 MB; more is a mistake
+EVENTS_PER_ROW = 4_096  # 20 KB packed, 5 ms to read: what a look at one moment must unpack
+PIECES_PER_ROW = 2**18
 UNREADABLE = (
     msgspec.MsgspecError,
     ValueError,
     TypeError,
+    IndexError,
     OverflowError,
     RecursionError,
     struct.error,
 )
 """Whatever damaged rows and objects from outside may raise on their way through this module."""
 
-_KINDS: dict[type, str] = {kind: kind.__struct_config__.tag for kind in get_args(Event)}
+_TAGS: dict[type, str] = {kind: str(kind.__struct_config__.tag) for kind in KINDS}
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Event)
-_LINK = struct.Struct("<Iq")
+_LIST_DECODER = msgspec.msgpack.Decoder(list[Event])
+_LINK = struct.Struct("<I4q")
 
-Row = tuple[int, int, str, bytes, int]
-"""One event as it is kept: ``seq, at_ms, kind, body, crc``. Plain, as SQLite takes and gives it."""
+Row = tuple[int, int, int, int, bytes | None, bytes, int]
+"""One batch as it is kept: ``seq, events, first_ms, last_ms, added, body, crc``."""
 
 
 class Tail(NamedTuple):
-    """The end of a journal after ``seq`` events: the time and the checksum of the last."""
+    """The end of a journal after ``seq`` events: the time of the last, and the checksum of its row.
+
+    Within a row the checksum is that of the whole row.
+    """
 
     seq: int = 0
     at_ms: int = 0
@@ -45,12 +59,7 @@ class Tail(NamedTuple):
 
 def kind_of(event: Event) -> str:
     """The word for the kind of an event, as in its tag."""
-    return _KINDS[type(event)]
-
-
-def link(crc: int, seq: int, body: bytes) -> int:
-    """The checksum of an event, given that of the one before."""
-    return crc32(body, crc32(_LINK.pack(crc, seq)))
+    return _TAGS[type(event)]
 
 
 def fact_sum(key: str, value: str) -> int:
@@ -58,69 +67,147 @@ def fact_sum(key: str, value: str) -> int:
     return crc32(f"{key}\0{value}".encode())
 
 
-def rows(events: Iterable[Event], tail: Tail) -> list[Row]:
-    """The rows that keep these events after this tail; if one cannot be kept, none are."""
-    kept = []
-    seq, last_ms, crc = tail
-    for event in events:
-        body = _body(event, seq)
+def checked(events: Sequence[Event], tail: Tail) -> None:
+    """Refuse events of which one would not read back equal, or goes back in time."""
+    found = list(events)
+    try:
+        body = _ENCODER.encode(found)
+        is_equal = len(body) <= LARGEST_BODY_BYTES and _LIST_DECODER.decode(body) == found
+    except UNREADABLE:
+        is_equal = False
+    if not is_equal:
+        _check_each(found, tail)
+    last_ms = tail.at_ms
+    for event in found:
         if event.at_ms < last_ms:
+            seq = tail.seq + next(i for i, one in enumerate(found) if one is event)
             raise _refusal(seq, f"it is at {event.at_ms} ms, after an event at {last_ms} ms")
-        last_ms, crc = event.at_ms, link(crc, seq, body)
-        kept.append((seq, last_ms, _KINDS[type(event)], body, crc))
-        seq += 1
-    return kept
+        last_ms = event.at_ms
+
+
+def rows(events: Sequence[Event], tail: Tail, dictionary: Dictionary) -> Iterator[Row]:
+    """The rows that keep these events, which were ``checked``; the dictionary grows with them."""
+    seq, _, crc = tail
+    for first in range(0, len(events), EVENTS_PER_ROW):
+        before = dictionary.sizes()
+        whole = _in_columns(events[first : first + EVENTS_PER_ROW], dictionary, seq)
+        for number, part in enumerate(_parts(whole)):
+            added = None if number else packing.added(dictionary, before)
+            body, at_ms = packing.pack(part), part.events[:, EventColumn.AT]
+            head = (seq, len(part.events), int(at_ms[0]), int(at_ms[-1]))
+            crc = _link(crc, head, added, body)
+            yield (*head, added, body, crc)
+            seq += len(part.events)
 
 
 def tail_after(row: Row) -> Tail:
     """The tail of a journal that ends with this row."""
-    seq, at_ms, _, _, crc = row
-    return Tail(seq + 1, at_ms, crc)
+    seq, events, _, last_ms, _, _, crc = row
+    return Tail(seq + events, last_ms, crc)
 
 
-def events_in(rows: Iterable[Row], tail: Tail) -> tuple[list[Event], Tail, str]:
-    """The events of rows that follow this tail, the new tail, and what is wrong with the next."""
-    events: list[Event] = []
-    seq, last_ms, crc = tail
-    found = ""
+def check_link(row: Row, tail: Tail, where: str) -> None:
+    """Refuse a row that does not follow this tail, or was changed."""
+    seq, events, first_ms, last_ms, added, body, kept = row
+    if seq != tail.seq:
+        raise DamageError(where, tail.seq, f"it is missing; event {seq} is in its place")
     try:
-        for number, at_ms, kind, body, kept in rows:
-            if number != seq:
-                found = f"it is missing; event {number} is in its place"
-            elif link(crc, seq, body) != kept:
-                found = "it does not match its checksum"
-            else:
-                event = _DECODER.decode(body)
-                found = _disagreement(event, at_ms, kind, last_ms)
-                events.append(event)
-            if found:
-                break
-            seq, last_ms, crc = seq + 1, at_ms, kept
-    except UNREADABLE as error:
-        found = f"it cannot be read: {error}"
-    return events[: seq - tail.seq], Tail(seq, last_ms, crc), found
+        is_right = _link(tail.crc, (seq, events, first_ms, last_ms), added, body) == kept
+    except UNREADABLE:
+        is_right = False
+    if not is_right:
+        raise DamageError(where, seq, "it does not match its checksum")
 
 
-def _disagreement(event: Event, at_ms: int, kind: str, last_ms: int) -> str:
-    if event.at_ms != at_ms or _KINDS[type(event)] != kind:
-        return f"its row says `{kind}` at {at_ms} ms, its body `{kind_of(event)}` at {event.at_ms}"
-    return f"it is at {at_ms} ms, after an event at {last_ms} ms" if at_ms < last_ms else ""
+class Opener:
+    """Opens rows in their order, and learns the dictionary from them on the way."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.dictionary = Dictionary()
+        self.known = -1
+        """The number of the last row whose additions are in the dictionary."""
+
+    def learn(self, seq: int, added: bytes | None) -> None:
+        """Add what the row with this number brought, unless that is known."""
+        if seq <= self.known:
+            return
+        if added is not None:
+            try:
+                packing.add(self.dictionary, added)
+            except UNREADABLE as error:
+                raise DamageError(self._where, seq, f"it cannot be read: {error}") from error
+        self.known = seq
+
+    def open(self, row: Row, tail: Tail) -> Batch:
+        """The batch in a row that follows this tail; all rows before it must be known."""
+        check_link(row, tail, self._where)
+        seq, events, first_ms, last_ms, added, body, _ = row
+        self.learn(seq, added)
+        try:
+            batch = packing.unpack(body, events, self.dictionary)
+            fault = check.fault(batch) or _time_fault(batch, tail.at_ms, first_ms, last_ms)
+        except UNREADABLE as error:
+            fault = 0, f"it cannot be read: {error}"
+        if fault is not None:
+            raise DamageError(self._where, seq + fault[0], fault[1])
+        return batch
 
 
-def _body(event: Event, seq: int) -> bytes:
-    """Bytes that were read back and found equal: what is acknowledged can be read."""
-    if type(event) not in _KINDS:
-        raise _refusal(seq, f"a `{type(event).__name__}` is not an event")
+def _time_fault(batch: Batch, last_ms: int, *ends: int) -> tuple[int, str] | None:
+    """The first event that goes back in time."""
+    at_ms = batch.events[:, EventColumn.AT]
+    back = np.diff(at_ms, prepend=last_ms) < 0
+    if back.any():
+        e = int(back.argmax())
+        before = at_ms[e - 1] if e else last_ms
+        return e, f"it is at {at_ms[e]} ms, after an event at {before} ms"
+    if (at_ms[0], at_ms[-1]) != ends:
+        return 0, f"its row says {ends[0]} to {ends[1]} ms, its body {at_ms[0]} to {at_ms[-1]}"
+    return None
+
+
+def _link(crc: int, head: tuple[int, int, int, int], added: bytes | None, body: bytes) -> int:
+    """The checksum of a row, given that of the one before."""
+    return crc32(body, crc32(added or b"", crc32(_LINK.pack(crc, *head))))
+
+
+def _parts(whole: Batch) -> Iterator[Batch]:
+    """A batch in parts of which none has too many pieces, but one event is not divided."""
+    count = len(whole.events)
+    if count == 1 or len(whole.pieces) <= PIECES_PER_ROW:
+        yield whole
+        return
+    for start, end in ((0, count // 2), (count // 2, count)):
+        yield from _parts(batches.cut(whole, start, end))
+
+
+def _in_columns(events: Sequence[Event], dictionary: Dictionary, seq: int) -> Batch:
     try:
-        body = _ENCODER.encode(event)
-        is_equal = _DECODER.decode(body) == event
-    except UNREADABLE as error:
-        raise _refusal(seq, f"`{_KINDS[type(event)]}`: {error}") from error
-    if not is_equal:
-        raise _refusal(seq, f"`{_KINDS[type(event)]}` would read back as something else")
-    if len(body) > LARGEST_BODY_BYTES:
-        raise _refusal(seq, f"it takes {len(body)} bytes, more than {LARGEST_BODY_BYTES}")
-    return body
+        return convert.of_events(events, dictionary)
+    except UNREADABLE:  # a number that MessagePack can hold and a column cannot
+        for number, event in enumerate(events, seq):
+            try:
+                convert.of_events([event], Dictionary())
+            except UNREADABLE as error:
+                raise _refusal(number, f"`{kind_of(event)}`: {error}") from error
+        raise
+
+
+def _check_each(events: Sequence[Event], tail: Tail) -> None:
+    """Find the event that cannot be kept, and say why."""
+    for seq, event in enumerate(events, tail.seq):
+        if type(event) not in _TAGS:
+            raise _refusal(seq, f"a `{type(event).__name__}` is not an event")
+        try:
+            body = _ENCODER.encode(event)
+            is_equal = _DECODER.decode(body) == event
+        except UNREADABLE as error:
+            raise _refusal(seq, f"`{kind_of(event)}`: {error}") from error
+        if not is_equal:
+            raise _refusal(seq, f"`{kind_of(event)}` would read back as something else")
+        if len(body) > LARGEST_BODY_BYTES:
+            raise _refusal(seq, f"it takes {len(body)} bytes, more than {LARGEST_BODY_BYTES}")
 
 
 def _refusal(seq: int, found: str) -> JournalError:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from tidemill.engine import fold
-from tidemill.journal import codec
-from tidemill.journal.codec import Tail
+from tidemill.journal import codec, version1
+from tidemill.journal.codec import Opener, Tail
 from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError
 from tidemill.journal.pages import Image, Pages, Record
 from tidemill.journal.replay import CANNOT_BE, refusal
+from tidemill.model.batch import convert
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
@@ -34,7 +35,7 @@ class Intact(NamedTuple):
 def of(path: Path) -> Intact:
     """Follow the events of a journal at rest to the end of what is intact."""
     with closing(Pages(path.resolve())) as pages:
-        return follow(Finder(pages))
+        return follow(Finder(pages, str(path)))
 
 
 def follow(finder: "Finder", keep: Callable[[Event], None] = lambda _event: None) -> Intact:
@@ -66,11 +67,12 @@ def placed(error: DamageError) -> DamageError:
 
 
 class Finder:
-    """Follows the chain through whatever pages there are."""
+    """Follows the chain through whatever pages there are, of either version."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, where: str) -> None:
         self._pages = pages
         self._tail = Tail()
+        self._opener = Opener(where)
         spans = ((image, pages.numbers(image)) for image in pages.images)
         self._spans = sorted(
             (min(numbers), max(numbers), image) for image, numbers in spans if numbers
@@ -87,7 +89,7 @@ class Finder:
 
     def why(self) -> str:
         """Why there is no next event; empty where none was found."""
-        is_more = any(self._is_event(record) for record in self._beyond(self._tail.seq))
+        is_more = any(_is_kept(record) for record in self._beyond(self._tail.seq))
         return "it is missing or damaged" if is_more else ""
 
     def facts(self) -> tuple[dict[str, str], list[str]]:
@@ -99,7 +101,7 @@ class Finder:
         found, damaged = dict[str, str](), set[str]()
         for image in self._pages.images:
             for record in self._pages.records(image):
-                if self._is_event(record):
+                if _is_kept(record):
                     break  # a page holds rows of one table only
                 match record.values:
                     case (str(key), str(value), int(crc)) if codec.fact_sum(key, value) == crc:
@@ -110,19 +112,45 @@ class Finder:
 
     def _following(self, image: Image) -> Iterator[Event]:
         for record in self._pages.records(image):
-            if record.number == self._tail.seq and self._is_event(record):
-                row = cast(codec.Row, (record.number, *record.values[1:]))
-                events, self._tail, _ = codec.events_in([row], self._tail)
+            if record.number != self._tail.seq:
+                continue
+            if _is_batch(record):
+                yield from self._opened(cast(codec.Row, (record.number, *record.values[1:])))
+            elif _is_event(record):
+                row = cast(version1.Row, (record.number, *record.values[1:]))
+                events, self._tail, _ = version1.events_in([row], self._tail)
                 yield from events
+
+    def _opened(self, row: codec.Row) -> list[Event]:
+        """The events of a row, if it is the one that follows."""
+        try:
+            batch = self._opener.open(row, self._tail)
+        except DamageError:
+            return []
+        self._tail = codec.tail_after(row)
+        return convert.to_events(batch)
 
     def _beyond(self, seq: int) -> Iterator[Record]:
         for _, last, image in self._spans:
             if last >= seq:
                 yield from (r for r in self._pages.records(image) if r.number >= seq)
 
-    @staticmethod
-    def _is_event(record: Record) -> bool:
-        match record.values:
-            case (None, int(), str(), bytes(), int()):
-                return True
-        return False
+
+def _is_kept(record: Record) -> bool:
+    return _is_batch(record) or _is_event(record)
+
+
+def _is_batch(record: Record) -> bool:
+    """Whether it is a row of version 2."""
+    match record.values:
+        case (None, int(), int(), int(), None | bytes(), bytes(), int()):
+            return True
+    return False
+
+
+def _is_event(record: Record) -> bool:
+    """Whether it is a row of version 1."""
+    match record.values:
+        case (None, int(), str(), bytes(), int()):
+            return True
+    return False

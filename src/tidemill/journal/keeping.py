@@ -32,5 +32,5 @@ class Keeper:
         """The run is through: keep its end, and say that it was reached."""
         if self._resumed is not None:
             self._resumed.finish()
-        self._journal.save_snapshot(self._world)
+        self._journal.save_snapshot(self._world, is_last=True)
         completeness.complete(self._journal)

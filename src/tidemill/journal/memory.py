@@ -6,6 +6,7 @@ from itertools import islice
 from tidemill.core import snapshot
 from tidemill.journal import codec, snapshots
 from tidemill.journal.base import Journal
+from tidemill.model.batch import Batch, Dictionary, convert
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
@@ -26,19 +27,31 @@ class MemoryJournal(Journal):
     def append(self, events: Sequence[Event]) -> None:
         """Keep these events, all or none."""
         self.claim()
-        if rows := codec.rows(events, self._tail):
+        codec.checked(events, self._tail)
+        if events:
             self._events += events
-            self._tail = codec.tail_after(rows[-1])
+            self._tail = codec.Tail(len(self._events), events[-1].at_ms)
 
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now."""
         self.claim()
         return islice(self._events, start, len(self._events))
 
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The same in columns, with a dictionary of what is read."""
+        dictionary, events = Dictionary(), self.read(start)
+        while part := list(islice(events, codec.EVENTS_PER_ROW)):
+            yield convert.of_events(part, dictionary)
+
     def __len__(self) -> int:
         return len(self._events)
 
-    def save_snapshot(self, world: World) -> None:
+    def save_snapshot(
+        self,
+        world: World,
+        *,
+        is_last: bool = False,  # noqa: ARG002 - there is only one here
+    ) -> None:
         """Keep the World as it is now."""
         self.claim()
         snapshots.refuse_future(world, len(self))

@@ -23,7 +23,7 @@ _LONGEST_LOCAL = PAGE_BYTES - 35  # a longer record goes on in overflow pages
 _SHORTEST_LOCAL = (PAGE_BYTES - 12) * 32 // 255 - 23
 _OVERFLOW_BYTES = PAGE_BYTES - 4
 _INTEGER_BYTES = (0, 1, 2, 3, 4, 6, 8)
-_LONGEST_RECORD = LARGEST_BODY_BYTES + PAGE_BYTES
+_LONGEST_RECORD = 2 * LARGEST_BODY_BYTES + PAGE_BYTES  # a batch, and what it adds beside it
 
 Value = int | bytes | str | None
 

@@ -43,7 +43,7 @@ def salvage(
     with closing(Pages(source.resolve())) as pages, building(target) as journal:
         if not any_version:
             _refuse_newer(pages, source)
-        finder, keeper = intact.Finder(pages), _Keeper(journal, on_progress)
+        finder, keeper = intact.Finder(pages, str(source)), _Keeper(journal, on_progress)
         found = intact.follow(finder, keeper.keep)
         keeper.flush()
         if not found.world.seq:

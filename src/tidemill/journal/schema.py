@@ -18,7 +18,7 @@ from tidemill.journal import files, wal
 from tidemill.journal.faults import StrangeFileError, kindly
 from tidemill.model.errors import JournalError
 
-VERSION = 1
+VERSION = 2
 PAGE_BYTES = 4096  # SQLite's default, and what salvage expects; 8 and 16 KiB were not faster
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps next to its file
 BUSY_S = 5.0  # how long to wait for a program that is not ours and holds the file locked
@@ -29,9 +29,9 @@ loss may take the last appends (a crash of the process does not). off: never, fo
 made anew and synced once at the end."""
 
 _TABLES = """
-CREATE TABLE events (
-    seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
-    body BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE TABLE batches (
+    seq INTEGER PRIMARY KEY, events INTEGER NOT NULL, first_ms INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL, added BLOB, body BLOB NOT NULL, crc INTEGER NOT NULL);
 CREATE TABLE snapshots (
     seq INTEGER PRIMARY KEY, crc INTEGER NOT NULL, layout INTEGER NOT NULL,
     digest TEXT NOT NULL, body BLOB NOT NULL);
@@ -116,14 +116,15 @@ def readable(path: Path) -> Iterator[Path]:
         ) from error
 
 
-def check(connection: sqlite3.Connection, where: str) -> None:
-    """Refuse a file that is not a journal of this version."""
+def check(connection: sqlite3.Connection, where: str) -> int:
+    """The version of a journal; a file that is none, or of a later version, is refused."""
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if mark != files.APPLICATION_ID or version < 1:
         empty = "" if Path(where).stat().st_size else "it is empty, "
         raise StrangeFileError(where, f"{empty}its application id is {mark}, its version {version}")
     refuse_newer(version, where)
+    return int(version)
 
 
 def refuse_newer(version: int, where: str, otherwise: str = "") -> None:

@@ -5,21 +5,27 @@ version, or that was taken of other events is not used, and the journal is folde
 """
 
 import hashlib
+import math
 import zlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.core import snapshot
+from tidemill.journal import columns
 from tidemill.model.errors import JournalError
 from tidemill.model.world import World
 
 NEWEST_KEPT = 2  # the one before serves when the newest was damaged
 SPREAD_KEPT = 16  # over the whole journal, for whoever looks at a moment in the middle of it
 APART = 20_000  # events at least: a third of a second to fold, more than a snapshot takes to write
-QUICKLY = 1  # level of packing: 7 ms and a fifth of the size for each MB; higher levels win little
-_PACKED = b"\x78"  # what packed bytes begin with; a plain World begins otherwise
+_LEVEL = 6  # of deflate: snapshots are few and the larger part of a file; 10 ms for each MB of it
+_COLUMNS = b"\2"  # what a World with packed columns begins with
+_PACKED = b"\x78"  # what zlib begins with, in journals of before; a plain World begins otherwise
+_ARRAY = 1  # the type of a packed array, among MessagePack's extensions
 LARGEST_BYTES = 900_000_000  # SQLite keeps up to 10^9 in one value
 
 
@@ -40,22 +46,26 @@ def is_due(before: int, events: int) -> bool:
     return events // apart > before // apart
 
 
-def worn(seqs: Iterable[int], events: int) -> list[int]:
+def worn(seqs: Iterable[int], events: int, *, is_last: bool = False) -> list[int]:
     """Which snapshots of a journal of this length are not needed any more.
 
     The newest stay, and the first of each stretch of the present spacing; so it does not matter
-    when this was asked before.
+    when this was asked before. ``is_last``: the newest is the end of a run, and one that lies near
+    it is not needed either, as long as there is another.
     """
     newest_first, apart = sorted(seqs, reverse=True), spacing(events)
     first = {seq // apart: seq for seq in newest_first}
-    return [seq for seq in newest_first[NEWEST_KEPT:] if first[seq // apart] != seq]
+    kept = [seq for seq in newest_first if first[seq // apart] == seq]
+    far = [seq for seq in kept if seq <= newest_first[0] - apart // 2]
+    kept = newest_first[:1] + far if is_last and far else newest_first[:NEWEST_KEPT] + kept
+    return [seq for seq in newest_first if seq not in kept]
 
 
 class Stored(NamedTuple):
     """A snapshot after ``seq`` events; ``crc`` is the checksum of the last of them.
 
-    ``digest`` is that of the World; ``body`` is the World, packed (a fifth of its size) or, in
-    journals of before, plain.
+    ``digest`` is that of the World; ``body`` is the World, packed (a seventh of its size) or, in
+    journals of before, deflated or plain.
     """
 
     seq: int
@@ -74,7 +84,8 @@ def pack(world: World, crc: int) -> Stored:
             hint="go on without it: rebuilding reads more events and takes longer",
         )
     digest = hashlib.sha256(body).hexdigest()
-    return Stored(world.seq, crc, snapshot.LAYOUT, digest, zlib.compress(body, QUICKLY))
+    packed = columns.deflated(snapshot.dump(world, _array_out), _LEVEL)
+    return Stored(world.seq, crc, snapshot.LAYOUT, digest, _COLUMNS + packed)
 
 
 def unpack(stored: Stored) -> World | None:
@@ -98,12 +109,41 @@ def _body(stored: Stored) -> bytes | None:
     """The World as bytes, if it matches its checksum."""
     try:
         body = stored.body
-        if body[:1] == _PACKED:
+        if body[:1] == _COLUMNS:
+            body = _plain(columns.inflated(body[1:]))
+        elif body[:1] == _PACKED:
             body = zlib.decompressobj().decompress(body, LARGEST_BYTES)
         is_whole = hashlib.sha256(body).hexdigest() == stored.digest
-    except (TypeError, zlib.error):  # damage may turn any value into any other
-        return None
+    except (TypeError, ValueError, LookupError, msgspec.MsgspecError, zlib.error):
+        return None  # damage may turn any value into any other
     return body if is_whole else None
+
+
+def _plain(data: bytes) -> bytes:
+    """A World with packed columns as one without."""
+    return msgspec.msgpack.encode(msgspec.msgpack.decode(data, ext_hook=_array_in))
+
+
+def _array_out(array: NDArray[Any]) -> msgspec.msgpack.Ext:
+    """An array with its numbers packed as columns are."""
+    if array.dtype.kind not in "biu":
+        data = np.ascontiguousarray(array).tobytes()
+    else:
+        column = array.astype(np.int64).ravel()  # 64 bits of whatever sign
+        steps = np.abs(np.diff(column)).sum(dtype=float)
+        data = columns.pack(column, in_steps=bool(steps < np.abs(column).sum(dtype=float)))
+    packed = msgspec.msgpack.encode((array.dtype.str, array.shape, data))
+    return msgspec.msgpack.Ext(_ARRAY, packed)
+
+
+def _array_in(code: int, packed: memoryview) -> snapshot.Packed:
+    if code != _ARRAY:
+        raise ValueError(f"a snapshot holds a value of type {code}")
+    name, shape, data = msgspec.msgpack.decode(packed, type=snapshot.Packed)
+    dtype = np.dtype(name)
+    if dtype.kind in "biu":
+        data = columns.Reader(data).column(math.prod(shape)).astype(dtype).tobytes()
+    return name, shape, data
 
 
 def refuse_future(world: World, count: int) -> None:

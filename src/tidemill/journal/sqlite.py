@@ -1,4 +1,4 @@
-"""A journal in an SQLite file: one row an event, one transaction an append.
+"""A journal in an SQLite file: one row per batch of events, one transaction per append.
 
 Opening looks at little: the header, the tables, whether the last rows follow from each other, and
 whether damage ended the write-ahead file. Reading checks every row that it passes.
@@ -8,31 +8,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Self
+from typing import Any, Self
 
 from tidemill.journal import codec, files, lock, schema, snapshots, wal
 from tidemill.journal.base import Journal
-from tidemill.journal.codec import Row, Tail
+from tidemill.journal.codec import Tail
 from tidemill.journal.faults import DamageError, kindly
+from tidemill.journal.kept import Kept
 from tidemill.journal.snapshots import Stored
+from tidemill.journal.version1 import EventRows
+from tidemill.journal.version2 import BatchRows
+from tidemill.model.batch import Batch
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
-PAGE_ROWS = 1_000  # read at once: no reader holds back a checkpoint for longer than this takes
-MOST_EVENTS = 2**48  # ten million a second for a year; a larger number is damage
-
-_TAKE = "SELECT seq, at_ms, kind, body, crc FROM events WHERE seq >= ? AND seq < ? ORDER BY seq"
-_PUT = "INSERT INTO events (seq, at_ms, kind, body, crc) VALUES (?, ?, ?, ?, ?)"
-_ENDS = "SELECT (SELECT min(seq) FROM events), (SELECT max(seq) FROM events)"  # each from its end
 _SNAPSHOTS = "SELECT seq FROM snapshots ORDER BY seq DESC"
-_SNAPSHOTS_UP_TO = """SELECT seq FROM snapshots AS s WHERE seq = 0
-    OR (SELECT at_ms FROM events WHERE seq = s.seq - 1) <= ? ORDER BY seq DESC"""
 _SNAPSHOT = "SELECT seq, crc, layout, digest, body FROM snapshots WHERE seq = ?"
-_PUT_SNAPSHOT = "INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?, ?)"
+_PUT_SNAPSHOT = "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM snapshots WHERE seq = ?"
 _FACTS = "SELECT key, value, crc FROM facts ORDER BY key"
 _PUT_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?, ?)"
+
+
+_KEPT: dict[int, type[Kept]] = {form.version: form for form in (EventRows, BatchRows)}
 
 
 class SqliteJournal(Journal):
@@ -52,10 +51,11 @@ class SqliteJournal(Journal):
                 self._copies.enter_context(schema.readable(real)), sync, self.where
             )
             with kindly(self.where):
-                schema.check(self._connection, self.where)
+                version = schema.check(self._connection, self.where)
+                self._kept: Kept = _KEPT[version](self.where, self._ask)
                 if check_ends and (found := schema.cut(real)):
                     raise DamageError(self.where, 0, found)
-                self._tail = self._checked_tail() if check_ends else Tail()
+                self._tail = self._kept.end() if check_ends else Tail()
         except BaseException:
             self.close()
             raise
@@ -78,35 +78,44 @@ class SqliteJournal(Journal):
         if not events:
             return
         self.claim()
-        rows = codec.rows(events, self._tail)
-        with self._transaction() as connection:
-            connection.executemany(_PUT, rows)
-        self._tail = codec.tail_after(rows[-1])
+        codec.checked(events, self._tail)
+        kept = self._kept
+        assert isinstance(kept, BatchRows), "whoever is the writer writes this version"
+        try:
+            with self._transaction() as connection:
+                tail = kept.put(connection, events, self._tail)
+        except BaseException:
+            kept.forget()
+            raise
+        self._tail = tail
 
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now; each is checked."""
         assert start >= 0, start
-        return self._read(start, len(self))
+        return self._kept.read(start, len(self))
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The same in columns, as they are kept."""
+        assert start >= 0, start
+        return self._kept.batches(start, len(self))
 
     def __len__(self) -> int:
         if self._is_writer:
             return self._tail.seq
-        with kindly(self.where):
-            last = self._open().execute(_ENDS).fetchone()[1]
-        if last is not None and last >= MOST_EVENTS:
-            raise DamageError(self.where, 0, f"the last event has the number {last}")
-        return 0 if last is None else int(last) + 1
+        return self._kept.count()
 
-    def save_snapshot(self, world: World) -> None:
+    def save_snapshot(self, world: World, *, is_last: bool = False) -> None:
         """Keep the World as it is now, and forget the snapshots that are not needed any more."""
         self.claim()
         snapshots.refuse_future(world, self._tail.seq)
-        stored = snapshots.pack(world, self._tail_before(world.seq).crc)
+        stored = snapshots.pack(world, self._kept.tail_at(world.seq).crc)
         with self._transaction() as connection:
-            connection.execute(_PUT_SNAPSHOT, stored)
-            kept = [seq for (seq,) in connection.execute(_SNAPSHOTS)]
-            worn = snapshots.worn(kept, self._tail.seq)
-            connection.executemany(_FORGET, [(seq,) for seq in worn])
+            there = {world.seq, *(seq for (seq,) in connection.execute(_SNAPSHOTS))}
+            worn = snapshots.worn(there, self._tail.seq, is_last=is_last)
+            gone = {*worn, world.seq}  # before the new one comes, which then takes their pages
+            connection.executemany(_FORGET, [(seq,) for seq in sorted(gone)])
+            if world.seq not in worn:
+                connection.execute(_PUT_SNAPSHOT, stored)
 
     def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
         """The newest snapshot that is intact and was taken of these events."""
@@ -121,30 +130,27 @@ class SqliteJournal(Journal):
 
     def snapshot_numbers(self, up_to_ms: int | None = None) -> list[int]:
         """After how many events there are snapshots, newest first, usable or not."""
-        with kindly(self.where, len(self)):
-            if up_to_ms is None:
-                rows = self._open().execute(_SNAPSHOTS).fetchall()
-            else:
-                rows = self._open().execute(_SNAPSHOTS_UP_TO, (up_to_ms,)).fetchall()
+        if up_to_ms is None:
+            rows = self._ask(_SNAPSHOTS, seq=len(self))
+        else:
+            rows = self._ask(self._kept.snapshots_up_to, (up_to_ms,), seq=len(self))
         return [seq for (seq,) in rows]
 
     def stored_snapshot(self, seq: int) -> Stored | None:
         """The snapshot after so many events, as it is kept; None if its writer forgot it."""
-        with kindly(self.where, len(self)):
-            found = self._open().execute(_SNAPSHOT, (seq,)).fetchone()
-        return None if found is None else Stored._make(found)
+        found = self._ask(_SNAPSHOT, (seq,), seq=len(self))
+        return Stored._make(found[0]) if found else None
 
     def is_of_these_events(self, stored: Stored) -> bool:
         """Whether the last event before a snapshot is the one it was taken after."""
-        if stored.seq == 0:
-            return stored.crc == Tail().crc
-        rows = self._rows(stored.seq - 1, stored.seq)
-        return bool(rows) and codec.tail_after(rows[0]).crc == stored.crc
+        try:
+            return self._kept.tail_at(stored.seq).crc == stored.crc
+        except DamageError:
+            return False
 
     def page_faults(self) -> list[str]:
         """What SQLite finds wrong in the structure of its file."""
-        with kindly(self.where):
-            found = self._open().execute("PRAGMA quick_check(3)").fetchall()
+        found = self._ask("PRAGMA quick_check(3)")
         return [str(text).rpartition("***\n")[2] for (text,) in found if text != "ok"]
 
     def meta(self, key: str) -> str | None:
@@ -153,8 +159,7 @@ class SqliteJournal(Journal):
 
     def facts(self) -> dict[str, str]:
         """Every small fact; one that was damaged is an error."""
-        with kindly(self.where, len(self)):
-            rows = self._open().execute(_FACTS).fetchall()
+        rows = self._ask(_FACTS, seq=len(self))
         for key, value, crc in rows:
             if codec.fact_sum(str(key), str(value)) != crc:
                 raise DamageError(self.where, len(self), f"the fact `{key}` was damaged")
@@ -171,6 +176,7 @@ class SqliteJournal(Journal):
         if self._is_writer:
             return
         self._open()
+        self._refuse_old()
         self._lock.take()
         try:
             with kindly(self.where):
@@ -193,42 +199,23 @@ class SqliteJournal(Journal):
             self._lock.release()
             self._is_writer = False
 
-    def _read(self, start: int, end: int) -> Iterator[Event]:
-        tail = self._tail_before(min(start, end))
-        for first in range(start, end, PAGE_ROWS):
-            last = min(first + PAGE_ROWS, end)
-            events, tail, found = codec.events_in(self._rows(first, last), tail)
-            yield from events
-            if found or tail.seq < last:
-                raise DamageError(self.where, tail.seq, found or "it is missing")
+    def _ask(
+        self, statement: str, values: tuple[object, ...] = (), *, seq: int = 0
+    ) -> list[tuple[Any, ...]]:
+        with kindly(self.where, seq):
+            return self._open().execute(statement, values).fetchall()
 
-    def _rows(self, first: int, last: int) -> list[Row]:
-        with kindly(self.where, first):
-            return self._open().execute(_TAKE, (first, last)).fetchall()
-
-    def _tail_before(self, seq: int) -> Tail:
-        if seq == 0:
-            return Tail()
-        rows = self._rows(seq - 1, seq)
-        if not rows:
-            raise DamageError(self.where, seq - 1, "it is missing")
-        return codec.tail_after(rows[0])
-
-    def _checked_tail(self) -> Tail:
-        """The end of the journal, after a look at both ends."""
-        first, last = self._open().execute(_ENDS).fetchone()
-        if first is None:
-            return Tail()
-        if first != 0:
-            raise DamageError(self.where, 0, f"it is missing; the first event is {first}")
-        before = self._tail_before(last)
-        _, tail, found = codec.events_in(self._rows(last, last + 1), before)
-        if found:
-            raise DamageError(self.where, last, found)
-        return tail
+    def _refuse_old(self) -> None:
+        if self._kept.version != schema.VERSION:
+            raise JournalError(
+                f"journal `{self.where}` has version {self._kept.version}, which this Tidemill"
+                f" reads but does not write; it writes version {schema.VERSION}",
+                hint="export it to .jsonl.gz with `tidemill journal export`, import that, and write"
+                " to the new journal",
+            )
 
     def _refuse_if_grown(self) -> None:
-        tail = self._checked_tail()
+        tail = self._kept.end()
         if tail != self._tail:
             raise JournalError(
                 f"journal `{self.where}` had {self._tail.seq} events when it was opened for this"

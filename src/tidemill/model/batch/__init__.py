@@ -15,7 +15,7 @@ event meant before it, since older journals do not have it.
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +90,9 @@ class Distinct(Generic[Row]):
     """Rows that are kept once each, numbered in the order in which they first appeared."""
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
-        self.rows: list[Row] = list(rows)
-        self._numbers = {row: number for number, row in enumerate(self.rows)}
+        self.rows: list[Row] = []
+        self._numbers: dict[Row, int] = {}
+        self.extend(rows)
 
     def number(self, row: Row) -> int:
         """The number of a row, a new one if it is new."""
@@ -99,6 +100,20 @@ class Distinct(Generic[Row]):
         if number == len(self.rows):
             self.rows.append(row)
         return number
+
+    def extend(self, rows: Iterable[Row]) -> None:
+        """Number these rows, all of them new."""
+        for row in rows:
+            if self.number(row) != len(self.rows) - 1:
+                raise ValueError("a row is there already")
+
+    def shrink(self, size: int) -> None:
+        """Forget all but the first rows."""
+        while len(self.rows) > size:
+            del self._numbers[self.rows.pop()]
+
+
+Sizes = tuple[int, int, int, int, int, int]
 
 
 class Dictionary:
@@ -114,6 +129,26 @@ class Dictionary:
         self.contracts = Distinct[Contract]()
         self.queues = Distinct[Queue]()
         self.topologies = Distinct[Topology]()
+
+    def tables(self) -> tuple[Distinct[Any], ...]:
+        """All of its tables, always in this order."""
+        return (
+            self.shapes,
+            self.users,
+            self.nodes,
+            self.contracts,
+            self.queues,
+            self.topologies,
+        )
+
+    def sizes(self) -> Sizes:
+        """How many rows each of its tables has."""
+        return cast(Sizes, tuple(len(table.rows) for table in self.tables()))
+
+    def shrink(self, sizes: Sizes) -> None:
+        """Forget what was added since it had these sizes."""
+        for table, size in zip(self.tables(), sizes, strict=True):
+            table.shrink(size)
 
 
 NAMELESS: Final = "-"

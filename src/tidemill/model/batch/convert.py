@@ -1,8 +1,8 @@
 """Events into columns and back, without loss: kind by kind, a whole column at a time."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -169,27 +169,34 @@ def _divided(rows: Matrix, pieces: Matrix) -> list[tuple[Piece, ...]]:
 
 
 def _to_jobs(batch: Batch) -> Iterable[Job]:
-    dictionary, columns = batch.dictionary, [batch.jobs[:, column].tolist() for column in _J]
-    shapes, users = dictionary.shapes.rows, dictionary.users.rows
-    kept: dict[tuple[int, ...], Any] = {}  # most jobs save and compute like others before them
+    jobs, dictionary = batch.jobs, batch.dictionary
+    return map(
+        Job,
+        batch.job_names,
+        map(dictionary.shapes.rows.__getitem__, jobs[:, _J.SHAPE].tolist()),
+        jobs[:, _J.ESTIMATE].tolist(),
+        jobs[:, _J.STARTUP].tolist(),
+        jobs[:, _J.RESTART].tolist(),
+        _shared(jobs[:, _J.INTERVAL : _J.COST + 1], Checkpointing),
+        _shared(jobs[:, _J.MFU : _J.ATTAINABLE + 1], _efficiency),
+        jobs[:, _J.RESIZE].tolist(),
+        _shared(jobs[:, _J.HAS_DEMAND : _J.MEMORY + 1], _demand),
+        map(dictionary.users.rows.__getitem__, jobs[:, _J.USER].tolist()),
+    )
 
-    def shared(kind: Callable[..., Row], *fields: Any) -> Row:  # noqa: ANN401 - of any struct
-        key = (id(kind), *fields)
-        if key not in kept:
-            kept[key] = kind(*fields)
-        return cast(Row, kept[key])
 
-    for name, row in zip(batch.job_names, zip(*columns, strict=True), strict=True):
-        mfu, host, links, confidence, attainable = row[_J.MFU : _J.ATTAINABLE + 1]
-        yield Job(
-            name,
-            shapes[row[_J.SHAPE]],
-            row[_J.ESTIMATE],
-            row[_J.STARTUP],
-            row[_J.RESTART],
-            shared(Checkpointing, *row[_J.INTERVAL : _J.COST + 1]),
-            shared(Efficiency, mfu, host, links, codes.CONFIDENCES[confidence], attainable or None),
-            row[_J.RESIZE],
-            shared(Demand, *row[_J.COMPUTE : _J.MEMORY + 1]) if row[_J.HAS_DEMAND] else None,
-            users[row[_J.USER]],
-        )
+def _shared(columns: Matrix, make: Callable[..., Row]) -> Iterator[Row]:
+    """What the numbers of each row make; equal rows share it, as most jobs are like others."""
+    made: dict[tuple[int, ...], Row] = {}
+    for row in zip(*columns.T.tolist(), strict=True):
+        if row not in made:
+            made[row] = make(*row)
+        yield made[row]
+
+
+def _efficiency(mfu: int, host: int, links: int, confidence: int, attainable: int) -> Efficiency:
+    return Efficiency(mfu, host, links, codes.CONFIDENCES[confidence], attainable or None)
+
+
+def _demand(is_said: int, compute: int, bandwidth: int, memory: int) -> Demand | None:
+    return Demand(compute, bandwidth, memory) if is_said else None

@@ -1,0 +1,125 @@
+"""Journals of version 2, as they are written now: one row per batch of events (see ``codec``)."""
+
+from collections.abc import Iterator, Sequence
+from sqlite3 import Connection
+
+from tidemill.journal import codec
+from tidemill.journal.codec import Opener, Row, Tail
+from tidemill.journal.faults import DamageError
+from tidemill.journal.kept import MOST_EVENTS, Ask, Kept
+from tidemill.model.batch import Batch, convert, cut
+from tidemill.model.events import Event
+
+PAGE_ROWS = 16  # read at once: no reader holds back a checkpoint for longer than this takes
+
+_COLUMNS = "seq, events, first_ms, last_ms, added, body, crc"
+_FROM = f"SELECT {_COLUMNS} FROM batches WHERE seq >= ? ORDER BY seq LIMIT {PAGE_ROWS}"
+_BEFORE = f"SELECT {_COLUMNS} FROM batches WHERE seq < ? ORDER BY seq DESC LIMIT 1"
+_ENDS = """SELECT (SELECT min(seq) FROM batches), seq, events FROM batches
+    ORDER BY seq DESC LIMIT 1"""
+_ADDED = """SELECT seq, added FROM batches WHERE seq > ? AND seq < ? AND added IS NOT NULL
+    ORDER BY seq"""
+_PUT = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+class BatchRows(Kept):
+    """The table ``batches``."""
+
+    version = 2
+    snapshots_up_to = """SELECT s.seq FROM snapshots AS s LEFT JOIN batches AS b
+        ON b.seq = (SELECT max(seq) FROM batches WHERE seq < s.seq)
+        WHERE s.seq = 0 OR b.last_ms <= ?1 OR (b.first_ms <= ?1 AND b.seq + b.events > s.seq)
+        ORDER BY s.seq DESC"""
+
+    def __init__(self, where: str, ask: Ask) -> None:
+        super().__init__(where, ask)
+        self._opener = Opener(where)
+
+    def count(self) -> int:
+        """Where the last row ends."""
+        found = self.ask(_ENDS)
+        return self._end_of(*found[0][1:]) if found else 0
+
+    def end(self) -> Tail:
+        """The end of the journal, after a look at both ends."""
+        found = self.ask(_ENDS)
+        if not found:
+            return Tail()
+        first, last, _ = found[0]
+        if first != 0:
+            raise DamageError(self.where, 0, f"it is missing; the first event is {first}")
+        rows = self._rows(last)
+        codec.check_link(rows[0], self._tail_before(last), self.where)
+        return codec.tail_after(rows[0])
+
+    def tail_at(self, seq: int) -> Tail:
+        """The tail of the row that holds the last of the first ``seq`` events."""
+        if seq == 0:
+            return Tail()
+        rows = self.ask(_BEFORE, (seq,), seq=seq - 1)
+        if not rows or self._end_of(*rows[0][:2]) < seq:
+            raise DamageError(self.where, seq - 1, "it is missing")
+        return codec.tail_after(rows[0])
+
+    def batches(self, start: int, end: int) -> Iterator[Batch]:
+        """The events in columns, every row checked."""
+        if start >= end:
+            return
+        tail = self._tail_before(self._first_of(start))
+        while tail.seq < end:
+            self._learn(tail.seq)
+            rows = self._rows(tail.seq)
+            if not rows:
+                raise DamageError(self.where, tail.seq, "it is missing")
+            for row in rows:
+                batch = self._opener.open(row, tail)
+                yield cut(batch, max(0, start - tail.seq), end - tail.seq)
+                tail = codec.tail_after(row)
+                if tail.seq >= end:
+                    break
+
+    def read(self, start: int, end: int) -> Iterator[Event]:
+        """The events, one by one."""
+        for batch in self.batches(start, end):
+            yield from convert.to_events(batch)
+
+    def put(self, connection: Connection, events: Sequence[Event], tail: Tail) -> Tail:
+        """Write events, which were checked, after this tail; the new tail."""
+        self._learn(tail.seq)
+        for row in codec.rows(events, tail, self._opener.dictionary):
+            connection.execute(_PUT, row)
+            tail, self._opener.known = codec.tail_after(row), row[0]
+        return tail
+
+    def forget(self) -> None:
+        """What was put was not kept: read the dictionary again."""
+        self._opener = Opener(self.where)
+
+    def _learn(self, seq: int) -> None:
+        """Know the dictionary as it is before the row with this number."""
+        if self._opener.known + 1 < seq:
+            for number, added in self.ask(_ADDED, (self._opener.known, seq), seq=seq):
+                self._opener.learn(number, added)
+            self._opener.known = max(self._opener.known, seq - 1)
+
+    def _first_of(self, seq: int) -> int:
+        """The number of the row that holds an event."""
+        rows = self.ask(_BEFORE, (seq + 1,), seq=seq)
+        if not rows or rows[0][0] < 0 or self._end_of(*rows[0][:2]) <= seq:
+            raise DamageError(self.where, seq, "it is missing")
+        return int(rows[0][0])
+
+    def _tail_before(self, row: int) -> Tail:
+        """The tail before the row with this number."""
+        tail = self.tail_at(row)
+        if tail.seq != row:
+            raise DamageError(self.where, row, "the row before it goes on beyond it")
+        return tail
+
+    def _rows(self, first: int) -> list[Row]:
+        return self.ask(_FROM, (first,), seq=first)
+
+    def _end_of(self, seq: int, events: object) -> int:
+        if not isinstance(events, int) or not events > 0 or seq + events > MOST_EVENTS:
+            raise DamageError(self.where, 0, f"the last row has the number {seq}")
+        return seq + events
