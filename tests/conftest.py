@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -14,6 +16,34 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("plain", deadline=None)
 settings.load_profile("plain")
+
+
+TOGETHER = {
+    "tests/docs/test_tour.py": "demo",
+    "tests/report/test_browser.py": "chromium",
+    "tests/engine/test_simulations.py": "stage",
+    "tests/engine/test_stories.py": "stage",
+}
+"""Files whose tests run in one process: they share the run of the demo, the browser (one at a time:
+it takes both cores), or the stories played on the stage or by the twin."""
+
+
+class Scheduling(LoadScopeScheduling):
+    """Test by test, except for what belongs together; the largest of that first.
+
+    `--dist loadgroup` of pytest-xdist 3.8 does nothing under pytest 9: it marks a group in a field
+    that pytest no longer has.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        group = TOGETHER.get(nodeid.partition("::")[0], nodeid)
+        return "twin" if group == "stage" and nodeid.endswith("[twin]") else group
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """How tests are given to the processes of `make test`."""
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,6 @@ import pytest
 
 from tests.docs import pages, tour
 
-pytestmark = pytest.mark.xdist_group("demo")  # in one process, which runs it once
-
 
 @pytest.fixture(scope="module")
 def seen() -> tour.Seen:

@@ -34,14 +34,8 @@ from tidemill.twin.faults import Faults, LogNormal
 BUSY_MS = 12 * HOUR_MS  # when jobs arrive and things break
 HORIZON_MS = 3 * DAY_MS
 """Of the first 150 stories the last job ends after 41 hours; then a few only wake up and sleep."""
-SOURCES = pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param("stage", marks=pytest.mark.xdist_group("stage")),
-        pytest.param("twin", marks=pytest.mark.xdist_group("twin")),
-    ],
-)
-"""By both sources; each source in one process, which then plays its stories once for all tests."""
+SOURCES = pytest.mark.parametrize("source", ["stage", "twin"])
+"""By both sources; each source in one process, which plays its stories once for all tests."""
 KINDS = ("H100", "A100")
 LABELS = ({"zone": "x"}, {"zone": "y"})
 

@@ -8,7 +8,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-import pytest
 from msgspec.structs import replace
 
 from tests.builders import decide, fleet, placed, submit
@@ -27,7 +26,6 @@ from tidemill.scheduling.fit import fit
 from tidemill.scheduling.scores.scoring import PACKING
 
 MANY, SOME, FEW = 150, 75, 60
-ON_STAGE = pytest.mark.xdist_group("stage")  # beside the tests that play the same stories
 
 
 @SOURCES
@@ -78,7 +76,6 @@ def test_the_journal_rebuilds_the_world(source: str):
             assert snapshot.dump(again) == snapshot.dump(player.world)
 
 
-@ON_STAGE
 def test_the_journal_is_the_same_for_every_batch_size():
     """How many beats go into one commit changes the commits, not the journal."""
     for seed in seeds(FEW):
@@ -143,7 +140,6 @@ def test_room_that_was_made_is_used_by_whom_it_was_made_for(source: str):
                 assert {victim.to_job for victim in victims if victim.to_job >= 0} <= came
 
 
-@ON_STAGE
 def test_every_job_that_can_fit_finally_runs():
     """When arrivals and faults have ended, only jobs that an empty fleet cannot host still wait."""
     ran = 0
@@ -159,7 +155,6 @@ def test_every_job_that_can_fit_finally_runs():
     assert ran > 0, "nothing ran: this proves nothing"
 
 
-@ON_STAGE
 def test_names_decide_nothing():
     """Other names for jobs, teams, contracts and pools give the same plans, beat by beat."""
     for seed in seeds(FEW):

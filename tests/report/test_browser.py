@@ -24,8 +24,6 @@ from tidemill import report
 from tidemill.explain import board
 from tidemill.ledger.buckets import Bucket
 
-pytestmark = pytest.mark.xdist_group("chromium")  # one browser at a time: it takes both cores
-
 DESKTOP = (1280, 1400)
 PHONE = (390, 1900)
 MARGIN_PX = 16
