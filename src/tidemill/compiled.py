@@ -24,7 +24,7 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
 def folder(
     where: Path,
-    *,
+    *others: Path,
     dimensions: Callable[[str], int],
     whole: Mapping[str, tuple[type, tuple[int, ...]]],
 ) -> Callable[[Any], Any]:
@@ -32,7 +32,11 @@ def folder(
 
     ``dimensions`` says by its name how many dimensions an argument has (0: it is an integer),
     ``whole`` which arguments are named tuples of arrays. The cache is named after all files of the
-    folder: numba itself does not notice that a function of another file has changed.
+    folder and of ``others``, where the kernels have their constants from: numba itself does not
+    notice that a function or a constant of another file has changed.
+
+    A kernel that was compiled before is not even loaded until Python calls it: those that it calls
+    are part of it. One that was not is compiled at once, for exactly one list of types.
     """
     if INTERPRETED:
         return lambda function: function
@@ -40,9 +44,10 @@ def folder(
     from numba import types  # noqa: PLC0415 - as above
 
     stamp = 0
-    for path in sorted(where.glob("*.py")):
+    for path in sorted(path for some in (where, *others) for path in some.rglob("*.py")):
         stamp = crc32(path.read_bytes(), stamp)
     cache = where / "__pycache__" / f"kernels-{stamp:08x}"
+    kept = {path.name.split(".py")[0] for path in cache.rglob("*.nbi")}
 
     def array(dims: int) -> Any:  # noqa: ANN401 - what numba calls a type
         return types.Array(types.int64, dims, "C") if dims else types.int64
@@ -54,8 +59,11 @@ def folder(
         return array(dimensions(name))
 
     def decorate(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
-        signature = tuple(typed(name) for name in inspect.signature(function).parameters)
         options: dict[str, Any] = {"cache": True, "_nrt": False}
+        line, module = function.__code__.co_firstlineno, function.__module__.rpartition(".")[2]
+        if f"{module}.{function.__qualname__}-{line}" in kept:
+            return _into(cache, numba.njit(**options), function)
+        signature = tuple(typed(name) for name in inspect.signature(function).parameters)
         return _into(cache, numba.njit(signature, **options), function)
 
     return decorate

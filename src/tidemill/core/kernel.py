@@ -34,6 +34,7 @@ def _dimensions(name: str) -> int:
 
 _decorate = compiled.folder(
     Path(__file__).parent,
+    Path(__file__).parent.parent / "model",
     dimensions=_dimensions,
     whole={"w": (State, tuple(_dimensions(name) for name in State._fields))},
 )

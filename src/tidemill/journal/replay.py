@@ -1,13 +1,10 @@
 """The World again, from the journal alone: the newest usable snapshot, and every event after it."""
 
-from collections.abc import Iterator
-from itertools import takewhile
-
-from tidemill.engine import fold
-from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
+from tidemill.engine.fold_batch import fold_batch
+from tidemill.journal.base import Journal, Progress
 from tidemill.journal.faults import DamageError
+from tidemill.model.batch import Batch, EventColumn, cut
 from tidemill.model.errors import EventRefused
-from tidemill.model.events import Event
 from tidemill.model.world import World
 
 CANNOT_BE = (EventRefused, ArithmeticError, LookupError, ValueError, TypeError)
@@ -23,11 +20,17 @@ def rebuild(
 ) -> World:
     """Fold the journal into a World, up to and including a moment, or to its end."""
     world = (journal.latest_snapshot(up_to_ms) if use_snapshot else None) or World()
-    for event in _watched(_until(journal.read(world.seq), up_to_ms), journal, world, on_progress):
+    total = len(journal) if on_progress is not None else 0
+    for batch in journal.batches(world.seq):
+        part = _until(batch, up_to_ms)
         try:
-            fold.fold(world, event)
+            fold_batch(world, part)
         except CANNOT_BE as error:
             raise DamageError(journal.where, world.seq, refusal(error)) from error
+        if on_progress is not None:
+            on_progress(world.seq, total)
+        if len(part.events) < len(batch.events):
+            break
     return world
 
 
@@ -37,21 +40,9 @@ def refusal(error: Exception) -> str:
     return f"it cannot be applied: {reason}"
 
 
-def _until(events: Iterator[Event], up_to_ms: int | None) -> Iterator[Event]:
+def _until(batch: Batch, up_to_ms: int | None) -> Batch:
+    """The events of a batch up to and including a moment."""
     if up_to_ms is None:
-        return events
-    return takewhile(lambda event: event.at_ms <= up_to_ms, events)
-
-
-def _watched(
-    events: Iterator[Event], journal: Journal, world: World, on_progress: Progress | None
-) -> Iterator[Event]:
-    if on_progress is None:
-        yield from events
-        return
-    total = len(journal)
-    for event in events:
-        if world.seq % PROGRESS_EVERY == 0:
-            on_progress(world.seq, total)
-        yield event
-    on_progress(world.seq, total)
+        return batch
+    is_later = batch.events[:, EventColumn.AT] > up_to_ms
+    return cut(batch, 0, int(is_later.argmax())) if is_later.any() else batch
