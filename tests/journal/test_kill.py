@@ -125,7 +125,7 @@ def test_readers_read_while_a_writer_writes(path: Path, writers: Writers):
     writers.listen(until=b"ack")
     seen = rounds = 0
     with open_journal(str(path)) as patient:
-        while rounds < 20 or seen < 2_000:
+        while rounds < 20 or seen < 200:
             acknowledged = writers.acknowledged
             with open_journal(str(path)) as quick:
                 for reader in (patient, quick):
