@@ -201,7 +201,8 @@ def test_three_utilisations_share_an_axis():
     places = [width(mark.one("circle")["cx"]) for mark in marks]
     assert places == sorted(places, reverse=True)
     for mark, place in zip(marks, places, strict=True):
-        assert place == pytest.approx(basis_points(said(mark, "percent")) / 100, abs=0.021)  # of rounded parts
+        percent = basis_points(said(mark, "percent")) / 100  # the sum of rounded parts
+        assert place == pytest.approx(percent, abs=0.021)
     assert sum("misleading" in mark.classes for mark in marks) == 1
 
 
