@@ -11,6 +11,7 @@ counting, atomically, every array of every tuple that is handed on took nine ten
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -40,33 +41,80 @@ def folder(
     """
     if INTERPRETED:
         return lambda function: function
-    import numba  # noqa: PLC0415 - a process that runs interpreted does without
-    from numba import types  # noqa: PLC0415 - as above
-
     stamp = 0
     for path in sorted(path for some in (where, *others) for path in some.rglob("*.py")):
         stamp = crc32(path.read_bytes(), stamp)
     cache = where / "__pycache__" / f"kernels-{stamp:08x}"
-    kept = {path.name.split(".py")[0] for path in cache.rglob("*.nbi")}
+    return _Folder(cache, dimensions, whole).take
 
-    def array(dims: int) -> Any:  # noqa: ANN401 - what numba calls a type
-        return types.Array(types.int64, dims, "C") if dims else types.int64
 
-    def typed(name: str) -> Any:  # noqa: ANN401 - as above
-        if name in whole:
-            cls, dims = whole[name]
-            return types.NamedTuple([array(each) for each in dims], cls)
-        return array(dimensions(name))
+class _Later:
+    """A kernel that Python has not called yet: numba takes a third of a second to load."""
 
-    def decorate(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
+    def __init__(self, function: Callable[..., Any], folder: "_Folder") -> None:
+        self.function, self._folder = function, folder
+        self.compiled: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
+        if self.compiled is None:
+            self._folder.compile_all()
+        assert self.compiled is not None, "all kernels of the folder were compiled"
+        return self.compiled(*args)
+
+
+class _Folder:
+    """The kernels of one folder, in the order in which their modules were imported."""
+
+    def __init__(
+        self,
+        cache: Path,
+        dimensions: Callable[[str], int],
+        whole: Mapping[str, tuple[type, tuple[int, ...]]],
+    ) -> None:
+        self._cache, self._dimensions, self._whole = cache, dimensions, whole
+        self._kernels: list[_Later] = []
+        self._kept: set[str] | None = None
+        """The names of kernels that were compiled before; None: nobody has called any yet."""
+
+    def take(self, function: Callable[..., Any]) -> _Later:
+        """Take a kernel, to be compiled when the first of the folder is called."""
+        kernel = _Later(function, self)
+        self._kernels.append(kernel)
+        return kernel
+
+    def compile_all(self) -> None:
+        """Compile, or load, what was taken so far; modules then hold what was compiled."""
+        if self._kept is None:
+            self._kept = {path.name.split(".py")[0] for path in self._cache.rglob("*.nbi")}
+        modules = [sys.modules[name] for name in {k.function.__module__ for k in self._kernels}]
+        for kernel in self._kernels:
+            if kernel.compiled is None:
+                kernel.compiled = self._compile(kernel.function)
+            for module in modules:
+                for name, value in list(vars(module).items()):
+                    if value is kernel:  # perhaps imported under another name
+                        setattr(module, name, kernel.compiled)
+
+    def _compile(self, function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
+        import numba  # noqa: PLC0415 - a process that calls no kernel does without
+
         options: dict[str, Any] = {"cache": True, "_nrt": False}
         line, module = function.__code__.co_firstlineno, function.__module__.rpartition(".")[2]
-        if f"{module}.{function.__qualname__}-{line}" in kept:
-            return _into(cache, numba.njit(**options), function)
-        signature = tuple(typed(name) for name in inspect.signature(function).parameters)
-        return _into(cache, numba.njit(signature, **options), function)
+        if f"{module}.{function.__qualname__}-{line}" in (self._kept or ()):
+            return _into(self._cache, numba.njit(**options), function)
+        signature = tuple(self._type(name) for name in inspect.signature(function).parameters)
+        return _into(self._cache, numba.njit(signature, **options), function)
 
-    return decorate
+    def _type(self, name: str) -> Any:  # noqa: ANN401 - what numba calls a type
+        from numba import types  # noqa: PLC0415 - as above
+
+        def array(dims: int) -> Any:  # noqa: ANN401 - as above
+            return types.Array(types.int64, dims, "C") if dims else types.int64
+
+        if name in self._whole:
+            cls, dims = self._whole[name]
+            return types.NamedTuple([array(each) for each in dims], cls)
+        return array(self._dimensions(name))
 
 
 def _into(cache: Path, decorate: Callable[..., Any], function: Callable[..., Any]) -> Any:  # noqa: ANN401
