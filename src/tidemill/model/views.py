@@ -97,49 +97,50 @@ class Queued(Collection[int]):
         return self._world.ink.w.shapes.item(s, SHAPE.WAITING) > 0
 
 
-class Active(Sequence[list[int]]):
-    """The active jobs of each shape, in no order."""
+class _Lists(Sequence[list[int]]):
+    """A list for each of some things, read off the columns when it is asked for."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
 
+    @overload
+    def __getitem__(self, i: int) -> list[int]: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[list[int]]: ...
+    def __getitem__(self, i: int | slice) -> list[int] | list[list[int]]:
+        if isinstance(i, slice):
+            return [self._list(one) for one in range(*i.indices(len(self)))]
+        return self._list(_at(i, len(self)))
+
+    def _list(self, i: int) -> list[int]:
+        raise NotImplementedError
+
+
+class Active(_Lists):
+    """The active jobs of each shape, in no order."""
+
     def __len__(self) -> int:
         return len(self._world.shape_rows)
 
-    @overload
-    def __getitem__(self, s: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, s: slice) -> list[list[int]]: ...
-    def __getitem__(self, s: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(s, slice):
-            return [self[i] for i in range(*s.indices(len(self)))]
-        s, w, found = _at(s, len(self)), self._world.ink.w, list[int]()
-        if w.shapes.item(s, SHAPE.ACTIVE):
-            j = w.shapes.item(s, SHAPE.FIRST_ACTIVE)
+    def _list(self, i: int) -> list[int]:
+        w, found = self._world.ink.w, list[int]()
+        if w.shapes.item(i, SHAPE.ACTIVE):
+            j = w.shapes.item(i, SHAPE.FIRST_ACTIVE)
             while j >= 0:
                 found.append(j)
                 j = w.jobs.item(j, JOB.NEXT)
         return found
 
 
-class Aboard(Sequence[list[int]]):
+class Aboard(_Lists):
     """The active jobs of each node, in no order."""
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
 
     def __len__(self) -> int:
         return len(self._world.node_rows)
 
-    @overload
-    def __getitem__(self, n: int) -> list[int]: ...
-    @overload
-    def __getitem__(self, n: slice) -> list[list[int]]: ...
-    def __getitem__(self, n: int | slice) -> list[int] | list[list[int]]:
-        if isinstance(n, slice):
-            return [self[i] for i in range(*n.indices(len(self)))]
+    def _list(self, i: int) -> list[int]:
         w, found = self._world.ink.w, dict[int, None]()
-        p = w.nodes.item(_at(n, len(self)), NODE.FIRST_PIECE)
+        p = w.nodes.item(i, NODE.FIRST_PIECE)
         while p >= 0:
             found[w.pieces.item(p, PIECE.JOB)] = None
             p = w.pieces.item(p, PIECE.NEXT_ON_NODE)
