@@ -6,11 +6,10 @@ from tidemill.explain import Glance, defrag
 from tidemill.explain.defrag import Defrag
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling import plain
 
 
 def asked(world: World, name: str) -> Defrag:
-    return defrag(world, Policy(), world.job_number[name], Glance(world, plain))
+    return defrag(world, Policy(), world.job_number[name], Glance(world, sweeps=True))
 
 
 def test_a_plan_says_who_moves_where_and_for_how_much():

@@ -1,6 +1,5 @@
-"""The compiled loops, and those in numpy, do exactly what their plain oracle does, ties and all."""
+"""The compiled loops do exactly what their plain oracle does, ties and all."""
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,14 +12,13 @@ from tests.scheduling import oracle
 from tests.scheduling.oracle import Yard
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
-from tidemill.scheduling import kernels, plain
+from tidemill.scheduling import kernels
 
 
 class Columns:
     """A yard as the columns that kernels read and write, with one group for open nodes."""
 
-    def __init__(self, yard: Yard, luck: int, loops: ModuleType = kernels) -> None:
-        self.loops = loops
+    def __init__(self, yard: Yard, luck: int) -> None:
         rows = len(yard.cpu)
         self.rows = rows
         shut = [_shut(luck + n) for n in range(rows)]
@@ -41,13 +39,13 @@ class Columns:
         self.hosts = np.zeros(rows, np.int64)
 
     def count_hosts(self, role: Role) -> int:
-        return int(self.loops.count_hosts(*self._both(), *_request(role), self.hosts))
+        return int(kernels.count_hosts(*self._both(), *_request(role), self.hosts))
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""
         node, replicas = np.zeros(role.count, np.int64), np.zeros(role.count, np.int64)
         mask = np.zeros(role.count, np.uint64)
-        found = self.loops.fill(
+        found = kernels.fill(
             *self._both(), *_request(role), role.count, spreads, self.hosts, node, replicas, mask
         )
         if found < 0:
@@ -57,7 +55,7 @@ class Columns:
 
     def give(self, role: Role, piece: oracle.Placed, sign: int) -> None:
         n, replicas, mask = piece
-        self.loops.give(
+        kernels.give(
             n, replicas, np.uint64(mask), *_request(role), self.first_device, self.cpu,
             self.memory, self.node_free, self.device_free, sign,
         )  # fmt: skip
@@ -120,29 +118,22 @@ def roles(draw: st.DrawFn) -> Role:
     return role(count, gpus=gpus, milli=milli, cpu_milli=cpu, memory_mib=memory)
 
 
-BOTH = pytest.mark.parametrize("loops", [kernels, plain], ids=["compiled", "numpy"])
-
-
-@BOTH
 @settings(max_examples=400, deadline=None)
 @given(yards(), roles(), st.integers(0, 2))
-def test_count_hosts_equals_the_oracle(loops: ModuleType, yard: Yard, role: Role, luck: int):
+def test_count_hosts_equals_the_oracle(yard: Yard, role: Role, luck: int):
     """Each node hosts as many replicas as the oracle counts, and their sum is returned."""
-    columns = Columns(yard, luck, loops)
+    columns = Columns(yard, luck)
     expected = oracle.hosts(yard, role)
     assert columns.count_hosts(role) == sum(expected)
     assert columns.hosts.tolist() == expected
     assert columns.agrees_with(yard)
 
 
-@BOTH
 @settings(max_examples=800, deadline=None)
 @given(yards(), st.lists(roles(), min_size=1, max_size=3), st.booleans(), st.integers(0, 2))
-def test_fill_equals_the_oracle(
-    loops: ModuleType, yard: Yard, asked: list[Role], spreads: bool, luck: int
-):
+def test_fill_equals_the_oracle(yard: Yard, asked: list[Role], spreads: bool, luck: int):
     """Roles placed one after the other take the same nodes and devices as the oracle's."""
-    columns = Columns(yard, luck, loops)
+    columns = Columns(yard, luck)
     for wanted in asked:
         before = sum(oracle.hosts(yard, wanted))
         expected = oracle.fill(yard, wanted, spreads)
@@ -151,12 +142,11 @@ def test_fill_equals_the_oracle(
         assert columns.agrees_with(yard)
 
 
-@BOTH
 @settings(max_examples=300, deadline=None)
 @given(yards(), roles(), st.booleans())
-def test_give_undoes_fill(loops: ModuleType, yard: Yard, role: Role, spreads: bool):
+def test_give_undoes_fill(yard: Yard, role: Role, spreads: bool):
     """Pieces given back one by one leave the room as it was; taken again, as it became."""
-    columns, untouched = Columns(yard, 0, loops), Columns(yard, 0)
+    columns, untouched = Columns(yard, 0), Columns(yard, 0)
     placed = columns.fill(role, spreads)
     if isinstance(placed, int):
         assert columns.agrees_with(yard)

@@ -15,8 +15,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import plain as numpy_loops
-from tidemill.scheduling.backfill import kernels, plain
+from tidemill.scheduling.backfill import kernels
 from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
 from tidemill.scheduling.backfill.reservations import Reservation, Reservations
 from tidemill.scheduling.backfill.running import Running
@@ -85,7 +84,7 @@ def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy)
     """What is kept from cycle to cycle is, at every step, what the rows say."""
     luck, world = Random(seed), fleet(nodes=6, teams=[team("a"), team("b")])
     memo, estimates = Memo(), Estimates(policy)
-    kept = [Running(world, estimates, is_compiled) for is_compiled in (True, False)]
+    kept = Running(world, estimates)
     for step in range(40):
         some_jobs(luck, world)
         beat(world, policy, memo)
@@ -96,9 +95,8 @@ def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy)
         if step % 7 == 3 and running and running[0] in world.placements:
             ask_to_leave(world, running[0])
         expected = simple_ends(world, Estimates(policy))
-        for one in kept:
-            one.read()
-            assert [*zip(one.ends_ms.tolist(), one.jobs, strict=True)] == expected
+        kept.read()
+        assert [*zip(kept.ends_ms.tolist(), kept.jobs, strict=True)] == expected
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -139,40 +137,57 @@ def columns(luck: Random, rows: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def simple_end(now_ms: int, total_ms: int, c: dict[str, int]) -> tuple[int, int, bool]:
+    """What one job has done, when it is expected to end, and whether it outran that."""
+    begin_ms = c["placed_ms"] + c["startup_ms"] + (c["restart_ms"] if c["attempt"] > 1 else 0)
+    done_ms = c["saved_ms"] + max(0, now_ms - begin_ms) * c["speed_ppm"] // ONE_PPM
+    left_ms = (total_ms - done_ms) * ONE_PPM // c["speed_ppm"]
+    end_ms = now_ms if c["is_leaving"] else max(begin_ms, now_ms) + left_ms
+    return done_ms, end_ms, total_ms <= max(done_ms, c["reached_ms"])
+
+
 @pytest.mark.parametrize("seed", SEEDS)
-def test_ends_compiled_and_plain_are_the_same(seed: int):
+def test_ends_are_those_of_each_job(seed: int):
     """Rows of nobody never end; who outran is named; ties go by the number."""
     luck, rows = Random(seed), 20
     job = np.array([j if luck.random() < 0.8 else -1 for j in range(rows)])
     given = columns(luck, rows)
-    results = []
-    for loops in (kernels, plain):
-        done, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        outrun, order = np.zeros(rows, np.int64), np.arange(rows)[::-1].copy()
-        found = loops.expect(1000, rows, job, *given.values(), done, ends, outrun)
-        loops.sort_again(order, rows, ends, job)
-        live = order[ends[order] < FOREVER_MS].tolist()
-        results.append((found, outrun[:found].tolist(), done.tolist(), ends.tolist(), live))
-    assert results[0] == results[1]
-    assert [*results[0][4]] == sorted(results[0][4], key=lambda row: (results[0][3][row], job[row]))
+    done, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    outrun, order = np.zeros(rows, np.int64), np.arange(rows)[::-1].copy()
+    found = kernels.expect(1000, rows, job, *given.values(), done, ends, outrun)
+    kernels.sort_again(order, rows, ends, job)
+    late = []
+    for row in range(rows):
+        c = {name: column.item(row) for name, column in given.items()}
+        expected = (0, FOREVER_MS, False)
+        if job[row] >= 0:
+            expected = simple_end(1000, c.pop("total_ms"), c)
+        assert (done[row], ends[row]) == expected[:2]
+        late += [row] * expected[2]
+    assert outrun[:found].tolist() == late
+    live = order[ends[order] < FOREVER_MS].tolist()
+    assert live == sorted(live, key=lambda row: (ends[row], job[row]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_keeping_compiled_and_plain_are_the_same_and_leave_nothing(seed: int):
+def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
     """What is free of a reservation is taken, no more; given back, the room is as it was."""
     luck = Random(seed)
     world, _ = crowd(luck, EASY)
     shape = job("x", gpus=16, cpu_milli=5000).shape
     pieces = tuple(Piece(0, n, 1, luck.randrange(1, 256)) for n in (0, 3, 5))
-    after = []
-    for loops in (None, numpy_loops):
-        room = Room(world, loops)
-        before = [column.tolist() for column in room.columns]
-        kept = Kept.of(shape, pieces)
-        keep(room, kept)
-        after.append([column.tolist() for column in room.columns])
-        assert all(value >= 0 for value in after[-1][3])
-        let_go(room, kept)
-        assert [column.tolist() for column in room.columns] == before
-    assert after[0] == after[1]
-    assert after[0] != before
+    room = Room(world)
+    before = [column.tolist() for column in room.columns]
+    cpu, memory, node, device = (list(column) for column in before)
+    for piece in pieces:
+        first = world.nodes.first_device.item(piece.node)
+        for d in (first + bit for bit in range(8) if piece.devices >> bit & 1):
+            node[piece.node] -= device[d]
+            device[d] = 0
+        cpu[piece.node] -= min(5000, cpu[piece.node])
+    kept = Kept.of(shape, pieces)
+    keep(room, kept)
+    assert [column.tolist() for column in room.columns] == [cpu, memory, node, device]
+    assert [cpu, memory, node, device] != before
+    let_go(room, kept)
+    assert [column.tolist() for column in room.columns] == before

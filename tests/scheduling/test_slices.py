@@ -34,7 +34,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World
-from tidemill.scheduling import plain, slices
+from tidemill.scheduling import slices
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.units.mig import geometry
@@ -215,7 +215,7 @@ def test_what_stands_in_the_way_of_an_instance_is_said():
     submit(world, cut("c", "4g.40gb"))
     beat(world)
     assert cause_of(world, "c") is Cause.SCATTERED
-    answer = explain.why(world, Policy(), world.job_number["c"], explain.Glance(world, plain))
+    answer = explain.why(world, Policy(), world.job_number["c"], explain.Glance(world, sweeps=True))
     said = " ".join(fact.words for fact in answer.evidence)
     assert "no other device has free slices where one may start for `4g.40gb`" in said
     assert answer.certificate is not None
@@ -227,7 +227,8 @@ def test_a_running_instance_says_which_slices_it_holds():
     world = fleet(nodes=1, gpus=2)
     submit(world, cut("t", "3g.40gb"), cut("m", "1g.10gb+me"))
     beat(world)
-    answers = [explain.why(world, Policy(), j, explain.Glance(world, plain)).words for j in (0, 1)]
+    memo = explain.Glance(world, sweeps=True)
+    answers = [explain.why(world, Policy(), j, memo).words for j in (0, 1)]
     assert "on `c-0` (`3g.40gb` on slices 4 to 7 of device 0)" in answers[0]
     assert "(`1g.10gb+me` on slice 0 of device 0)" in answers[1]
 
@@ -238,7 +239,7 @@ def test_a_profile_that_no_claimed_part_has_never_fits():
     submit(world, job("t", roles=[role(milli=125, profile="1g.18gb")]))
     beat(world)
     assert cause_of(world, "t") is Cause.IMPOSSIBLE_SIZE
-    answer = explain.why(world, Policy(), 0, explain.Glance(world, plain))
+    answer = explain.why(world, Policy(), 0, explain.Glance(world, sweeps=True))
     assert answer.certificate is not None
     assert "no GPU type that it may use has a profile `1g.18gb`" in answer.certificate.words
     assert "request `1g.20gb` (0.25) on `H100`" in answer.certificate.nearest
@@ -288,7 +289,7 @@ def test_as_many_are_placed_as_are_counted(data: st.DataObject):
     And both count what a plain look at every start of every device says.
     """
     world = fleet(nodes=2, gpus=2)
-    room = Room(world, plain)
+    room = Room(world, sweeps=True)
     is_ok = np.ones(len(world.groups), np.int64)
     names = data.draw(st.lists(st.sampled_from(sorted(MILLI)), max_size=8))
     for name in names:

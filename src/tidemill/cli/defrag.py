@@ -26,12 +26,12 @@ def defrag(
     import msgspec
 
     from tidemill import explain
-    from tidemill.cli.moment import world_at
-    from tidemill.scheduling import plain
+    from tidemill.cli.moment import one_question, world_at
 
     world, policy = world_at(journal, at)
     j = job_number(world, job, journal)
-    found = explain.defrag(world, policy, j, explain.Glance(world, plain))
+    with one_question(world) as memo:
+        found = explain.defrag(world, policy, j, memo)
     if as_json:
         screen.json_out(msgspec.json.encode(found), journal)
         return

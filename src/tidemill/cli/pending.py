@@ -51,8 +51,7 @@ def pending(
     from msgspec.structs import replace
 
     from tidemill import explain
-    from tidemill.cli.moment import calendar_of, world_at
-    from tidemill.scheduling import plain
+    from tidemill.cli.moment import calendar_of, one_question, world_at
 
     world, policy = world_at(journal, at)
     _refuse_unknown("team", team, world.queue_number)
@@ -61,7 +60,8 @@ def pending(
     def is_mine(row: "PendingJob") -> bool:
         return team in ("", row.team) and user in ("", row.user)
 
-    board = explain.board(world, policy, explain.Glance(world, plain))
+    with one_question(world) as memo:
+        board = explain.board(world, policy, memo)
     most = SHOWN if limit is None and not (as_json or as_csv) else limit or len(board.waiting)
     if eta:
         shown = [row for row in board.waiting if is_mine(row)][:most]

@@ -44,13 +44,13 @@ def why(
     import msgspec
 
     from tidemill import explain
-    from tidemill.cli.moment import world_at
+    from tidemill.cli.moment import one_question, world_at
     from tidemill.explain import commands
-    from tidemill.scheduling import plain
 
     world, policy = world_at(journal, at)
     j = job_number(world, job, journal)
-    found = explain.why(world, policy, j, explain.Glance(world, plain))
+    with one_question(world) as memo:
+        found = explain.why(world, policy, j, memo)
     answer = commands.located(found, journal, at)
     forecast = explain.eta(world, policy, j) if eta else None
     verdicts = explain.verdicts(world, j) if nodes else None

@@ -40,7 +40,7 @@ from tidemill.model.tables import I64
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
-from tidemill.scheduling.backfill.plain import DEVICES
+from tidemill.scheduling.backfill.keeping import DEVICES
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.tables import BLANK

@@ -122,7 +122,7 @@ def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
         present.line(world, policy, memo, j, looked.causes),
         tuple(victims),
         certificates.certificate(world, shape) if cause in NEVER else None,
-        Trials(world, policy, memo.loops),
+        Trials(world, policy, sweeps=memo.sweeps),
         frozenset(looked.placed),
     )  # fmt: skip
 

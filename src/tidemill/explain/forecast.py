@@ -18,7 +18,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job
 from tidemill.model.states import Confidence, JobState
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose, plain
+from tidemill.scheduling import diagnose
 from tidemill.scheduling.room import Room
 
 
@@ -75,7 +75,7 @@ def _never(world: World, policy: Policy, job: Job, number: int = -1) -> Forecast
     if proof is None:
         return None
     guilty = certificates.guilty_role(world, job.shape)
-    wish = nearest.Wish(Room(world, plain), job, guilty, number)
+    wish = nearest.Wish(Room(world, sweeps=True), job, guilty, number)
     tries = trials.Trials(world, policy)
     proof = certificates.with_nearest(proof, wish, tries)
     text = f"job `{job.name}` never fits: {proof.words}\nhint: {proof.nearest}"

@@ -9,7 +9,6 @@ import copy
 import heapq
 from collections.abc import Iterable
 from functools import partial
-from types import ModuleType
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -40,9 +39,8 @@ _MAY_HOLD = CURED_BY_WAITING | {
 class Glance(Memo):
     """A memo for one state of the World: equal constraints are looked at once, failures never."""
 
-    def __init__(self, world: World, loops: ModuleType | None = None) -> None:
-        super().__init__(loops)
-        self.loops = loops
+    def __init__(self, world: World, *, sweeps: bool = False) -> None:
+        super().__init__(sweeps=sweeps)
         self.moment = (world.seq, world.now_ms)
         self._alike: dict[object, int] = {}
         self._quick: dict[int, Known] = {}

@@ -136,7 +136,7 @@ def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
     """What keeps the job out once the teams have these quotas, and how many are ahead of it."""
     now_ms = case.world.now_ms
     world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
-    memo = present.Glance(world, case.memo.loops)
+    memo = present.Glance(world, sweeps=case.memo.sweeps)
     looked = present.look(world, case.policy, memo, present.rivals(world, case.policy, case.s))
     cause = Cause.NONE if case.j in looked.placed else looked.causes[case.s]
     return cause, present.line(world, case.policy, memo, case.j, looked.causes).jobs

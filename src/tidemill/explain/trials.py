@@ -7,7 +7,6 @@ takes long, less is tried or nothing, and the answer says so (``untried``).
 """
 
 from collections.abc import Iterable
-from types import ModuleType
 
 from msgspec.structs import replace
 
@@ -31,8 +30,8 @@ NODES_PER_US = 30  # and on each of them a microsecond more for so many nodes (0
 class Trials:
     """What the next cycle would do if things were otherwise; as many as the budget allows."""
 
-    def __init__(self, world: World, policy: Policy, loops: ModuleType | None = None) -> None:
-        self._world, self._policy, self._loops = world, policy, loops
+    def __init__(self, world: World, policy: Policy, *, sweeps: bool = False) -> None:
+        self._world, self._policy, self._sweeps = world, policy, sweeps
         self._scored: SchedulingMemo | None = None
         self._on: dict[tuple[int, tuple[int, ...]], bool] = {}
         shapes, nodes = len(world.queued) + 1, world.node_count
@@ -104,7 +103,7 @@ class Trials:
 
     def _placed(self, world: World) -> set[int]:
         memo = Memo()
-        memo.scheduling = SchedulingMemo(self._loops)
+        memo.scheduling = SchedulingMemo(sweeps=self._sweeps)
         if self._scored is not None:
             memo.scheduling.inherit_scoring(self._scored)
         self._scored = memo.scheduling

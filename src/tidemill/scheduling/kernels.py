@@ -12,7 +12,6 @@ from tidemill.compiled import across
 compiled = across(__file__)
 inlined = across(__file__, inline="always")
 
-HAS_TREES = True
 READY = 2  # NodeState.READY; kernels import nothing of the model
 WHOLE = 1000
 PLENTY = 1 << 30
@@ -310,7 +309,7 @@ def play_all(rank, winner):
 @compiled
 def play_one(rank, winner, n, now):
     """Give one node another rank and play its matches again; as ``play_all``."""
-    winner[0] += (now > NOWHERE) - (rank[n] > NOWHERE)
+    winner[0] += int(now > NOWHERE) - int(rank[n] > NOWHERE)
     rank[n] = now
     i = (len(rank) + n) >> 1
     while i > 0:
@@ -336,7 +335,7 @@ def rank_all(
                 memory_free, node_free, device_free, accelerators, milli, cpu, memory, spreads,
             )  # fmt: skip
     play_all(rank, winner)
-    return winner[1] if rank[winner[1]] > NOWHERE else -1
+    return int(winner[1]) if rank[winner[1]] > NOWHERE else -1
 
 
 @compiled
@@ -352,7 +351,7 @@ def rank_some(
         )  # fmt: skip
         if now != rank[n]:
             play_one(rank, winner, n, now)
-    return winner[1] if rank[winner[1]] > NOWHERE else -1
+    return int(winner[1]) if rank[winner[1]] > NOWHERE else -1
 
 
 @compiled

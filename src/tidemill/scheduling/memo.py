@@ -8,7 +8,6 @@ the search for victims, who remembers that one was in vain has one more.)
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,8 +49,9 @@ class Failure:
 class Memo:
     """One per loop; may be dropped at any time."""
 
-    def __init__(self, loops: ModuleType | None = None) -> None:
-        self._loops = loops
+    def __init__(self, *, sweeps: bool = False) -> None:
+        self.sweeps = sweeps
+        """Whether its rooms answer by sweeps over the nodes alone (see ``Room.fill``)."""
         self._known: dict[int, Known] = {}
         self._known_at: Stamp = ()
         self._failed: dict[int, Failure] = {}
@@ -97,7 +97,7 @@ class Memo:
         """A scratch copy of what is free now; the beginning of a new look."""
         self._look_again(world)
         if self._room is None:
-            self._room = Room(world, self._loops)
+            self._room = Room(world, sweeps=self.sweeps)
         else:
             self._room.refresh(world)
         return self._room
@@ -105,7 +105,7 @@ class Memo:
     def trial_room(self, world: World) -> Room:
         """A second scratch copy of what is free now."""
         if self._trial is None:
-            self._trial = Room(world, self._loops)
+            self._trial = Room(world, sweeps=self.sweeps)
         else:
             self._trial.refresh(world)
         return self._trial
@@ -114,7 +114,7 @@ class Memo:
         """A scratch room that its user empties."""
         room = self._planning
         if room is None or room.world is not world or room.rows != world.node_count:
-            room = self._planning = Room(world, self._loops)
+            room = self._planning = Room(world, sweeps=self.sweeps)
         return room
 
     def inherit_scoring(self, other: "Memo") -> None:
@@ -133,7 +133,7 @@ class Memo:
         """A scratch copy in which nothing runs; the same one until supply or shares change."""
         stamp = _supply_stamp(world)
         if self._empty is None or self._empty[0] != stamp:
-            room = Room(world, self._loops)
+            room = Room(world, sweeps=self.sweeps)
             room.empty()
             self._empty = (stamp, room)
         return self._empty[1]
@@ -142,7 +142,7 @@ class Memo:
         """A scratch copy in which only services run: what is left when all that ends has ended."""
         stamp = (*_supply_stamp(world), world.lasting_changes)
         if self._lasting is None or self._lasting[0] != stamp:
-            room = Room(world, self._loops)
+            room = Room(world, sweeps=self.sweeps)
             room.empty()
             for s, jobs in enumerate(world.active):
                 shape = world.shape_rows[s]

@@ -1,9 +1,9 @@
 """Room: a scratch copy of what is free, in which a cycle tries things and takes them back.
 
 ``fit`` places a whole gang or leaves the room as it was; ``give`` and ``take`` move one job's
-pieces out and in. The World itself is never written. The loops are the compiled ones unless told
-otherwise; they are loaded when the first room is made. MIG instances have loops of their own
-(``slices``); a device that carries some is closed to everybody else.
+pieces out and in. The World itself is never written. Kernels are loaded when the first room is
+made. MIG instances have loops of their own (``slices``); a device that carries some is closed to
+everybody else.
 """
 
 from functools import cache
@@ -32,9 +32,9 @@ _NONE = np.zeros(0, np.int64)
 class Room:
     """What is free, per node and device, per kind, and what teams use; writable."""
 
-    def __init__(self, world: World, loops: ModuleType | None = None) -> None:
-        self.world = world
-        self._loops = loops or compiled()
+    def __init__(self, world: World, *, sweeps: bool = False) -> None:
+        self.world, self._sweeps = world, sweeps
+        self._loops = compiled()
         self._read = self._clean = -1
         self._axis: slices.Axis | None = None
         self._copy_all(world)
@@ -72,14 +72,14 @@ class Room:
         """Place all replicas of a role on nodes of the groups that are ok, or none.
 
         Scores choose the node of a single replica and of each fraction; a gang of whole devices is
-        put on the fewest nodes. Loops without trees pack where scores are asked for: what fits is
-        the same.
+        put on the fewest nodes. A room that sweeps packs where scores are asked for: what fits is
+        the same, and a single question needs no scores of all nodes.
         """
         if role.profile:
             return Filled(*slices.fill(self, role, is_ok))
         is_few = self.rows <= SWEPT_AT_MOST and scoring.tables is None
         one_by_one = role.count == 1 or _goes_one_by_one(role, scoring)
-        if self._loops.HAS_TREES and one_by_one and not is_few:
+        if one_by_one and not (is_few or self._sweeps):
             tree = self._trees.of(role, is_ok, scoring)
             if tree is not None:
                 return self._fill_by_tree(tree, role, is_ok)
@@ -148,11 +148,6 @@ class Room:
     def sweep(self, role: Role, is_ok: I64, *, spreads: bool) -> "Filled":
         """As ``fill`` without scores, by one sweep over the nodes: for a room that is not kept."""
         return self._fill(role, is_ok, spreads)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the loops are the compiled ones."""
-        return bool(self._loops.HAS_TREES)
 
     @property
     def columns(self) -> tuple[I64, I64, I64, I64]:
@@ -358,7 +353,7 @@ class Filled(NamedTuple):
 
 
 def compiled() -> ModuleType:
-    """The compiled loops (see ``plain`` for the same without a compiler)."""
+    """The kernels of placement; loaded when the first room is made."""
     from tidemill.scheduling import kernels  # noqa: PLC0415 - a cold process may do without it
 
     return kernels
@@ -366,7 +361,7 @@ def compiled() -> ModuleType:
 
 @cache
 def compiled_scores() -> ModuleType:
-    """The compiled scores; loaded when a policy first asks for them."""
+    """The kernels of scores; loaded when a policy first asks for them."""
     from tidemill.scheduling.scores import kernels  # noqa: PLC0415 - as above
 
     return kernels

@@ -8,8 +8,9 @@ import numpy as np
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.tables import I64, U64
-from tidemill.scheduling.backfill import plain
 from tidemill.scheduling.room import Room
+
+DEVICES = 64  # of one node: a mask is one number
 
 Sliced = tuple[Shape, tuple[Piece, ...]]
 """Free slices that are kept for an instance, as a shape of their own."""
@@ -39,14 +40,14 @@ class Kept(NamedTuple):
             np.array([role.milli for role in roles], np.int64),
             np.array([piece.replicas * role.cpu_milli for piece, role in both], np.int64),
             np.array([piece.replicas * role.memory_mib for piece, role in both], np.int64),
-            np.zeros(count * plain.DEVICES, np.int64), np.zeros(count, np.int64),
+            np.zeros(count * DEVICES, np.int64), np.zeros(count, np.int64),
             np.zeros(count, np.int64),
         )  # fmt: skip
 
 
 def keep(room: Room, kept: Kept) -> None:
     """Take what these pieces need and is free now out of the room."""
-    loops_of(room).keep(
+    compiled().keep(
         len(kept.node), kept.node, kept.mask, kept.milli, kept.cpu, kept.memory,
         room.world.nodes.first_device, *room.columns, kept.kept_part, kept.kept_cpu,
         kept.kept_memory,
@@ -56,7 +57,7 @@ def keep(room: Room, kept: Kept) -> None:
 
 def let_go(room: Room, kept: Kept) -> None:
     """Give it back."""
-    loops_of(room).let_go(
+    compiled().let_go(
         len(kept.node), kept.node, kept.mask, room.world.nodes.first_device, *room.columns,
         kept.kept_part, kept.kept_cpu, kept.kept_memory,
     )  # fmt: skip
@@ -87,13 +88,8 @@ def let_slices_go(room: Room, kept: list[Sliced]) -> None:
         room.give(*part)
 
 
-def loops_of(room: Room) -> ModuleType:
-    """The loops of backfill: compiled ones for a room of compiled ones."""
-    return compiled() if room.is_compiled else plain
-
-
 def compiled() -> ModuleType:
-    """The compiled loops; loaded when a policy first asks for them."""
+    """The kernels of backfill; loaded when a policy first asks for them."""
     from tidemill.scheduling.backfill import kernels  # noqa: PLC0415 - a cold process may do without
 
     return kernels

@@ -1,8 +1,8 @@
 """Compiled loops of backfill: expected ends in order, when enough has ended, what is kept free.
 
 Plain integer loops over columns, in place; nothing is allocated, so the compiled cycle may call
-them too. ``plain`` says the same of what is kept; ``Reservations`` finds by halving, one whole fit
-at a time, what ``enough_after`` finds in one pass. Running work is one row a job (``job`` -1: a row
+them too. ``Reservations`` finds by halving, one whole fit at a time, what ``enough_after`` finds
+in one pass. Running work is one row a job (``job`` -1: a row
 that nobody has), its pieces are neighbours, and every piece carries what one replica asks for.
 """
 

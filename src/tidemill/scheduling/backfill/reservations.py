@@ -216,7 +216,7 @@ class Reservations:
             if before is None or before.world is not self.world:
                 before = None
             if before is None or before.estimates is not self.estimates:
-                before = Running(self.world, self.estimates, self.room.is_compiled)
+                before = Running(self.world, self.estimates)
             self._running = self.memo.running = before
             self._running.read()
         return self._running
@@ -226,12 +226,12 @@ class Reservations:
     def _is_simple(self, s: int) -> bool:
         """Whether a shape has one role of one size, and neither bonds nor kept room bind it.
 
-        And no device is cut, or to be cut: compiled passes know no slices.
+        And no device is cut, or to be cut: the pass knows no slices.
         """
         world, shape = self.world, self.world.shape_rows[s]
         if world.sliced or shape.roles[0].profile:
             return False
-        if not self.room.is_compiled or len(shape.roles) > 1 or shape.elastic_role is not None:
+        if len(shape.roles) > 1 or shape.elastic_role is not None:
             return False
         if world.tree.keeps or (world.topology.tiers and wishes.of(world.topology, shape)):
             return False

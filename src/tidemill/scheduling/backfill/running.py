@@ -17,7 +17,6 @@ from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobClass
 from tidemill.model.tables import I64, U64
 from tidemill.model.world import World
-from tidemill.scheduling.backfill import plain
 from tidemill.scheduling.backfill.keeping import compiled
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Basis, Estimates
@@ -54,9 +53,9 @@ class _Rows(NamedTuple):
 class Running:
     """What runs, by when it is expected to end."""
 
-    def __init__(self, world: World, estimates: Estimates, is_compiled: bool) -> None:
+    def __init__(self, world: World, estimates: Estimates) -> None:
         self.world, self.estimates = world, estimates
-        self._loops = compiled() if is_compiled else plain
+        self._loops = compiled()
         self._known: dict[int, tuple[Piece, ...]] = {}
         self._rows: dict[int, int] = {}
         self._free: list[int] = []
@@ -98,7 +97,7 @@ class Running:
         self._loops.sort_again(self.order, len(self.order), self.end_ms, self.job)
 
     def enough_after(self, room: Room, role: Role, option: Option, is_barred: I64) -> int:
-        """How many must end until a gang fits on one kind; -1: not even all. Only compiled."""
+        """How many must end until a gang fits on one kind; -1: not even all."""
         world, nodes, need = self.world, self.world.nodes, role.total_milli
         short = need - room.kind_free[option.kind] if need else 0
         found: int = self._loops.enough_after(

@@ -126,9 +126,9 @@ def fill_one(
     while rank[n] > NOWHERE and not is_exact[n]:
         is_exact[n] = True
         key = stir(stir(request, wasted[n, 3]), cpu_free[n] == cpu_total[n])
-        at = np.int64(key) & (len(tables.ranked) - 1)
-        if tables.ranked[at, 0] != np.int64(key):
-            tables.ranked[at, 0] = np.int64(key)
+        at = key & (len(tables.ranked) - 1)
+        if tables.ranked[at, 0] != key:
+            tables.ranked[at, 0] = key
             tables.ranked[at, 1] = rank_one(
                 n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free,
                 device_free, accelerators, milli, cpu, memory, tables,
@@ -146,7 +146,7 @@ def fill_one(
     cpu_free[n] -= cpu
     memory_free[n] -= memory
     node_free[n] -= need
-    return n
+    return int(n)
 
 
 @compiled

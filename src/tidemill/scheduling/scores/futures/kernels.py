@@ -17,15 +17,14 @@ compiled = across(__file__, scheduling, columns)
 
 NO_DEVICE = 1 << 29
 THOUSAND = 1000
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing (Knuth 6.4)
-SEED = np.uint64(0xCBF29CE484222325)
-SHIFT = np.uint64(29)
+SEED, MULTIPLIER = 0x4BF29CE484222325, 0x4F1BBCDD  # the latter: below half of 2^32, and odd
+HALF, LOW, SHIFT = 32, (1 << 32) - 1, 29
 ZERO, ONE, BOTH = np.uint64(0), np.uint64(1), np.uint64(3)
-DE_BRUIJN, TOP = np.uint64(0x03F79D71B4CB0A89), np.uint64(58)
-POSITION = np.zeros(64, np.int64)
-"""The position of a single bit, by the top of its product with a De Bruijn sequence."""
+PRIME = np.uint64(67)
+POSITION = np.zeros(67, np.int64)
+"""The position of a single bit: the powers of two below 2^64 differ modulo 67."""
 for _i in range(64):
-    POSITION[(int(DE_BRUIJN) << _i & (1 << 64) - 1) >> 58] = _i
+    POSITION[(1 << _i) % 67] = _i
 
 
 @compiled
@@ -43,7 +42,7 @@ def waste(free, count, kind, cpu_free, memory_free, tables):
 def waste_of(key, count, kind, cpu_free, memory_free, tables):
     """As ``waste``, of a node whose key was just made: its devices, in order, are in scratch.
 
-    A state is known by a 64-bit hash: two of a million states share one with a chance of 3e-8. Each
+    A state is known by a 62-bit hash: two of a million states share one with a chance of 1e-7. Each
     has a pair of places in the table, and the older of two gives way.
     """
     known = tables.known
@@ -80,13 +79,17 @@ def state_key(free, count, kind, cpu_free, memory_free, ordered):
     key = stir(stir(stir(SEED, cpu_free), memory_free), kind * WHOLE + count)
     for d in range(count):
         key = stir(key, ordered[d])
-    return np.int64(key | ONE)
+    return key | 1
 
 
 @compiled
 def stir(key, value):
-    """One more number in a hash."""
-    key = (key ^ np.uint64(value)) * MULTIPLIER
+    """One more number in a hash; nothing overflows, so that it is the same interpreted.
+
+    A step of multiply-with-carry (Marsaglia 1994) on 63 bits; the shift mixes its halves.
+    """
+    key ^= value
+    key = (key & LOW) * MULTIPLIER + (key >> HALF)
     return key ^ (key >> SHIFT)
 
 
@@ -127,7 +130,7 @@ def play_out(ordered, count, kind, cpu_free, memory_free, tables):
                 word = turns[r * words + w]
             if word == ZERO:
                 break
-            i = POSITION[((word & (~word + ONE)) * DE_BRUIJN) >> TOP] & ~1
+            i = POSITION[(word & (~word + ONE)) % PRIME] & ~1
             best, least, chosen = -1, NO_DEVICE, -1
             for q in range(i, i + 2):
                 if (word >> np.uint64(q)) & ONE == ZERO:
