@@ -22,6 +22,7 @@ from tidemill.model.errors import JournalError
 
 KILLS = 200
 LONGEST_LIFE_S = 0.03
+APPENDS = 300  # of a writer that is read from
 PATIENCE_S = 30.0  # for an answer from a process on a busy machine
 
 
@@ -31,6 +32,7 @@ class Writers:
     def __init__(self, path: Path) -> None:
         self.acknowledged = 0
         self.pid = 0
+        self.is_done = False
         paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.journal.writer", str(path)],
@@ -42,10 +44,10 @@ class Writers:
         self._out = self._process.stdout.fileno()
         self._heard = b""
 
-    def start(self) -> None:
-        """Start a writer; it is alive when this returns."""
+    def start(self, appends: str = "") -> None:
+        """Start a writer, of so many appends or for ever; it is alive when this returns."""
         assert self._process.stdin is not None
-        self._process.stdin.write(b"\n")
+        self._process.stdin.write(f"{appends}\n".encode())
         self._process.stdin.flush()
         self.listen(until=b"pid")
 
@@ -80,7 +82,8 @@ class Writers:
             if word == b"ack":
                 self.acknowledged = int(number[0])
             elif word == b"pid":
-                self.pid = int(number[0])
+                self.pid, self.is_done = int(number[0]), False
+        self.is_done = self.is_done or any(word == b"done" for word, *_ in words)
         return any(word == until for word, *_ in words)
 
 
@@ -121,11 +124,11 @@ def test_whatever_was_acknowledged_survives_a_kill(path: Path, writers: Writers)
 
 def test_readers_read_while_a_writer_writes(path: Path, writers: Writers):
     """A reader always sees a beginning of the story, at least as long as what it knew before."""
-    writers.start()
+    writers.start(f"{APPENDS}")
     writers.listen(until=b"ack")
-    seen = rounds = 0
+    seen, lengths = 0, set[int]()
     with open_journal(str(path)) as patient:
-        while rounds < 20 or seen < 200:
+        while not writers.is_done:
             acknowledged = writers.acknowledged
             with open_journal(str(path)) as quick:
                 for reader in (patient, quick):
@@ -133,8 +136,9 @@ def test_readers_read_while_a_writer_writes(path: Path, writers: Writers):
                     assert len(found) >= max(seen, acknowledged)
                     assert found == [event_at(n) for n in range(len(found))]
                     seen = len(found)
-            rounds += 1
-            writers.listen(until=b"ack")
+            lengths.add(seen)
+            writers.listen(seconds=0.001)
+    assert len(lengths) > 3, "it had written all before it was read"
     writers.kill()
 
 

@@ -1,12 +1,16 @@
 """A writer that can be killed: ``python -m tests.journal.writer JOURNAL``.
 
 For each line on its standard input it forks a child, says ``pid N``, waits for its death and says
-``dead``. The child rebuilds the World and appends for ever; after each append that returned it says
-``ack N``: N events are safe. Everything was imported before the fork, so a child starts at once.
+``dead``. The child rebuilds the World and appends, as often as the line says (nothing: for ever),
+says ``done`` and waits for its death. After each append that returned it says ``ack N``: N events
+are safe. Everything was imported before the fork, and the kernels that rebuild
+were called (they load when they are called first), so a child starts at once.
 """
 
 import os
+import signal
 import sys
+from itertools import count
 from random import Random
 
 from tidemill.engine.fold import fold
@@ -33,21 +37,26 @@ def event_at(seq: int) -> Event:
 
 def serve(where: str) -> None:
     """Fork a child for each line that comes in."""
-    for _ in sys.stdin:
+    with open_journal(":memory:", create=True) as journal:
+        journal.append([event_at(seq) for seq in range(LARGEST_BATCH)])
+        rebuild(journal)
+    for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
-            write(where)
+            write(where, int(line) if line.strip() else None)
+            say("done")
+            signal.pause()
         say(f"pid {pid}")
         os.waitpid(pid, 0)
         say("dead")
 
 
-def write(where: str) -> None:
-    """Append until somebody kills this process."""
+def write(where: str, appends: int | None) -> None:
+    """Append so often; None: until somebody kills this process."""
     journal = open_journal(where, create=True)
     world = rebuild(journal)
     rng = Random(world.seq)
-    while True:
+    for _ in count() if appends is None else range(appends):
         batch = [event_at(world.seq + i) for i in range(rng.randint(1, LARGEST_BATCH))]
         for event in batch:
             fold(world, event)
