@@ -12,8 +12,10 @@ from tidemill.engine.fold import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
+from tidemill.model.batch import Dictionary, EventColumn, convert
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
+from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Queue, Role, Shape
 from tidemill.model.world import World
 
@@ -54,6 +56,32 @@ def test_what_is_appended_reads_back(journal: Journal, story: list[Event]):
         rest = rest[count:]
     assert list(journal.read()) == story
     assert len(journal) == len(story)
+
+
+def test_events_in_columns_are_kept_as_they_are_one_by_one(journal: Journal, story: list[Event]):
+    """Batches with dictionaries of their own, between events: all of it reads back in order."""
+    rng, rest = Random(2), list(story)
+    while rest:
+        some, rest = rest[: (count := rng.randint(0, 50))], rest[count:]
+        if rng.random() < 0.6:
+            journal.append_batch(convert.of_events(some, Dictionary()))
+        else:
+            journal.append(some)
+    assert list(journal.read()) == story
+    assert [e for batch in journal.batches(7) for e in convert.to_events(batch)] == story[7:]
+
+
+def test_a_batch_in_columns_is_kept_whole_or_not_at_all(journal: Journal):
+    """One that goes back in time, or has a number that cannot be, is refused with its event."""
+    journal.append([ev.Woke(5)])
+    late = convert.of_events([ev.Woke(6), ev.Woke(4)], Dictionary())
+    with pytest.raises(JournalError, match="event 2 cannot be kept: it is at 4 ms, after"):
+        journal.append_batch(late)
+    wrong = convert.of_events([ev.Woke(6), ev.SaidWhy(7, 0, Cause.NONE)], Dictionary())
+    wrong.events[1, EventColumn.WHO] = -2
+    with pytest.raises(JournalError, match="event 2 cannot be kept: `said_why` has a number"):
+        journal.append_batch(wrong)
+    assert list(journal.read()) == [ev.Woke(5)]
 
 
 def test_reading_starts_anywhere(journal: Journal, story: list[Event]):

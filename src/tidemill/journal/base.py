@@ -30,6 +30,12 @@ class Journal(ABC):
         """
 
     @abstractmethod
+    def append_batch(self, batch: Batch) -> None:
+        """The same for events in columns, whatever dictionary they name things by: many times
+        quicker than one by one.
+        """
+
+    @abstractmethod
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now, in order."""
 

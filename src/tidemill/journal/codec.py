@@ -7,7 +7,7 @@ missing, moved or put in between breaks the chain at that row.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -85,14 +85,27 @@ def checked(events: Sequence[Event], tail: Tail) -> None:
         last_ms = event.at_ms
 
 
-def rows(events: Sequence[Event], tail: Tail, dictionary: Dictionary) -> Iterator[Row]:
-    """The rows that keep these events, which were ``checked``; the dictionary grows with them."""
-    seq, _, crc = tail
+def checked_batch(batch: Batch, tail: Tail) -> None:
+    """The same for events in columns."""
+    fault = check.fault(batch) or _time_fault(batch, tail.at_ms)
+    if fault is not None:
+        raise _refusal(tail.seq + fault[0], fault[1])
+
+
+def in_columns(events: Sequence[Event], tail: Tail, dictionary: Dictionary) -> Iterator[Batch]:
+    """These events, which were ``checked``, in batches; the dictionary grows with each."""
     for first in range(0, len(events), EVENTS_PER_ROW):
-        before = dictionary.sizes()
-        whole = _in_columns(events[first : first + EVENTS_PER_ROW], dictionary, seq)
-        for number, part in enumerate(_parts(whole)):
-            added = None if number else packing.added(dictionary, before)
+        some = events[first : first + EVENTS_PER_ROW]
+        yield _in_columns(some, dictionary, tail.seq + first)
+
+
+def rows(wholes: Iterable[Batch], tail: Tail, dictionary: Dictionary) -> Iterator[Row]:
+    """The rows that keep these batches, whose dictionary grows while they are made."""
+    seq, _, crc = tail
+    before = dictionary.sizes()
+    for whole in wholes:
+        for part in _parts(whole):
+            added, before = packing.added(dictionary, before), dictionary.sizes()
             body, at_ms = packing.pack(part), part.events[:, EventColumn.AT]
             head = (seq, len(part.events), int(at_ms[0]), int(at_ms[-1]))
             crc = _link(crc, head, added, body)
@@ -139,32 +152,60 @@ class Opener:
                 raise DamageError(self._where, seq, f"it cannot be read: {error}") from error
         self.known = seq
 
-    def open(self, row: Row, tail: Tail) -> Batch:
-        """The batch in a row that follows this tail; all rows before it must be known."""
-        check_link(row, tail, self._where)
-        seq, events, first_ms, last_ms, added, body, _ = row
-        self.learn(seq, added)
+    def open(self, rows: Sequence[Row], tail: Tail) -> Batch:
+        """The batch in rows that follow this tail and each other; all before them must be known."""
+        unpacking, first = packing.Unpacking(), tail
+        for row in rows:
+            check_link(row, tail, self._where)
+            self.learn(row[0], row[4])
+            self._take(row, unpacking)
+            tail = tail_after(row)
         try:
-            batch = packing.unpack(body, events, self.dictionary)
-            fault = check.fault(batch) or _time_fault(batch, tail.at_ms, first_ms, last_ms)
+            batch = unpacking.batch(self.dictionary)
+            fault = check.fault(batch) or _time_fault(batch, first.at_ms)
         except UNREADABLE as error:
             fault = 0, f"it cannot be read: {error}"
         if fault is not None:
-            raise DamageError(self._where, seq + fault[0], fault[1])
+            raise DamageError(self._where, first.seq + fault[0], fault[1])
         return batch
 
+    def _take(self, row: Row, unpacking: packing.Unpacking) -> None:
+        seq, events, first_ms, last_ms, _, body, _ = row
+        try:
+            found = unpacking.add(body, events)
+        except UNREADABLE as error:
+            raise DamageError(self._where, seq, f"it cannot be read: {error}") from error
+        if found != (first_ms, last_ms):
+            said = f"its row says {first_ms} to {last_ms} ms, its body {found[0]} to {found[1]}"
+            raise DamageError(self._where, seq, said)
 
-def _time_fault(batch: Batch, last_ms: int, *ends: int) -> tuple[int, str] | None:
+
+def runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Rows that may be opened together: small ones, none of which adds to the dictionary but the
+    first (an event may name only what its own row, or one before, has added).
+    """
+    run, events = list[Row](), 0
+    for row in rows:
+        events_told: object = row[1]
+        count = events_told if isinstance(events_told, int) else EVENTS_PER_ROW  # damaged: alone
+        if run and (row[4] is not None or events + count > EVENTS_PER_ROW):
+            yield run
+            run, events = [], 0
+        run.append(row)
+        events += count
+    if run:
+        yield run
+
+
+def _time_fault(batch: Batch, last_ms: int) -> tuple[int, str] | None:
     """The first event that goes back in time."""
     at_ms = batch.events[:, EventColumn.AT]
     back = np.diff(at_ms, prepend=last_ms) < 0
-    if back.any():
-        e = int(back.argmax())
-        before = at_ms[e - 1] if e else last_ms
-        return e, f"it is at {at_ms[e]} ms, after an event at {before} ms"
-    if (at_ms[0], at_ms[-1]) != ends:
-        return 0, f"its row says {ends[0]} to {ends[1]} ms, its body {at_ms[0]} to {at_ms[-1]}"
-    return None
+    if not back.any():
+        return None
+    e = int(back.argmax())
+    before = at_ms[e - 1] if e else last_ms
+    return e, f"it is at {at_ms[e]} ms, after an event at {before} ms"
 
 
 def _link(crc: int, head: tuple[int, int, int, int], added: bytes | None, body: bytes) -> int:
@@ -173,9 +214,9 @@ def _link(crc: int, head: tuple[int, int, int, int], added: bytes | None, body: 
 
 
 def _parts(whole: Batch) -> Iterator[Batch]:
-    """A batch in parts of which none has too many pieces, but one event is not divided."""
+    """A batch in parts of which none has too much, but one event is not divided."""
     count = len(whole.events)
-    if count == 1 or len(whole.pieces) <= PIECES_PER_ROW:
+    if count == 1 or (count <= EVENTS_PER_ROW and len(whole.pieces) <= PIECES_PER_ROW):
         yield whole
         return
     for start, end in ((0, count // 2), (count // 2, count)):

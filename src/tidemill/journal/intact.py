@@ -124,7 +124,7 @@ class Finder:
     def _opened(self, row: codec.Row) -> list[Event]:
         """The events of a row, if it is the one that follows."""
         try:
-            batch = self._opener.open(row, self._tail)
+            batch = self._opener.open([row], self._tail)
         except DamageError:
             return []
         self._tail = codec.tail_after(row)

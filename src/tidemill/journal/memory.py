@@ -28,6 +28,15 @@ class MemoryJournal(Journal):
         """Keep these events, all or none."""
         self.claim()
         codec.checked(events, self._tail)
+        self._keep(events)
+
+    def append_batch(self, batch: Batch) -> None:
+        """The same for events in columns."""
+        self.claim()
+        codec.checked_batch(batch, self._tail)
+        self._keep(convert.to_events(batch))
+
+    def _keep(self, events: Sequence[Event]) -> None:
         if events:
             self._events += events
             self._tail = codec.Tail(len(self._events), events[-1].at_ms)

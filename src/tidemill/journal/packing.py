@@ -5,7 +5,8 @@ many of them there are. What the batch adds to the dictionary of its journal is 
 (``added``), so that whoever begins in the middle can read the dictionary without the batches.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 from zlib import crc32
 
 import msgspec
@@ -13,10 +14,10 @@ import numpy as np
 from msgspec import Struct
 
 from tidemill.journal import columns
-from tidemill.journal.columns import Reader
-from tidemill.model import codes
-from tidemill.model import events as ev
+from tidemill.journal.columns import Column, Reader
 from tidemill.model.batch import (
+    ADDED,
+    SUBMITTED,
     Batch,
     Dictionary,
     EventColumn,
@@ -31,6 +32,7 @@ from tidemill.model.topology import Topology
 
 _E = EventColumn
 _SORTED = (_E.WHO, _E.ATTEMPT, _E.WHY, _E.TO, _E.VALUE, _E.COUNT)  # new columns: at the end
+_COUNT = _SORTED.index(_E.COUNT)
 _WIDTHS = bytes([len(_SORTED), len(PieceColumn), len(JobColumn)])
 _SUM_BYTES = 4
 _MOST_ROWS = 2**24  # of a pool; the largest event that is kept has fewer pieces
@@ -54,47 +56,94 @@ _ADDED_DECODER = msgspec.msgpack.Decoder(_Added)
 
 def pack(batch: Batch) -> bytes:
     """A batch without its dictionary; there is at least one event in it."""
-    events, pieces, jobs = batch.events, batch.pieces, batch.jobs
-    kinds = events[:, _E.KIND]
-    in_order = events[np.argsort(kinds, kind="stable")]
+    events = batch.events
+    told = _columns(events)
+    in_order = _columns(events[np.argsort(events[:, _E.KIND], kind="stable")])
     names = [name.encode() for name in (*batch.job_names, *batch.node_names)]
-    parts = [_WIDTHS, columns.pack(events[:, _E.AT], in_steps=True), columns.pack(kinds)]
-    parts += [columns.pack(in_order[:, c], in_steps=c is _E.WHO) for c in _SORTED]
-    parts += [columns.pack(pieces[:, c]) for c in PieceColumn]
-    parts += [columns.pack(jobs[:, c]) for c in JobColumn]
-    parts += [columns.pack(np.array([len(name) for name in names], np.int64)), *names]
-    return columns.deflated(b"".join(parts))
+    lengths = np.array([len(name) for name in names], np.int64).reshape(-1, 1)
+    parts = [_WIDTHS, columns.pack(told[_E.AT], in_steps=True), columns.pack(told[_E.KIND])]
+    parts += [columns.pack(in_order[c], in_steps=c is _E.WHO) for c in _SORTED]
+    for pool in (batch.pieces, batch.jobs, lengths):
+        parts += [columns.pack(column) for column in _columns(pool)]
+    return columns.deflated(b"".join((*parts, *names)))
 
 
 def unpack(body: bytes, count: int, dictionary: Dictionary) -> Batch:
     """The batch of ``count`` events that was packed; ValueError where it cannot be."""
-    reader = Reader(columns.inflated(body))
-    widths = tuple(reader.take(3))
-    if any(width > known for width, known in zip(widths, _WIDTHS, strict=True)):
-        raise ValueError("it says more of an event than this version can read; use a newer one")
-    events = np.zeros((count, len(_E)), np.int64)
-    events[:, _E.AT] = reader.column(count)
-    kinds = events[:, _E.KIND] = reader.column(count)
-    order = np.argsort(kinds, kind="stable")
-    for column in _SORTED[: widths[0]]:
-        events[order, column] = reader.column(count)
-    place(events)
-    pieces = _pool(reader, int(events[:, _E.COUNT].sum()), widths[1], len(PieceColumn))
-    submitted = int(np.count_nonzero(kinds == codes.KIND_CODE[ev.JobSubmitted]))
-    added = int(np.count_nonzero(kinds == codes.KIND_CODE[ev.NodeAdded]))
-    jobs = _pool(reader, submitted, widths[2], len(JobColumn))
-    names = [str(reader.take(n), "utf-8") for n in reader.column(submitted + added).tolist()]
-    reader.finish()
-    return Batch(events, pieces, jobs, names[:submitted], names[submitted:], dictionary)
+    unpacking = Unpacking()
+    unpacking.add(body, count)
+    return unpacking.batch(dictionary)
 
 
-def _pool(reader: Reader, rows: int, width: int, known: int) -> Matrix:
+class Unpacking:
+    """Rows that follow each other, unpacked into one batch.
+
+    What arrays cost then comes once for all of them: rows of a few events are lists until then.
+    """
+
+    def __init__(self) -> None:
+        self._counts: list[int] = []
+        self._events: list[list[Column]] = []
+        self._pieces: list[list[Column]] = []
+        self._jobs: list[list[Column]] = []
+        self._job_names: list[str] = []
+        self._node_names: list[str] = []
+
+    def add(self, body: bytes, count: int) -> tuple[int, int]:
+        """Take a row of so many events; return the times of the first and of the last.
+
+        ValueError where it cannot be read; nothing of it was taken then.
+        """
+        reader = Reader(columns.inflated(body))
+        widths = tuple(reader.take(3))
+        if any(width > known for width, known in zip(widths, _WIDTHS, strict=True)):
+            raise ValueError("it says more of an event than this version can read; use a newer one")
+        at, kinds = reader.column(count), reader.column(count)
+        said = _pool(reader, count, widths[0], len(_SORTED))
+        pieces = _pool(reader, columns.total(said[_COUNT]), widths[1], len(PieceColumn))
+        submitted, added = (columns.count(kinds, kind) for kind in (SUBMITTED, ADDED))
+        jobs = _pool(reader, submitted, widths[2], len(JobColumn))
+        lengths = map(int, reader.column(submitted + added))
+        names = [str(reader.take(length), "utf-8") for length in lengths]
+        reader.finish()
+        self._counts.append(count)
+        self._events.append([at, kinds, *said])
+        self._pieces.append(pieces)
+        self._jobs.append(jobs)
+        self._job_names += names[:submitted]
+        self._node_names += names[submitted:]
+        return int(at[0]), int(at[-1])
+
+    def batch(self, dictionary: Dictionary) -> Batch:
+        """All of them; what stands in each row in the order of kinds is put in its place."""
+        at, kinds, *said = _joined(self._events)
+        events = np.zeros((len(at), len(_E)), np.int64)
+        events[:, _E.AT], events[:, _E.KIND] = at, kinds
+        order = np.lexsort((kinds, np.repeat(np.arange(len(self._counts)), self._counts)))
+        for number, column in zip(_SORTED, said, strict=True):
+            events[order, number] = column
+        place(events)
+        pieces, jobs = (np.stack(_joined(pool), axis=1) for pool in (self._pieces, self._jobs))
+        return Batch(events, pieces, jobs, self._job_names, self._node_names, dictionary)
+
+
+def _columns(matrix: Matrix) -> Sequence[Column]:
+    """The columns of a matrix; lists if they are short."""
+    if columns.is_short(len(matrix)):
+        return cast(list[Column], matrix.T.tolist())
+    return cast(Sequence[Column], matrix.T)
+
+
+def _pool(reader: Reader, rows: int, width: int, known: int) -> list[Column]:
+    """The next columns; those that an older version did not have are all zero."""
     if not 0 <= rows <= _MOST_ROWS:
         raise ValueError(f"it says that there are {rows} rows")
-    pool = np.zeros((rows, known), np.int64)
-    for column in range(width):
-        pool[:, column] = reader.column(rows)
-    return pool
+    return [reader.column(rows) for _ in range(width)] + [[0] * rows] * (known - width)
+
+
+def _joined(parts: list[list[Column]]) -> list[Matrix]:
+    """The same columns of rows that follow each other."""
+    return [columns.joined(column) for column in zip(*parts, strict=True)]
 
 
 def added(dictionary: Dictionary, before: Sizes) -> bytes | None:

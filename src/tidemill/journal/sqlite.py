@@ -17,7 +17,8 @@ from tidemill.journal.faults import DamageError, kindly
 from tidemill.journal.kept import Kept
 from tidemill.journal.snapshots import Stored
 from tidemill.journal.version1 import EventRows
-from tidemill.journal.version2 import BatchRows
+from tidemill.journal.version2 import BatchRows, Made
+from tidemill.model import batch as batches
 from tidemill.model.batch import Batch
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -75,15 +76,24 @@ class SqliteJournal(Journal):
 
     def append(self, events: Sequence[Event]) -> None:
         """Keep these events in one transaction; they are on the disk when this returns."""
-        if not events:
-            return
-        self.claim()
-        codec.checked(events, self._tail)
+        if events:
+            self.claim()
+            codec.checked(events, self._tail)
+            self._put(lambda dictionary: codec.in_columns(events, self._tail, dictionary))
+
+    def append_batch(self, batch: Batch) -> None:
+        """The same for events in columns."""
+        if len(batch.events):
+            self.claim()
+            codec.checked_batch(batch, self._tail)
+            self._put(lambda dictionary: [batches.named_by(batch, dictionary)])
+
+    def _put(self, made: Made) -> None:
         kept = self._kept
         assert isinstance(kept, BatchRows), "whoever is the writer writes this version"
         try:
             with self._transaction() as connection:
-                tail = kept.put(connection, events, self._tail)
+                tail = kept.put(connection, self._tail, made)
         except BaseException:
             kept.forget()
             raise

@@ -1,25 +1,31 @@
 """Journals of version 2, as they are written now: one row per batch of events (see ``codec``)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from sqlite3 import Connection
 
 from tidemill.journal import codec
 from tidemill.journal.codec import Opener, Row, Tail
 from tidemill.journal.faults import DamageError
 from tidemill.journal.kept import MOST_EVENTS, Ask, Kept
-from tidemill.model.batch import Batch, convert, cut
+from tidemill.model.batch import Batch, Dictionary, convert, cut
 from tidemill.model.events import Event
 
 PAGE_ROWS = 16  # read at once: no reader holds back a checkpoint for longer than this takes
+SMALL_PAGE = 1_024  # events: after a page with fewer, more rows are read at once:
+SMALL_ROWS = 256
 
 _COLUMNS = "seq, events, first_ms, last_ms, added, body, crc"
-_FROM = f"SELECT {_COLUMNS} FROM batches WHERE seq >= ? ORDER BY seq LIMIT {PAGE_ROWS}"
+_FROM = f"SELECT {_COLUMNS} FROM batches WHERE seq >= ? ORDER BY seq LIMIT ?"
 _BEFORE = f"SELECT {_COLUMNS} FROM batches WHERE seq < ? ORDER BY seq DESC LIMIT 1"
 _ENDS = """SELECT (SELECT min(seq) FROM batches), seq, events FROM batches
     ORDER BY seq DESC LIMIT 1"""
 _ADDED = """SELECT seq, added FROM batches WHERE seq > ? AND seq < ? AND added IS NOT NULL
     ORDER BY seq"""
 _PUT = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+
+
+Made = Callable[[Dictionary], Iterable[Batch]]
+"""Batches, given the dictionary that they are to name things by."""
 
 
 class BatchRows(Kept):
@@ -65,28 +71,43 @@ class BatchRows(Kept):
         """The events in columns, every row checked."""
         if start >= end:
             return
-        tail = self._tail_before(self._first_of(start))
+        tail, most = self._tail_before(self._first_of(start)), PAGE_ROWS
         while tail.seq < end:
             self._learn(tail.seq)
-            rows = self._rows(tail.seq)
+            rows = [row for row in self._rows(tail.seq, most) if row[0] < end]
             if not rows:
                 raise DamageError(self.where, tail.seq, "it is missing")
-            for row in rows:
-                batch = self._opener.open(row, tail)
-                yield cut(batch, max(0, start - tail.seq), end - tail.seq)
+            for run in codec.runs(rows):
+                for batch in self._opened(run, tail):
+                    yield cut(batch, max(0, start - tail.seq), end - tail.seq)
+                    tail = tail._replace(seq=tail.seq + len(batch.events))
+                tail = codec.tail_after(run[-1])
+            most = PAGE_ROWS if tail.seq - rows[0][0] > SMALL_PAGE else SMALL_ROWS
+
+    def _opened(self, run: list[Row], tail: Tail) -> Iterator[Batch]:
+        """The batch in a run of rows; where one of them is damaged, those before it one by one."""
+        try:
+            yield self._opener.open(run, tail)
+        except DamageError:
+            if len(run) == 1:
+                raise
+            for row in run:
+                yield self._opener.open([row], tail)
                 tail = codec.tail_after(row)
-                if tail.seq >= end:
-                    break
 
     def read(self, start: int, end: int) -> Iterator[Event]:
         """The events, one by one."""
         for batch in self.batches(start, end):
             yield from convert.to_events(batch)
 
-    def put(self, connection: Connection, events: Sequence[Event], tail: Tail) -> Tail:
-        """Write events, which were checked, after this tail; the new tail."""
+    def put(self, connection: Connection, tail: Tail, made: Made) -> Tail:
+        """Write the batches that are made with the journal's dictionary after this tail.
+
+        Their events were checked. Return the new tail.
+        """
         self._learn(tail.seq)
-        for row in codec.rows(events, tail, self._opener.dictionary):
+        dictionary = self._opener.dictionary
+        for row in codec.rows(made(dictionary), tail, dictionary):
             connection.execute(_PUT, row)
             tail, self._opener.known = codec.tail_after(row), row[0]
         return tail
@@ -116,8 +137,8 @@ class BatchRows(Kept):
             raise DamageError(self.where, row, "the row before it goes on beyond it")
         return tail
 
-    def _rows(self, first: int) -> list[Row]:
-        return self.ask(_FROM, (first,), seq=first)
+    def _rows(self, first: int, most: int = 1) -> list[Row]:
+        return self.ask(_FROM, (first, most), seq=first)
 
     def _end_of(self, seq: int, events: object) -> int:
         if not isinstance(events, int) or not events > 0 or seq + events > MOST_EVENTS:

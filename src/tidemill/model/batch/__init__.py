@@ -178,11 +178,11 @@ def place(events: Matrix) -> None:
     """Fill ``FIRST``: each pool is used up in the order of the events."""
     kinds, first = events[:, _E.KIND], events[:, _E.FIRST]
     counts = events[:, _E.COUNT]
-    pieced = np.isin(kinds, PIECED)
-    first[:] = 0
-    first[pieced] = (np.cumsum(counts) - counts)[pieced]
+    pieced = (kinds == PIECED[0]) | (kinds == PIECED[1])
+    first[:] = (counts.cumsum() - counts) * pieced
     for kind in (SUBMITTED, ADDED):
-        first[kinds == kind] = np.arange(np.count_nonzero(kinds == kind))
+        places = (kinds == kind).nonzero()[0]
+        first[places] = np.arange(len(places))
 
 
 def cut(batch: Batch, start: int, end: int) -> Batch:
@@ -203,3 +203,29 @@ def cut(batch: Batch, start: int, end: int) -> Batch:
         batch.node_names[nodes : nodes + np.count_nonzero(events[:, _E.KIND] == ADDED)],
         batch.dictionary,
     )
+
+
+def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
+    """A batch that names things by another dictionary; what that one lacks is added to it."""
+    known = batch.dictionary
+    if known is dictionary:
+        return batch
+    events, jobs = batch.events.copy(), batch.jobs.copy()
+    values, kinds = events[:, _E.VALUE], events[:, _E.KIND]
+    for kind, here, there in (
+        (ADDED, known.nodes, dictionary.nodes),
+        (codes.KIND_CODE[ev.ContractSigned], known.contracts, dictionary.contracts),
+        (codes.KIND_CODE[ev.QueueSet], known.queues, dictionary.queues),
+        (codes.KIND_CODE[ev.TopologySet], known.topologies, dictionary.topologies),
+    ):
+        places = kinds == kind
+        values[places] = _renumbered(values[places], here, there)
+    jobs[:, JobColumn.SHAPE] = _renumbered(
+        jobs[:, JobColumn.SHAPE], known.shapes, dictionary.shapes
+    )
+    jobs[:, JobColumn.USER] = _renumbered(jobs[:, JobColumn.USER], known.users, dictionary.users)
+    return batch._replace(events=events, jobs=jobs, dictionary=dictionary)
+
+
+def _renumbered(numbers: Matrix, here: Distinct[Any], there: Distinct[Any]) -> list[int]:
+    return [there.number(here.rows[number]) for number in numbers.tolist()]

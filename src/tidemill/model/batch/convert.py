@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -32,7 +31,7 @@ _J = JobColumn
 
 def of_events(events: Sequence[Event], dictionary: Dictionary) -> Batch:
     """These events in columns; rows that the dictionary lacks are added to it."""
-    matrix = np.zeros((len(events), len(_E)), np.int64)
+    columns = [[0] * len(events) for _ in _E]
     groups: dict[type, list[int]] = {}
     for position, event in enumerate(events):
         groups.setdefault(type(event), []).append(position)
@@ -40,61 +39,60 @@ def of_events(events: Sequence[Event], dictionary: Dictionary) -> Batch:
     job_names, node_names = list[str](), list[str]()
     for kind, positions in groups.items():
         group: list[Any] = [events[position] for position in positions]
-        rows = np.zeros((len(group), len(_E)), np.int64)
-        rows[:, _E.AT] = _numbers(group, "at_ms")
-        rows[:, _E.KIND] = codes.KIND_CODE[kind]
         if kind is ev.JobSubmitted:
             jobs, job_names = _of_jobs(group, dictionary)
         elif kind is ev.NodeAdded:
             node_names = [event.node.name for event in group]
-        _fill(rows, kind, group, dictionary)
-        matrix[positions] = rows
+        for number, values in _said(kind, group, dictionary):
+            column = columns[number]
+            for position, value in zip(positions, values, strict=True):
+                column[position] = value
+    columns[_E.AT] = [event.at_ms for event in events]
+    columns[_E.KIND] = [codes.KIND_CODE[type(event)] for event in events]
+    holders = [events[e] for e, count in enumerate(columns[_E.COUNT]) if count]
+    pieces = _of_pieces([piece for event in holders for piece in _pieces_of(event)])
+    matrix = np.array(columns, np.int64).T.copy()
     place(matrix)
-    holders = np.flatnonzero(matrix[:, _E.COUNT]).tolist()
-    pieces = _of_pieces([piece for e in holders for piece in _pieces_of(events[e])])
     return Batch(matrix, pieces, jobs, job_names, node_names, dictionary)
 
 
-def _fill(rows: Matrix, kind: type, group: list[Any], dictionary: Dictionary) -> None:
+def _said(
+    kind: type, group: list[Any], dictionary: Dictionary
+) -> Iterator[tuple[EventColumn, Iterable[int]]]:
     """The columns of events of one kind, but for those that all kinds have."""
     if kind is ev.NodeAdded:
         number = dictionary.nodes.number
-        rows[:, _E.VALUE] = [number(replace(event.node, name=NAMELESS)) for event in group]
+        yield _E.VALUE, [number(replace(event.node, name=NAMELESS)) for event in group]
     elif kind in WHOLE_ROWS:
         name, table = WHOLE_ROWS[kind]
         distinct: Distinct[Any] = getattr(dictionary, table)
-        rows[:, _E.VALUE] = [distinct.number(getattr(event, name)) for event in group]
+        yield _E.VALUE, [distinct.number(getattr(event, name)) for event in group]
     elif kind is not ev.JobSubmitted:
         for field in plain_fields(kind):
-            rows[:, field.column] = _numbers(group, field.name, field.codes)
+            values = map(attrgetter(field.name), group)
+            yield field.column, map(field.codes.__getitem__, values) if field.codes else values
     if kind is ev.AskedPlace:
-        rows[:, _E.COUNT] = [len(event.pieces) for event in group]
+        yield _E.COUNT, [len(event.pieces) for event in group]
     elif kind is ev.AskedMove:
-        rows[:, _E.VALUE] = [len(event.gained) for event in group]
-        rows[:, _E.COUNT] = [len(event.gained) + len(event.lost) for event in group]
-
-
-def _numbers(
-    group: list[Any], name: str, table: dict[Any, int] | None = None, kind: type = np.int64
-) -> NDArray[Any]:
-    values = map(attrgetter(name), group)
-    return np.fromiter(map(table.__getitem__, values) if table else values, kind, len(group))
+        yield _E.VALUE, [len(event.gained) for event in group]
+        yield _E.COUNT, [len(event.gained) + len(event.lost) for event in group]
 
 
 def _of_jobs(group: list[ev.JobSubmitted], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
     jobs = [event.job for event in group]
-    rows = np.zeros((len(jobs), len(_J)), np.int64)
+    columns: list[list[int]] = [[] for _ in _J]
     for name, column in JOB_FIELDS.items():
-        rows[:, column] = _numbers(jobs, name)
-    rows[:, _J.CONFIDENCE] = _numbers(jobs, "efficiency.confidence", codes.CONFIDENCE_CODE)
-    rows[:, _J.ATTAINABLE] = [job.efficiency.attainable_ppm or 0 for job in jobs]
-    rows[:, _J.SHAPE] = [dictionary.shapes.number(job.shape) for job in jobs]
-    rows[:, _J.USER] = [dictionary.users.number(job.user) for job in jobs]
-    said = [row for row, job in enumerate(jobs) if job.demand is not None]
-    rows[said, _J.HAS_DEMAND] = 1
+        columns[column] = [*map(attrgetter(name), jobs)]
+    confidence = codes.CONFIDENCE_CODE
+    columns[_J.CONFIDENCE] = [confidence[job.efficiency.confidence] for job in jobs]
+    columns[_J.ATTAINABLE] = [job.efficiency.attainable_ppm or 0 for job in jobs]
+    columns[_J.SHAPE] = [dictionary.shapes.number(job.shape) for job in jobs]
+    columns[_J.USER] = [dictionary.users.number(job.user) for job in jobs]
+    demands = [job.demand for job in jobs]
+    columns[_J.HAS_DEMAND] = [int(demand is not None) for demand in demands]
     for name, column in DEMAND_FIELDS.items():
-        rows[said, column] = _numbers([jobs[row].demand for row in said], name)
-    return rows, [job.name for job in jobs]
+        columns[column] = [0 if demand is None else getattr(demand, name) for demand in demands]
+    return np.array(columns, np.int64).T.copy(), [job.name for job in jobs]
 
 
 def _pieces_of(event: Event) -> tuple[Piece, ...]:
@@ -109,10 +107,10 @@ def _pieces_of(event: Event) -> tuple[Piece, ...]:
 
 def _of_pieces(pieces: list[Piece]) -> Matrix:
     rows = np.zeros((len(pieces), len(PieceColumn)), np.int64)
-    for column in PieceColumn:
-        if column is not PieceColumn.DEVICES:
-            rows[:, column] = _numbers(pieces, column.name.lower())
-    rows[:, PieceColumn.DEVICES] = _numbers(pieces, "devices", kind=np.uint64).view(np.int64)
+    for column in PieceColumn if pieces else ():
+        told = [*map(attrgetter(column.name.lower()), pieces)]
+        is_mask = column is PieceColumn.DEVICES
+        rows[:, column] = np.array(told, np.uint64).view(np.int64) if is_mask else told
     return rows
 
 
