@@ -87,6 +87,36 @@ def test_a_maximum_quota_is_raised_in_the_word_of_the_guide_and_replayed():
     assert raised.leak not in {leak for leak, *_ in found.untried}
 
 
+def test_a_change_of_the_work_is_not_judged():
+    """Gangs drawn by chance are cut to their team's maximum quota: a raise makes jobs larger. The
+    larger work counted as more useful hours, and so as a win; now it is said and not judged.
+    """
+    capped = (
+        TINY.replace("count = 64", "count = 32")
+        .replace('name = "a"', 'name = "a"\nmaximum = { H100 = 6 }', 1)
+        .replace("4 = 0.5", "8 = 0.5")
+    )
+    found = trials.advise(capped, "capped.toml")
+    (raised,) = [trial for trial in found.trials if trial.edits[0].table == "team"]
+    assert raised.after is None
+    assert "not the same work" in raised.refused
+    assert raised.verdict == "no clear difference"
+
+
+def test_a_smaller_contract_leaves_the_gangs_as_they_are():
+    """Hot spares take no work: twice the largest gang must fit beside them, or the replay of the
+    smaller fleet draws smaller gangs.
+    """
+    spared = TINY.replace("count = 64", "count = 64\nspares = 2").replace("4 = 0.5", "16 = 0.1")
+    statement = replay.run(spared, "spared.toml")
+    before = replay.outcome(statement)
+    smaller = [r.fix.edits for r in leaks.to_try(statement) if r.fix.edits[0].field == "count"]
+    assert smaller
+    for edited in smaller:
+        after = replay.replay(edits.apply(spared, edited), "spared.toml")
+        assert after.is_same_work(before), edited
+
+
 def test_processes_give_the_same():
     """Two processes find what one finds, in the same order; what cannot be run says why."""
     changes = [

@@ -30,6 +30,25 @@ def test_advise_prints_predicted_beside_achieved_and_writes_the_winner(tmp_path:
     assert fleet.read_text(encoding="utf-8") == f"# ours\n{TINY}"
 
 
+def test_what_is_said_to_be_written_is_what_is_written(tmp_path: Path):
+    """Two changes that both lower a contract are written as one number; each was printed with its
+    own, which is not in the file. A wait that still goes on is a lower bound.
+    """
+    fleet, better = tmp_path / "fleet.toml", tmp_path / "better.toml"
+    spared = TINY.replace("count = 64", "count = 64\nspares = 2").replace("4 = 0.5", "4 = 0.3")
+    fleet.write_text(spared, encoding="utf-8")
+    ran = tidemill("advise", str(fleet), "--workers", "1", "--write", str(better))
+    (contract,) = spec.parse(better.read_text(encoding="utf-8"), "better.toml").contracts
+    assert "2 changes together" in ran.err
+    written = [line.strip() for line in ran.err.splitlines() if line.startswith("  contract")]
+    assert written == [
+        f"contract[h100].count = {contract.count}",
+        f"contract[h100].spares = {contract.spares}",
+    ]
+    (measured,) = [line for line in ran.out.splitlines() if "measure first: `" in line]
+    assert f"`tidemill twin run {fleet} -j fleet.sqlite`, then `tidemill ledger" in measured
+
+
 def test_advise_as_json(tmp_path: Path):
     """Everything is there for machines: before, and each trial with its edits."""
     fleet = tmp_path / "fleet.toml"

@@ -34,6 +34,17 @@ class Outcome(Struct, frozen=True):
     wait_ms_p90: int | None
     is_lower_bound: bool = False
     """Some work did not tell its efficiency: useful is at least this, its price at most."""
+    is_mean_at_least: bool = False
+    """Some jobs still wait: the mean wait is at least this."""
+    is_p90_at_least: bool = False
+    jobs: int = 0
+    """Jobs that were submitted."""
+    requested_milli: int = 0
+    """What they requested in all; two runs that differ here do not hold the same work."""
+
+    def is_same_work(self, other: "Outcome") -> bool:
+        """Whether both runs were asked for the same: only then their prices can be compared."""
+        return (self.jobs, self.requested_milli) == (other.jobs, other.requested_milli)
 
 
 def seed_of(text: str, source: str) -> int:
@@ -71,7 +82,17 @@ def outcome(statement: Statement) -> Outcome:
         None if wait is None else wait.mean,
         None if wait is None else wait.p90,
         ratios.goodput(account).is_lower_bound,
+        wait is not None and "mean" in wait.at_least,
+        wait is not None and "p90" in wait.at_least,
+        figures.jobs,
+        _requested_milli(statement),
     )
+
+
+def _requested_milli(statement: Statement) -> int:
+    """GPUs requested, in thousandths, by all jobs that were submitted."""
+    world = statement.world
+    return sum(world.shape_of(j).total_milli for j in statement.waits.job.tolist())
 
 
 def replay(text: str, source: str, seed: int | None = None) -> Outcome:

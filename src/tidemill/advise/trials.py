@@ -22,7 +22,7 @@ from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.fix import Edit
 from tidemill.ledger.leaks import Remedy
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
 
 TRIALS_AT_MOST = 12
 SEEDS = 3  # that a promising change is judged on: the spec's own and the two that follow
@@ -52,9 +52,9 @@ class Trial(Struct, frozen=True):
     """None: nothing was predicted, it was tried to find out."""
     predicted_usd_micro_per_useful_hour: int | None
     after: Outcome | None
-    """None where the edited spec cannot be run."""
+    """None where the edited spec cannot be run, or its run does not hold the same work."""
     refused: str = ""
-    """Why it cannot."""
+    """Why not."""
     changes_ppm: tuple[int, ...] = ()
     """The price of a useful hour against the spec as it is, for each seed that was replayed."""
     verdict: Verdict = "no clear difference"
@@ -137,7 +137,8 @@ def _repeated(
     outcomes = iter(tried(asked, source, workers))
     found = {}
     for trial in promising:
-        after = [trial.after, *(_known(next(outcomes)) for _ in further)]
+        others = [_comparable(befores[seed], next(outcomes)) for seed in further]
+        after = [trial.after, *(_known(other) for other in others)]
         found[trial.edits] = _judged(trial, befores.values(), after)
     return found
 
@@ -154,6 +155,20 @@ def _changes(befores: Iterable[Outcome], afters: Iterable[Outcome | None]) -> tu
     ]
     known = tuple(change for change in found if change is not None)
     return known if len(known) == len(found) else ()
+
+
+def _comparable(before: Outcome, found: Outcome | SpecError) -> Outcome | SpecError:
+    """What a change came to; an error where its run does not hold the same work.
+
+    Gangs that are drawn by chance are cut to half of what a GPU type has and to the maximum quota
+    of their team, so another contract or quota may change what is asked for.
+    """
+    if isinstance(found, SpecError) or found.is_same_work(before):
+        return found
+    return SpecError(
+        f"its jobs would request {found.requested_milli // WHOLE_MILLI:,} GPUs in all instead of"
+        f" {before.requested_milli // WHOLE_MILLI:,}: not the same work"
+    )
 
 
 def _known(found: Outcome | SpecError) -> Outcome | None:
@@ -220,9 +235,10 @@ def together(
     best, edited = list(advice.befores), text
     winners = [trial for trial in advice.trials if trial.verdict == "wins"]
     for n, trial in enumerate(winners):
-        wanted = _merged([*kept, trial])
+        wanted = merged([*kept, trial])
         asked = [Change(text, wanted, seed) for seed in advice.seeds]
-        found = [_known(outcome) for outcome in tried(asked, source, workers)]
+        outcomes = zip(advice.befores, tried(asked, source, workers), strict=True)
+        found = [_known(_comparable(before, outcome)) for before, outcome in outcomes]
         if verdict.of(_changes(best, found)) == "wins":
             kept.append(trial)
             best = [outcome for outcome in found if outcome is not None]
@@ -232,7 +248,7 @@ def together(
     return edited, tuple(kept), best[0]
 
 
-def _merged(trials: Iterable[Trial]) -> tuple[Edit, ...]:
+def merged(trials: Iterable[Trial]) -> tuple[Edit, ...]:
     """The edits of several fixes; numbers that two of them lower are lowered by both."""
     found: dict[tuple[str, str, str], Edit] = {}
     for edit in (edit for trial in trials for edit in trial.edits):
@@ -244,6 +260,7 @@ def _merged(trials: Iterable[Trial]) -> tuple[Edit, ...]:
 
 
 def _trial(remedy: Remedy, before: Outcome, outcome: Outcome | SpecError) -> Trial:
+    outcome = _comparable(before, outcome)
     fix, after = remedy.fix, _known(outcome)
     changes = _changes([before], [after])
     return Trial(

@@ -1,12 +1,14 @@
 """``tidemill advise``: what to change in a fleet, each change replayed before it is told."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options, screen
+from tidemill.cli.suggested import located
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def advise(
 
         screen.json_out(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
-        _print(found)
+        _print(found, spec)
     if write is not None:
         _write(text, source, found, write, many)
 
@@ -78,18 +80,17 @@ def _write(text: str, source: str, found: "Advice", path: Path, workers: int) ->
         f"`{path}`: {screen.count(len(kept), 'change')} together;"
         f" a useful hour costs {_price(after)} instead of {_price(found.before)}"
     )
-    for trial in kept:
-        for edit in trial.edits:
-            screen.note(f"  {edit.text}")
+    for edit in trials.merged(kept):
+        screen.note(f"  {edit.text}")
 
 
-def _print(found: "Advice") -> None:
+def _print(found: "Advice", spec: Path | None) -> None:
     console, before = screen.out(), found.before
     console.print(
         f"a useful hour costs {_price(before)};"
         f" {'≥ ' * before.is_lower_bound}{before.useful_milli_ms / MILLI_MS_PER_UNIT_HOUR:,.0f}"
         " useful hours for"
-        f" {dollars_text(before.paid_usd_micro, 0)}; jobs waited {_time(before.wait_ms_mean)} on"
+        f" {dollars_text(before.paid_usd_micro, 0)}; jobs waited {_mean(before)} on"
         " average"
     )
     winners = [trial for trial in found.trials if trial.verdict == "wins"]
@@ -106,12 +107,23 @@ def _print(found: "Advice") -> None:
     for trial in others:
         if trial.refused:
             changes = ", ".join(edit.text for edit in trial.edits)
-            console.print(f"{changes} cannot be run: {trial.refused}", soft_wrap=True)
+            console.print(f"{changes} is not judged: {trial.refused}", soft_wrap=True)
     for leak, words, who, measure in found.untried:
         screen.out().print(
-            f"not replayed: {leak} ({', '.join(who)}): {words}; measure first: {measure}",
+            f"not replayed: {leak} ({', '.join(who)}): {words};"
+            f" measure first: {_measured(measure, spec)}",
             soft_wrap=True,
         )
+
+
+def _measured(measure: str, spec: Path | None) -> str:
+    """The command that measures it; where that reads a journal, the run that writes one first."""
+    journal = "out/demo.sqlite" if spec is None else f"{spec.stem}.sqlite"
+    found = located(measure, journal)
+    if found == measure:
+        return measure
+    run = f"twin run {shlex.quote(str(spec))} -j {shlex.quote(journal)}" if spec else "demo"
+    return f"`tidemill {run}`, then `{found}`"
 
 
 def _judged(found: "Advice") -> str:
@@ -136,8 +148,7 @@ def _tell(trial: "Trial", found: "Advice") -> None:
     lines = [f"• {trial.words}", f"  touches {', '.join(trial.who)}; costs: {trial.costs}"]
     if trial.after is not None and trials.is_slower(found.before, trial.after):
         lines.append(
-            f"  note: jobs wait {_time(trial.after.wait_ms_mean)} instead of"
-            f" {_time(found.before.wait_ms_mean)} on average"
+            f"  note: jobs wait {_mean(trial.after)} instead of {_mean(found.before)} on average"
         )
     for line in lines:
         screen.out().print(line, soft_wrap=True)
@@ -153,7 +164,7 @@ def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
         predicted = trial.predicted_usd_micro_per_useful_hour
         after = trial.after
         if after is None:
-            made.add_row(change, "", "cannot be run", "", "", "", "", "", "")
+            made.add_row(change, "", "unknown", "", "not judged", "", "", "", "")
             continue
         made.add_row(
             change,
@@ -163,8 +174,8 @@ def _table(title: str, rows: "list[Trial]", found: "Advice") -> "Table":
             trial.verdict,
             _change(after.useful_milli_ms, found.before.useful_milli_ms),
             _change(after.paid_usd_micro, found.before.paid_usd_micro),
-            _time(after.wait_ms_mean),
-            _time(after.wait_ms_p90),
+            _mean(after),
+            _time(after.wait_ms_p90, is_at_least=after.is_p90_at_least),
         )
     return made
 
@@ -176,8 +187,13 @@ def _price(outcome: "Outcome") -> str:
     return "unknown" if usd_micro is None else mark + dollars_text(usd_micro)
 
 
-def _time(ms: int | None) -> str:
-    return "unknown" if ms is None else duration_text(ms)
+def _mean(outcome: "Outcome") -> str:
+    return _time(outcome.wait_ms_mean, is_at_least=outcome.is_mean_at_least)
+
+
+def _time(ms: int | None, *, is_at_least: bool) -> str:
+    """How long jobs waited: at least that where some of them still wait."""
+    return "unknown" if ms is None else "≥ " * is_at_least + duration_text(ms)
 
 
 def _change(after: int, before: int) -> str:

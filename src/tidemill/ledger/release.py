@@ -124,13 +124,17 @@ def _floor(statement: Statement, name: str, kind: str) -> int:
 
 
 def _for_gangs(statement: Statement, c: int) -> int:
-    """Twice the largest gang that ran on this GPU type, less what other contracts have of it."""
+    """Twice the largest gang that ran on this GPU type, less what other contracts have of it.
+
+    Hot spares come on top: they take no work while they are spares.
+    """
     world, rows = statement.world, statement.rows
     kind = world.contract_rows[c].kind
     alike = [n for n, row in enumerate(world.contract_rows) if row.kind == kind]
     jobs = np.unique(rows.job[(rows.job >= 0) & np.isin(rows.contract, alike)])
     largest = int(world.shapes.total_milli[world.jobs.shape[jobs]].max(initial=0))
-    return 2 * -(-largest // WHOLE_MILLI) - _others(statement, c)
+    row = world.contract_rows[c]
+    return 2 * -(-largest // WHOLE_MILLI) - _others(statement, c) + row.spares * row.node.devices
 
 
 def _others(statement: Statement, c: int) -> int:
