@@ -367,8 +367,49 @@ def test_a_job_that_others_pass_hears_how_many_and_what_ends_it():
     assert {fact.name: fact.value for fact in answer.evidence}["passed by"] == 7
     assert (
         "7 jobs submitted later were placed while it waited; the starvation guard ends that"
-        " (policy `patience`: 1d)"
+        " in 23h 53m (policy `patience`: 1d)"
     ) in answer.words
+
+
+def test_a_job_hears_when_the_guard_protects_it_not_only_that_it_does():
+    """After three days of waiting "the guard ends that (1d)" was no answer: its clock begins when
+    the job is first in the queue and passed; then it is said how long that still takes.
+    """
+    world = fleet(nodes=2)
+    submit(world, job("runs", gpus=8, estimate_ms=HOUR_MS))
+    beat(world)
+    submit(world, job("first", gpus=16), job("second", gpus=16, cpu_milli=1))
+    beat(world)
+    for hours in (0, 30):
+        pass_ms(world, hours * HOUR_MS)
+        submit(world, job(f"small{hours}", gpus=1, estimate_ms=MINUTE_MS))
+        beat(world)
+        told = [explain.why(world, DEFAULTS, world.job_number[n]).words for n in ("first", "second")]
+        ends = "6h ago the starvation guard ended that (" if hours else "guard ends that in 1d ("
+        assert ends in told[0]
+        assert "guard ends that 1d after it comes first in the queue and is passed" in told[1]
+
+
+def test_jobs_that_do_nothing_are_a_fix_only_if_the_job_then_starts():
+    """Two idle notebooks on two nodes free no node for a job of eight, although eight are enough;
+    to cancel them came first, with no word that it does not help. Each fix is tried here.
+    """
+    world = fleet(nodes=2)
+    books = [job(f"book{i}", gpus=g, kind=JobClass.INTERACTIVE) for i, g in enumerate((4, 4, 1))]
+    submit(world, *books[:2], job("works", gpus=8))
+    beat(world)
+    for name in ("book0", "book1"):
+        fold(world, ev.ActivitySeen(world.now_ms, world.job_number[name], 1, 0))
+    submit(world, job("waits", gpus=8))
+    beat(world)
+    both = explain.why(world, DEFAULTS, world.job_number["waits"])
+    assert both.fix.words.startswith("cancel `book0` and `book1`: 8 accelerators held")
+    fold(world, ev.ActivitySeen(world.now_ms, world.job_number["book0"], 1, 1_000_000))
+    one = explain.why(world, DEFAULTS, world.job_number["waits"])
+    assert one.fix.words.startswith("wait until")
+    assert one.other_fixes[0].words == (
+        "cancel `book1`: 4 accelerators held and not used; that alone does not start it"
+    )
 
 
 def test_a_quota_that_is_not_all_that_keeps_a_job_out_says_so():
@@ -402,9 +443,25 @@ def test_a_job_that_a_quota_keeps_out_hears_which_guard_is_its_own():
     assert set(placed(world, beat(world, policy))) == {"another"}
     answer = explain.why(world, policy, world.job_number["big"])
     assert (
-        "3 jobs submitted later were placed while it waited; the starvation guard ends that for"
-        " jobs under the same maximum quota only (policy `hold_after`: 1h)"
+        "3 jobs submitted later were placed while it waited; 0s ago the starvation guard ended that"
+        " for jobs under the same maximum quota only (policy `hold_after`: 1h)"
     ) in answer.words
+
+
+def test_waiting_is_no_fix_where_services_hold_the_maximum_quota():
+    """A service holds one of eight for ever: a job of eight within that quota never starts by
+    waiting, which was the first fix; the raise is, and then it starts.
+    """
+    world = fleet(contract(gpus=16), teams=[team("a", limit=8)])
+    submit(world, job("serves", gpus=1, team="a", kind=JobClass.INFERENCE))
+    beat(world)
+    submit(world, job("big", gpus=8, team="a"))
+    beat(world)
+    answer = explain.why(world, DEFAULTS, world.job_number["big"])
+    assert not [fix for fix in (answer.fix, *answer.other_fixes) if "wait until" in fix.words]
+    assert answer.fix.words.endswith("from 8 to 9 `H100`: then it starts at once")
+    fold(world, ev.QueueSet(world.now_ms, answer.fix.sets[0]))
+    assert "big" in placed(world, decide(world))
 
 
 def test_a_gang_that_does_not_fit_beside_services_hears_that_no_guard_ends_it():

@@ -1,6 +1,8 @@
 """The seam between paid and able to work, per contract."""
 
 from tests.builders import beat, contract, fleet, job, lose_device, lose_node, submit
+from tidemill.explain import why
+from tidemill.model.policy import Policy
 from tidemill.model.states import Terms
 from tidemill.reservation.seam import Seam, seams
 
@@ -9,10 +11,23 @@ PRICE = 2_000_000
 
 def test_a_healthy_contract_has_no_gap():
     """When all that is paid for can work, nothing is lost at the seam, busy or idle."""
-    world = fleet(contract(gpus=16, spares=1))
+    world = fleet(contract(gpus=16))
     submit(world, job("runs", gpus=8))
     beat(world)
     assert seams(world) == [Seam("c", 16_000, 16_000, 16_000, 0)]
+
+
+def test_hot_spares_are_paid_and_not_schedulable():
+    """`fleet` counted a hot spare as schedulable and free of charge, while `why` said of the same
+    node at the same moment that it is not schedulable, and what is paid for it.
+    """
+    world = fleet(contract(gpus=16, spares=1, usd_micro_per_hour=PRICE))
+    beat(world)
+    assert seams(world) == [Seam("c", 16_000, 16_000, 8_000, 8 * PRICE)]
+    submit(world, job("waits", gpus=16))
+    beat(world)
+    (spare,) = why(world, Policy(), world.job_number["waits"]).withheld
+    assert (spare.place, spare.usd_micro_per_hour) == ("spare", 8 * PRICE)
 
 
 def test_what_is_paid_and_cannot_work_has_its_price():

@@ -14,6 +14,7 @@ from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
 from tidemill.scheduling import protection, shares
 from tidemill.scheduling.diagnose import fits_when_others_end
+from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import ever, place, wishes
 
 Make = Callable[[Case], Fact | None]
@@ -271,8 +272,8 @@ def _reserved(case: Case) -> Fact | None:
     wait_ms = max(0, first.at_ms - world.now_ms)
     text = (
         f"backfill reservation for job `{world.job_names[first.job]}`"
-        f" ({words.asks(world.shape_of(first.job))}) until {duration_text(first.at_ms)}"
-        f" (in {duration_text(wait_ms)}); it would not end by then"
+        f" ({words.asks(world.shape_of(first.job))}), which is to start in"
+        f" {duration_text(wait_ms)} by estimates; this job would not end by then"
     )
     return Fact("reserved until", first.at_ms, "ms", text, commands.line())
 
@@ -386,7 +387,15 @@ def _guard(case: Case) -> str:
     held = policy.backfill == "none"
     bound = "patience" if held else "hold_after"
     after_ms = policy.patience_ms if held else policy.hold_after_ms
-    return f"the starvation guard ends that{whom} (policy `{bound}`: {duration_text(after_ms)})"
+    rule = f"(policy `{bound}`: {duration_text(after_ms)})"
+    ends_ms = guarded_from_ms(case.world, policy, case.j)
+    if ends_ms is None:
+        when = f" {duration_text(after_ms)} after it comes first in the queue and is passed"
+        return f"the starvation guard ends that{whom}{when} (policy `{bound}`)"
+    left_ms = ends_ms - case.world.now_ms
+    if left_ms <= 0:
+        return f"{duration_text(-left_ms)} ago the starvation guard ended that{whom} {rule}"
+    return f"the starvation guard ends that{whom} in {duration_text(left_ms)} {rule}"
 
 
 _ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted)

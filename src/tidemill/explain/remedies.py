@@ -18,6 +18,7 @@ from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
+from tidemill.scheduling.diagnose import fits_when_others_end
 
 
 class Remedy(NamedTuple):
@@ -176,6 +177,8 @@ def _over_limit(case: Case) -> Remedy:
     if lift is not None:
         raised = Fix(lift.words, sets=lift.queues)
         fixes = (raised, wait) if lift.starts else (wait, raised)
+        if not fits_when_others_end(case.world, case.memo, case.s):
+            fixes = (raised,)  # waiting never helps: services under the quota do not end
     return _make(
         f"do not buy: {free} are free, the maximum quota of team `{found.name}` keeps it out",
         *fixes, *_instead(case),
@@ -188,7 +191,8 @@ def _kept_back(case: Case) -> Remedy:
     assert kept is not None, "somebody keeps something back"
     return _make(
         f"do not buy: {free} are free, but other teams do not lend all of their guaranteed quotas",
-        _stop_idle(case), _wait(case), Fix(f"raise a lending limit: {kept.words}"),
+        *_stop_idle(case, is_enough=True), _wait(case),
+        Fix(f"raise a lending limit: {kept.words}"), *_stop_idle(case, is_enough=False),
     )  # fmt: skip
 
 
@@ -272,8 +276,8 @@ def _busy(case: Case) -> Remedy:
     return _make(
         f"do not resubmit: {busy} are busy, it has {words.many(case.line.jobs, 'job')} ahead and"
         " would go to the end",
-        _stop_idle(case), *_spared(case, is_enough=True), _wait(case),
-        *_spared(case, is_enough=False), prices.launch(case, case.missing), *_instead(case),
+        *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
+        prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
 
@@ -283,8 +287,8 @@ def _partial(case: Case) -> Remedy:
     return _make(
         f"do not start part of it: {hosted:,} of {role.count:,} replicas would hold {held}"
         " accelerators and do nothing",
-        _stop_idle(case), *_spared(case, is_enough=True), _wait(case),
-        *_spared(case, is_enough=False), prices.launch(case, case.missing), *_instead(case),
+        *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
+        prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
 
@@ -293,9 +297,9 @@ def _scattered(case: Case) -> Remedy:
     moves = prices.moves(case)
     return _make(
         f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
-        moves.fix if moves and moves.is_free else None, _stop_idle(case),
-        *_spared(case, is_enough=True), _wait(case),
-        moves.fix if moves and not moves.is_free else None, *_spared(case, is_enough=False),
+        moves.fix if moves and moves.is_free else None, *_opened(case, is_enough=True),
+        _wait(case),
+        moves.fix if moves and not moves.is_free else None, *_opened(case, is_enough=False),
         *_instead(case),
         prices.launch(case, case.missing),
     )  # fmt: skip
@@ -306,8 +310,8 @@ def _apart(case: Case) -> Remedy:
     free = words.units(case.blocks.free_milli, case.role)
     return _make(
         f"do not buy: {free} are free, on {words.many(case.blocks.nodes, 'node')} too far apart",
-        _stop_idle(case), _wait(case), *_instead(case), *_spared(case, is_enough=True),
-        *_spared(case, is_enough=False),
+        *_stop_idle(case, is_enough=True), _wait(case), *_instead(case),
+        *_spared(case, is_enough=True), *_opened(case, is_enough=False),
     )  # fmt: skip
 
 
@@ -356,15 +360,21 @@ def _unmoved(case: Case, j: int) -> str:
     return "is not preempted for it now"
 
 
-def _stop_idle(case: Case) -> Fix | None:
+def _opened(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+    """What others hold or keep for nothing, if giving it up starts the job (or if it does not)."""
+    return _stop_idle(case, is_enough=is_enough) + _spared(case, is_enough=is_enough)
+
+
+def _stop_idle(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+    """To cancel jobs that do nothing, if the job then starts (or if it does not): it is tried."""
     jobs = case.idle
-    if not jobs:
-        return None
+    if not jobs or case.trials.places_without(case.j, tuple(jobs)) != is_enough:
+        return ()
     milli = sum(case.world.shape_of(j).total_milli for j in jobs)
     names = words.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
     text = f"cancel {names}: {words.amount(milli)} accelerators held and not used"
-    return Fix(text, 0, loss.milli_ms, loss.usd_micro)
+    return _unless_alone(case, Fix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough)
 
 
 def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
@@ -374,9 +384,14 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
         found.append(_release(case, Place.CORDONED, lots[Place.CORDONED]))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
         found.append(_unspare(case, lots[Place.SPARE]))
+    return _unless_alone(case, *found, is_enough=is_enough)
+
+
+def _unless_alone(case: Case, *fixes: Fix, is_enough: bool) -> tuple[Fix, ...]:
+    """The fixes; those that were tried and are not enough say so."""
     if is_enough or case.trials.left < 0:
-        return tuple(found)
-    return tuple(replace(fix, words=f"{fix.words}; that alone does not start it") for fix in found)
+        return fixes
+    return tuple(replace(fix, words=f"{fix.words}; that alone does not start it") for fix in fixes)
 
 
 def _is_enough(case: Case, place: Place) -> bool:

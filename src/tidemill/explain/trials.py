@@ -34,6 +34,7 @@ class Trials:
         self._world, self._policy, self._sweeps = world, policy, sweeps
         self._scored: SchedulingMemo | None = None
         self._on: dict[tuple[int, tuple[int, ...]], bool] = {}
+        self._without: dict[tuple[int, tuple[int, ...]], bool] = {}
         shapes, nodes = len(world.queued) + 1, world.node_count
         self.left = BUDGET_US // (CYCLE_US + shapes * (SHAPE_US + nodes // NODES_PER_US))
         """How many more may be tried."""
@@ -85,6 +86,17 @@ class Trials:
             may, self.left = self.may_try(), self.left - 1
             self._on[j, nodes] = may and j in self._placed(self._opened(nodes))
         return self._on[j, nodes]
+
+    def places_without(self, j: int, jobs: tuple[int, ...]) -> bool:
+        """Whether a waiting job is placed at once when these running jobs are cancelled."""
+        if (j, jobs) not in self._without:
+            may, self.left = self.may_try(), self.left - 1
+            self._without[j, jobs] = may and j in self._placed(self._cancelled(jobs))
+        return self._without[j, jobs]
+
+    def _cancelled(self, jobs: tuple[int, ...]) -> World:
+        world = snapshot.copy(self._world)
+        return fold_all(world, [ev.JobCancelled(world.now_ms, other) for other in jobs])
 
     def _opened(self, nodes: tuple[int, ...]) -> World:
         world = snapshot.copy(self._world)

@@ -1,4 +1,7 @@
-"""The seam: what is paid for but cannot take work, per contract, in accelerators and $/h."""
+"""The seam: what is paid for but takes no work, per contract, in accelerators and $/h.
+
+Hot spares are paid for and take no work, as `tidemill why` says of them too.
+"""
 
 from typing import NamedTuple
 
@@ -25,6 +28,6 @@ def seams(world: World) -> list[Seam]:
 def _seam(world: World, c: int) -> Seam:
     row, levels = world.contract_rows[c], world.levels[c]
     paid = world.paid_milli(c)
-    schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.SPARE, Level.STRANDED]].sum())
+    schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
     gap = (paid - schedulable) * row.usd_micro_per_hour // WHOLE_MILLI
     return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, gap)

@@ -97,7 +97,13 @@ def is_guarded(world: World, policy: Policy, j: int) -> bool:
 
     Without backfill when it lost its patience; with it, so long after it was first passed.
     """
+    from_ms = guarded_from_ms(world, policy, j)
+    return from_ms is not None and from_ms <= world.now_ms
+
+
+def guarded_from_ms(world: World, policy: Policy, j: int) -> int | None:
+    """From when on the guard protects a job that goes on waiting; None: nobody has passed it."""
     if policy.backfill == "none":
-        return loses_patience_at_ms(world, policy, j) <= world.now_ms
-    passed_ms = world.jobs.passed_ms.item(j)
-    return passed_ms != NEVER_PASSED and world.now_ms - passed_ms >= policy.hold_after_ms
+        return loses_patience_at_ms(world, policy, j)
+    passed_ms = int(world.jobs.passed_ms.item(j))
+    return None if passed_ms == NEVER_PASSED else passed_ms + policy.hold_after_ms
