@@ -384,7 +384,8 @@ def test_a_job_hears_when_the_guard_protects_it_not_only_that_it_does():
         pass_ms(world, hours * HOUR_MS)
         submit(world, job(f"small{hours}", gpus=1, estimate_ms=MINUTE_MS))
         beat(world)
-        told = [explain.why(world, DEFAULTS, world.job_number[n]).words for n in ("first", "second")]
+        jobs = (world.job_number[name] for name in ("first", "second"))
+        told = [explain.why(world, DEFAULTS, j).words for j in jobs]
         ends = "6h ago the starvation guard ended that (" if hours else "guard ends that in 1d ("
         assert ends in told[0]
         assert "guard ends that 1d after it comes first in the queue and is passed" in told[1]
