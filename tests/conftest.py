@@ -23,9 +23,11 @@ TOGETHER = {
     "tests/report/test_browser.py": "chromium",
     "tests/engine/test_simulations.py": "stage",
     "tests/engine/test_stories.py": "stage",
+    "tests/twin/test_stretch.py": "stretch",
 }
 """Files whose tests run in one process: they share the run of the demo, the browser (one at a time:
-it takes both cores), or the stories played on the stage or by the twin."""
+it takes both cores), or the stories played on the stage or by the twin; or they all wait for the
+same kernels to be compiled, where another process had better do something else."""
 
 
 class Scheduling(LoadScopeScheduling):

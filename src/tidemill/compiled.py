@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -110,9 +111,53 @@ class _Kernels:
         self.family.append(kernel)
         return kernel
 
+    @cached_property
+    def were_kept(self) -> bool:
+        """Whether any was compiled before, when this was asked first."""
+        return bool(self.kept())
+
     def kept(self) -> set[str]:
         """The names of those that were compiled before, with the line where they begin."""
         return {path.name.split(".py")[0] for path in self.cache.rglob("*.nbi")}
+
+    def compile(self, made: "list[_Later]") -> None:
+        """Compile those whose types are known and that were not compiled before.
+
+        What another process is compiling comes last, and is there by then: two share the work.
+        """
+        while self.types and (left := self._not_kept(made)):
+            free = (kernel for kernel in left if not self._is_busy(kernel.function))
+            kernel = next(free, left[0])
+            kernel.compiled.compile(self.types(kernel.function))
+            made = [other for other in left if other is not kernel]
+
+    def _not_kept(self, made: "list[_Later]") -> "list[_Later]":
+        kept = self.kept()
+        return [kernel for kernel in made if kernel.name not in kept]
+
+    def _is_busy(self, function: Callable[..., Any]) -> bool:
+        """Whether a process is compiling this."""
+        with suppress(OSError), self._lock(function).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+        return self._lock(function).exists()
+
+    def _lock(self, function: Callable[..., Any]) -> Path:
+        return self.cache / f"{function.__module__}.{function.__qualname__}.lock"
+
+    @contextmanager
+    def _alone(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Wait until no other process compiles this: what it made is loaded then.
+
+        Nobody waits in a circle: no kernel calls one that calls it. Where the folder cannot be
+        written numba keeps things elsewhere, and each process compiles for itself.
+        """
+        with ExitStack() as held:
+            with suppress(OSError):
+                self.cache.mkdir(parents=True, exist_ok=True)
+                lock = held.enter_context(self._lock(function).open("w"))
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def make(self, function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
         """What compiles a kernel when it is called, or loads what was compiled before."""
@@ -127,7 +172,7 @@ class _Kernels:
         compile_one = made.compile
 
         def compile_or_wait(types: Any) -> Any:  # noqa: ANN401 - as above
-            with _alone(self.cache, f"{function.__module__}.{function.__qualname__}"):
+            with self._alone(function):
                 return compile_one(types)
 
         made.compile = compile_or_wait
@@ -141,9 +186,15 @@ class _Later:
         self.function, self.kernels = function, kernels
         self.compiled: Any = None
 
+    @property
+    def name(self) -> str:
+        """Under which numba keeps it."""
+        module, line = self.function.__module__, self.function.__code__.co_firstlineno
+        return f"{module.rpartition('.')[2]}.{self.function.__qualname__}-{line}"
+
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
         if self.compiled is None:
-            if _Kernels.may_interpret and not self.kernels.kept():
+            if _Kernels.may_interpret and not self.kernels.were_kept:
                 return self.function(*args)
             _make_all(self.kernels.family)
         return self.compiled(*args)
@@ -162,14 +213,8 @@ def _make_all(family: list[_Later]) -> None:
         for name, value in list(vars(sys.modules[module]).items()):
             if isinstance(value, _Later) and value.compiled is not None:
                 setattr(sys.modules[module], name, value.compiled)
-    kept: set[str] = set()
-    for cache in {kernel.kernels for kernel in new}:
-        kept |= cache.kept()
-    for kernel in new:
-        types, function = kernel.kernels.types, kernel.function
-        module, line = function.__module__.rpartition(".")[2], function.__code__.co_firstlineno
-        if types and f"{module}.{function.__qualname__}-{line}" not in kept:
-            kernel.compiled.compile(types(function))
+    for kernels in {kernel.kernels for kernel in new}:
+        kernels.compile([kernel for kernel in new if kernel.kernels is kernels])
 
 
 def _cache(where: Path, name: str, made_of: list[Path]) -> Path:
@@ -193,18 +238,3 @@ def _type(
         cls, dims = whole[name]
         return types.NamedTuple([array(each) for each in dims], cls)
     return array(dimensions(name))
-
-
-@contextmanager
-def _alone(cache: Path, name: str) -> Iterator[None]:
-    """Wait until no other process compiles this: what it made is loaded then.
-
-    Nobody waits in a circle: no kernel calls one that calls it. Where the folder cannot be written
-    numba keeps things elsewhere, and each process compiles for itself.
-    """
-    with ExitStack() as held:
-        with suppress(OSError):
-            cache.mkdir(parents=True, exist_ok=True)
-            lock = held.enter_context((cache / f"{name}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -32,8 +32,8 @@ from tidemill.twin.backend import Twin
 from tidemill.twin.faults import Faults, LogNormal
 
 BUSY_MS = 12 * HOUR_MS  # when jobs arrive and things break
-HORIZON_MS = 3 * DAY_MS
-"""Of the first 150 stories the last job ends after 41 hours; then a few only wake up and sleep."""
+HORIZON_MS = 50 * HOUR_MS
+"""Of the first 150 stories the last job ends after 48.5 hours; then a few only wake and sleep."""
 SOURCES = pytest.mark.parametrize("source", ["stage", "twin"])
 """By both sources; each source in one process, which plays its stories once for all tests."""
 KINDS = ("H100", "A100")
