@@ -221,6 +221,12 @@ def test_fit_speaks_of_no_job_to_cancel(ask: Callable[..., Ran]) -> None:
     )
     assert "would run now instead: " in ran.out
     assert "cancelled" not in ran.out
+    found = ask(
+        "fit", "--at", "26h", "--team", "core", "--gpus", "16", "--per-node", "8", "--kind", "H100",
+        "--json",
+    )  # fmt: skip
+    assert '"needs_cancel":true' not in found.out.replace(" ", "")
+    assert "cancelled" not in found.out
 
 
 def test_a_torn_journal_is_refused_and_salvaged(tiny: Path, tmp_path: Path) -> None:

@@ -124,6 +124,15 @@ def test_smaller_replicas_say_what_is_left_of_cores_and_memory_for_each():
     assert explain.fit(world, DEFAULTS, one_of_two).verdict == "now"
 
 
+def test_a_request_above_several_maximum_quotas_hears_of_all_of_them():
+    """To raise the lowest alone, as was said, lets it in nowhere: the one above still refuses."""
+    above = msgspec.structs.replace(team("b", limit=8), parent="top")
+    world = fleet(nodes=4, teams=[team("top", limit=16), above])
+    found = explain.fit(world, DEFAULTS, job("wide", gpus=24, team="b")).certificate
+    assert found is not None
+    assert found.nearest == "request at most 8, or raise the maximum quota of `b` and `top`"
+
+
 def test_a_limit_leaves_what_is_left_of_it():
     """A team with 12 that uses 8 hears of 4, and what fits within them."""
     world = fleet(nodes=4, teams=[team("a"), team("b", limit=12)])

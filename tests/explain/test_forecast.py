@@ -122,7 +122,7 @@ def test_few_samples_are_owned_up_to():
     found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
     assert found.wait is not None
     assert (found.samples, found.wait.p50_ms) == (3, 5 * HOUR_MS)
-    assert any("only 3 finished jobs had an estimate" in text for text in found.assumptions)
+    assert any("only 3 of the finished jobs had an estimate" in text for text in found.assumptions)
 
 
 def test_without_an_estimate_its_like_stand_for_it():
@@ -152,6 +152,10 @@ def test_unknown_is_not_a_number():
     assert found.wait is not None
     assert found.wait.p50_ms is None
     assert found.words.startswith("when job `t5` starts is unknown: it waits for 1 job")
+    assert found.assumptions[-1].startswith(
+        "1 job without an estimate and unlike any that finished"
+    )
+    assert not any("are used instead" in text for text in found.assumptions), "of none like it"
 
 
 def test_later_than_the_horizon_is_not_never():

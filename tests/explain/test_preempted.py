@@ -42,6 +42,7 @@ def test_a_job_that_gets_nowhere_is_an_alarm():
     told = preempted_text(EAGER.evictions_at_most)
     assert f"preempted {EAGER.evictions_at_most} times so far; alarm" in told
     assert "evictions_at_most" in told
+    assert told.endswith("it never saves: checkpoint"), "it heard `checkpoint more often`"
 
 
 def test_the_list_of_pending_jobs_raises_the_same_alarm():

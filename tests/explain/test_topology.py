@@ -89,5 +89,5 @@ def test_fit_says_how_far_apart_it_would_sit():
 
 def test_a_tier_that_nobody_knows_is_refused_before_it_is_asked():
     """`fit` names the tiers there are, as a submission would."""
-    with pytest.raises(SpecError, match="known tiers: `spine`, `rack`, `node`"):
+    with pytest.raises(SpecError, match="tiers that this fleet declares: `spine`, `rack`, `node`"):
         explain.fit(blocked(), POLICY, job("u", gpus=16, bonds=[Bond("row")]))

@@ -238,8 +238,10 @@ def test_tiers_that_do_not_nest_are_refused(tiers: tuple[Tier, ...]):
 def test_a_job_tied_to_an_unknown_tier_is_refused_with_those_that_are_known():
     """The message names the tier, and what there is."""
     world = racked(2)
-    with pytest.raises(EventRefused, match="one `row`; known tiers: `spine`, `rack`, `node`"):
+    with pytest.raises(EventRefused, match=r"requires one `row`; tiers .*: `spine`, `rack`, `node`"):
         submit(world, job("t", bonds=[Bond("row")]))
+    with pytest.raises(EventRefused, match="prefers one `row`"):
+        submit(world, job("t", bonds=[Bond("row", is_required=False)]))
     submit(world, job("u", bonds=[IN_ONE_RACK]))
     with pytest.raises(EventRefused, match="has no tier `rack`"):
         fold(world, ev.TopologySet(0, Topology((SPINE,))))

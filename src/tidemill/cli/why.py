@@ -169,12 +169,10 @@ def _print_answer(answer: "Answer") -> None:
             console.print(line, markup=False, style="dim", soft_wrap=True)
 
 
-def _print_nearest(
-    proof: "Certificate | None", indent: str = "", *, is_submitted: bool = True
-) -> None:
-    """What would run now instead; there is nothing to cancel where the job was not submitted."""
+def _print_nearest(proof: "Certificate | None", indent: str = "") -> None:
+    """What would run now instead."""
     if proof is not None and proof.fits_now:
-        only = " (once this job is cancelled)" if is_submitted else ""
+        only = " (once this job is cancelled)"
         near = "; ".join(made.words + only * made.needs_cancel for made in proof.fits_now)
         screen.out().print(f"{indent}would run now instead: {near}", soft_wrap=True)
 
@@ -182,7 +180,7 @@ def _print_nearest(
 def _print_forecast(forecast: "Forecast") -> None:
     console = screen.out()
     console.print(forecast.words, markup=False, soft_wrap=True)
-    _print_nearest(forecast.certificate, is_submitted=False)
+    _print_nearest(forecast.certificate)
     _print_method(forecast)
 
 

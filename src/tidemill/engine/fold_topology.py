@@ -100,8 +100,9 @@ def refuse_bonds(topology: Topology, name: str, shape: Shape) -> None:
         if topology.number(bond.tier) < 0:
             known = ", ".join(f"`{tier.name}`" for tier in topology.tiers) or "none"
             raise EventRefused(
-                f"job `{name}` is to sit in one `{bond.tier}`; known tiers: {known}",
-                hint="declare the tier in the topology of the fleet before the job, or drop it",
+                f"job `{name}` {'requires' if bond.is_required else 'prefers'} one `{bond.tier}`;"
+                f" tiers that this fleet declares: {known}",
+                hint="declare the tier in the topology of the fleet before the job, or omit it",
             )
     for bond in shape.bonds:
         tier = topology.tiers[topology.number(bond.tier)]

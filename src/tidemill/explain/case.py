@@ -97,8 +97,10 @@ class Case(NamedTuple):
         return lots[0][0].name.lower()
 
 
-def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
-    """Gather what is known about a waiting job."""
+def open_case(
+    world: World, policy: Policy, memo: Glance, j: int, *, is_submitted: bool = True
+) -> Case:
+    """Gather what is known about a waiting job, or about one that might be submitted."""
     s = int(world.jobs.shape[j])
     looked = present.look(world, policy, memo, present.rivals(world, policy, s))
     cause = present.from_the_ground(world, memo, s, looked.causes[s])
@@ -122,7 +124,7 @@ def open_case(world: World, policy: Policy, memo: Glance, j: int) -> Case:
         present.line(world, policy, memo, j, looked.causes),
         tuple(victims),
         certificates.certificate(world, shape) if cause in NEVER else None,
-        Trials(world, policy, sweeps=memo.sweeps),
+        Trials(world, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
         frozenset(looked.placed),
     )  # fmt: skip
 

@@ -185,13 +185,16 @@ def _over_limit(claim: Claim) -> Certificate:
     mosts = {kind: shares.most_milli(world, q, world.kind_number[kind]) for kind in named}
     kind = max(mosts, key=lambda name: mosts[name][0])
     limit, team = mosts[kind][0], world.queue_rows[mosts[kind][1]].name
+    k = world.kind_number[kind]
+    over = [a for a in world.tree.paths[q] if world.limit[a, k] < role.total_milli]
     if limit >= role.total_milli and world.tree.keeps:
         return _kept_back(claim, q, named)
     return Certificate(
         "limit", role.total_milli, limit, "accelerator_milli",
         f"the maximum quota of team `{team}` is {words.amount(limit)} `{kind}`, it requests"
         f" {words.amount(role.total_milli)}",
-        f"request at most {words.amount(limit)}, or raise the maximum quota of `{team}`",
+        f"request at most {words.amount(limit)}, or raise the maximum quota of"
+        f" {words.ids([world.queue_rows[a].name for a in over])}",
     )  # fmt: skip
 
 

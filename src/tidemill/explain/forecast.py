@@ -60,7 +60,7 @@ def _forecast(
     if opening is not None:
         world = snapshot.copy(world)
         fold(world, opening)
-    answer = wait.why(world, policy, j)
+    answer = wait.why(world, policy, j, is_submitted=opening is None)
     return Forecast(
         name, verdict, answer.cause, (), band, seen.reach_ms, lengths.samples,
         tuple(lengths.ratio_ppm(share) for share in futures.SHARES_PPM),

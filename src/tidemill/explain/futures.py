@@ -79,7 +79,8 @@ class _Future(NamedTuple):
 
     waits_ms: dict[int, int]
     seats: dict[int, Seat]
-    endless: int
+    endless: frozenset[int]
+    """Jobs that were placed and of which nobody can know when they end."""
     reach_ms: int
 
 
@@ -117,11 +118,11 @@ def _played(world: World, policy: Policy, jobs: Collection[int], opening: ev.See
     if len(middling.seats) < len(jobs):  # who starts now does so in every future
         plays[1:] = [play(SHARES_PPM[i]) for i in (0, 2)]
     unknown = frozenset(j for j in jobs if middling.endless and j not in middling.waits_ms)
-    endless = middling.endless if unknown else 0
+    endless = len(middling.endless) if unknown else 0
     return Futures(
         {j: _band([one.waits_ms.get(j) for one in plays]) for j in jobs}, middling.seats, unknown,
         endless, min(one.reach_ms for one in plays), lengths, _method(lengths),
-        _assumptions(world, lengths, endless),
+        _assumptions(world, lengths, middling.endless),
     )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def _play(world: World, policy: Policy, backend: Ahead, jobs: Collection[int]) -
             waits_ms[j] = at_ms - now_ms
             if at_ms == now_ms:
                 seats[j] = _seat(world, j)
-    return _Future(waits_ms, seats, len(backend.endless), reach_ms)
+    return _Future(waits_ms, seats, frozenset(backend.endless), reach_ms)
 
 
 def _seat(world: World, j: int) -> Seat:
@@ -167,23 +168,25 @@ def _method(lengths: Lengths) -> str:
     )
 
 
-def _assumptions(world: World, lengths: Lengths, endless: int) -> tuple[str, ...]:
+def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tuple[str, ...]:
     found = ["no new jobs arrive and nothing new breaks"]
     if not lengths.is_measured:
+        few = f"only {lengths.samples:,}" if lengths.samples else "none"
         found.append(
-            f"only {words.many(lengths.samples, 'finished job')} had an estimate, {FEWEST} are"
-            " needed: run time over estimate is taken as even between 0 and 1"
+            f"{few} of the finished jobs had an estimate, {FEWEST} are needed: run time over"
+            " estimate is taken as even between 0 and 1"
         )
-    active = np.fromiter(world.placements, np.int64, len(world.placements))
-    blind = int((world.jobs.estimate_ms[active] == 0).sum())
+    blind = sum(not world.jobs.estimate_ms[j] and j not in endless for j in world.placements)
     if blind:
         found.append(
-            f"{words.many(blind, 'active job')} without an estimate: finished jobs of their class"
-            " and size are used instead"
+            f"{words.many(blind, 'active job')} without an estimate: finished jobs of the same"
+            " class and size are used instead"
         )
     if endless:
-        never = words.many(endless, "job")
-        found.append(f"{never} unlike any that finished: assumed never to end")
+        never = words.many(len(endless), "job")
+        found.append(
+            f"{never} without an estimate and unlike any that finished: taken never to end"
+        )
     rows = world.node_count
     coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
     if coming:

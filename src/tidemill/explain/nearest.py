@@ -83,7 +83,8 @@ def tried(wish: Wish, trials: Trials, candidate: Candidate) -> Alternative | Non
         row = replace(row, estimate_ms=candidate.estimate_ms)
     if not trials.places(row, without=wish.number):
         return None
-    needs_cancel = wish.number >= 0 and not trials.places(row)
+    in_queue = wish.number >= 0 and trials.is_submitted
+    needs_cancel = in_queue and not trials.places(row)
     role = candidate.role
     return Alternative(
         candidate.change, role.count, role.accelerators, role.milli, role.kinds, role.cpu_milli,

@@ -30,8 +30,12 @@ NODES_PER_US = 30  # and on each of them a microsecond more for so many nodes (0
 class Trials:
     """What the next cycle would do if things were otherwise; as many as the budget allows."""
 
-    def __init__(self, world: World, policy: Policy, *, sweeps: bool = False) -> None:
+    def __init__(
+        self, world: World, policy: Policy, *, sweeps: bool = False, is_submitted: bool = True
+    ) -> None:
         self._world, self._policy, self._sweeps = world, policy, sweeps
+        self.is_submitted = is_submitted
+        """Whether the job is in the queue; if not, there is nothing to cancel."""
         self._scored: SchedulingMemo | None = None
         self._on: dict[tuple[int, tuple[int, ...]], bool] = {}
         self._without: dict[tuple[int, tuple[int, ...]], bool] = {}

@@ -15,11 +15,14 @@ from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
 
-def why(world: World, policy: Policy, job: int, memo: Glance | None = None) -> Answer:
+def why(
+    world: World, policy: Policy, job: int, memo: Glance | None = None, *, is_submitted: bool = True
+) -> Answer:
     """Why a job waits; or where it is, when it does not wait."""
     if world.jobs.state[job] != JobState.WAITING:
         return _not_waiting(world, job)
-    case = cases.open_case(world, policy, present.glance(world, memo), job)
+    memo = present.glance(world, memo)
+    case = cases.open_case(world, policy, memo, job, is_submitted=is_submitted)
     certificate = shortfalls.shortfall(case)
     case = case._replace(offers=certificate.fits_now if certificate else ())
     found = remedies.remedy(case)

@@ -50,9 +50,11 @@ def alarm(world: World, policy: Policy, j: int) -> str:
     if not in_vain or not is_spent(world, policy, j):
         return ""
     times = "time" if in_vain == 1 else "times"
+    saves = world.jobs.interval_ms.item(j) > 0
     return (
-        f"alarm: preempted {in_vain:,} {times} without saving any work in between; until it does,"
-        " only a guaranteed quota may stop it (policy `evictions_at_most`): checkpoint more often"
+        f"alarm: preempted {in_vain:,} {times} without saving any work in between; from then on,"
+        " until it saves, only a guaranteed quota may stop it (policy `evictions_at_most`): "
+        + ("checkpoint more often" if saves else "it never saves: checkpoint")
     )
 
 
