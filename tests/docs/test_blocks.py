@@ -25,7 +25,7 @@ UNTRIED = {
     ("docs/concepts/journal.md", "$ tidemill twin run fleet.toml run.sqlite --resume"): (
         "needs a run that was killed; tests/journal kills and resumes one"
     ),
-    ("docs/concepts/the-beat.md", "events ──fold──▶"): "a diagram",
+    ("docs/concepts/scheduling-cycle.md", "events ──fold──▶"): "a diagram",
     ("docs/concepts/unit.md", "step   = micro-batches"): "a formula; tests/units holds it",
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",

@@ -63,7 +63,7 @@ def test_nothing_waits():
     """An empty queue has an empty board, and says what is free."""
     board = explain.board(fleet(nodes=1), DEFAULTS)
     assert (board.jobs, board.rows) == (0, ())
-    assert board.words == "nothing waits; 8 accelerators are free"
+    assert board.words == "nothing waits; 8 GPUs free"
 
 
 def test_idle_parts_add_up_to_what_is_free():

@@ -328,7 +328,7 @@ def test_a_small_job_in_the_way_is_moved():
     beat(world)
     answer = why(world, "t5")
     assert answer.cause == "scattered"
-    assert answer.fix.words == "move `s` off `c-1`: there is room elsewhere"
+    assert answer.fix.words == "move `s` off `c-1`: it fits elsewhere"
     assert (answer.fix.lost_milli_ms, answer.fix.lost_usd_micro) == (360_000_000, DOLLAR // 5)
 
 

@@ -1,8 +1,9 @@
 """Printed words: every text of the program that a person reads, and the house words among them.
 
-Texts are string literals with a space in them, and the docstrings that are printed: those of
-commands (``--help``) and of events and policies (``docs/reference``). What an ``assert`` says and
-what stands in backticks (names of fields, jobs and options) is not prose and is left out.
+Texts are string literals with a space in them, the headings of tables, and the docstrings that are
+printed: those of commands (``--help``) and of events and policies (``docs/reference``). What an
+``assert`` says and what stands in backticks (names of fields, jobs and options) is not prose and is
+left out.
 """
 
 import ast
@@ -29,6 +30,10 @@ HOUSE_WORDS = {
     r"second readers?": "plan checker",
     r"certificates?": "proof that it can never fit",
     r"boards?": "pending jobs",
+    r"(?<!model )(?<!/)cards?(?! of)": "probe result, or GPU",
+    r"room elsewhere": "it fits elsewhere",
+    r"is to sit|sits? (?:on|in)": "is placed",
+    r"waiting for [^;]*accelerators": "GPUs requested",
     r"stations?": "pipeline stages",
     r"spares? by design": "hot spares",
     r"below the roofline": "below the attainable roof",
@@ -87,11 +92,18 @@ def _printed() -> Iterator[tuple[str, int, str]]:
         tree, name = ast.parse(path.read_text()), path.relative_to(PACKAGE).as_posix()
         hidden = {id(part) for node in ast.walk(tree) for part in _hidden(node)}
         hidden -= {id(part) for node in ast.walk(tree) for part in _shown(node, name)}
+        headings = {id(part) for node in ast.walk(tree) for part in _headings(node)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.Constant) or id(node) in hidden:
                 continue
-            if isinstance(node.value, str) and " " in node.value:
+            if isinstance(node.value, str) and (" " in node.value or id(node) in headings):
                 yield name, node.lineno, node.value
+
+
+def _headings(node: ast.AST) -> Iterator[ast.AST]:
+    """The headings of a table: often one word, and read all the same."""
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "screen.table":
+        yield from node.args
 
 
 def _hidden(node: ast.AST) -> Iterator[ast.AST]:

@@ -20,6 +20,7 @@ def test_texts_of_all_sorts_are_read():
     """Literals, pieces of f-strings, command help and field texts are among what is looked at."""
     texts = "\n".join(text for _, _, text in printed.printed())
     assert "only part of the gang fits" in texts  # a cause
+    assert "\nGPU type\n" in texts  # a heading of a table
     assert " never fits: " in texts  # a piece of an f-string
     assert "Where every paid millisecond went" in texts  # the help of a command
     assert "Whether higher priority evicts lower within a team." in texts  # a field of the policy

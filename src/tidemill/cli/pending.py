@@ -118,16 +118,19 @@ def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool)
 def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> None:
     from tidemill.explain.words import label
 
+    last = ("starts in about (between)",) if has_eta else ()
     made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",
-                        "starts in about (between)", right_from=4)  # fmt: skip
+                        *last, right_from=4)  # fmt: skip
     made.columns[0].justify = made.columns[4].justify = made.columns[6].justify = "right"
-    made.columns[5].justify = made.columns[7].justify = "left"
+    made.columns[5].justify = "left"
+    if has_eta:
+        made.columns[7].justify = "left"
     shown = mine[:limit]
     for job in shown:
         made.add_row(
             f"{job.position:,}", job.job, job.team, job.user,
             f"{job.accelerator_milli / WHOLE_MILLI:,g}", label(job.cause),
-            duration_text(job.waited_ms), _eta(job) if has_eta else "",
+            duration_text(job.waited_ms), *((_eta(job),) if has_eta else ()),
         )  # fmt: skip
     if shown:
         screen.out().print(made)

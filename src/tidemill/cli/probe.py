@@ -109,7 +109,7 @@ def compare(
 ) -> None:
     """Compare probe results and flag a GPU that is slower than its peers; exit code 1 if one is.
 
-    One card alone is set beside the catalogue.
+    A single result is compared with the catalogue.
     """
     from tidemill.probe import card, peers
 

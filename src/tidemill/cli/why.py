@@ -65,7 +65,7 @@ def why(
         screen.out().print(forecast.words, markup=False, soft_wrap=True)
         _print_method(forecast)
     if verdicts is not None:
-        made = screen.table("node", "kind", "state", "free", "verdict", right_from=9)
+        made = screen.table("node", "GPU type", "state", "free", "verdict", right_from=9)
         for v in verdicts:
             made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
         screen.out().print(made)

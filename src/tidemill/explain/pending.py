@@ -218,10 +218,14 @@ def _dollars(parts: list[_Idle]) -> list[int]:
 
 def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> str:
     if not rows:
-        return f"nothing waits; {words.amount(free)} accelerators are free"
+        return f"nothing waits; {_gpus(free)} free"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     return (
-        f"{words.many(jobs, 'job')} waiting for {words.amount(asked)} accelerators;"
-        f" {words.amount(free)} are free ({dollars_text(free_usd)} an hour), of which"
-        f" {words.amount(unclaimed)} are of no use to any waiting job"
+        f"{words.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
+        f" {_gpus(free)} free ({dollars_text(free_usd)} an hour), of which"
+        f" {words.amount(unclaimed)} of no use to any waiting job"
     )
+
+
+def _gpus(milli: int) -> str:
+    return f"{words.amount(milli)} GPU{'' if milli == WHOLE_MILLI else 's'}"

@@ -81,7 +81,7 @@ def moves(case: Case) -> Moves | None:
     names = words.ids([world.job_names[j] for j in jobs])
     nodes = words.ids([world.node_rows[offer.node].name for offer in chosen])
     text = (
-        f"move {names} off {nodes}: there is room elsewhere"
+        f"move {names} off {nodes}: {'it fits' if len(jobs) == 1 else 'they fit'} elsewhere"
         if found
         else f"stop {names} on {nodes}, to wait again"
     )
