@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold import fold, fold_all
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
 from tidemill.model import tree as trees
+from tidemill.model.events import Event
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
@@ -125,7 +126,13 @@ class _Watch:
         self.jain = self.contested_ms = 0.0
         self.wait_ms: dict[str, list[int]] = {}
 
-    def before(self, at_ms: int) -> None:
+    def take(self, events: Sequence[Event]) -> None:
+        """Events of one moment happened."""
+        self._pass(events[0].at_ms)
+        for event in events:
+            self._note(fold(self.world, event))
+
+    def _pass(self, at_ms: int) -> None:
         """Time goes on: count how even it is among those who wait."""
         world, elapsed = self.world, at_ms - self.now_ms
         self.now_ms = at_ms
@@ -135,9 +142,9 @@ class _Watch:
             self.jain += elapsed * sum(got) ** 2 / (len(got) * sum(n * n for n in got))
             self.contested_ms += elapsed
 
-    def after(self, world: World, touched: Sequence[int]) -> None:
+    def _note(self, touched: Sequence[int]) -> None:
         """A job that was placed has waited."""
-        self.world = world
+        world = self.world
         for j in touched:
             if j in world.placements and world.jobs.since_ms[j] == world.now_ms:
                 waits = self.wait_ms.setdefault(world.shape_of(j).team, [])

@@ -25,8 +25,8 @@ from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.source import FACT, Source
+from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
-from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -154,13 +154,12 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
-    from tidemill.ledger.stops import Counted, Stops
 
     if not is_resumed:
         refuse_existing(journal)
     world = World()
     window = Window(0, end_ms, nice_bin_ms(end_ms))
-    ledger, stops = Ledger(policy, window, weighs_mix), Stops()
+    ledger = Ledger(policy, window, weighs_mix)
     with open_journal(journal, create=not is_resumed) as opened:
         keeper = Keeper(opened, world, Resumed(opened, begun) if is_resumed else None)
         if not is_resumed:
@@ -170,11 +169,10 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
         for key, value in calendar.facts().items():
             opened.set_meta(key, value)
         opened.set_meta(policies.POLICY, policies.written(policy))
-        counted = Counted(keeper, stops)
-        loop = Loop(world, policy, backend, counted, [ledger], TWIN_BEATS_PER_COMMIT)
+        loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.finish()
-    return Run(journal, world, policy, Statement(ledger, calendar, source, stops))
+    return Run(journal, world, policy, Statement(ledger, calendar, source))
 
 
 def refuse_existing(journal: str) -> None:
@@ -220,15 +218,15 @@ def read_statement(
     from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
-    from tidemill.ledger.stops import Stops
 
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
         ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
-        facts, stops = keeper.facts(), Stops()
-        ledger.read(stops.read(_watched(keeper, on_progress)))
-        return Statement(ledger, Calendar.of(facts), Source.of(facts), stops)
+        facts = keeper.facts()
+        for batch in _watched(keeper, on_progress):
+            ledger.read_batch(batch)
+        return Statement(ledger, Calendar.of(facts), Source.of(facts))
 
 
 def read_lending(
@@ -243,7 +241,10 @@ def read_lending(
     from tidemill.ledger.spans import Window
 
     with open_journal(journal) as keeper:
-        return Lending(Window(start_ms, end_ms)).read(_watched(keeper, on_progress)).lent()
+        lending = Lending(Window(start_ms, end_ms))
+        for batch in _watched(keeper, on_progress):
+            lending.read_batch(batch)
+        return lending.lent()
 
 
 def source_of(journal: str) -> Source:
@@ -352,9 +353,10 @@ def _every(beats: int, on_progress: Progress | None, end_ms: int) -> Callable[[i
     return on_beat
 
 
-def _watched(journal: Journal, on_progress: Progress | None) -> Iterator[Event]:
-    total = len(journal)
-    for done, event in enumerate(journal.read()):
-        if on_progress is not None and done % 5_000 == 0:
+def _watched(journal: Journal, on_progress: Progress | None) -> Iterator[Batch]:
+    total, done = len(journal), 0
+    for batch in journal.batches():
+        if on_progress is not None:
             on_progress(done, total)
-        yield event
+        done += len(batch.events)
+        yield batch

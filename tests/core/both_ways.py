@@ -13,9 +13,14 @@ from tests.engine.stories import played
 from tidemill.core import snapshot
 from tidemill.engine.fold import fold_all
 from tidemill.engine.fold_batch import fold_batch
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
+from tidemill.ledger.statement import Statement
 from tidemill.model.batch import Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.events import Event
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling.room import SWEPT_AT_MOST, Room
 from tidemill.scheduling.scores.scoring import PACKING, SPREADING
@@ -24,12 +29,22 @@ SOURCES = ("stage", "twin")
 
 
 def digests(path: Path) -> list[str]:
-    """What stories fold to that were written to a file: event by event, and as batches."""
+    """What stories of a file fold to, event by event and as batches; and their ledgers."""
     found = []
     for events in msgspec.json.decode(path.read_bytes(), type=list[list[Event]]):
         found.append(snapshot.digest(fold_all(World(), events)))
         found.append(snapshot.digest(fold_batch(World(), of_events(events, Dictionary()))))
+        found += [_ledger(policy, events) for policy in (Policy(), Policy(order="shortest"))]
     return found
+
+
+def _ledger(policy: Policy, events: list[Event]) -> str:
+    """A digest of all that the ledger finds."""
+    ledger = Ledger(policy, Window(HOUR_MS, bin_ms=HOUR_MS), weighs_mix=True).read(events)
+    statement = Statement(ledger)
+    columns = (*statement.rows, *(statement.free_use or ()), *statement.waits, statement.paid)
+    told = repr([column.tolist() for column in columns]) + repr(statement.stops)
+    return sha256(told.encode()).hexdigest()
 
 
 def journals(stories: int) -> bytes:

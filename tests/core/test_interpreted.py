@@ -12,7 +12,8 @@ STORIES = 10
 
 
 def test_stories_are_the_same_interpreted(tmp_path: Path):
-    """With the compiler switched off the same events are decided, and fold to the same state.
+    """With the compiler switched off the same events are decided, fold to the same state, and have
+    the same ledger.
 
     Without a warning, byte for byte; and the interpreter never loads the compiler. The stories have
     racks, both kinds of backfill, every score and MIG instances among them.

@@ -8,7 +8,8 @@ from tests.explain.test_agreement import IMPATIENT, story
 from tidemill import explain
 from tidemill.explain.answers import Board
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.supply import Supply
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.states import Level
@@ -99,9 +100,10 @@ def test_the_ledger_divides_the_same():
         said = {Cause(world.shapes.cause[s]).name.lower() for s in world.queued}
         if {row.cause for row in board.rows} != said:
             return  # the ledger goes by what was said; the board looked again
-        ledger = Supply(orders_by_priority=True)
-        ledger.integrate(world, 0, 1)
-        assert ledger.unheld[0][:, Bucket.NO_DEMAND, 0].sum() == board.unclaimed_milli
+        ledger = Ledger(IMPATIENT, Window(at_ms)).read(player.kept)
+        ledger.pass_time(at_ms + 1)
+        unheld = ledger.supply.unheld[0]
+        assert unheld[:, Bucket.NO_DEMAND, 0].sum() == board.unclaimed_milli
         looked += board.unclaimed_milli < board.free_milli
 
     player.run(on_beat=compare)

@@ -1,6 +1,7 @@
 """A naive ledger: every accelerator looked at again between any two instants, in plain Python.
 
-It shares the fold and the names of the buckets with the real ledger, and nothing else. Between two
+It shares the fold and the names of the buckets with the real ledger, the order of one team's jobs
+with the plan checker, and nothing else. Between two
 events it asks the World from scratch who holds what, simulates every checkpoint that takes time one
 by one, lets waiting jobs claim what is free in a plain loop, and keeps a log of small facts
 (`Held`). Fates are looked up when all is known: was this work saved later, finished, or lost?
@@ -12,13 +13,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tests.engine import audit
+from tidemill.engine import check_order
 from tidemill.engine.fold import fold
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model import events as ev
+from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Contract, Piece, Role
+from tidemill.model.rows import Contract, Piece, Queue, Role, Shape
 from tidemill.model.states import LAUNCHED, Confidence, JobClass, JobState, NodeState, Terms
 from tidemill.model.world import World
 from tidemill.units.mig import geometry
@@ -73,9 +76,9 @@ class Oracle:
     """Reads a journal once; `cells` and `paid` are what the ledger should have found."""
 
     def __init__(
-        self, events: Iterable[ev.Event], window: Window, by_priority: bool = True
+        self, events: Iterable[ev.Event], window: Window, policy: Policy | None = None
     ) -> None:
-        self.world, self.window, self.by_priority = World(), window, by_priority
+        self.world, self.window, self.policy = World(), window, policy or Policy()
         self.cells: Counter[Cell] = Counter()
         self.paid: Counter[tuple[int, int]] = Counter()
         self.jobs: list[ev.JobSubmitted] = []
@@ -134,7 +137,8 @@ class Oracle:
         """What a run did since a moment was saving, whatever it was taken for then."""
         kept = []
         for fact in self.held:
-            if (fact.job, fact.attempt) != run or fact.end_ms <= since_ms:
+            is_other = (fact.job, fact.attempt) != run or fact.phase == "moving"
+            if is_other or fact.end_ms <= since_ms:
                 kept.append(fact)
                 continue
             if fact.start_ms < since_ms:
@@ -203,7 +207,7 @@ class Oracle:
     def _claim(self, now: Counter[Cell]) -> None:
         """Waiting shapes, in the order of the queue, take from what nobody has claimed yet."""
         waiting = self._waiting()
-        for s in sorted(waiting, key=lambda s: self._place_in_queue(s, min(waiting[s]))):
+        for s in sorted(waiting, key=lambda s: self._place_in_queue(s, waiting[s])):
             bucket = self._claimed_as(s)
             if bucket is None:
                 continue
@@ -225,20 +229,68 @@ class Oracle:
                 found.setdefault(int(self.world.jobs.shape[j]), []).append(j)
         return found
 
-    def _place_in_queue(self, s: int, oldest: int) -> tuple[int, int, int]:
-        shape = self.world.shape_rows[s]
+    # The order of the queue, said again -------------------------------------------------------
+
+    def _place_in_queue(self, s: int, waiting: list[int]) -> tuple[object, ...]:
+        """Room that was made, guaranteed quotas, fair shares, the policy's order, age."""
+        shape, policy = self.world.shape_rows[s], self.policy
+        head, place = min(waiting), (1, 0)
+        if policy.order == "priority":
+            place = (1, -shape.priority)
+        elif policy.order != "fifo":
+            head = min(waiting, key=lambda j: (check_order.place(self.world, policy, j), j))
+            place = check_order.place(self.world, policy, head)
         if s in self.world.promised:
-            return (0, 0, oldest)
-        kinds = {
-            row.kind
-            for row in self.world.contract_rows
-            for role in shape.roles
-            if role.accelerators and self._may_use(row, role)
-        }
-        is_below = any(
-            self._used(shape.team, kind) < self._floor(shape.team, kind) for kind in kinds
-        )
-        return (1 if is_below else 2, -shape.priority if self.by_priority else 0, oldest)
+            return ((-1,), (), (0, 0), head)
+        path = self._path(shape.team)
+        kinds = self._kinds(shape)
+        rights = [
+            all(self._used(team, kind) >= self._floor(team, kind) for kind in kinds)
+            for team in path
+        ]
+        rights += [True] * (max(len(self._path(q.name)) for q in self.world.queue_rows) - len(path))
+        fair = () if policy.fairness == "none" else tuple(self._share(team) for team in path)
+        return (tuple(map(int, rights)), fair, place, head)
+
+    def _path(self, team: str) -> list[str]:
+        """A team and all that is above it, from the top down."""
+        parent = self._queue(team).parent
+        return [*(self._path(parent) if parent else ()), team]
+
+    def _queue(self, team: str) -> Queue:
+        return self.world.queue_rows[self.world.queue_number[team]]
+
+    def _kinds(self, shape: Shape) -> set[str]:
+        """The kinds of nodes ever seen that a role of a job may use; one without a device: all."""
+        found = set[str]()
+        for role in shape.roles:
+            if not role.accelerators:
+                return set(self.world.kinds)
+            for node in self.world.node_rows:
+                row = self.world.contract_rows[self.world.contract_number[node.contract]]
+                if self._may_use(row, role) and {*role.labels} <= {*row.node.labels, *node.labels}:
+                    found.add(row.kind)
+        return found
+
+    def _share(self, team: str) -> int:
+        """What a team uses above its floor, as a part of all there is, or of what it costs."""
+        launched, cost = Counter[str](), Counter[str]()
+        for c, row in enumerate(self.world.contract_rows):
+            milli = int(self.world.contracts.launched_milli[c])
+            launched[row.kind] += milli
+            cost[row.kind] += milli * row.usd_micro_per_hour
+        parts = []
+        for kind in self.world.kinds:
+            above = max(0, self._used(team, kind) - self._floor(team, kind))
+            if self.policy.fairness == "drf":
+                parts.append(above * 10**12 // max(1, launched[kind]))
+            elif cost.total():
+                each = 10**12 * cost[kind] // max(1, launched[kind])
+                parts.append(above * each // cost.total())
+            else:
+                parts.append(above * 10**12 // max(1, launched.total()))
+        whole = max(parts, default=0) if self.policy.fairness == "drf" else sum(parts)
+        return whole // self._queue(team).weight
 
     def _claimed_as(self, s: int) -> Bucket | None:
         cause = self.causes.get(s, Cause.NONE)
@@ -273,16 +325,21 @@ class Oracle:
         return any({*role.labels} <= found for found in labels)
 
     def _used(self, team: str, kind: str) -> int:
+        """What a team and those below it use."""
         return sum(
             piece.replicas * self.world.shape_of(j).roles[piece.role].replica_milli
             for j, pieces in self._everything().items()
             for piece in pieces
-            if self.world.shape_of(j).team == team and self._row_of(piece.node).kind == kind
+            if team in self._path(self.world.shape_of(j).team)
+            and self._row_of(piece.node).kind == kind
         )
 
     def _floor(self, team: str, kind: str) -> int:
-        shares = self.world.queue_rows[self.world.queue_number[team]].shares
-        return sum(share.floor_milli for share in shares if share.kind == kind)
+        """What a team is sure of: its floor, or those of the teams right below it together."""
+        shares = self._queue(team).shares
+        below = [q.name for q in self.world.queue_rows if q.parent == team]
+        own = sum(share.floor_milli for share in shares if share.kind == kind)
+        return max(own, sum(self._floor(child, kind) for child in below))
 
     def _nodes(self, c: int) -> list[int]:
         name = self.world.contract_rows[c].name

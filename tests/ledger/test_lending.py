@@ -217,7 +217,7 @@ class _Follower:
         lending.world = world
 
     def follow(self) -> None:
-        self.lending.before(self.world.now_ms)
+        self.lending.look()
 
 
 def test_an_empty_tree_lends_nothing():

@@ -1,23 +1,34 @@
 """The ledger against a naive one that looks at every accelerator again between any two events."""
 
+from typing import Literal, get_args
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from tests.builders import teams_share
 from tests.engine.stories import played
 from tests.ledger import twins
 from tests.ledger.oracle import Oracle, expect_equal
 from tests.ledger.stories import STORIES, Story, story
+from tests.ledger.sums import amounts
+from tidemill.core.accounting.columns import ORDER
+from tidemill.ledger import turns
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import read
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 
+Order = Literal["fifo", "priority", "shortest", "smallest", "attained"]
+Fairness = Literal["none", "drf", "bill"]
+CONTENDED = (1_013, 1_020, 1_024, 1_034)
+"""Stories in which it makes a difference who claims first."""
+
 
 def compare(events: list[ev.Event], window: Window, policy: Policy | None = None) -> None:
-    by_priority = policy is None or policy.order == "priority"
-    expect_equal(read(events, *window, policy), Oracle(events, window, by_priority))
+    expect_equal(read(events, *window, policy), Oracle(events, window, policy))
 
 
 @settings(max_examples=150)
@@ -40,10 +51,43 @@ def test_long_stories(seed: int):
     compare(story(seed, 300), Window(0, FOREVER_MS, 101))
 
 
-def test_oldest_first():
-    """Under a policy of `fifo`, free accelerators are claimed by age and not by priority."""
-    for seed in range(8):
-        compare(story(1_000 + seed, 120), Window(), Policy(order="fifo"))
+@pytest.mark.parametrize("fairness", get_args(Fairness))
+@pytest.mark.parametrize("order", get_args(Order))
+def test_free_time_is_claimed_in_the_order_of_the_policy(order: Order, fairness: Fairness):
+    """Under every order and fairness, whoever the scheduler looks at first claims first."""
+    policy = Policy(order=order, fairness=fairness, patience_ms=60, attained_steps_ms=(20_000,))
+    others = 0
+    for seed in CONTENDED:
+        events = with_parents(story(seed, 120))
+        compare(events, Window(bin_ms=31), policy)
+        others += amounts(read(events, policy=policy)) != amounts(read(events))
+    assert others or policy.order == "priority", "the order makes no difference: it proves little"
+
+
+def test_the_orders_that_kernels_know_are_the_scheduler_s(monkeypatch: pytest.MonkeyPatch):
+    """Asked of the scheduler at every moment, `fifo` and `priority` divide what is free alike."""
+    stories = [with_parents(story(seed, 120)) for seed in CONTENDED]
+    stories += [list(played(seed).kept) for seed in range(6)]
+    for policy in (Policy(order="fifo"), Policy(order="priority")):
+        known = [amounts(read(events, policy=policy)) for events in stories]
+        with monkeypatch.context() as patched:
+            patched.setattr(turns, "order_of", lambda _: ORDER.ASKED)
+            assert [amounts(read(events, policy=policy)) for events in stories] == known
+
+
+def with_parents(events: list[ev.Event]) -> list[ev.Event]:
+    """The same story with an organisation above two of its teams, and estimates of run times."""
+    found: list[ev.Event] = [ev.QueueSet(0, teams_share("o", H100=(3, None)))]
+    for i, event in enumerate(events):
+        match event:
+            case ev.QueueSet(queue=row) if row.name in "ab":
+                weight = 1 + ord(row.name) % 2
+                found.append(replace(event, queue=replace(row, parent="o", weight=weight)))
+            case ev.JobSubmitted():
+                found.append(replace(event, job=replace(event.job, estimate_ms=i * 37 % 400)))
+            case _:
+                found.append(event)
+    return found
 
 
 @pytest.mark.parametrize("source", ["stage", "twin"])

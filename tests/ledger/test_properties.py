@@ -8,14 +8,12 @@ from hypothesis import strategies as st
 from tests.ledger import twins
 from tests.ledger.stories import STORIES, Story, story
 from tests.ledger.sums import amounts, other_than_work, work_of_jobs
-from tidemill.engine.fold import fold
 from tidemill.ledger import spans, supply
 from tidemill.ledger.buckets import DIVIDED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement, read
-from tidemill.model import events as ev
-from tidemill.model.errors import SpecError
+from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.states import Confidence
 
@@ -28,8 +26,7 @@ def test_paid_is_the_sum_of_the_buckets_at_every_instant(events: Story):
     """After every event of a story, paid equals the sum of the buckets and none is negative."""
     ledger = Ledger(window=Window(bin_ms=50))
     for event in events:
-        ledger.before(event.at_ms)
-        ledger.after(ledger.world, fold(ledger.world, event))
+        ledger.read([event])
         statement = Statement(ledger)  # asserts it for every bin and contract
         assert statement.paid.sum() == statement.total().paid_milli_ms
         assert statement.rows.milli_ms.min(initial=1) > 0
@@ -41,13 +38,12 @@ def test_looking_changes_nothing(events: Story):
     """A statement taken after every event leaves the last one as if nobody had looked."""
     ledger = Ledger()
     for event in events:
-        ledger.before(event.at_ms)
-        ledger.after(ledger.world, fold(ledger.world, event))
+        ledger.read([event])
         Statement(ledger)
     assert amounts(Statement(ledger)) == amounts(read(events))
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(STORIES, MOMENTS, MOMENTS, MOMENTS)
 def test_a_window_is_the_sum_of_its_parts(events: Story, a: int, b: int, c: int):
     """Cut at any moment, the two parts add up to the whole in every cell, exactly."""
@@ -72,7 +68,7 @@ def test_provisional_work_finds_its_fate(events: Story, at_ms: int):
     """
     at_ms = min(at_ms, events[-1].at_ms)
     ledger = Ledger().read(event for event in events if event.at_ms <= at_ms)
-    ledger.before(at_ms)
+    ledger.pass_time(at_ms)
     then, later = Statement(ledger), read(events, end_ms=at_ms)
     assert other_than_work(then) == other_than_work(later)
     was, became = work_of_jobs(then), work_of_jobs(later)
@@ -135,8 +131,7 @@ def test_fleets_in_the_twin_keep_it_all(seed: int):
     assert amounts(read(journal, bin_ms=HOUR_MS)) == whole
     ledger = Ledger(window=Window(bin_ms=HOUR_MS))
     for i, event in enumerate(journal):
-        ledger.before(event.at_ms)
-        ledger.after(ledger.world, fold(ledger.world, event))
+        ledger.read([event])
         if i % 5 == 0:
             Statement(ledger)
 
@@ -161,11 +156,25 @@ def test_an_empty_journal():
 
 
 def test_a_ledger_reads_from_the_beginning():
-    """A ledger that joins a World in the middle of its story is refused at once."""
+    """A ledger that joins a story in its middle is refused at once."""
     events = story(2)
-    world = Ledger().read(events).world
-    with pytest.raises(AssertionError, match="from the first event"):
-        Ledger().after(world, fold(world, ev.Woke(world.now_ms)))
+    with pytest.raises(EventRefused):
+        Ledger().read(events[len(events) // 2 :])
+
+
+@settings(max_examples=40)
+@given(STORIES, st.integers(1, 7))
+def test_batches_of_any_size_say_the_same(events: Story, size: int):
+    """Told a few at a time, event by event or all at once, a ledger finds the same rows."""
+    told = Ledger(window=Window(bin_ms=29), weighs_mix=True)
+    for i in range(0, len(events), size):
+        told.take(events[i : i + size])
+        told.pass_time(events[min(i + size, len(events)) - 1].at_ms)
+    first, second = Statement(told), read(events, bin_ms=29, weighs_mix=True)
+    assert [column.tolist() for column in first.rows] == [c.tolist() for c in second.rows]
+    assert [c.tolist() for c in first.free_use or ()] == [c.tolist() for c in second.free_use or ()]
+    assert [c.tolist() for c in first.waits] == [c.tolist() for c in second.waits]
+    assert (first.cut_short, first.stops) == (second.cut_short, second.stops)
 
 
 def test_too_many_bins_are_refused(monkeypatch: pytest.MonkeyPatch):

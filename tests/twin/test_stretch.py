@@ -44,9 +44,7 @@ class Kept(list[ev.Event]):
 class OneByOne:
     """A reader that cannot follow a stretch: with it a loop beats one by one."""
 
-    def before(self, at_ms: int) -> None: ...
-
-    def after(self, world: World, touched: Sequence[int]) -> None: ...
+    def take(self, events: Sequence[ev.Event]) -> None: ...
 
 
 @pytest.fixture(autouse=True)
@@ -137,11 +135,9 @@ def test_a_stretch_is_the_same_story(seed: int, faulty: bool, monkeypatch: pytes
     assert snapshot.dump(world) == snapshot.dump(apart)
     assert _amounts(ledger) == _amounts(ledger_apart)
     assert ledger.cut_short == ledger_apart.cut_short
-    for told, apart_told in zip(
-        ledger.waiting.columns(), ledger_apart.waiting.columns(), strict=True
-    ):
+    for told, apart_told in zip(ledger.waited(), ledger_apart.waited(), strict=True):
         assert told.tolist() == apart_told.tolist(), "waits"
-    assert ledger.stopped == ledger_apart.stopped
+    assert ledger.stops == ledger_apart.stops
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -17,7 +17,7 @@ from tidemill.core.places import READY
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE, ROLE, SHAPE
+from tidemill.model.columns import AT, DEVICE, JOB, KIND, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import NEVER_PASSED
 
@@ -213,6 +213,29 @@ def replay(w, events, event_pieces, counts, e, now):
     ``counts``: jobs that were submitted, rows of jobs that are written, nodes, shapes.
     """
     while e < len(events) and events[e, EventColumn.AT] >= now:
+        now = events[e, EventColumn.AT]
+        if not fold_one(w, events, event_pieces, counts, e, now):
+            return e
+        e += 1
+    return e
+
+
+@kernel
+def uses(kinds):
+    """How often anything was taken or given back."""
+    found = 0
+    for k in range(len(kinds)):
+        found += kinds[k, KIND.TAKEN] + kinds[k, KIND.FREED]
+    return found
+
+
+@kernel
+def replay_use(w, events, event_pieces, counts, e, now):
+    """As ``replay``, but also stop when time goes on after something was taken or given back."""
+    before = uses(w.kinds)
+    while e < len(events) and events[e, EventColumn.AT] >= now:
+        if events[e, EventColumn.AT] > now and uses(w.kinds) != before:
+            return e
         now = events[e, EventColumn.AT]
         if not fold_one(w, events, event_pieces, counts, e, now):
             return e

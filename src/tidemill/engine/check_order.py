@@ -12,7 +12,7 @@ _LARGEST_MS = 2**60
 
 def goes_before(world: World, policy: Policy, j: int, other: int) -> bool:
     """Whether the policy's own order looks at ``j`` first."""
-    return (*_place(world, policy, j), j) < (*_place(world, policy, other), other)
+    return (*place(world, policy, j), j) < (*place(world, policy, other), other)
 
 
 def loses_nothing(world: World, j: int) -> bool:
@@ -27,7 +27,8 @@ def loses_nothing(world: World, j: int) -> bool:
     return elapsed_ms == 0 if interval_ms == 0 else elapsed_ms % cycle_ms == 0
 
 
-def _place(world: World, policy: Policy, j: int) -> tuple[int, int]:
+def place(world: World, policy: Policy, j: int) -> tuple[int, int]:
+    """0 and when patience was lost, or 1 and what the order reads of the job."""
     jobs = world.jobs
     is_running = jobs.state[j] == JobState.RUNNING
     began_ms = int(jobs.origin_ms[j]) if is_running else world.now_ms

@@ -4,16 +4,17 @@ The same as ``fold`` event by event, and as strict: ``core.replay`` stops before
 cannot be, and that one event is folded, or refused, by itself.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tidemill.core import replay, rows
 from tidemill.engine import fold_room
 from tidemill.engine.fold import fold
-from tidemill.model import batch as batches
 from tidemill.model import codes
 from tidemill.model.batch import Batch, EventColumn, JobColumn
-from tidemill.model.batch.convert import to_events
-from tidemill.model.columns import JOB, NONE
+from tidemill.model.batch.convert import to_event
+from tidemill.model.columns import JOB, NONE, State
 from tidemill.model.events import Event
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Shape
@@ -35,6 +36,10 @@ _COPIED = {
 }
 
 
+Run = Callable[[State, I64, I64, I64, int, int], int]
+"""Folds events of a batch from a number on; the number of the first that it did not."""
+
+
 class Folding:
     """A batch on its way into a World: ``step`` goes as far as one call can."""
 
@@ -45,7 +50,8 @@ class Folding:
         self._first_job = world.job_count
         self._counts: I64 = np.zeros((1, 4), np.int64)
         self._counts[0, 1] = self._write_jobs()
-        rows.make_pieces(world, int(batch.events[:, EventColumn.COUNT].max(initial=0)) + 1)
+        self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
+        rows.make_pieces(world, self._most_pieces + 1)
         if world.sliced:
             fold_room.know_slices(world)
 
@@ -54,19 +60,23 @@ class Folding:
         """Whether all events were folded."""
         return self.at >= len(self.batch.events)
 
-    def plain(self) -> int:
-        """Fold the plain events that come next, all at once; how many there were."""
+    @property
+    def next_ms(self) -> int:
+        """When the next event happens; there must be one."""
+        return int(self.batch.events[self.at, EventColumn.AT])
+
+    def plain(self, run: Run = replay.replay) -> int:
+        """Fold the plain events that come next, all at once; how many there were.
+
+        ``run``: the kernel that folds them, or one that does more on the way.
+        """
         world, events = self.world, self.batch.events
         if world.half_life_ms:
             return 0  # past use is settled before every change, one by one
-        rows.make_pieces(world, int(events[self.at :, EventColumn.COUNT].max(initial=0)))
+        rows.make_pieces(world, self._most_pieces)
         before = world.job_count
         self._counts[0, [0, 2, 3]] = before, world.node_count, len(world.shape_rows)
-        end = int(
-            replay.replay(
-                world.ink.w, events, self.batch.pieces, self._counts, self.at, world.now_ms
-            )
-        )
+        end = int(run(world.ink.w, events, self.batch.pieces, self._counts, self.at, world.now_ms))
         count, self.at = end - self.at, end
         if count:
             world.seq += count
@@ -76,7 +86,7 @@ class Folding:
 
     def single(self) -> tuple[Event, list[int]]:
         """Fold the next event by itself; the event, and the jobs that it touched."""
-        (event,) = to_events(batches.cut(self.batch, self.at, self.at + 1))
+        event = to_event(self.batch, self.at)
         touched = fold(self.world, event)
         self.at += 1
         return event, touched
@@ -134,6 +144,11 @@ class Folding:
         number = [known.get(shape, unseen.get(shape, 0)) for shape in shapes]
         is_training = [shape.kind is JobClass.TRAINING for shape in shapes]
         return np.array(number, np.int64), np.array(is_training, np.int64) != 0
+
+
+def columns_of(world: World) -> State:
+    """The columns of a cluster state, for kernels that read them and write to others."""
+    return world.ink.w
 
 
 def fold_batch(world: World, batch: Batch) -> World:

@@ -94,7 +94,8 @@ def _large(world: World) -> list[int]:
 
 
 def _largest_role(world: World, s: int) -> Role:
-    return max(world.shape_rows[s].roles, key=lambda role: role.accelerators)
+    roles = world.shape_rows[s].roles
+    return roles[0] if len(roles) == 1 else max(roles, key=lambda role: role.accelerators)
 
 
 class _Free:
@@ -109,9 +110,16 @@ class _Free:
         ends = np.concatenate([[0], np.cumsum(is_whole)])
         first = nodes.first_device[:rows]
         self.whole = ends[first + nodes.devices[:rows]] - ends[first]
+        self._found: dict[tuple[object, ...], int] = {}
 
     def hosts(self, role: Role) -> int:
         """How many nodes could take one replica of a role, by kind and size."""
+        asked = (role.accelerators, role.cpu_milli, role.memory_mib, role.kinds)
+        if asked not in self._found:  # many teams ask for the same
+            self._found[asked] = self._hosts(role)
+        return self._found[asked]
+
+    def _hosts(self, role: Role) -> int:
         nodes, rows = self.world.nodes, self.world.node_count
         is_kind: I64 = np.array(
             [not role.kinds or kind in role.kinds for kind in self.world.kinds], np.int64

@@ -51,11 +51,8 @@ class Keeper(Protocol):
 class Reader(Protocol):
     """Whoever reads along: the ledger."""
 
-    def before(self, at_ms: int) -> None:
-        """Time goes on to this moment; nothing has changed yet."""
-
-    def after(self, world: World, touched: Sequence[int]) -> None:
-        """An event was folded; these jobs were touched by it."""
+    def take(self, events: Sequence[Event]) -> None:
+        """These events happened, after all that were told before."""
 
 
 @runtime_checkable
@@ -70,14 +67,10 @@ class Stretcher(Protocol):
 
 @runtime_checkable
 class Follower(Protocol):
-    """A reader that can follow many events at once."""
+    """A reader that takes stories too."""
 
-    @property
-    def can_follow(self) -> bool:
-        """Whether it can, as it is."""
-
-    def follow(self, world: World, before: Before, story: Story) -> None:
-        """A story was folded; ``before`` is what the World was."""
+    def take_story(self, told: Story) -> None:
+        """This happened, after all that was told before."""
 
 
 class Loop:
@@ -100,9 +93,7 @@ class Loop:
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
-        self._followers = [
-            reader for reader in readers if isinstance(reader, Follower) and reader.can_follow
-        ]
+        self._followers = [reader for reader in readers if isinstance(reader, Follower)]
         is_able = len(self._followers) == len(readers) and isinstance(backend, Stretcher)
         self._stretcher = backend if is_able and isinstance(backend, Stretcher) else None
         self._pause = 1
@@ -129,11 +120,11 @@ class Loop:
         events = self.backend.take(self.world)
         if not events:
             return None
-        self._write(events, at_ms)
+        self._write(events)
         plan = one.cycle(self.world, self.policy, self.memo)
         check(self.world, plan, self.policy)
         if plan.actions:
-            self._write(plan.actions, at_ms)
+            self._write(plan.actions)
         self._beats += 1
         if self._beats % self.beats_per_commit == 0:
             self.commit()
@@ -156,7 +147,7 @@ class Loop:
         before, told = found
         check_story(self.world, before, told)
         for follower in self._followers:
-            follower.follow(self.world, before, told)
+            follower.take_story(told)
         if self.journal is not None:
             self._unwritten += story.events(told)
         self.commit()
@@ -168,14 +159,12 @@ class Loop:
             self.journal.append(self._unwritten)
         self._unwritten = []
 
-    def _write(self, events: Sequence[Event], at_ms: int) -> None:
-        for reader in self.readers:
-            reader.before(at_ms)
+    def _write(self, events: Sequence[Event]) -> None:
         for event in events:
-            touched = fold(self.world, event)
+            fold(self.world, event)
             self._unwritten.append(event)
-            for reader in self.readers:
-                reader.after(self.world, touched)
+        for reader in self.readers:
+            reader.take(events)
 
     def _count_beats(self, at_ms: int) -> None:
         self._beats_now = self._beats_now + 1 if at_ms == self._at_ms else 0

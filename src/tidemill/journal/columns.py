@@ -10,7 +10,7 @@ forms are the same; only the arithmetic (``_Lists``, ``_Arrays``) is not.
 
 import zlib
 from collections.abc import Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import cast
 
 import numpy as np
@@ -107,6 +107,17 @@ class Reader:
             raise ValueError("it ends too early")
         found, self._at = self._data[self._at : end], end
         return found
+
+    def texts(self, rows: int) -> list[str]:
+        """The next texts: a column of their lengths in bytes, then all of them."""
+        ends = [0, *accumulate(map(int, self.column(rows)))]
+        if any(a > b for a, b in pairwise(ends)):
+            raise ValueError("a text is shorter than nothing")
+        data = self.take(ends[-1])
+        if data.isascii():  # nearly always, and then a byte is a letter
+            text = data.decode("ascii")
+            return [text[a:b] for a, b in pairwise(ends)]
+        return [data[a:b].decode("utf-8") for a, b in pairwise(ends)]
 
     def column(self, rows: int) -> Column:
         """The next column: a list if it is short."""

@@ -103,8 +103,7 @@ class Unpacking:
         pieces = _pool(reader, columns.total(said[_COUNT]), widths[1], len(PieceColumn))
         submitted, added = (columns.count(kinds, kind) for kind in (SUBMITTED, ADDED))
         jobs = _pool(reader, submitted, widths[2], len(JobColumn))
-        lengths = map(int, reader.column(submitted + added))
-        names = [str(reader.take(length), "utf-8") for length in lengths]
+        names = reader.texts(submitted + added)
         reader.finish()
         self._counts.append(count)
         self._events.append([at, kinds, *said])

@@ -3,13 +3,12 @@
 A *run* span follows the job's checkpoint rhythm (work, stall, work, …) from ``origin_ms``; its work
 divides into idle and busy time, and busy time that lasted divides by the job's efficiency, after
 what neighbours on its devices cost it and what it spent longer on its links than at the best place
-for it. Whole
-numbers cannot be divided by shares without rounding, so each division is *cumulative*: the part of
-a stretch up to a moment is rounded down, and the part between two moments is the difference. The
-parts of any cut therefore add up to the same whole, and since each division takes one part off
-what the division before it left (stall, idle, neighbours, slower links, host, links, useful,
-memory-bound; the rest is below the attainable roof, or below peak where nobody knows that roof)
-no part is ever negative and none is off by more than a few milli·ms in a stretch.
+for it. Whole numbers cannot be divided by shares without rounding, so each division is
+*cumulative*: the part of a stretch up to a moment is rounded down, and the part between two moments
+is the difference. The parts of any cut therefore add up to the same whole, and since each division
+takes one part off what the division before it left (stall, idle, neighbours, slower links, host,
+links, useful, memory-bound; the rest is below the attainable roof, or below peak where nobody knows
+that roof) no part is ever negative and none is off by more than a few milli·ms in a stretch.
 """
 
 from array import array
@@ -17,18 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import EMPTY, Cells, added
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-
-LASTED = -1
-"""Instead of a bucket: work that lasted, to be divided by the job's efficiency."""
-
-NOT_RUNNING = -1
-"""Instead of the origin of a run: the span is one bucket as it is."""
 
 _UNKNOWN = CONFIDENCES.index(Confidence.UNKNOWN)
 
@@ -62,7 +56,7 @@ class Span(NamedTuple):
     """How much longer they took because of neighbours on its devices."""
 
 
-WIDTH = len(Span._fields)
+WIDTH = len(SPAN)
 
 
 class _Parts(NamedTuple):

@@ -1,17 +1,20 @@
 """Lending: who lent what to whom over a window, and what stood idle behind guarantees.
 
-Reads along with a loop, or a journal, like the ledger. The loans of a kind (see ``loans``) change
+Reads a journal in batches, like the ledger. The loans of a kind (see ``loans``) change
 only when somebody's use of it, a floor or what is free changes; between such moments they are
 integrated as milli × ms, exactly. So the cost is what changes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple, Self
 
-from tidemill.engine.fold import fold
+from tidemill.core import replay
+from tidemill.engine.fold_batch import Folding
 from tidemill.ledger import loans
 from tidemill.ledger.cut import Window
+from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch.convert import of_events
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.world import World
@@ -39,12 +42,13 @@ class _State(NamedTuple):
 
 
 class Lending:
-    """Reads along with a loop (``before``/``after``), or through a journal (``read``)."""
+    """Reads a journal from its first event on."""
 
     def __init__(self, window: Window | None = None) -> None:
         self.window = window or Window()
         self.now_ms = 0
         self.world = World()
+        self._dictionary = Dictionary()
         self._states: dict[int, _State] = {}
         self._lent: Counter[tuple[int, int, int]] = Counter()
         self._unowned: Counter[tuple[int, int]] = Counter()
@@ -52,25 +56,23 @@ class Lending:
         self._unasked: Counter[tuple[int, int]] = Counter()
 
     def read(self, events: Iterable[Event]) -> Self:
-        """Fold a journal into a World of its own, reading along."""
-        for event in events:
-            self.before(event.at_ms)
-            self.after(self.world, fold(self.world, event))
+        """Read these events, after all that were read before."""
+        self.read_batch(of_events(list(events), self._dictionary))
         return self
 
-    def before(self, at_ms: int) -> None:
-        """Time goes on to this moment; nothing has changed yet."""
-        if at_ms <= self.now_ms:
-            return
+    def read_batch(self, batch: Batch) -> None:
+        """Read a batch of events, after all that were read before."""
+        folding = Folding(self.world, batch)
+        while not folding.is_over:
+            if not folding.plain(replay.replay_use):
+                folding.single()
+            self.look()
+
+    def look(self) -> None:
+        """Count from now on as the cluster state is now."""
+        self.now_ms = self.world.now_ms
         for k in range(len(self.world.kinds)):
             self._look(k)
-        self.now_ms = at_ms
-
-    def after(self, world: World, touched: Sequence[int]) -> None:  # noqa: ARG002 - a Reader's
-        """An event was folded; what changed is seen when time goes on."""
-        if world is not self.world:
-            assert world.seq <= 1, "lending is read from the first event of a journal"
-            self.world = world
 
     def lent(self) -> Lent:
         """The sums up to now."""

@@ -1,62 +1,49 @@
-"""The reader: follows a loop or a journal and keeps the ledger up to date.
+"""The reader: goes through a journal in batches, or takes what a loop tells, and keeps the ledger.
 
-Supply is integrated level by level, jobs span by span; the two routes meet in the sum, which must
-be what was paid. Work since the last checkpoint is provisional: its span is written only when its
-fate is known (a checkpoint or the finish saves it, a stop makes it rework).
+It folds the events into a cluster state of its own. Kernels do that, and keep the ledger's columns
+on the way (``core.accounting``): supply is integrated level by level, jobs span by span; the two
+routes meet in the sum, which must be what was paid. Where a kernel comes back, Python does what is
+rare: one event by itself, another time bin, whose turn it is, a move.
+
+Events that a loop tells are gathered, and read as a batch when there are many or somebody asks.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple, Self
 
 import numpy as np
 
-from tidemill.engine.fold import fold
-from tidemill.engine.layout import Before
-from tidemill.engine.story import FAILED, PLACED, Story
+from tidemill.core.accounting import attempts as kernels
+from tidemill.core.accounting import reading, usable
+from tidemill.core.accounting.columns import HELD, MARK, STOP
+from tidemill.engine import story
+from tidemill.engine.fold_batch import Folding, columns_of
+from tidemill.ledger import state
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
-from tidemill.ledger.cut import LASTED, NOT_RUNNING
+from tidemill.ledger.claimants import Claimants
+from tidemill.ledger.cut import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
-from tidemill.ledger.supply import OpenJobs, Supply
+from tidemill.ledger.stops import Stops
+from tidemill.ledger.supply import Supply
+from tidemill.ledger.turns import Turns
 from tidemill.ledger.usable import Usable
-from tidemill.ledger.waiting import Waiting
+from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch.convert import of_events
+from tidemill.model.columns import AT, State
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
-from tidemill.model.states import ACTIVE, JobState
+from tidemill.model.states import JobState
+from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import protection
-from tidemill.workload import progress
 
-_ACTIVE = frozenset(int(state) for state in ACTIVE)
-_WAITING, _RUNNING, _DONE = (
-    int(state) for state in (JobState.WAITING, JobState.RUNNING, JobState.DONE)
-)
-
-_Write = Callable[[tuple[int, ...]], None]
-
-
-class _Open:
-    """An attempt in progress: what it holds of whom, its phase, and its stretches so far."""
-
-    __slots__ = (
-        "attempt", "beside_ppm", "busy_ppm", "earlier", "held", "is_running", "origin_ms",
-        "since_ms", "slow_ppm",
-    )  # fmt: skip
-
-    def __init__(self, attempt: int, held: tuple[tuple[int, int], ...], since_ms: int) -> None:
-        self.attempt = attempt
-        self.held = held
-        """Contracts and milli."""
-        self.is_running = False
-        self.origin_ms = NOT_RUNNING
-        self.since_ms = since_ms
-        self.busy_ppm = 0
-        self.slow_ppm = 0
-        self.beside_ppm = 0
-        self.earlier: list[tuple[int, int, int, int]] = []
-        """Stretches of this run with another busy share or pace: (start, end, busy, beside)."""
+GATHERED = 4_096  # events of a loop that are read at once: a batch costs as much as a hundred
+_WAITING = int(JobState.WAITING)
 
 
 class _Moving(NamedTuple):
@@ -67,8 +54,18 @@ class _Moving(NamedTuple):
     keeps_work: bool
 
 
+class Waited(NamedTuple):
+    """How the jobs waited, one row per job; see ``core.accounting.columns.HELD``."""
+
+    first_ms: I64
+    end_ms: I64
+    balance_ms: I64
+    phase: I64
+    outcome: I64
+
+
 class Ledger:
-    """Reads along with a loop (``before``/``after``), or through a journal (``read``)."""
+    """Reads a journal (``read_batch``), events (``read``), or along with a loop (``take``)."""
 
     def __init__(
         self,
@@ -77,235 +74,288 @@ class Ledger:
         weighs_mix: bool = False,
     ) -> None:
         self.window = window or Window()
-        self.now_ms = 0
-        self.world = World()
         self.policy = policy or Policy()
-        self.supply = Supply(self.policy.order == "priority")
-        self.usable = Usable() if weighs_mix else None
-        """What arrivals could have used of what was free; costs a third more, so only if asked."""
-        self.cut_short = 0
-        """How many attempts of training jobs were stopped at work, inside the window."""
-        self.waiting = Waiting(self.window.end_ms)
-        """How long jobs waited, up to the end of the window."""
-        self.stopped = 0
-        """How many attempts were stopped before their job ended, at any time, for any reason."""
-        self.alarms: dict[int, str] = {}
-        """Jobs that were preempted as often as the policy allows, inside the window, in words."""
+        self._world = World()
+        self._supply = Supply()
+        self._usable = Usable() if weighs_mix else None
+        self._stops = Stops()
+        self._alarms: dict[int, str] = {}
+        self.returns: Counter[STOP] = Counter()
+        """How often kernels came back to Python, and why: each costs as much as many events."""
         self._spans = Spans(self.window)
-        self._open: dict[int, _Open] = {}
         self._moving: dict[int, _Moving] = {}
+        self._claimants = Claimants()
+        self._turns = Turns(self.policy)
+        self._b = state.blank(self.window, self.policy, self._usable)
+        self._seen: tuple[int, ...] = ()
+        self._told: list[Event] = []
+        self._dictionary = Dictionary()
+
+    # What it found ----------------------------------------------------------------------------
+
+    @property
+    def world(self) -> World:
+        """The cluster state that all events led to."""
+        self._settle()
+        return self._world
+
+    @property
+    def now_ms(self) -> int:
+        """Up to when it has read."""
+        self._settle()
+        return self._mark(MARK.NOW_MS)
+
+    @property
+    def supply(self) -> Supply:
+        """What was paid, and what of it no job held."""
+        self._settle()
+        return self._supply
+
+    @property
+    def usable(self) -> Usable | None:
+        """What arrivals could have used of what was free; None: nobody asked."""
+        self._settle()
+        return self._usable
+
+    @property
+    def cut_short(self) -> int:
+        """How many attempts of training jobs were stopped at work, inside the window."""
+        self._settle()
+        return self._mark(MARK.CUT_SHORT)
+
+    @property
+    def stops(self) -> dict[str, int]:
+        """Attempts that were stopped before their job ended, at any time, by why."""
+        self._settle()
+        return self._stops.by_why(self._mark(MARK.STOPPED))
+
+    @property
+    def alarms(self) -> dict[int, str]:
+        """Jobs that were preempted as often as the policy allows, inside the window, in words."""
+        self._settle()
+        return self._alarms
+
+    def waited(self) -> Waited:
+        """How long jobs waited, up to the end of the window, as copies."""
+        rows = self._b.attempts[: self.world.job_count]
+        return Waited(*(rows[:, column].copy() for column in range(HELD.FIRST_MS, len(HELD))))
+
+    def cells(self) -> Cells:
+        """What jobs did with their accelerators up to now, what still runs included."""
+        world, still_open, i = self.world, array("q"), 0
+        w = columns_of(world)
+        self._take_out()
+        while i < w.at[AT.ACTIVE]:
+            i = int(kernels.write_open(w, self._b, i))
+            still_open.frombytes(self._written().tobytes())
+            self._b.marks[MARK.SPANS] = 0
+        for j, moving in self._moving.items():
+            still_open.extend(self._reserved(j, moving))
+        return self._spans.cells(world, still_open)
+
+    # Reading ----------------------------------------------------------------------------------
 
     def read(self, events: Iterable[Event]) -> Self:
-        """Fold a journal into a World of its own, reading along."""
-        world = self.world
-        for event in events:
-            self.before(event.at_ms)
-            self.after(world, fold(world, event))
+        """Read these events, after all that were read before."""
+        rest = iter(events)
+        while some := list(islice(rest, GATHERED)):
+            self.read_batch(of_events(some, self._dictionary))
         return self
 
-    def before(self, at_ms: int) -> None:
-        """Time goes on to this moment; nothing has changed yet."""
-        if at_ms <= self.now_ms:
-            return
-        window = self.window
-        start, end = max(self.now_ms, window.start_ms), min(at_ms, window.end_ms)
-        self.now_ms = at_ms
-        while start < end:
-            number = (start - window.start_ms) // window.bin_ms
-            edge = min(end, window.start_ms + (number + 1) * window.bin_ms)
-            self.supply.integrate(self.world, number, edge - start)
-            if self.usable is not None:
-                self.usable.integrate(self.world, number, edge - start)
-            start = edge
+    def take(self, events: Sequence[Event]) -> None:
+        """Events that happened, as a loop tells them."""
+        self._told += events
+        if len(self._told) >= GATHERED:
+            self._settle()
 
-    def after(self, world: World, touched: Sequence[int]) -> None:
-        """An event was folded; follow the jobs it touched."""
-        if world is not self.world:
-            assert world.seq <= 1, "a ledger reads from the first event of a journal, or not at all"
-            self.world = world
+    def take_story(self, told: story.Story) -> None:
+        """Many events that happened, as a loop tells them."""
+        self._settle()
+        self.read_batch(story.batch(told, self._dictionary))
+
+    def read_batch(self, batch: Batch) -> None:
+        """Read a batch of events, after all that were read before."""
+        self._settle()
+        self._stops.count(batch)
+        folding = Folding(self._world, batch)
+        while not folding.is_over:
+            self._b.marks[MARK.STOP] = STOP.EVENT
+            folding.plain(self._read)
+            if not self._is_helped() and folding.at < len(batch.events):
+                self._pass(folding.next_ms)
+                _, touched = folding.single()
+                self._follow(touched)
+
+    def pass_time(self, at_ms: int) -> None:
+        """Time goes on to a moment at which nothing happens."""
+        self._settle()
+        self._pass(at_ms)
+
+    def _settle(self) -> None:
+        """Read what was told and not read yet."""
+        if self._told:
+            told, self._told = self._told, []
+            self.read_batch(of_events(told, self._dictionary))
+
+    def _read(self, w: State, events: I64, pieces: I64, counts: I64, e: int, now_ms: int) -> int:
+        self._make_room(w)
+        return int(reading.read(w, self._b, events, pieces, counts, e, now_ms))
+
+    def _pass(self, at_ms: int) -> None:
+        while True:
+            w = columns_of(self._world)
+            self._make_room(w)
+            if reading.pass_time(w, self._b, self._world.job_count, at_ms):
+                return
+            self._is_helped()
+
+    def _is_helped(self) -> bool:
+        """Do what a kernel came back for; False: it was for the next event."""
+        why = STOP(self._mark(MARK.STOP))
+        self.returns[why] += 1
+        match why:
+            case STOP.BIN:
+                self._open_bin()
+            case STOP.ORDER:
+                self._b.turns[self._turns.ask(self._world)] = range(len(self._world.queued))
+                self._b.marks[MARK.IS_FRESH] = 1
+            case STOP.FULL:
+                self._take_out()
+            case STOP.EVENT:
+                return False
+        return True
+
+    # One event by itself ----------------------------------------------------------------------
+
+    def _follow(self, touched: Sequence[int]) -> None:
+        """An event was folded by itself; follow the jobs that it touched."""
+        world, now_ms = self._world, self._mark(MARK.NOW_MS)
+        self._look_again()
+        self._b.marks[MARK.IS_FRESH] = 0
         for j in touched:
-            state, was = world.jobs.state.item(j), self._open.get(j)
-            self.waiting.note(j, state, self.now_ms)
-            lasts = self._mind_move(j) if self._moving or world.moving else False
-            if was is None:
-                if state in _ACTIVE:
-                    attempt = world.jobs.attempt.item(j)
-                    self._open[j] = _Open(attempt, self._held(j), self.now_ms)
-            elif state in _ACTIVE and was.attempt != world.jobs.attempt.item(j):
-                self.stopped += 1
-                self._ends(j, was, lasts)
-                self._open[j] = _Open(was.attempt + 1, self._held(j), self.now_ms)
-            elif state == _RUNNING:
-                self._goes_on(j, was)
-            elif state not in _ACTIVE:
-                del self._open[j]
-                self.stopped += state == _WAITING
-                self._ends(j, was, state == _DONE)
+            self._make_room(columns_of(world))
+            row = self._b.attempts[j]
+            most = self._most_spans(int(row[HELD.EARLIER]))
+            if self._mark(MARK.SPANS) + most > len(self._b.spans):
+                self._take_out()
+            keeps = self._mind_move(j) if self._moving or world.moving else False
+            paces, was_open = world.paces.get(j), bool(row[HELD.ATTEMPT])
+            row[HELD.PACE_PPM] = paces[-1][1] if paces else 0
+            kernels.follow(columns_of(world), self._b, j, int(keeps), now_ms)
+            if was_open and not row[HELD.ATTEMPT]:
                 self._mind_alarm(j)
 
     def _mind_alarm(self, j: int) -> None:
         """An attempt is over; it may have been one preemption too many."""
-        alarm = protection.alarm(self.world, self.policy, j)
-        is_waiting = self.world.jobs.state.item(j) == _WAITING
-        if alarm and is_waiting and self.window.start_ms <= self.now_ms < self.window.end_ms:
-            self.alarms[j] = alarm
-
-    @property
-    def can_follow(self) -> bool:
-        """Whether it can; the mix of arrivals is weighed event by event."""
-        return self.usable is None
-
-    def follow(self, world: World, before: Before, story: Story) -> None:
-        """A stretch was folded at once; ``before`` is what the World was."""
-        assert world is self.world, (
-            "a ledger reads from the first event of a journal, or not at all"
-        )
-        jobs = OpenJobs.before(world, before)
-        for j, o in self._open.items():
-            jobs.since_ms[j], jobs.origin_ms[j] = o.since_ms, o.origin_ms
-        spans, cut_short = self.supply.follow(self.window, world, before, story, jobs, self.now_ms)
-        self.cut_short += cut_short
-        self.waiting.follow(world.job_count, story)
-        retried = (story.lines.kind == FAILED) & (story.lines.pieces == 0)
-        self.stopped += int(retried.sum())
-        self.now_ms = world.now_ms
-        self._spans.add_all(world, spans)
-        self._reopen(story, jobs)
-
-    def _reopen(self, story: Story, jobs: OpenJobs) -> None:
-        """Attempts that came, went on or ended during a story."""
-        touched = np.unique(story.lines.subject[story.lines.kind == PLACED]).tolist()
-        state = self.world.jobs.state
-        for j in [j for j in self._open if state[j] not in _ACTIVE]:
-            del self._open[j]
-        for j in touched:
-            if state[j] in _ACTIVE:
-                attempt = self.world.jobs.attempt.item(j)
-                self._open[j] = _Open(attempt, self._held(j), jobs.since_ms.item(j))
-        for j, o in self._open.items():
-            if state[j] == _RUNNING and not o.is_running:
-                o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
-                o.since_ms, o.busy_ppm = jobs.since_ms.item(j), self.world.jobs.busy_ppm.item(j)
-
-    def cells(self) -> Cells:
-        """What jobs did with their accelerators up to now, what still runs included."""
-        still_open = array("q")
-        for j, o in self._open.items():
-            if o.is_running:
-                self._run(j, o, self._safe_ms(j, o), Bucket.UNSAVED, still_open.extend)
-            else:
-                self._start(j, o, still_open.extend)
-        for j, moving in self._moving.items():
-            self._reserve(j, moving, still_open.extend)
-        return self._spans.cells(self.world, still_open)
+        now_ms, is_waiting = self._mark(MARK.NOW_MS), self._world.jobs.state[j] == _WAITING
+        if is_waiting and self.window.start_ms <= now_ms < self.window.end_ms:
+            alarm = protection.alarm(self._world, self.policy, j)
+            if alarm:
+                self._alarms[j] = alarm
 
     def _mind_move(self, j: int) -> bool:
         """A job holds a second place, or not any more; whether the move that ends keeps work."""
-        move, was = self.world.moving.get(j), self._moving.get(j)
+        move, was = self._world.moving.get(j), self._moving.get(j)
         if move is not None and was is None:
             held = self._held_in(j, move.gained)
-            self._moving[j] = _Moving(held, self.now_ms, move.keeps_work)
+            self._moving[j] = _Moving(held, self._mark(MARK.NOW_MS), move.keeps_work)
         elif move is None and was is not None:
             del self._moving[j]
-            self._reserve(j, was, self._keep)
+            self._spans.add(self._world, self._reserved(j, was))
             return was.keeps_work
         return False
 
-    def _reserve(self, j: int, moving: _Moving, write: _Write) -> None:
+    def _reserved(self, j: int, moving: _Moving) -> "array[int]":
         """What a job holds before it is there: it is on its way to a restart."""
-        since_ms, bucket = moving.since_ms, int(Bucket.RESTART)
-        if since_ms < self.now_ms:
-            for c, milli in moving.held:
-                write((since_ms, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since_ms, 0, 0, 0))
-
-    def _goes_on(self, j: int, o: _Open) -> None:
-        """A gang has come up, or its busy share or its pace has changed."""
-        jobs = self.world.jobs
-        busy_ppm, beside_ppm = jobs.busy_ppm.item(j), self._beside_ppm(j)
-        if o.is_running and o.origin_ms != jobs.origin_ms.item(j):
-            self._saved(j, o)
-        elif not o.is_running:
-            self._start(j, o, self._keep)
-            o.is_running, o.origin_ms = True, jobs.origin_ms.item(j)
-            o.slow_ppm = jobs.slow_ppm.item(j)
-        elif (busy_ppm, beside_ppm) == (o.busy_ppm, o.beside_ppm):
-            return
-        elif jobs.interval_ms.item(j) == progress.CONTINUOUS:
-            self._run(j, o, self.now_ms, Bucket.REWORK, self._keep)
-        else:
-            o.earlier.append((o.since_ms, self.now_ms, o.busy_ppm, o.beside_ppm))
-        o.since_ms, o.busy_ppm, o.beside_ppm = self.now_ms, busy_ppm, beside_ppm
-
-    def _saved(self, j: int, o: _Open) -> None:
-        """An attempt saved all its work out of its rhythm: it lasts up to the save, a stall."""
-        now_ms, jobs = self.now_ms, self.world.jobs
-        began_ms = now_ms - jobs.cost_ms.item(j)
-        runs = (*o.earlier, (o.since_ms, now_ms, o.busy_ppm, o.beside_ppm))
-        for start, end, busy, beside in runs:
-            until_ms = min(end, began_ms)
-            for c, milli in o.held if start < until_ms else ():
-                self._keep(
-                    (start, until_ms, LASTED, j, c, milli, o.origin_ms, start, busy, o.slow_ppm,
-                     beside)
-                )  # fmt: skip
-        if began_ms < now_ms:
-            stall = int(Bucket.CHECKPOINT)
-            for c, milli in o.held:
-                self._keep((began_ms, now_ms, stall, j, c, milli, NOT_RUNNING, began_ms, 0, 0, 0))
-        o.earlier.clear()
-        o.origin_ms = jobs.origin_ms.item(j)
-
-    def _beside_ppm(self, j: int) -> int:
-        """How much neighbours slow a running job now."""
-        paces = self.world.paces.get(j)
-        return paces[-1][1] if paces else 0
-
-    def _ends(self, j: int, o: _Open, is_done: bool) -> None:
-        """An attempt is over: what it did lasts, or what was not saved is lost."""
-        if not o.is_running:
-            self._start(j, o, self._keep)
-            return
-        safe_ms = self.now_ms if is_done else self._safe_ms(j, o)
-        self._run(j, o, safe_ms, Bucket.REWORK, self._keep)
-        if not is_done and self.window.start_ms <= self.now_ms < self.window.end_ms:
-            self.cut_short += self.world.jobs.interval_ms.item(j) != progress.CONTINUOUS
-
-    def _safe_ms(self, j: int, o: _Open) -> int:
-        """Up to when an interruption could take nothing back any more."""
-        interval, cost = self.world.jobs.interval_ms.item(j), self.world.jobs.cost_ms.item(j)
-        return o.origin_ms + progress.safe_ms(self.now_ms - o.origin_ms, interval, cost)
-
-    def _start(self, j: int, o: _Open, write: _Write) -> None:
-        bucket = int(Bucket.STARTING if o.attempt == 1 else Bucket.RESTART)
-        if o.since_ms < self.now_ms:
-            for c, milli in o.held:
-                since = o.since_ms
-                write((since, self.now_ms, bucket, j, c, milli, NOT_RUNNING, since, 0, 0, 0))
-
-    def _run(self, j: int, o: _Open, safe_ms: int, otherwise: Bucket, write: _Write) -> None:
-        """Write the stretches of a run: what lasts up to a moment, and what the rest is."""
-        now = (o.since_ms, self.now_ms, o.busy_ppm, o.beside_ppm)
-        for start, end, busy, beside in (*o.earlier, now):
-            safe = min(end, max(start, safe_ms))
-            for c, milli in o.held:
-                pace = (o.origin_ms, start, busy, o.slow_ppm, beside)
-                if start < safe:
-                    write((start, safe, LASTED, j, c, milli, *pace))
-                if safe < end:
-                    write((safe, end, int(otherwise), j, c, milli, *pace))
-
-    def _keep(self, span: tuple[int, ...]) -> None:
-        if span[1] > self.window.start_ms and span[0] < self.window.end_ms:
-            self._spans.add(self.world, span)
-
-    def _held(self, j: int) -> tuple[tuple[int, int], ...]:
-        return self._held_in(j, self.world.placements[j])
+        since_ms, now_ms, spans = moving.since_ms, self._mark(MARK.NOW_MS), array("q")
+        is_inside = now_ms > self.window.start_ms and since_ms < self.window.end_ms
+        for c, milli in moving.held if since_ms < now_ms and is_inside else ():
+            spans.extend(
+                (since_ms, now_ms, Bucket.RESTART, j, c, milli, NOT_RUNNING, since_ms, 0, 0, 0)
+            )
+        return spans
 
     def _held_in(self, j: int, pieces: tuple[Piece, ...]) -> tuple[tuple[int, int], ...]:
         """Contracts and milli of some pieces of a job."""
-        world, sums = self.world, dict[int, int]()
+        world, sums = self._world, dict[int, int]()
         roles = world.shape_of(j).roles
         for piece in pieces:
             c = world.nodes.contract.item(piece.node)
             sums[c] = sums.get(c, 0) + piece.replicas * roles[piece.role].replica_milli
         return tuple((c, milli) for c, milli in sums.items() if milli)
+
+    # Its columns ------------------------------------------------------------------------------
+
+    def _mark(self, mark: MARK) -> int:
+        return int(self._b.marks[mark])
+
+    def _look_again(self) -> None:
+        """Take in what is new: contracts, shapes, kinds, groups, queues, nodes."""
+        world, marks = self._world, self._b.marks
+        marks[MARK.DEPTH] = world.tree.depth
+        seen = (
+            world.contract_count, len(world.shape_rows), len(world.kinds), len(world.groups),
+            len(world.queue_rows), world.node_count,
+        )  # fmt: skip
+        if seen == self._seen:
+            return
+        self._seen = seen
+        marks[MARK.CONTRACTS], marks[MARK.NODES] = world.contract_count, world.node_count
+        new, claimants = self._claimants.update(world), self._claimants
+        if world.contract_count > len(self._b.lots):
+            self._b = self._b._replace(lots=grown(self._b.lots, world.contract_count))
+        self._b = self._b._replace(
+            demands=claimants.demands, may_use=claimants.may_use, reach=claimants.reach
+        )
+        if self._usable is not None:
+            first, roles = self._usable.asks, claimants.roles
+            self._usable.update(world, new, claimants.demands[roles - len(new) : roles])
+            self._b = self._b._replace(**self._usable.weighing._asdict())
+            marks[MARK.ASKS], marks[MARK.SIZES] = self._usable.asks, len(self._usable.mix.sizes)
+            marks[MARK.IS_CHANGED] = 1
+            if first < self._usable.asks:
+                usable.rehost_all(columns_of(world), self._b, first)
+        if self._mark(MARK.BIN) >= 0:
+            self._open_bin()
+
+    def _open_bin(self) -> None:
+        """Let kernels add to the sums of the bin that time is in now."""
+        world, marks, window = self._world, self._b.marks, self.window
+        now_ms = min(max(self._mark(MARK.NOW_MS), window.start_ms), window.end_ms - 1)
+        number = (now_ms - window.start_ms) // window.bin_ms
+        contracts = world.contract_count
+        paid, unheld = self._supply.of_bin(number, contracts, len(world.queue_rows))
+        self._b = self._b._replace(paid=paid, unheld=unheld)
+        if self._usable is not None:
+            self._b = self._b._replace(free_use=self._usable.of_bin(number, contracts))
+        marks[MARK.BIN] = number
+
+    def _make_room(self, w: State) -> None:
+        """See to it that the columns have a row for whatever the next call may write."""
+        b = self._b
+        if len(b.attempts) < len(w.jobs):
+            b = state.with_attempts(b, len(w.jobs))
+        if len(b.holds) < len(w.pieces):
+            b = state.with_holds(b, len(w.pieces))
+        if b.marks[MARK.FREE_EARLIER] < 0:
+            b = state.with_earlier(b)
+        if len(b.turns) < len(w.shapes):
+            turns = np.zeros(len(w.shapes), np.int64)
+            b = b._replace(turns=turns, claims=grown(b.claims, len(w.shapes)))
+        self._b = b
+
+    def _written(self) -> I64:
+        return self._b.spans[: self._mark(MARK.SPANS)]
+
+    def _take_out(self) -> None:
+        """Add up the spans that kernels wrote; there is room for those of any event then."""
+        if self._mark(MARK.SPANS):
+            self._spans.add_all(self._world, self._written())
+            self._b.marks[MARK.SPANS] = 0
+        most = self._most_spans(int(self._b.attempts[:, HELD.EARLIER].max(initial=0)))
+        if most > len(self._b.spans):
+            self._b = self._b._replace(spans=np.zeros((2 * most, WIDTH), np.int64))
+
+    def _most_spans(self, earlier: int) -> int:
+        """How many spans the next event of a job may write; as ``attempts.most_spans``."""
+        return 2 * (earlier + 2) * self._world.contract_count

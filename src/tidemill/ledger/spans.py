@@ -7,8 +7,6 @@ before, so that a million jobs cost a few merges and not one a sweep.
 
 from array import array
 
-import numpy as np
-
 from tidemill.ledger.cells import EMPTY, Cells, added
 from tidemill.ledger.cut import WIDTH, Window, cut
 from tidemill.model.tables import I64
@@ -28,9 +26,9 @@ class Spans:
         self._merged = EMPTY
         self._swept: list[Cells] = []
 
-    def add(self, world: World, span: tuple[int, ...]) -> None:
-        """Take one span whose fate is known; its fields are those of ``cut.Span``."""
-        self._fresh.extend(span)
+    def add(self, world: World, spans: "array[int]") -> None:
+        """Take spans whose fate is known; the fields of each are those of ``cut.Span``."""
+        self._fresh.extend(spans)
         if len(self._fresh) >= SWEEP_AT * WIDTH:
             self._sweep(world)
             if sum(len(part.job) for part in self._swept) >= len(self._merged.job):
@@ -38,10 +36,7 @@ class Spans:
 
     def add_all(self, world: World, spans: I64) -> None:
         """Take many spans at once, one a row."""
-        self._fresh.frombytes(np.ascontiguousarray(spans).tobytes())
-        if len(self._fresh) >= SWEEP_AT * WIDTH:
-            self._sweep(world)
-            self._merge()
+        self.add(world, array("q", spans.tobytes()))
 
     def cells(self, world: World, still_open: "array[int]") -> Cells:
         """Everything so far, with the spans that are still open counted as they are given."""

@@ -20,7 +20,6 @@ from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import Rows, accounts, rows_of
 from tidemill.ledger.spans import Window
-from tidemill.ledger.stops import Stops
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, Figures, WaitDimension
 from tidemill.model.events import Event
@@ -51,15 +50,14 @@ class Statement:
         ledger: Ledger,
         calendar: Calendar = COUNTED,
         source: Source = Source.UNKNOWN,
-        stops: Stops | None = None,
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
         """How its moments are written for people."""
         self.source = source
         """Who made the events; nothing that a twin made is called measured."""
-        self.stops = stops.by_why(ledger.stopped) if stops is not None else None
-        """Attempts stopped by why, up to now, window or not; None where nobody counted."""
+        self.stops = ledger.stops
+        """Attempts stopped by why, up to now, window or not."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms

@@ -1,16 +1,18 @@
 """Stops: attempts that ended before their job did, counted by why.
 
-Reads events as they come; the ledger's reader says how many stops there were in all. Every attempt
+Reads batches of events; the ledger's reader says how many stops there were in all. Every attempt
 is stopped (and counted here once), or ends with its job (done, failed, cancelled), or still holds
 accelerators.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+
+import numpy as np
 
 from tidemill.model import events as ev
-from tidemill.model.events import Event, Why
+from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.codes import KIND_CODE, WHYS
+from tidemill.model.events import Why
 
 WITH_NODE = "lost with a node (failed or reclaimed)"
 _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
@@ -25,11 +27,9 @@ OTHERWISE = "for other reasons"
 _TITLE = {why: title for title, some in _KINDS for why in some}
 
 
-class Keeper(Protocol):
-    """Whoever keeps events."""
-
-    def append(self, events: Sequence[Event]) -> None:
-        """Keep these."""
+_ASKED = (KIND_CODE[ev.AskedEvict], KIND_CODE[ev.AskedMove])
+_DONE = (KIND_CODE[ev.JobEvicted], KIND_CODE[ev.JobMoved])
+_COUNTED = (*_ASKED, *_DONE, KIND_CODE[ev.JobFailed])
 
 
 class Stops:
@@ -49,36 +49,19 @@ class Stops:
         titles = (*(title for title, _ in _KINDS), OTHERWISE)
         return {title: counts[title] for title in titles if counts[title]}
 
-    def read(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The same events, counted as they go by."""
-        for event in events:
-            self.see(event)
-            yield event
+    def count(self, batch: Batch) -> None:
+        """Count the events of a batch."""
+        rows = batch.events[np.isin(batch.events[:, EventColumn.KIND], _COUNTED)]
+        columns = (EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE)
+        for kind, job, why, is_final in rows[:, columns].tolist():
+            if kind in _ASKED:
+                self._asked[job] = WHYS[why]
+            elif kind in _DONE:
+                self._add(self._asked.pop(job, Why.UNSAID))
+            else:
+                self._asked.pop(job, None)
+                if not is_final:
+                    self._add(WHYS[why])
 
-    def see(self, event: Event) -> None:
-        """Count one event."""
-        match event:
-            case ev.AskedEvict() | ev.AskedMove():
-                self._asked[event.job] = event.why
-            case ev.JobEvicted() | ev.JobMoved():
-                self._count(self._asked.pop(event.job, Why.UNSAID))
-            case ev.JobFailed():
-                self._asked.pop(event.job, None)
-                if not event.is_final:
-                    self._count(event.why)
-
-    def _count(self, why: Why) -> None:
+    def _add(self, why: Why) -> None:
         self._counts[_TITLE.get(why, OTHERWISE)] += 1
-
-
-class Counted:
-    """A keeper of events that counts stops on the way."""
-
-    def __init__(self, keeper: Keeper, stops: Stops) -> None:
-        self._keeper, self._stops = keeper, stops
-
-    def append(self, events: Sequence[Event]) -> None:
-        """Keep these, and count them."""
-        self._keeper.append(events)
-        for event in events:
-            self._stops.see(event)

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
-from tidemill.ledger.waiting import ENDED, NEVER, WAITING
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
@@ -137,12 +137,12 @@ def spread(values: I64, is_censored: np.ndarray) -> Spread | None:
 
 def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
     """The waits of a ledger's window, known up to its end."""
-    first, end, balance, phase, outcome = ledger.waiting.columns()
+    first, end, balance, phase, outcome = ledger.waited()
     submit: I64 = ledger.world.jobs.submit_ms[: len(phase)].astype(np.int64)
     is_last = ledger.window.end_ms >= ledger.now_ms  # nothing comes after: the end belongs to it
     mine = (phase > 0) & (submit >= start_ms) & ((submit < end_ms) | is_last)
-    is_started, is_ended = first < NEVER, phase == ENDED
-    is_waiting = phase == WAITING
+    is_started, is_ended = first < NEVER, phase == PHASE.ENDED
+    is_waiting = phase == PHASE.WAITING
     gone = np.where(is_ended, end, end_ms)
     every = Waits(
         np.arange(len(phase), dtype=np.int64), submit,

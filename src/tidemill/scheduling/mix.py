@@ -83,10 +83,11 @@ class Mix:
 
     def _sizes(self, shape: Shape) -> tuple[int, ...]:
         return tuple(
-            self._size(role) for role in shape.roles if role.accelerators and not role.profile
+            self.size_of(role) for role in shape.roles if role.accelerators and not role.profile
         )
 
-    def _size(self, role: Role) -> int:
+    def size_of(self, role: Role) -> int:
+        """The number of a role's size, a new one if it is new; -1: the table has no place."""
         size = Size(self._ask(role), role.fewest)
         known = self._size_number.get(size)
         if known is None:

@@ -229,3 +229,20 @@ def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
 
 def _renumbered(numbers: Matrix, here: Distinct[Any], there: Distinct[Any]) -> list[int]:
     return [there.number(here.rows[number]) for number in numbers.tolist()]
+
+
+def one(batch: Batch, e: int) -> Batch:
+    """The event of this number by itself; quicker than ``cut``, which counts what comes before."""
+    events = batch.events[e : e + 1].copy()
+    kind, first, count = (int(events[0, c]) for c in (_E.KIND, _E.FIRST, _E.COUNT))
+    events[0, _E.FIRST] = 0
+    job = slice(first, first + 1) if kind == SUBMITTED else slice(0, 0)
+    node = slice(first, first + 1) if kind == ADDED else slice(0, 0)
+    return Batch(
+        events,
+        batch.pieces[first : first + count],
+        batch.jobs[job],
+        batch.job_names[job],
+        batch.node_names[node],
+        batch.dictionary,
+    )

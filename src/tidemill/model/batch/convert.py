@@ -18,6 +18,7 @@ from tidemill.model.batch import (
     JobColumn,
     Matrix,
     PieceColumn,
+    one,
     place,
 )
 from tidemill.model.batch.fields import DEMAND_FIELDS, JOB_FIELDS, WHOLE_ROWS, plain_fields
@@ -40,7 +41,7 @@ def of_events(events: Sequence[Event], dictionary: Dictionary) -> Batch:
     for kind, positions in groups.items():
         group: list[Any] = [events[position] for position in positions]
         if kind is ev.JobSubmitted:
-            jobs, job_names = _of_jobs(group, dictionary)
+            jobs, job_names = of_jobs([event.job for event in group], dictionary)
         elif kind is ev.NodeAdded:
             node_names = [event.node.name for event in group]
         for number, values in _said(kind, group, dictionary):
@@ -78,8 +79,8 @@ def _said(
         yield _E.COUNT, [len(event.gained) + len(event.lost) for event in group]
 
 
-def _of_jobs(group: list[ev.JobSubmitted], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
-    jobs = [event.job for event in group]
+def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[str]]:
+    """Submitted jobs in columns, and their names."""
     columns: list[list[int]] = [[] for _ in _J]
     for name, column in JOB_FIELDS.items():
         columns[column] = [*map(attrgetter(name), jobs)]
@@ -127,6 +128,15 @@ def to_events(batch: Batch) -> list[Event]:
         for position, event in zip(positions.tolist(), group, strict=True):
             made[position] = event
     return made
+
+
+def to_event(batch: Batch, e: int) -> Event:
+    """The event of this number by itself."""
+    single = one(batch, e)
+    event: Event = next(
+        iter(_made(codes.KINDS[single.events.item(0, _E.KIND)], single.events, single))
+    )
+    return event
 
 
 def _made(kind: type, rows: Matrix, batch: Batch) -> Iterable[Any]:

@@ -1,0 +1,307 @@
+"""Attempts: what each job does with the accelerators that it holds, written as spans of time.
+
+Work since the last checkpoint is provisional: its span is written only when its fate is known (a
+checkpoint or the finish saves it, a stop makes it rework). A span that lies outside the window is
+not written at all.
+"""
+
+from tidemill.core.accounting.columns import (
+    EARLIER,
+    HELD,
+    HOLD,
+    LASTED,
+    MARK,
+    NOT_RUNNING,
+    PHASE,
+    SPAN,
+)
+from tidemill.core.fold import DONE, RUNNING, STARTING, WAITING
+from tidemill.core.kernel import kernel
+from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, ROLE, SHAPE
+
+_, WAITS, HOLDS, ENDED = map(int, PHASE)
+CONTINUOUS = -1  # as ``workload.progress``: work that is worth something at once
+
+
+@kernel
+def note_wait(attempts, j, state, now, until):
+    """A job was touched by an event and is in this state now; what comes later does not count."""
+    if now > until:
+        return
+    phase = ENDED
+    if state == WAITING:
+        phase = WAITS
+    elif state in (STARTING, RUNNING):
+        phase = HOLDS
+    was = attempts[j, HELD.PHASE]
+    if phase == was:
+        return
+    attempts[j, HELD.PHASE] = phase
+    if phase == WAITS:
+        attempts[j, HELD.BALANCE_MS] -= now
+    elif was == WAITS:
+        attempts[j, HELD.BALANCE_MS] += now
+    if phase == HOLDS:
+        attempts[j, HELD.FIRST_MS] = min(attempts[j, HELD.FIRST_MS], now)
+    elif phase == ENDED:
+        attempts[j, HELD.ENDED_MS] = now
+        attempts[j, HELD.OUTCOME] = state
+
+
+@kernel
+def hold_piece(marks, attempts, holds, j, c, milli):
+    """An attempt holds so much more of a contract."""
+    h = attempts[j, HELD.FIRST_HOLD]
+    while h >= 0:
+        if holds[h, HOLD.CONTRACT] == c:
+            holds[h, HOLD.MILLI] += milli
+            return
+        h = holds[h, HOLD.NEXT]
+    h = marks[MARK.FREE_HOLD]
+    marks[MARK.FREE_HOLD] = holds[h, HOLD.NEXT]
+    holds[h, HOLD.CONTRACT] = c
+    holds[h, HOLD.MILLI] = milli
+    holds[h, HOLD.NEXT] = attempts[j, HELD.FIRST_HOLD]
+    attempts[j, HELD.FIRST_HOLD] = h
+
+
+@kernel
+def open_attempt(w, b, j, now):
+    """A job holds the accelerators of its place from now on; it has not come up yet."""
+    attempts = b.attempts
+    for column in range(HELD.FIRST_MS):
+        attempts[j, column] = 0
+    attempts[j, HELD.ATTEMPT] = w.jobs[j, JOB.ATTEMPT]
+    attempts[j, HELD.ORIGIN_MS] = NOT_RUNNING
+    attempts[j, HELD.SINCE_MS] = now
+    attempts[j, HELD.FIRST_HOLD] = NONE
+    attempts[j, HELD.FIRST_EARLIER] = NONE
+    first, p = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.FIRST_ROLE], w.jobs[j, JOB.FIRST_PIECE]
+    while p >= 0:
+        r = first + w.pieces[p, PIECE.ROLE]
+        milli = w.pieces[p, PIECE.REPLICAS] * w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
+        if milli > 0 and w.pieces[p, PIECE.IS_COMING] == 0:
+            c = w.nodes[w.pieces[p, PIECE.NODE], NODE.CONTRACT]
+            hold_piece(b.marks, attempts, b.holds, j, c, milli)
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
+def forget_earlier(marks, attempts, earlier, j):
+    """The earlier stretches of a run were written, or never will be."""
+    i = attempts[j, HELD.FIRST_EARLIER]
+    while i >= 0:
+        after = earlier[i, EARLIER.NEXT]
+        earlier[i, EARLIER.NEXT] = marks[MARK.FREE_EARLIER]
+        marks[MARK.FREE_EARLIER] = i
+        i = after
+    attempts[j, HELD.FIRST_EARLIER] = NONE
+    attempts[j, HELD.EARLIER] = 0
+
+
+@kernel
+def forget_attempt(marks, attempts, holds, earlier, j):
+    """A job holds nothing any more."""
+    h = attempts[j, HELD.FIRST_HOLD]
+    while h >= 0:
+        after = holds[h, HOLD.NEXT]
+        holds[h, HOLD.NEXT] = marks[MARK.FREE_HOLD]
+        marks[MARK.FREE_HOLD] = h
+        h = after
+    forget_earlier(marks, attempts, earlier, j)
+    attempts[j, HELD.ATTEMPT] = 0
+
+
+@kernel
+def write_held(marks, attempts, holds, spans, j, begin, end, bucket, origin, since, busy, beside):
+    """One span for each contract that an attempt holds accelerators of, if it is in the window."""
+    if begin >= end or end <= marks[MARK.START_MS] or begin >= marks[MARK.END_MS]:
+        return
+    h = attempts[j, HELD.FIRST_HOLD]
+    while h >= 0:
+        row = marks[MARK.SPANS]
+        spans[row, SPAN.START_MS] = begin
+        spans[row, SPAN.END_MS] = end
+        spans[row, SPAN.BUCKET] = bucket
+        spans[row, SPAN.JOB] = j
+        spans[row, SPAN.CONTRACT] = holds[h, HOLD.CONTRACT]
+        spans[row, SPAN.MILLI] = holds[h, HOLD.MILLI]
+        spans[row, SPAN.ORIGIN_MS] = origin
+        spans[row, SPAN.SINCE_MS] = since
+        spans[row, SPAN.BUSY_PPM] = busy
+        spans[row, SPAN.SLOW_PPM] = attempts[j, HELD.SLOW_PPM] if origin != NOT_RUNNING else 0
+        spans[row, SPAN.BESIDE_PPM] = beside
+        marks[MARK.SPANS] = row + 1
+        h = holds[h, HOLD.NEXT]
+
+
+@kernel
+def write_start(marks, attempts, holds, spans, j, now):
+    """What an attempt held before it came up."""
+    bucket = marks[MARK.STARTING] if attempts[j, HELD.ATTEMPT] == 1 else marks[MARK.RESTART]
+    since = attempts[j, HELD.SINCE_MS]
+    write_held(marks, attempts, holds, spans, j, since, now, bucket, NOT_RUNNING, since, 0, 0)
+
+
+@kernel
+def write_stretch(marks, attempts, holds, spans, j, start, end, safe, otherwise, busy, beside):
+    """A stretch of a run: what lasts of it, up to a moment, and what the rest is."""
+    origin = attempts[j, HELD.ORIGIN_MS]
+    safe = min(end, max(start, safe))
+    write_held(marks, attempts, holds, spans, j, start, safe, LASTED, origin, start, busy, beside)
+    write_held(marks, attempts, holds, spans, j, safe, end, otherwise, origin, start, busy, beside)
+
+
+@kernel
+def write_run(marks, attempts, holds, earlier, spans, j, safe, otherwise, now):
+    """All stretches of a run: what lasts of them, up to a moment, and what the rest is."""
+    i = attempts[j, HELD.FIRST_EARLIER]
+    while i >= 0:
+        write_stretch(
+            marks, attempts, holds, spans, j, earlier[i, EARLIER.START_MS],
+            earlier[i, EARLIER.END_MS], safe, otherwise, earlier[i, EARLIER.BUSY_PPM],
+            earlier[i, EARLIER.BESIDE_PPM],
+        )  # fmt: skip
+        i = earlier[i, EARLIER.NEXT]
+    write_stretch(
+        marks, attempts, holds, spans, j, attempts[j, HELD.SINCE_MS], now, safe, otherwise,
+        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM],
+    )  # fmt: skip
+
+
+@kernel
+def safe_ms(jobs, attempts, j, now):
+    """Up to when an interruption could take nothing back; as ``workload.progress.safe_ms``."""
+    origin, interval = attempts[j, HELD.ORIGIN_MS], jobs[j, JOB.INTERVAL_MS]
+    if interval == CONTINUOUS:
+        return now
+    if interval == 0:
+        return origin
+    return now - (now - origin) % (interval + jobs[j, JOB.COST_MS])
+
+
+@kernel
+def end_attempt(jobs, b, j, keeps, now):
+    """An attempt is over: what it did lasts, or what was not saved is lost."""
+    marks, attempts = b.marks, b.attempts
+    if attempts[j, HELD.IS_RUNNING] == 0:
+        write_start(marks, attempts, b.holds, b.spans, j, now)
+    else:
+        safe = now if keeps != 0 else safe_ms(jobs, attempts, j, now)
+        write_run(
+            marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.REWORK], now
+        )  # fmt: skip
+        is_inside = marks[MARK.START_MS] <= now < marks[MARK.END_MS]
+        if keeps == 0 and is_inside and jobs[j, JOB.INTERVAL_MS] != CONTINUOUS:
+            marks[MARK.CUT_SHORT] += 1
+    forget_attempt(marks, attempts, b.holds, b.earlier, j)
+
+
+@kernel
+def save_run(jobs, b, j, now):
+    """An attempt saved all its work out of its rhythm: it lasts up to the save, a stall."""
+    marks, attempts, earlier = b.marks, b.attempts, b.earlier
+    began, origin = now - jobs[j, JOB.COST_MS], attempts[j, HELD.ORIGIN_MS]
+    i = attempts[j, HELD.FIRST_EARLIER]
+    while i >= 0:
+        start, end = earlier[i, EARLIER.START_MS], min(earlier[i, EARLIER.END_MS], began)
+        write_held(
+            marks, attempts, b.holds, b.spans, j, start, end, LASTED, origin, start,
+            earlier[i, EARLIER.BUSY_PPM], earlier[i, EARLIER.BESIDE_PPM],
+        )  # fmt: skip
+        i = earlier[i, EARLIER.NEXT]
+    start = attempts[j, HELD.SINCE_MS]
+    write_held(
+        marks, attempts, b.holds, b.spans, j, start, began, LASTED, origin, start,
+        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM],
+    )  # fmt: skip
+    write_held(
+        marks, attempts, b.holds, b.spans, j, began, now, marks[MARK.CHECKPOINT], NOT_RUNNING,
+        began, 0, 0,
+    )  # fmt: skip
+    forget_earlier(marks, attempts, earlier, j)
+    attempts[j, HELD.ORIGIN_MS] = jobs[j, JOB.ORIGIN_MS]
+
+
+@kernel
+def keep_earlier(marks, attempts, earlier, j, now):
+    """A run goes on with another busy share or pace; what came before waits for its fate."""
+    i = marks[MARK.FREE_EARLIER]
+    marks[MARK.FREE_EARLIER] = earlier[i, EARLIER.NEXT]
+    earlier[i, EARLIER.START_MS] = attempts[j, HELD.SINCE_MS]
+    earlier[i, EARLIER.END_MS] = now
+    earlier[i, EARLIER.BUSY_PPM] = attempts[j, HELD.BUSY_PPM]
+    earlier[i, EARLIER.BESIDE_PPM] = attempts[j, HELD.BESIDE_PPM]
+    earlier[i, EARLIER.NEXT] = attempts[j, HELD.FIRST_EARLIER]
+    attempts[j, HELD.FIRST_EARLIER] = i
+    attempts[j, HELD.EARLIER] += 1
+
+
+@kernel
+def go_on(jobs, b, j, now):
+    """A gang has come up, has saved its work, or its busy share or its pace has changed."""
+    marks, attempts = b.marks, b.attempts
+    busy, beside = jobs[j, JOB.BUSY_PPM], attempts[j, HELD.PACE_PPM]
+    if attempts[j, HELD.IS_RUNNING] == 0:
+        write_start(marks, attempts, b.holds, b.spans, j, now)
+        attempts[j, HELD.IS_RUNNING] = 1
+        attempts[j, HELD.ORIGIN_MS] = jobs[j, JOB.ORIGIN_MS]
+        attempts[j, HELD.SLOW_PPM] = jobs[j, JOB.SLOW_PPM]
+    elif attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
+        save_run(jobs, b, j, now)
+    elif busy == attempts[j, HELD.BUSY_PPM] and beside == attempts[j, HELD.BESIDE_PPM]:
+        return
+    elif jobs[j, JOB.INTERVAL_MS] == CONTINUOUS:
+        write_run(marks, attempts, b.holds, b.earlier, b.spans, j, now, marks[MARK.REWORK], now)
+    else:
+        keep_earlier(marks, attempts, b.earlier, j, now)
+    attempts[j, HELD.SINCE_MS] = now
+    attempts[j, HELD.BUSY_PPM] = busy
+    attempts[j, HELD.BESIDE_PPM] = beside
+
+
+@kernel
+def follow(w, b, j, keeps, now):
+    """An event touched a job; ``keeps``: a move that ends with it keeps what was not saved."""
+    marks, attempts, jobs = b.marks, b.attempts, w.jobs
+    state, was = jobs[j, JOB.STATE], attempts[j, HELD.ATTEMPT]
+    is_active = state in (STARTING, RUNNING)
+    note_wait(attempts, j, state, now, marks[MARK.END_MS])
+    if was == 0:
+        if is_active:
+            open_attempt(w, b, j, now)
+    elif is_active and was != jobs[j, JOB.ATTEMPT]:
+        marks[MARK.STOPPED] += 1
+        end_attempt(jobs, b, j, keeps, now)
+        open_attempt(w, b, j, now)
+    elif state == RUNNING:
+        go_on(jobs, b, j, now)
+    elif not is_active:
+        if state == WAITING:
+            marks[MARK.STOPPED] += 1
+        end_attempt(jobs, b, j, 1 if state == DONE else 0, now)
+
+
+@kernel
+def most_spans(marks, attempts, j):
+    """How many spans the next event of a job may write."""
+    return 2 * (attempts[j, HELD.EARLIER] + 2) * marks[MARK.CONTRACTS]
+
+
+@kernel
+def write_open(w, b, i):
+    """Write what the active jobs from the ``i``-th on did up to now; up to which there was room."""
+    marks, attempts, now = b.marks, b.attempts, b.marks[MARK.NOW_MS]
+    while i < w.at[AT.ACTIVE]:
+        j = w.active[i]
+        if marks[MARK.SPANS] + most_spans(marks, attempts, j) > len(b.spans):
+            return i
+        if attempts[j, HELD.IS_RUNNING] == 0:
+            write_start(marks, attempts, b.holds, b.spans, j, now)
+        else:
+            safe = safe_ms(w.jobs, attempts, j, now)
+            write_run(
+                marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.UNSAVED], now
+            )  # fmt: skip
+        i += 1
+    return i

@@ -1,0 +1,164 @@
+"""Claims: accelerators that no job holds, and who among the waiting keeps out of what is free.
+
+Free accelerators are claimed by waiting shapes in the scheduler's order, role by role, contract by
+contract; what nobody claims is in no demand. A shape claims for all its waiting jobs at the place
+of the first of them.
+"""
+
+from tidemill.core.accounting.columns import CLAIM, DEMAND, LOT, MARK, ORDER, TABLE
+from tidemill.core.kernel import kernel
+from tidemill.core.order import standing
+from tidemill.model.columns import AT, SHAPE
+from tidemill.model.states import Level
+from tidemill.model.tables import Contracts
+
+IS_RUNNING, IS_RESERVED, COUNT_MILLI, LAUNCHED_MILLI = (
+    Contracts._fields.index(name)
+    for name in ("is_running", "is_reserved", "count_milli", "launched_milli")
+)
+
+
+@kernel
+def lay_out(marks, levels, lots):
+    """What is free of each contract, claimed by nobody yet; the sum."""
+    left = 0
+    for c in range(marks[MARK.CONTRACTS]):
+        lots[c, LOT.FREE] = levels[c, Level.READY]
+        left += levels[c, Level.READY]
+    return left
+
+
+@kernel
+def finds_some(shapes, demands, may_use, lots, contracts_known, s):
+    """Whether something is free that a shape may use."""
+    first = shapes[s, SHAPE.FIRST_ROLE]
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        if demands[r, DEMAND.MILLI] > 0:
+            for c in range(contracts_known):
+                if lots[c, LOT.FREE] > 0 and may_use[demands[r, DEMAND.RULE], c] != 0:
+                    return True
+    return False
+
+
+@kernel
+def gather(w, b):
+    """Who may use something of what is free, in no order; how many."""
+    marks, shapes, claims, count = b.marks, w.shapes, b.claims, 0
+    for i in range(w.at[AT.QUEUED]):
+        s = w.queued[i]
+        if b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]] < 0:
+            continue
+        if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.CONTRACTS], s):
+            continue
+        claims[count, CLAIM.SHAPE] = s
+        count += 1
+    return count
+
+
+@kernel
+def rank(w, b, count):
+    """Give those who claim their places in the scheduler's order."""
+    marks, shapes, claims = b.marks, w.shapes, b.claims
+    for i in range(count):
+        s = claims[i, CLAIM.SHAPE]
+        claims[i, CLAIM.PLACE] = 0
+        claims[i, CLAIM.HEAD] = shapes[s, SHAPE.HEAD]
+        if marks[MARK.ORDER] == ORDER.ASKED:
+            claims[i, CLAIM.RANK] = b.turns[s]
+        elif shapes[s, SHAPE.IS_PROMISED] != 0:
+            claims[i, CLAIM.RANK] = -1
+        else:
+            claims[i, CLAIM.RANK] = standing(
+                shapes, w.queues, w.quotas, b.demands, b.reach, s, marks[MARK.DEPTH]
+            )
+            if marks[MARK.ORDER] == ORDER.PRIORITY:
+                claims[i, CLAIM.PLACE] = -shapes[s, SHAPE.PRIORITY]
+
+
+@kernel
+def is_before(claims, i, other):
+    """Whether one claims before another."""
+    for column in range(CLAIM.SHAPE):
+        if claims[i, column] != claims[other, column]:
+            return claims[i, column] < claims[other, column]
+    return False
+
+
+@kernel
+def sift(claims, i, count):
+    """Let a claim sink in the heap to where nobody below it is before it."""
+    while 2 * i + 1 < count:
+        child = 2 * i + 1
+        if child + 1 < count and is_before(claims, child + 1, child):
+            child += 1
+        if not is_before(claims, child, i):
+            return
+        for column in range(claims.shape[1]):
+            kept = claims[i, column]
+            claims[i, column] = claims[child, column]
+            claims[child, column] = kept
+        i = child
+
+
+@kernel
+def take(b, shapes, s, left, dt):
+    """A shape claims what it may use of what is left, for so long; what is left then."""
+    demands, lots, unheld = b.demands, b.lots, b.unheld
+    bucket, team = b.tables[TABLE.OF_CAUSE, shapes[s, SHAPE.CAUSE]], shapes[s, SHAPE.QUEUE] + 1
+    first = shapes[s, SHAPE.FIRST_ROLE]
+    for r in range(first, first + shapes[s, SHAPE.ROLES]):
+        demand = shapes[s, SHAPE.WAITING] * demands[r, DEMAND.MILLI]
+        for c in range(b.marks[MARK.CONTRACTS]):
+            if demand > 0 and lots[c, LOT.FREE] > 0 and b.may_use[demands[r, DEMAND.RULE], c] != 0:
+                part = min(demand, lots[c, LOT.FREE])
+                unheld[c, bucket, team] += part * dt
+                lots[c, LOT.FREE] -= part
+                demand -= part
+                left -= part
+    return left
+
+
+@kernel
+def claim(w, b, count, left, dt):
+    """Divide what is free, for so long, among those who claim, the first in order first."""
+    claims = b.claims
+    for i in range(count // 2 - 1, -1, -1):
+        sift(claims, i, count)
+    while count > 0 and left > 0:
+        left = take(b, w.shapes, claims[0, CLAIM.SHAPE], left, dt)
+        count -= 1
+        for column in range(claims.shape[1]):
+            claims[0, column] = claims[count, column]
+        sift(claims, 0, count)
+
+
+@kernel
+def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
+    """Add so long of what is paid, and of all that is in no job's hands and that nobody claims."""
+    for c in range(marks[MARK.CONTRACTS]):
+        launched = 0
+        for level in range(levels.shape[1]):
+            launched += levels[c, level]
+            if tables[TABLE.OF_LEVEL, level] >= 0:
+                unheld[c, tables[TABLE.OF_LEVEL, level], 0] += levels[c, level] * dt
+        paid_now = contracts[c, LAUNCHED_MILLI]
+        if contracts[c, IS_RESERVED] != 0 and contracts[c, IS_RUNNING] != 0:
+            paid_now = contracts[c, COUNT_MILLI]
+        paid[c] += paid_now * dt
+        unheld[c, marks[MARK.NOT_LAUNCHED], 0] += (paid_now - launched) * dt
+        unheld[c, marks[MARK.NO_DEMAND], 0] += lots[c, LOT.FREE] * dt
+
+
+@kernel
+def integrate(w, b, dt):
+    """Add so long of the state as it is; False, and nothing was added: the order must be asked."""
+    marks = b.marks
+    left = lay_out(marks, w.levels, b.lots)
+    if left > 0:
+        count = gather(w, b)
+        if count > 1 and marks[MARK.ORDER] == ORDER.ASKED and marks[MARK.IS_FRESH] == 0:
+            return False
+        rank(w, b, count)
+        claim(w, b, count, left, dt)
+    count_supply(marks, w.contracts, w.levels, b.tables, b.lots, b.paid, b.unheld, dt)
+    return True

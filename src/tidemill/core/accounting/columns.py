@@ -1,0 +1,214 @@
+"""The columns of the ledger: beside the cluster state, all that changes from event to event.
+
+``LedgerState`` is what kernels take as ``b``; the enums name its columns. Its matrices are written
+by kernels only; the ledger's reader makes them larger, and takes out what they gathered.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import I64
+
+NEVER = FOREVER_MS
+NOT_RUNNING = -1  # instead of the origin of a run
+LASTED = -1  # instead of a bucket: work that lasted
+
+
+class MARK(IntEnum):
+    """Registers: single numbers."""
+
+    NOW_MS = 0
+    START_MS = 1  # of the window
+    END_MS = 2
+    BIN_MS = 3
+    BIN = 4  # whose sums ``paid``, ``unheld`` and ``free_use`` are
+    STOP = 5  # why a kernel came back (``STOP``)
+    ORDER = 6  # in which waiting jobs claim (``ORDER``)
+    IS_FRESH = 7  # whether ``turns`` were asked for since the last event
+    DEPTH = 8  # of the tree of queues
+    CONTRACTS = 9
+    NODES = 10
+    SPANS = 11  # rows of ``spans`` that are written
+    FREE_HOLD = 12  # the first row of ``holds`` that nobody has
+    FREE_EARLIER = 13
+    CUT_SHORT = 14  # attempts of training jobs that were stopped at work, inside the window
+    STOPPED = 15  # attempts that were stopped before their job ended
+    WEIGHS_MIX = 16  # whether what arrivals could have used is weighed
+    COUNTED = 17  # jobs that were counted as arrivals
+    LOG_READ = 18  # how far the log of changed nodes was read
+    IS_CHANGED = 19  # whether what arrivals could use must be found anew
+    ASKS = 20
+    SIZES = 21
+    SPENT_AT = 22  # evictions in vain after which there is an alarm
+    STARTING = 23  # buckets that kernels write by name
+    RESTART = 24
+    REWORK = 25
+    UNSAVED = 26
+    CHECKPOINT = 27
+    NOT_LAUNCHED = 28
+    NO_DEMAND = 29
+
+
+class STOP(IntEnum):
+    """Why a kernel came back to Python."""
+
+    EVENT = 0  # there is no event left, or the next one is not plain
+    BIN = 1  # time goes on in another bin
+    ORDER = 2  # who claims first must be asked of the scheduler
+    FULL = 3  # ``spans`` must be taken out
+
+
+class ORDER(IntEnum):
+    """In which order waiting jobs claim what is free."""
+
+    OLDEST = 0
+    PRIORITY = 1
+    ASKED = 2  # as the scheduler says for each moment: ``turns``
+
+
+class HELD(IntEnum):
+    """One row per job: its attempt in progress, and how it waited."""
+
+    ATTEMPT = 0  # 0: it holds nothing
+    IS_RUNNING = 1
+    ORIGIN_MS = 2
+    SINCE_MS = 3
+    BUSY_PPM = 4
+    SLOW_PPM = 5
+    BESIDE_PPM = 6
+    PACE_PPM = 7  # how much neighbours slow it, as Python last said
+    FIRST_HOLD = 8
+    FIRST_EARLIER = 9
+    EARLIER = 10  # how many stretches of this run came before this one
+    FIRST_MS = 11  # when it was first placed; NEVER: not yet
+    ENDED_MS = 12  # when it was done, failed for good or was cancelled; NEVER: not yet
+    BALANCE_MS = 13  # what it waited; less the present moment while it waits
+    PHASE = 14
+    OUTCOME = 15
+
+
+class PHASE(IntEnum):
+    """What a job is doing, as far as waits go."""
+
+    UNSEEN = 0
+    WAITING = 1
+    HOLDING = 2
+    ENDED = 3
+
+
+class HOLD(IntEnum):
+    """What an attempt holds of one contract; rows that nobody has are a chain of their own."""
+
+    CONTRACT = 0
+    MILLI = 1
+    NEXT = 2
+
+
+class EARLIER(IntEnum):
+    """A stretch of a run with another busy share or pace; chained as ``holds`` are."""
+
+    START_MS = 0
+    END_MS = 1
+    BUSY_PPM = 2
+    BESIDE_PPM = 3
+    NEXT = 4
+
+
+class SPAN(IntEnum):
+    """A time in which a job held accelerators of one contract; see ``ledger.cut.Span``."""
+
+    START_MS = 0
+    END_MS = 1
+    BUCKET = 2
+    JOB = 3
+    CONTRACT = 4
+    MILLI = 5
+    ORIGIN_MS = 6
+    SINCE_MS = 7
+    BUSY_PPM = 8
+    SLOW_PPM = 9
+    BESIDE_PPM = 10
+
+
+class DEMAND(IntEnum):
+    """One row per role, as in ``roles``: what all its replicas ask for, and of whom."""
+
+    MILLI = 0
+    RULE = 1
+    SIZE = 2  # as which size its arrivals are counted; -1: as none
+
+
+class CLAIM(IntEnum):
+    """Scratch: a waiting shape that may use something of what is free."""
+
+    RANK = 0
+    PLACE = 1
+    HEAD = 2
+    SHAPE = 3
+
+
+class LOT(IntEnum):
+    """Scratch, by contract."""
+
+    FREE = 0  # what nobody has claimed yet
+    USABLE = 1  # what arrivals could use, on the mean
+
+
+class ASK(IntEnum):
+    """What one replica asks of one node."""
+
+    ACCELERATORS = 0
+    MILLI = 1
+    CPU = 2
+    MEMORY = 3
+
+
+class SIZE(IntEnum):
+    """A gang: which ask, how many replicas of it, and how often it arrived."""
+
+    ASK = 0
+    REPLICAS = 1
+    ARRIVALS = 2
+
+
+class USE(IntEnum):
+    """The rows of ``free_use``."""
+
+    FREE = 0
+    USABLE = 1
+    UNASKED = 2
+
+
+class TABLE(IntEnum):
+    """The rows of ``tables``."""
+
+    OF_LEVEL = 0  # the bucket that a level is; -1: READY, which is divided, and ALLOCATED
+    OF_CAUSE = 1  # the bucket under which those claim who wait for this cause; -1: they do not
+
+
+class LedgerState(NamedTuple):
+    """All that the ledger changes from event to event; one owner, renewed when one grows."""
+
+    marks: I64
+    attempts: I64
+    holds: I64
+    earlier: I64
+    spans: I64
+    paid: I64  # by contract, of the bin: milli × ms
+    unheld: I64  # contract by bucket by team + 1 (0: nobody), of the bin
+    free_use: I64  # ``USE`` by contract, of the bin
+    demands: I64
+    may_use: I64  # rule by contract
+    reach: I64  # rule by kind: what the scheduler takes it to be able to use
+    turns: I64  # by shape: whose turn it is, where the order was asked for
+    claims: I64
+    lots: I64
+    asks: I64
+    sizes: I64
+    ask_groups: I64  # ask by group of nodes: whether it may use it
+    ask_kinds: I64
+    hosts: I64  # node by ask: replicas that it hosts
+    totals: I64  # ask by contract: replicas that all its nodes host
+    arrived: I64  # by kind: arrivals that may use it
+    tables: I64

@@ -1,0 +1,80 @@
+"""Reading: time goes on, an event is folded, the job that it touched is followed; and so on.
+
+``read`` goes as far through a batch as events are plain (``core.replay``). It comes back to Python
+also when time goes on in another bin, when the order must be asked of the scheduler, and when the
+spans that it wrote must be taken out; called again, it goes on.
+"""
+
+from tidemill.core.accounting.attempts import follow, most_spans
+from tidemill.core.accounting.claims import integrate
+from tidemill.core.accounting.columns import MARK, STOP
+from tidemill.core.accounting.usable import weigh
+from tidemill.core.kernel import kernel
+from tidemill.core.replay import FAILURE, FINISHED, PLACED, STARTED, SUBMITTED, fold_one
+from tidemill.model.batch import EventColumn
+from tidemill.model.columns import JOB
+
+
+@kernel
+def pass_time(w, b, jobs_known, moment):
+    """Let time go on to a moment, as far as one bin and one order reach; whether it is there."""
+    marks = b.marks
+    now, start, end = marks[MARK.NOW_MS], marks[MARK.START_MS], marks[MARK.END_MS]
+    if now < start:
+        now = min(moment, start)
+    while now < min(moment, end):
+        number = (now - start) // marks[MARK.BIN_MS]
+        until = min(moment, end, start + (number + 1) * marks[MARK.BIN_MS])
+        marks[MARK.NOW_MS] = now
+        if number != marks[MARK.BIN]:
+            marks[MARK.STOP] = STOP.BIN
+            return False
+        if not integrate(w, b, until - now):
+            marks[MARK.STOP] = STOP.ORDER
+            return False
+        if marks[MARK.WEIGHS_MIX] != 0:
+            weigh(w, b, jobs_known, until - now)
+        now = until
+    marks[MARK.NOW_MS] = max(moment, marks[MARK.NOW_MS])
+    return True
+
+
+@kernel
+def is_alarm(jobs, marks, kind, j):
+    """Whether a stop may be one that people must hear of: Python says it in words."""
+    return kind == FAILURE and jobs[j, JOB.FRUITLESS] >= marks[MARK.SPENT_AT]
+
+
+@kernel
+def read(w, b, events, event_pieces, counts, e, now):
+    """Read the events from ``e`` on; where it stopped, and why (``MARK.STOP``).
+
+    ``counts`` as for ``core.replay.replay``.
+    """
+    marks, attempts = b.marks, b.attempts
+    while e < len(events) and events[e, EventColumn.AT] >= now:
+        at, kind, j = (
+            events[e, EventColumn.AT],
+            events[e, EventColumn.KIND],
+            events[e, EventColumn.WHO],
+        )
+        if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
+            return e
+        is_life = kind in (SUBMITTED, PLACED, STARTED, FINISHED, FAILURE)
+        if kind == SUBMITTED:
+            j = counts[0, 0]
+        if is_life and 0 <= j < counts[0, 0]:
+            if marks[MARK.SPANS] + most_spans(marks, attempts, j) > len(b.spans):
+                marks[MARK.STOP] = STOP.FULL
+                return e
+            if is_alarm(w.jobs, marks, kind, j):
+                break
+        if not fold_one(w, events, event_pieces, counts, e, at):
+            break
+        marks[MARK.IS_FRESH] = 0
+        now = at
+        if is_life:
+            follow(w, b, j, 0, now)
+        e += 1
+    marks[MARK.STOP] = STOP.EVENT
+    return e
