@@ -21,8 +21,13 @@ settings.load_profile("plain")
 TOGETHER = {
     "tests/docs/test_tour.py": "demo",
     "tests/report/test_browser.py": "chromium",
+    "tests/engine/test_cycle.py": "stage",
+    "tests/engine/test_fold_batch.py": "stage",
     "tests/engine/test_simulations.py": "stage",
     "tests/engine/test_stories.py": "stage",
+    "tests/ledger/test_lending.py": "stage",
+    "tests/ledger/test_oracle.py": "stage",
+    "tests/ledger/test_usable.py": "stage",
     "tests/twin/test_stretch.py": "stretch",
 }
 """Files whose tests run in one process: they share the run of the demo, the browser (one at a time:

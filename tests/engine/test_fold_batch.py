@@ -15,6 +15,7 @@ from tidemill.model.world import World
 
 STORIES = 40
 BATCHES = (1, 7, 100, 10_000)
+BY_TWIN = pytest.mark.parametrize("source", ["twin"])  # in the process that plays these stories
 
 
 @pytest.mark.parametrize("source", ["stage", "twin"])
@@ -30,14 +31,15 @@ def test_batches_of_any_size_fold_to_the_same_world(source: str):
             assert snapshot.digest(world) == expected
 
 
-def test_many_events_of_a_story_are_folded_at_once():
+@BY_TWIN
+def test_many_events_of_a_story_are_folded_at_once(source: str):
     """What is plain takes one call: otherwise the test above would prove nothing of it.
 
     Where past use counts, it is settled event by event; half of the rest are of jobs' plain lives.
     """
     plain = total = 0
     for seed in seeds(STORIES):
-        events = played(seed, "twin").kept
+        events = played(seed, source).kept
         folding = Folding(World(), of_events(events, Dictionary()))
         while not folding.is_over:
             plain += folding.plain()
@@ -47,9 +49,10 @@ def test_many_events_of_a_story_are_folded_at_once():
     assert plain > total / 3
 
 
-def test_a_batch_that_was_altered_is_refused_where_the_event_is():
+@BY_TWIN
+def test_a_batch_that_was_altered_is_refused_where_the_event_is(source: str):
     """Whatever number is changed: either both ways of folding take it, or both refuse it there."""
-    events = played(1, "twin").kept
+    events = played(1, source).kept
     luck = np.random.default_rng(5)
     for _ in range(60):
         batch = of_events(events, Dictionary())
@@ -71,9 +74,10 @@ def _outcome(folding: Folding, *, is_plain: bool) -> tuple[int, str]:
     return folding.at, snapshot.digest(folding.world)
 
 
-def test_folding_again_refuses_what_was_folded():
+@BY_TWIN
+def test_folding_again_refuses_what_was_folded(source: str):
     """A batch that comes twice is refused at its first event."""
-    events: list[Event] = played(2, "twin").kept
+    events: list[Event] = played(2, source).kept
     world = World()
     for event in events:
         fold(world, event)

@@ -111,7 +111,7 @@ def test_why_agrees_with_the_scheduler(seed: int, is_racked: bool):
     def compare(at_ms: int) -> None:
         nonlocal beats
         beats += 1
-        if beats % 8:
+        if beats % 12:
             return
         world = player.world
         memo = explain.Glance(world)

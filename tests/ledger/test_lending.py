@@ -192,7 +192,7 @@ def test_a_loan_lasts_as_long_as_it_lasts():
 def test_dollars_are_those_of_the_kind_and_add_up():
     """The parts of a kind add up to its time at what it cost on average, to the micro-dollar."""
     for seed in range(4):
-        events = list(played(seed, "twin").kept)
+        events = list(played(seed).kept)
         statement = read(events)
         lent = Lending().read(events).lent()
         part = lending_part.part(statement, lent)

@@ -246,17 +246,23 @@ def _is_within(layout: layouts.Layout, mix: Mapping[str, int]) -> bool:
 
 
 @cache
+@cache
 def _brute(part: Geometry, wanted: Pattern, devices: int) -> int:
     """The most slices that any choice of layouts serves: all of them are tried."""
     if devices == 0:
         return 0
     found = 0
-    for key in {layouts.pattern(part, layout) for layout in _all(part)}:
+    for key in _patterns(part):
         if all(a <= b for a, b in zip(key, wanted, strict=True)):
             rest = tuple(a - b for a, b in zip(wanted, key, strict=True))
             mine = sum(row.memory * n for row, n in zip(part.profiles, key, strict=True))
             found = max(found, mine + _brute(part, rest, devices - 1))
     return found
+
+
+@cache
+def _patterns(part: Geometry) -> frozenset[Pattern]:
+    return frozenset(layouts.pattern(part, layout) for layout in _all(part))
 
 
 @cache
