@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tidemill.ledger import ratios
 from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, rounded, zero
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.difference import difference
+from tidemill.ledger.difference import difference, sides
 from tidemill.ledger.unknowns import is_useful_unknown
 from tidemill.model.measures import HOUR_MS, MILLI_MS_PER_UNIT_HOUR, YEAR_MS
 from tidemill.units.capability import REFERENCE_GFLOPS
@@ -143,6 +143,41 @@ def test_a_share_that_did_not_change_shows_no_change(account: Account, more: int
     for change in difference(account, Account(tuple(amounts), account.money, None)):
         if change.bucket not in (Bucket.NO_DEMAND, Bucket.USEFUL):
             assert change.basis_points == 0
+
+
+@given(accounts(), accounts(), st.sets(st.sampled_from(Bucket)))
+def test_dollars_of_both_sides_add_up_and_are_true_to_a_cent(
+    before: Account, after: Account, same: set[Bucket]
+):
+    """Whatever is equal on both sides: each cell is its amount rounded down or up, whole amounts
+    stay, each side adds up, and the first is what its own ledger prints.
+    """
+    paid = tuple(before.money[b] if b in same else after.money[b] for b in Bucket)
+    mixed = after._replace(money=paid)
+    first, second = sides(before, mixed, CENT_MICRO)
+    assert first == before.cents()
+    assert sum(second) == sum(mixed.cents())
+    unit = DENOMINATOR * CENT_MICRO
+    assert all(
+        0 <= s * unit - m < unit or 0 <= m - s * unit < unit
+        for s, m in zip(second, paid, strict=True)
+    )
+
+
+def test_a_line_that_did_not_change_costs_the_same_on_both_sides():
+    """Half a cent of three lines: which two are rounded up depended on the others of a ledger, so
+    equal lines differed by a cent. The line that changed takes what is left.
+    """
+    half = DENOMINATOR * CENT_MICRO // 2
+    amounts = [0] * len(Bucket)
+    amounts[Bucket.IDLE] = amounts[Bucket.REWORK] = amounts[Bucket.USEFUL] = half
+    before = zero()._replace(money=tuple(amounts))
+    amounts[Bucket.NOT_READY] = 3 * half // 2
+    after = before._replace(money=tuple(amounts))
+    first, second = sides(before, after, CENT_MICRO)
+    same = [b for b in Bucket if b is not Bucket.NOT_READY]
+    assert [first[b] for b in same] == [second[b] for b in same]
+    assert [before.cents()[b] for b in same] != [after.cents()[b] for b in same]
 
 
 def test_prices_of_an_hour():

@@ -5,7 +5,7 @@ from rich.table import Table
 from tidemill.cli import screen
 from tidemill.cli.ledger_tables import cents, hours, percent
 from tidemill.ledger import difference
-from tidemill.ledger.account import Account, rounded
+from tidemill.ledger.account import CENT_MICRO, Account, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.comparison import Compared, Side, Unit
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
@@ -25,9 +25,9 @@ def figures(found: list[Compared], before: str, after: str) -> Table:
 def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
     """Where it went on both sides; every column adds up to its first line, as printed."""
     made = screen.table("where it went", *names, "difference", "hours", "of hours")
-    money = [account.cents() for account in (before, after)]
     columns = [
-        *money, difference.tenths_of_hours(before, after), difference.basis_points(before, after)
+        *difference.sides(before, after, CENT_MICRO), difference.tenths_of_hours(before, after),
+        difference.basis_points(before, after),
     ]  # fmt: skip
     shown: list[Bucket | None] = [None]
     shown += [b for b in Bucket if before.milli_ms[b] or after.milli_ms[b]]

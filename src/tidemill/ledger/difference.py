@@ -8,7 +8,7 @@ nothing was paid in one of them).
 from typing import Any, NamedTuple
 
 from tidemill.ledger import comparison
-from tidemill.ledger.account import Account, shown
+from tidemill.ledger.account import DENOMINATOR, Account, rounded, shown
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
@@ -31,13 +31,38 @@ class Change(NamedTuple):
 
 def difference(before: Account, after: Account) -> list[Change]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
-    usd = zip(before.usd_micro(), after.usd_micro(), strict=True)
+    usd = zip(*sides(before, after, 1), strict=True)
     return [
         Change(bucket, before.milli_ms[bucket], after.milli_ms[bucket], dollars, share)
         for bucket, dollars, share in zip(
             Bucket, (b - a for a, b in usd), basis_points(before, after), strict=True
         )
     ]
+
+
+def sides(before: Account, after: Account, unit_micro: int) -> tuple[list[int], list[int]]:
+    """Dollars per bucket on both sides, in units of so many micro-dollars; each side adds up.
+
+    Each amount is rounded down or up so that its side adds up, the first side as its own ledger
+    shows it. The second rounds what is equal on both sides as the first did, wherever its sum
+    leaves the choice: a line that did not change shows no change.
+    """
+    unit, first = DENOMINATOR * unit_micro, before.in_units(unit_micro)
+    parts = [amount // unit for amount in after.money]
+    left = rounded(after.paid_money, unit) - sum(parts)
+
+    def turn(i: int) -> tuple[int, int, int]:
+        """Who is rounded up first: as before; changed lines; as not before; whole amounts."""
+        amount, remainder = after.money[i], after.money[i] % unit
+        if not remainder:
+            return 3, 0, i
+        if amount != before.money[i]:
+            return 1, -remainder, i
+        return 0 if first[i] > parts[i] else 2, -remainder, i
+
+    for i in sorted(range(len(parts)), key=turn)[:left]:
+        parts[i] += 1
+    return first, parts
 
 
 def basis_points(before: Account, after: Account) -> list[int]:
