@@ -1,4 +1,4 @@
-"""A job that was preempted too often is an alarm: in `ledger` and in `pending`, text and JSON."""
+"""A job that was preempted too often is an alarm: in `ledger`, `pending` and the report."""
 
 import json
 from pathlib import Path
@@ -52,6 +52,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
     (folder / "alarm.toml").write_text(SPEC)
     ran = tidemill("twin", "run", str(folder / "alarm.toml"), "-j", str(folder / "alarm.sqlite"))
     assert ran.code == 0, ran.err
+    assert f"job `low`: {ALARM}" in ran.out, "the ledger after a run left it out"
     return str(folder / "alarm.sqlite")
 
 
@@ -69,3 +70,12 @@ def test_the_ledger_raises_it(journal: str):
     assert [(row["job"], row["team"]) for row in found["alarms"]] == [("low", "a")]
     assert found["alarms"][0]["words"].startswith(ALARM)
     assert ALARM not in tidemill("ledger", "-j", journal, "--from", "2h").out
+    assert ALARM in tidemill("ledger", "-j", journal, "--from", "0").out, "0 was no time"
+    assert "until it does" not in found["alarms"][0]["words"], "a job that has ended saves no more"
+
+
+def test_the_report_raises_it(journal: str, tmp_path: Path):
+    """The page said nothing of what `ledger` tells of the same journal."""
+    page = tmp_path / "page.html"
+    assert tidemill("report", journal, str(page)).code == 0
+    assert ALARM in page.read_text(encoding="utf-8")

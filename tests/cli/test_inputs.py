@@ -47,7 +47,7 @@ def test_a_short_type_is_said_although_the_total_fits(fleet: Path):
     """Sixteen A100 are asked of eight: 200 % of them, 22 % of the fleet."""
     done = CliRunner().invoke(app, ["twin", "load", str(fleet)])
     assert done.exit_code == 0, done.output
-    assert "A100 is short: the work that only it can do is 200%" in done.stdout
+    assert "A100 is short: the work that can run nowhere else is 200%" in done.stdout
     assert "offered load 22% of 72 accelerators" in done.stdout
     assert "H100 is short" not in done.stdout
 
@@ -63,7 +63,7 @@ def test_types_beside_a_short_one_are_not_called_short(fleet: Path):
     fleet.write_text(text, encoding="utf-8")
     done = CliRunner().invoke(app, ["twin", "load", str(fleet)])
     assert done.exit_code == 0, done.output
-    assert "A100 is short: the work that only it can do is 500%" in done.stdout
+    assert "A100 is short: the work that can run nowhere else is 500%" in done.stdout
     assert "offered load 300% of 16 accelerators" in done.stdout
     assert done.stdout.count("is short") == 1
 

@@ -188,7 +188,9 @@ def test_salvage_says_where_and_why(tmp_path: Path, sound: dict[str, Path], told
     assert (report.broken, report.out) == (str(broken), str(tmp_path / "out.db"))
     assert (report.kept, report.last_ms) == (170, told[169].at_ms)
     assert report.why == (
-        "event 170: it is missing or damaged; later events cannot be kept without it"
+        f"lost: events 170 to {len(told) - 1}, {len(told) - 170} in all. Event 170: it is missing"
+        " or damaged; what follows names jobs, nodes and contracts by the order in which lost"
+        " events brought them"
     )
 
 

@@ -351,8 +351,7 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     console.print(screen.styled("[bold]ledger[/] {}", span))
     ledger_tables.print_ledger(statement, as_tree)
     console.print(ledger_tables.fixes(statement, journal), soft_wrap=True)
-    names = statement.world.job_names
-    screen.alarms([(names[j], text) for j, text in statement.alarms.items()])
+    ledger_tables.print_alarms(statement)
     if (unusable := ledger_tables.unusable(statement)) is not None:
         screen.note(located(unusable, journal))
     screen.note(ledger_tables.footnote(statement))

@@ -279,3 +279,9 @@ def _weight(account: Account, bucket: Bucket | None) -> int:
 
 def _key(name: Dimension, key: str, statement: Statement) -> str:
     return statement.calendar.text(int(key)) if name == "time" else key
+
+
+def print_alarms(statement: Statement) -> None:
+    """The jobs that were preempted too often in the window."""
+    names = statement.world.job_names
+    screen.alarms([(names[j], text) for j, text in statement.alarms.items()])

@@ -206,7 +206,7 @@ def _load_document(found: "Load") -> dict[str, object]:
 
 def _print_parts(found: "Load") -> None:
     made = screen.table(
-        "GPU type", "accelerators", "hours only it can do", "hours there", "offered load",
+        "GPU type", "GPUs", "GPU-hours that need it", "GPU-hours there", "offered load",
         "busiest hour",
     )  # fmt: skip
     for part in found.parts[:-1] if len(found.parts) > 1 else ():
@@ -222,9 +222,9 @@ def _print_parts(found: "Load") -> None:
     )
     for part in found.short:
         screen.out().print(
-            f"{' or '.join(part.kinds)} is short: the work that only it can do is"
+            f"{' or '.join(part.kinds)} is short: the work that can run nowhere else is"
             f" {_percent(part.share)}"
-            " of its capacity, so its queue grows to the end"
+            " of the capacity there, so its queue grows to the end"
         )
     if found.late:
         screen.note(f"{screen.count(len(found.late), 'job')} after the horizon not counted")
@@ -277,4 +277,5 @@ def _print_run(done: "Run", as_json: bool) -> None:
         screen.out().print(line)
     ledger_tables.print_ledger(done.statement)
     screen.out().print(ledger_tables.fixes(done.statement, done.where), soft_wrap=True)
+    ledger_tables.print_alarms(done.statement)
     screen.note(f"journal: {done.where}")

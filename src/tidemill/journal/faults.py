@@ -41,7 +41,8 @@ class DamageError(JournalError):
     """
 
     def __init__(self, where: str, seq: int, found: str, *, is_after_last: bool = False) -> None:
-        place = f"; all {seq:,} events found in it are intact" if is_after_last else ""
+        intact = f"all {seq:,} events found in it are" if seq else "no event found in it is"
+        place = f"; {intact} intact" if is_after_last else ""
         at = "" if is_after_last else f" at event {seq}"
         super().__init__(f"journal `{where}` is broken{at}: {found}{place}", hint=rescue(where))
         self.where = where

@@ -92,6 +92,10 @@ class Finder:
         is_more = any(_is_kept(record) for record in self._beyond(self._tail.seq))
         return "it is missing or damaged" if is_more else ""
 
+    def end(self) -> int:
+        """How many events there were, by the last row that can be told to be one."""
+        return max((_after(r) for r in self._beyond(self._tail.seq) if _is_kept(r)), default=0)
+
     def facts(self) -> tuple[dict[str, str], list[str]]:
         """The facts that match their checksum, the newest page last; and the names of the others.
 
@@ -134,6 +138,14 @@ class Finder:
         for _, last, image in self._spans:
             if last >= seq:
                 yield from (r for r in self._pages.records(image) if r.number >= seq)
+
+
+def _after(record: Record) -> int:
+    """The number of the event that follows those of a row."""
+    match record.values:
+        case (_, int(events), int(), int(), *_):
+            return record.number + events
+    return record.number + 1
 
 
 def _is_kept(record: Record) -> bool:

@@ -174,10 +174,12 @@ def _between(begins: datetime, found: datetime) -> int:
 
 
 def _counted(text: str) -> int | None:
-    """``3d12h``, or ``day 3 12:00``."""
+    """``3d12h``, or ``day 3 12:00``; ``0`` is the beginning."""
     if found := _DAY.fullmatch(text.strip().lower()):
         day, hour, minute = (int(part or 0) for part in found.groups())
         return day * DAY_MS + hour * HOUR_MS + minute * MINUTE_MS
+    if text.strip() == "0":
+        return 0
     try:
         return duration_ms(text)
     except ValueError:

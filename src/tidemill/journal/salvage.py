@@ -7,6 +7,7 @@ from typing import NamedTuple
 from tidemill.journal import files, intact, lock, schema
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
+from tidemill.journal.completeness import COMPLETED
 from tidemill.journal.faults import RESTORE
 from tidemill.journal.intact import Intact
 from tidemill.journal.pages import Pages
@@ -51,8 +52,9 @@ def salvage(
         facts, damaged = finder.facts()
         for key, value in facts.items():
             journal.set_meta(key, value)
-    world = found.world
-    return SalvageReport(str(source), str(target), world.seq, world.now_ms, _why(found, damaged))
+        end = int(facts.get(COMPLETED, 0)) or finder.end()
+    world, why = found.world, _why(found, damaged, end)
+    return SalvageReport(str(source), str(target), world.seq, world.now_ms, why)
 
 
 class _Keeper:
@@ -78,13 +80,17 @@ class _Keeper:
         self._batch.clear()
 
 
-def _why(found: Intact, damaged: list[str]) -> str:
-    """What was left behind, if anything."""
+def _why(found: Intact, damaged: list[str], end: int) -> str:
+    """What was left behind, if anything, of as many events as the file had."""
     lost = "".join(f"; the fact `{key}` was damaged and is not kept" for key in damaged)
     if not found.why:
         return f"every event that was found is intact{lost}"
-    seq = found.world.seq
-    return f"event {seq}: {found.why}; later events cannot be kept without it{lost}"
+    seq, last = found.world.seq, max(end - 1, found.world.seq)
+    which = f"event {seq:,}" if last == seq else f"events {seq:,} to {last:,}"
+    return (
+        f"lost: {which}, {last - seq + 1:,} in all. Event {seq:,}: {found.why}; what follows names"
+        f" jobs, nodes and contracts by the order in which lost events brought them{lost}"
+    )
 
 
 def _refuse_newer(pages: Pages, source: Path) -> None:

@@ -106,6 +106,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "timeline": timeline(statement, account),
         "plot_width": PLOT_WIDTH,
         "plot_height": PLOT_HEIGHT,
+        "alarms": [(statement.world.job_names[j], text) for j, text in statement.alarms.items()],
         "breakdowns": [
             breakdown.breakdown(statement, account, dimension)
             for dimension in breakdown.TITLES
