@@ -19,6 +19,7 @@ from tests.builders import (
     move_node,
     node,
     pass_ms,
+    place,
     role,
     submit,
     team,
@@ -29,7 +30,8 @@ from tidemill.explain.answers import Answer
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
-from tidemill.model.states import NodeState, Terms
+from tidemill.model.rows import Piece
+from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.world import World
 
 DOLLAR = 1_000_000
@@ -330,6 +332,35 @@ def test_a_small_job_in_the_way_is_moved():
     assert answer.cause == "scattered"
     assert answer.fix.words == "move `s` off `c-1`: it fits elsewhere"
     assert (answer.fix.lost_milli_ms, answer.fix.lost_usd_micro) == (360_000_000, DOLLAR // 5)
+
+
+def test_a_move_starts_the_job_that_is_first_and_says_so_of_others():
+    """One node becomes whole, and two jobs wait for one: to both it was told as their fix."""
+    world = fleet(nodes=2)
+    for small in (job("r0", gpus=5), job("r1", gpus=7), job("s", gpus=1)):
+        submit(world, small)
+        beat(world)
+    finish(world, "r1")
+    pass_ms(world, 6 * MINUTE_MS)
+    submit(world, job("t5", gpus=8), job("t6", gpus=8))
+    beat(world)
+    assert why(world, "t5").fix.words == "move `s` off `c-1`: it fits elsewhere"
+    second = why(world, "t6")
+    assert second.fix.words.startswith("wait until")
+    assert second.other_fixes[0].words == (
+        "move `s` off `c-1`: it fits elsewhere; that alone does not start it"
+    )
+
+
+def test_of_moves_that_cost_the_same_the_fewest_are_told():
+    """One notebook off the second node, not two off the first; `tidemill defrag` says the same."""
+    world = fleet(nodes=2)
+    for name, node_number, devices in (("a", 0, 0b1), ("b", 0, 0b10), ("c", 1, 0b11)):
+        submit(world, job(name, gpus=devices.bit_count(), kind=JobClass.INTERACTIVE))
+        place(world, name, Piece(0, node_number, 1, devices))
+    submit(world, job("t5", gpus=8))
+    beat(world)
+    assert why(world, "t5").fix.words == "move `c` off `c-1`: it fits elsewhere"
 
 
 def test_part_of_a_gang_is_not_started():

@@ -65,11 +65,13 @@ class Moves(NamedTuple):
 
     fix: Fix
     is_free: bool
+    jobs: tuple[int, ...]
 
 
 def moves(case: Case) -> Moves | None:
     """The cheapest jobs to take off their nodes so that the job fits; None: not found."""
-    offers = sorted(offer for n in _emptiest(case) if (offer := _offer(case, n)))
+    found_on = [offer for n in _emptiest(case) if (offer := _offer(case, n))]
+    offers = sorted(found_on, key=lambda offer: (offer.usd_micro, len(offer.jobs), offer.node))
     chosen = offers[: case.missing]
     jobs = sorted({j for offer in chosen for j in offer.jobs})
     if len(chosen) < case.missing or not jobs:
@@ -85,7 +87,7 @@ def moves(case: Case) -> Moves | None:
         if found
         else f"stop {names} on {nodes}, to wait again"
     )
-    return Moves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found)
+    return Moves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found, tuple(jobs))
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:

@@ -294,15 +294,25 @@ def _partial(case: Case) -> Remedy:
 
 def _scattered(case: Case) -> Remedy:
     free = words.units(case.blocks.free_milli, case.role)
-    moves = prices.moves(case)
+    first, later = _moves(case)
     return _make(
         f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
-        moves.fix if moves and moves.is_free else None, *_opened(case, is_enough=True),
-        _wait(case),
-        moves.fix if moves and not moves.is_free else None, *_opened(case, is_enough=False),
-        *_instead(case),
+        *first, *_opened(case, is_enough=True), _wait(case), *later,
+        *_opened(case, is_enough=False), *_instead(case),
         prices.launch(case, case.missing),
     )  # fmt: skip
+
+
+def _moves(case: Case) -> tuple[tuple[Fix, ...], tuple[Fix, ...]]:
+    """To take jobs off their nodes: before waiting if that starts the job and stops none; else
+    after it. Whether it starts is tried: a job ahead may take what becomes free.
+    """
+    found = prices.moves(case)
+    if found is None:
+        return (), ()
+    starts = case.trials.places_without(case.j, found.jobs)
+    fixes = _unless_alone(case, found.fix, is_enough=starts)
+    return (fixes, ()) if starts and found.is_free else ((), fixes)
 
 
 def _apart(case: Case) -> Remedy:
