@@ -194,6 +194,8 @@ class _Lists:
     def planes(column: Column) -> bytes:
         folded = [(value << 1) ^ (value >> 63) for value in column]
         planes = -(-max(folded).bit_length() // 8)
+        if planes == 1:
+            return bytes([1, *folded])
         whole = b"".join(value.to_bytes(planes, "little") for value in folded)
         return bytes([planes]) + b"".join(whole[plane::planes] for plane in range(planes))
 

@@ -57,14 +57,16 @@ _ADDED_DECODER = msgspec.msgpack.Decoder(_Added)
 def pack(batch: Batch) -> bytes:
     """A batch without its dictionary; there is at least one event in it."""
     events = batch.events
-    told = _columns(events)
-    in_order = _columns(events[np.argsort(events[:, _E.KIND], kind="stable")])
+    told = in_order = _columns(events)
+    if len(events) > 1:
+        in_order = _columns(events[np.argsort(events[:, _E.KIND], kind="stable")])
     names = [name.encode() for name in (*batch.job_names, *batch.node_names)]
     lengths = np.array([len(name) for name in names], np.int64).reshape(-1, 1)
     parts = [_WIDTHS, columns.pack(told[_E.AT], in_steps=True), columns.pack(told[_E.KIND])]
     parts += [columns.pack(in_order[c], in_steps=c is _E.WHO) for c in _SORTED]
     for pool in (batch.pieces, batch.jobs, lengths):
-        parts += [columns.pack(column) for column in _columns(pool)]
+        if len(pool):
+            parts += [columns.pack(column) for column in _columns(pool)]
     return columns.deflated(b"".join((*parts, *names)))
 
 
