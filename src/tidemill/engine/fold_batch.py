@@ -25,6 +25,10 @@ from tidemill.model.world import World
 from tidemill.workload import progress
 
 _CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
+_PLAIN = frozenset(
+    (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
+     replay.SAID_WHY, replay.PASSED, replay.WOKE)
+)  # fmt: skip
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
     JOB.STARTUP_MS: JobColumn.STARTUP,
@@ -73,6 +77,8 @@ class Folding:
         world, events = self.world, self.batch.events
         if world.half_life_ms:
             return 0  # past use is settled before every change, one by one
+        if events.item(self.at, EventColumn.KIND) not in _PLAIN:
+            return 0
         rows.make_pieces(world, self._most_pieces)
         before = world.job_count
         self._counts[0, [0, 2, 3]] = before, world.node_count, len(world.shape_rows)

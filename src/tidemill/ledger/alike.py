@@ -4,7 +4,6 @@ A generated job is named after its workload and a number of five digits, a copy 
 job and a shorter one. Jobs of one name that save at different intervals are different groups.
 """
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
-_NUMBERED = re.compile(r"(.+)-(\d+)")
 _DIGITS = 5  # of the number of a generated job: see ``twin.generate``
 
 
@@ -46,9 +44,8 @@ def groups(world: World) -> Groups:
     queues = world.shapes.queue[jobs.shape[:count]].tolist()
     savings = zip(jobs.interval_ms[:count].tolist(), jobs.cost_ms[:count].tolist(), strict=True)
     numbers: dict[tuple[tuple[str, str], int, tuple[int, int]], int] = {}
-    of_job = np.zeros(count, np.int64)
-    for j, key in enumerate(zip(map(_described_by, world.job_names), queues, savings, strict=True)):
-        of_job[j] = numbers.setdefault(key, len(numbers))
+    keys = zip(map(_described_by, world.job_names), queues, savings, strict=True)
+    of_job = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     first = dict(zip(of_job[::-1].tolist(), range(count - 1, -1, -1), strict=True))
     sizes = np.bincount(of_job, minlength=len(numbers)).tolist()
     rows = []
@@ -61,7 +58,7 @@ def groups(world: World) -> Groups:
 
 
 def _described_by(name: str) -> tuple[str, str]:
-    numbered = _NUMBERED.fullmatch(name)
-    if numbered is None:
+    described, _, number = name.rpartition("-")
+    if not described or not number.isdecimal():
         return "job", name
-    return ("workload" if len(numbered[2]) >= _DIGITS else "job"), numbered[1]
+    return ("workload" if len(number) >= _DIGITS else "job"), described
