@@ -142,14 +142,15 @@ class Folding:
 
         A shape that nobody has seen is the next when its first job comes: the order is the same.
         """
-        world, shapes = self.world, self.batch.dictionary.shapes.rows
-        known, unseen = world.shape_number, dict[Shape, int]()
+        known, shapes = self.world.shape_number, self.batch.dictionary.shapes.rows
+        number, is_training = np.zeros((2, len(shapes)), np.int64)
+        unseen = dict[Shape, int]()
         for s in dict.fromkeys(self.batch.jobs[:, JobColumn.SHAPE].tolist()):
-            if shapes[s] not in known:
-                unseen.setdefault(shapes[s], len(known) + len(unseen))
-        number = [known.get(shape, unseen.get(shape, 0)) for shape in shapes]
-        is_training = [shape.kind is JobClass.TRAINING for shape in shapes]
-        return np.array(number, np.int64), np.array(is_training, np.int64) != 0
+            found = known.get(shapes[s])
+            if found is None:
+                found = unseen.setdefault(shapes[s], len(known) + len(unseen))
+            number[s], is_training[s] = found, shapes[s].kind is JobClass.TRAINING
+        return number, is_training != 0
 
 
 def columns_of(world: World) -> State:

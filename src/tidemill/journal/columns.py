@@ -110,9 +110,10 @@ class Reader:
 
     def texts(self, rows: int) -> list[str]:
         """The next texts: a column of their lengths in bytes, then all of them."""
-        ends = [0, *accumulate(map(int, self.column(rows)))]
-        if any(a > b for a, b in pairwise(ends)):
+        lengths = [*map(int, self.column(rows))]
+        if min(lengths, default=0) < 0:
             raise ValueError("a text is shorter than nothing")
+        ends = [0, *accumulate(lengths)]
         data = self.take(ends[-1])
         if data.isascii():  # nearly always, and then a byte is a letter
             text = data.decode("ascii")
