@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import (
+    backlog,
     fgd,
     fixes,
     infeasible,
@@ -29,6 +30,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "overload": spine.overload,
     "ordinary": ordinary.run,
     "ledger": ledger.run,
+    "backlog": backlog.run,
     "why": waiting.run,
     "infeasible": infeasible.run,
     "muri": muri.run,
@@ -48,6 +50,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "overload": (5_000,),
     "ordinary": (500, 32, 1),
     "ledger": (50, 500, 1),
+    "backlog": (200, 100, 30),
     "why": (1_000, 500),
     "infeasible": (1_000,),
     "muri": (("trace3",),),

@@ -95,7 +95,7 @@ def twin(jobs: int, nodes: int, features: Features, load: float = 0.95, seed: in
         queues(nodes, features),
         arrivals,
         faults=_faults(features.fault_rate),
-        topology=_topology(features),
+        topology=topology(features),
         nodes_per={"fleet": {"rack": NODES_PER_RACK, "spine": NODES_PER_SPINE}},
         horizon_ms=last_ms + 60 * DAY_MS,
         seed=seed,
@@ -126,7 +126,7 @@ def queues(nodes: int, features: Features, teams: int = TEAMS) -> list[Queue]:
     ]
 
 
-def _topology(features: Features) -> Topology:
+def topology(features: Features) -> Topology:
     if not features.racks:
         return Topology()
     return Topology((Tier("spine", label="spine"), Tier("rack", label="rack")))

@@ -236,5 +236,7 @@ def _type(
 
     if name in whole:
         cls, dims = whole[name]
+        if len(set(dims)) == 1:
+            return types.NamedUniTuple(array(dims[0]), len(dims), cls)
         return types.NamedTuple([array(each) for each in dims], cls)
     return array(dimensions(name))

@@ -1,26 +1,25 @@
 """Running work by expected end, and reservations in one pass: as the slow and simple ways say."""
 
 from random import Random
-from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model.events import AskedEvict, Why
-from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
+from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling.backfill import kernels
 from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
-from tidemill.scheduling.backfill.reservations import Reservation, Reservations
+from tidemill.scheduling.backfill.reservations import Reservation
 from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.schedule import _Desk
+from tidemill.scheduling.victims import Stop
 
 EASY = Policy(order="fifo", placement="pack", backfill="easy", may_preempt=False)
 HISTORY = Policy(order="fifo", backfill="easy", estimates="history", may_preempt=False)
@@ -107,66 +106,21 @@ def test_one_pass_finds_what_halving_finds(seed: int):
     room = memo.scheduling.room(world)
     found = 0
     for is_beside in (False, True):
-        desk = Reservations(world, EASY, memo.scheduling, room)
+        desk = _Desk(world, EASY, memo.scheduling, Stop(lambda _: 0)).reservations
         running = desk._read_running()
         before = [column.tolist() for column in room.columns]
         for s in world.queued:
             if not desk._is_simple(s):
                 continue
             halved = desk._halve(running, s)
-            assert desk._pass_over(running, s) == (halved if halved[1] else (0, ()))
+            found_at_once = desk._pass_over(running, s, desk._within_limit(s))
+            assert found_at_once == (halved if halved[1] else (0, ()))
             assert [column.tolist() for column in room.columns] == before
             found += bool(halved[1])
             if is_beside and halved[1] and not desk.found:
                 j, at_ms = world.waiting[s][0], running.ends_ms.item(halved[0] - 1)
                 desk.found.append(Reservation(j, (0,), at_ms, halved[1]))
     assert found or not world.queued
-
-
-def columns(luck: Random, rows: int) -> dict[str, Any]:
-    """Random columns for ``expect``."""
-
-    def some(high: int, kind: type = np.int64) -> Any:
-        return np.array([luck.randrange(high) for _ in range(rows)], kind)
-
-    return {
-        "total_ms": some(1000), "placed_ms": some(900), "startup_ms": some(50),
-        "restart_ms": some(50), "attempt": some(3, np.int64), "saved_ms": some(300),
-        "reached_ms": some(400), "speed_ppm": some(2 * ONE_PPM) + 1,
-        "is_leaving": some(2, np.int64),
-    }  # fmt: skip
-
-
-def simple_end(now_ms: int, total_ms: int, c: dict[str, int]) -> tuple[int, int, bool]:
-    """What one job has done, when it is expected to end, and whether it outran that."""
-    begin_ms = c["placed_ms"] + c["startup_ms"] + (c["restart_ms"] if c["attempt"] > 1 else 0)
-    done_ms = c["saved_ms"] + max(0, now_ms - begin_ms) * c["speed_ppm"] // ONE_PPM
-    left_ms = (total_ms - done_ms) * ONE_PPM // c["speed_ppm"]
-    end_ms = now_ms if c["is_leaving"] else max(begin_ms, now_ms) + left_ms
-    return done_ms, end_ms, total_ms <= max(done_ms, c["reached_ms"])
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_ends_are_those_of_each_job(seed: int):
-    """Rows of nobody never end; who outran is named; ties go by the number."""
-    luck, rows = Random(seed), 20
-    job = np.array([j if luck.random() < 0.8 else -1 for j in range(rows)])
-    given = columns(luck, rows)
-    done, ends = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    outrun, order = np.zeros(rows, np.int64), np.arange(rows)[::-1].copy()
-    found = kernels.expect(1000, rows, job, *given.values(), done, ends, outrun)
-    kernels.sort_again(order, rows, ends, job)
-    late = []
-    for row in range(rows):
-        c = {name: column.item(row) for name, column in given.items()}
-        expected = (0, FOREVER_MS, False)
-        if job[row] >= 0:
-            expected = simple_end(1000, c.pop("total_ms"), c)
-        assert (done[row], ends[row]) == expected[:2]
-        late += [row] * expected[2]
-    assert outrun[:found].tolist() == late
-    live = order[ends[order] < FOREVER_MS].tolist()
-    assert live == sorted(live, key=lambda row: (ends[row], job[row]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

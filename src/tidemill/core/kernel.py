@@ -10,7 +10,7 @@ Outer functions take ``w``; those that run once per node or per shape take the f
 they need: handing over ``w`` costs as much as a short loop.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _CUBES = ("quotas", "run_times", "unheld")
 _FIELDS = {*State._fields, *LedgerState._fields}
 
 
-def _dimensions(name: str) -> int:
+def dimensions(name: str) -> int:
     """How many dimensions an argument of this name has."""
     if name in _VECTORS:
         return 1
@@ -34,17 +34,42 @@ def _dimensions(name: str) -> int:
     return 2 if name in _FIELDS or name in _MATRICES else 0
 
 
-_decorate = compiled.folder(
-    Path(__file__).parent,
-    Path(__file__).parent.parent / "model",
-    dimensions=_dimensions,
-    whole={
-        name: (cls, tuple(_dimensions(field) for field in cls._fields))
-        for name, cls in (("w", State), ("b", LedgerState))
-    },
-)
+_WHOLE = {
+    name: (cls, tuple(dimensions(field) for field in cls._fields))
+    for name, cls in (("w", State), ("b", LedgerState))
+}
+_HERE = Path(__file__).parent
+_MODEL = _HERE.parent / "model"
+_decorate = compiled.folder(_HERE, _MODEL, dimensions=dimensions, whole=_WHOLE)
 
 
 def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
     """Compile this, unless the process runs interpreted."""
     return _decorate(function)
+
+
+def beside(
+    file: str, tables: Mapping[str, type[Any]], vectors: Collection[str]
+) -> Callable[[Callable[..., Any]], Any]:
+    """The decorator of another folder, whose kernels take tuples of their own beside the state.
+
+    ``tables`` are these tuples by what their arguments are called; their fields are matrices, but
+    for the ``vectors``.
+    """
+    fields = {field for table in tables.values() for field in _fields(table)}
+
+    def of(name: str) -> int:
+        if name in fields:
+            return 1 if name in vectors else 2
+        return dimensions(name) if name in State._fields else 0
+
+    whole = {"w": _WHOLE["w"]} | {
+        name: (table, tuple(of(field) for field in _fields(table)))
+        for name, table in tables.items()
+    }
+    return compiled.folder(Path(file).parent, _MODEL, _HERE, dimensions=of, whole=whole)
+
+
+def _fields(table: type[Any]) -> tuple[str, ...]:
+    found: tuple[str, ...] = table._fields
+    return found

@@ -41,6 +41,7 @@ class Glance(Memo):
 
     def __init__(self, world: World, *, sweeps: bool = False) -> None:
         super().__init__(sweeps=sweeps)
+        self.forgets = True
         self.moment = (world.seq, world.now_ms)
         self._alike: dict[object, int] = {}
         self._quick: dict[int, Known] = {}
@@ -54,15 +55,12 @@ class Glance(Memo):
             like = super().known(world, self._alike.setdefault(constraints, s))
             q, priority = int(world.shapes.queue[s]), int(world.shapes.priority[s])
             found = self._quick[s] = like._replace(queue=q, priority=priority)
+            self.write(world, s, found)
         return found
 
     def nothing_changed(self, world: World) -> bool:  # noqa: ARG002 - the scheduler's signature
         """Every look is a first look."""
         return False
-
-    def failure(self, world: World, s: int) -> Cause | None:  # noqa: ARG002 - as above
-        """Nothing is taken for granted."""
-        return None
 
 
 class Look(NamedTuple):

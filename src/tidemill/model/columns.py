@@ -93,6 +93,7 @@ class SHAPE(IntEnum):
     IS_LASTING = 16  # a service: it does not end by itself
     IS_ELASTIC = 17
     IS_PROMISED = 18  # room is being made for it
+    IS_PREEMPTIBLE = 19
 
 
 class ROLE(IntEnum):

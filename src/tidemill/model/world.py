@@ -287,6 +287,11 @@ class World:
         """How many jobs of a team ran for how many millionths of their owner's guess."""
 
     @property
+    def matrices(self) -> State:
+        """The columns as kernels take them. For those that only read; the fold alone writes."""
+        return self.ink.w
+
+    @property
     def supply_changes(self) -> int:
         """How often contracts or nodes changed: supply decisions are looked at again after."""
         return self.ink.w.at.item(AT.SUPPLY_CHANGES)

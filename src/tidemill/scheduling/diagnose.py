@@ -206,7 +206,7 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
         return Cause.TOPOLOGY
     for option, obstacle, _ in shortage.obstacles:
         if obstacle is Obstacle.UNFIT:
-            return _binding(room, role, option.is_ok)
+            return binding(room, role, option.is_ok)
     if Obstacle.KEPT in kinds:
         return Cause.KEPT_BACK
     for option, obstacle, _ in shortage.obstacles:
@@ -215,7 +215,7 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     return Cause.BUSY
 
 
-def _binding(room: Room, role: Role, is_ok: I64) -> Cause:
+def binding(room: Room, role: Role, is_ok: I64) -> Cause:
     """Enough accelerators are free, yet it does not fit: what would have to be ignored?"""
     if role.accelerators == 0:
         return Cause.CPU_BINDS if role.cpu_milli else Cause.MEMORY_BINDS

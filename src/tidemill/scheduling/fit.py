@@ -90,15 +90,6 @@ def _fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -
     return Fit(pieces, None)
 
 
-def short_again(room: Room, q: int, shape: Shape, options: Options) -> Fit:
-    """As ``fit`` for a gang of one role of which is known that no nodes hold it."""
-    need, obstacles = shape.roles[0].total_milli, list[tuple[Option, Obstacle, int]]()
-    for option in options[0]:
-        barred = _barred(room, q, option.kind, need)
-        obstacles.append((option, Obstacle.UNFIT if barred is None else barred, 0))
-    return Fit((), Shortage(0, tuple(obstacles)))
-
-
 def undo(room: Room, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
     """Take pieces out of the room and off the books again."""
     room.give(shape, pieces)

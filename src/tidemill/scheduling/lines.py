@@ -55,10 +55,6 @@ class Lines:
             self._line(world, s).take(world)
         return self._taken[s] < len(world.waiting[s])
 
-    def has_taken(self, s: int) -> bool:
-        """Whether somebody was taken out of this line in this cycle."""
-        return s in self._taken
-
     def first_to_lose_patience_ms(self, world: World, s: int) -> int:
         """When the first of a line loses (or lost) patience."""
         if self._is_by_shape:

@@ -7,19 +7,25 @@ the search for victims, who remembers that one was in vain has one more.)
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling import shares
+from tidemill.scheduling.desk import failures
+from tidemill.scheduling.desk.asks import Asks
+from tidemill.scheduling.desk.columns import ASK, UNKNOWN
+from tidemill.scheduling.desk.layout import Laid
+from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fit import redo
-from tidemill.scheduling.known import Known, know
+from tidemill.scheduling.known import Known, Sharing, know
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores import scoring
@@ -37,8 +43,7 @@ CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
 _READY = int(NodeState.READY)
 
 
-@dataclass(slots=True)
-class Failure:
+class Failure(NamedTuple):
     """A shape that did not fit: what was true then, and up to which look it still holds."""
 
     stamp: Stamp
@@ -53,20 +58,21 @@ class Memo:
         self.sweeps = sweeps
         """Whether its rooms answer by sweeps over the nodes alone (see ``Room.fill``)."""
         self._known: dict[int, Known] = {}
+        self._shared: dict[Sharing, Option] = {}
         self._known_at: Stamp = ()
-        self._failed: dict[int, Failure] = {}
-        self._causes: dict[int, Cause | None] = {}
-        self._causes_at: Stamp = ()
-        self.limited: set[int] = set()
-        """Shapes that limits or floors kept off a kind when they did not fit."""
-        self._look = 0
-        self._changed: dict[int, int] | None = None
+        self.asks = Asks()
+        """What is remembered of each shape."""
+        self.forgets = False
+        """Whether what did not fit is tried again in every cycle."""
+        self.look = 0
+        self.changed: dict[int, int] | None = None
+        """By kind, the most that a node that changed since the last look has free."""
         self._read: tuple[World | None, int] = (None, 0)
-        self._supply: dict[int, tuple[Stamp, Cause]] = {}
+        self._supply_at: Stamp = ()
+        self._lasting_at: Stamp = ()
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
         self._lasting: tuple[Stamp, Room] | None = None
-        self._outlasted: dict[int, bool] = {}
         self._trial: Room | None = None
         self._planning: Room | None = None
         self.reservations: list[Reservation] = []
@@ -80,16 +86,17 @@ class Memo:
         self._lines: Lines | None = None
         self._seen: Stamp = ()
         self._decided_ms = 0
-        self._evictors: list[bool] = []
         self._evictors_at: Stamp = ()
         self.watches = self._drifts = False
         self._scoring = scoring.PACKING
         self._scoring_at: tuple[Stamp, Policy] | None = None
-        self._owed: dict[int, None] = {}
+        self.laid_out = Laid()
+        """The columns of the last cycle."""
         self._doubted: set[int] = set()
-        self._heeding: set[int] = set()
-        self._again_ms: dict[int, int] = {}
-        """By shape: when a search for room that was in vain may find some by time alone."""
+        self._has_questions = False
+        self._fleet_again_ms = FOREVER_MS
+        self.cycle = 0
+        """The number of the cycle, for what holds in one alone."""
         self._elastic: list[int] = []
         self._shapes_seen = 0
 
@@ -140,7 +147,7 @@ class Memo:
 
     def lasting_room(self, world: World) -> Room:
         """A scratch copy in which only services run: what is left when all that ends has ended."""
-        stamp = (*_supply_stamp(world), world.lasting_changes)
+        stamp = _lasting_stamp(world)
         if self._lasting is None or self._lasting[0] != stamp:
             room = Room(world, sweeps=self.sweeps)
             room.empty()
@@ -151,28 +158,73 @@ class Memo:
                     for j in jobs:
                         redo(room, q, shape, world.placements[j])
             self._lasting = (stamp, room)
-            self._outlasted.clear()
         return self._lasting[1]
 
     def outlasts(self, world: World, s: int) -> bool | None:
         """Whether a shape fits beside the services of now; None: not asked yet."""
-        self.lasting_room(world)
-        return self._outlasted.get(s)
+        self._know_lasting(world)
+        found = self.asks.rows.item(s, ASK.OUTLASTS)
+        return None if found == UNKNOWN else bool(found)
 
     def remember_outlasts(self, s: int, fits: bool) -> None:
         """Keep whether a shape fits beside the services, until they change."""
-        self._outlasted[s] = fits
+        self.asks.rows[s, ASK.OUTLASTS] = fits
 
-    def known(self, world: World, s: int) -> Known:
-        """The kinds and groups that a shape may use."""
+    def rows(self, world: World) -> I64:
+        """What is remembered, with a row for every shape."""
+        self.asks.make(len(world.shape_rows))
+        return self.asks.rows
+
+    def know_waiting(self, world: World) -> None:
+        """Write the rows of all shapes that wait and were never looked at, or not since new nodes.
+
+        What supply says, and what fits beside services, is asked again when that changed.
+        """
+        self._know_supply(world)
+        self._know_lasting(world)
+        self.know_evictors(world)
+        self._forget_known(world)
+        if self.forgets:
+            self.asks.rows[:, ASK.FAILED] = 0
+        for s in self.asks.unknown(self.waiting(world)):
+            self.known(world, s)
+
+    def _know_lasting(self, world: World) -> None:
+        rows, stamp = self.rows(world), _lasting_stamp(world)
+        if stamp != self._lasting_at:
+            rows[:, ASK.OUTLASTS] = UNKNOWN
+            self._lasting_at = stamp
+
+    @staticmethod
+    def waiting(world: World) -> I64:
+        """The shapes that have a waiting job, or those of them that are to be looked at."""
+        if isinstance(world.queued, Queued):
+            w = world.matrices
+            found: I64 = w.queued[: w.at.item(AT.QUEUED)]
+            return found
+        return np.array(list(world.queued), np.int64)
+
+    def _forget_known(self, world: World) -> None:
         stamp = (len(world.groups), world.contract_count)
         if self._known_at != stamp:
             self._known.clear()
+            self._shared.clear()
+            self.asks.forget_nodes()
             self._known_at = stamp
+
+    def known(self, world: World, s: int) -> Known:
+        """The kinds and groups that a shape may use."""
+        self._forget_known(world)
         known = self._known.get(s)
         if known is None:
-            known = self._known[s] = know(world, s)
+            known = self._known[s] = know(world, s, self._shared)
+            self.write(world, s, known)
         return known
+
+    def write(self, world: World, s: int, known: Known) -> None:
+        """Write the row of a shape that was looked at."""
+        self.rows(world)
+        self.asks.write(world, s, known)
 
     def nothing_changed(self, world: World) -> bool:
         """Whether nothing that a decision depends on happened since the last call."""
@@ -184,7 +236,9 @@ class Memo:
             int(world.kind_taken.sum()) if self.watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
-        return same and not self._owed and not self._doubted and not self._drifts
+        if not same or self._doubted or self._drifts:
+            return False
+        return not (self.asks.rows[:, ASK.OWED] > 0).any()
 
     def lines(self, policy: Policy) -> Lines:
         """The waiting jobs of each shape in the policy's order."""
@@ -206,20 +260,28 @@ class Memo:
         whoever is held now may be first a moment later.
         """
         is_fair = policy.fairness != "none"
-        self.watches = is_fair or any(self._heeds_taken(world, s) for s in world.queued)
+        looks = self.waiting(world)
+        self.watches = is_fair or bool(failures.somebody_heeds(looks, self.asks.rows, len(looks)))
         self._drifts = is_fair and is_holding and policy.usage_half_life_ms > 0
         self._decided_ms = world.now_ms
 
-    def searches_due(self, world: World, at_most: int) -> set[int]:
-        """Who went without a search for victims before, longest ago first; a cycle begins."""
-        due = [s for s in self._owed if s in world.queued][:at_most]
-        self._owed = {s: None for s in self._owed if s in world.queued and s not in due}
-        self._doubted.clear()
-        return set(due)
+    def searches_due(self, world: World, at_most: int) -> int:
+        """Mark who went without a search for victims before, longest ago first; how many.
 
-    def owe_search(self, s: int) -> None:
-        """A shape went without a search in this cycle."""
-        self._owed[s] = None
+        A cycle begins.
+        """
+        rows = self.rows(world)
+        rows[:, ASK.IS_DUE] = 0
+        self._doubted.clear()
+        owed = np.flatnonzero(rows[:, ASK.OWED])
+        if not len(owed):
+            return 0
+        still = world.shapes.waiting[owed] > 0
+        rows[owed[~still], ASK.OWED] = 0
+        owed = owed[still]
+        due = owed[np.argsort(rows[owed, ASK.OWED], kind="stable")][:at_most]
+        rows[due, ASK.OWED], rows[due, ASK.IS_DUE] = 0, 1
+        return len(due)
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
@@ -230,10 +292,11 @@ class Memo:
 
         What this time is for the whole fleet, where it is planned anew, is kept under ``FLEET``.
         """
-        if at_ms >= FOREVER_MS:
-            self._again_ms.pop(s, None)
+        if s == FLEET:
+            self._fleet_again_ms = at_ms
         else:
-            self._again_ms[s] = at_ms
+            self.asks.rows[s, ASK.AGAIN_MS] = at_ms
+            self._has_questions = self._has_questions or at_ms < FOREVER_MS
 
     def is_question_due(self, world: World) -> bool:
         """Whether a search is to be made again though nothing changed."""
@@ -244,7 +307,12 @@ class Memo:
         return min((at for at in self._questions(world) if at > world.now_ms), default=FOREVER_MS)
 
     def _questions(self, world: World) -> list[int]:
-        return [at for s, at in self._again_ms.items() if s in world.queued or s == FLEET]
+        """When searches are to be made again, for shapes that wait."""
+        found = [self._fleet_again_ms]
+        if self._has_questions:
+            again: I64 = self.rows(world)[self.waiting(world), ASK.AGAIN_MS]
+            found += again[again < FOREVER_MS].tolist()
+        return found
 
     def elastic_shapes(self, world: World) -> list[int]:
         """The shapes that have an elastic role, in the order in which they came."""
@@ -259,54 +327,15 @@ class Memo:
 
     def heed_taken(self, s: int) -> None:
         """A shape may gain by what others take: others may move, or be smaller, since."""
-        self._heeding.add(s)
+        self.asks.rows[s, ASK.IS_HEEDING] = 1
 
-    def failure(self, world: World, s: int) -> Cause | None:
-        """Why the shape did not fit, if nothing that it needs was freed since."""
-        found = self._failed.get(s)
-        if found is None or self._again_ms.get(s, FOREVER_MS) <= world.now_ms:
-            return None
-        stamp = self._stamp(world, s)
-        if found.stamp != stamp and not self._is_still_hopeless(world, s, found, stamp):
-            return None
-        found.stamp, found.look = stamp, self._look
-        return found.cause
-
-    def failures_now(self, world: World) -> dict[int, Cause | None]:
-        """Why each waiting shape did not fit; None: it may, or room was promised to it.
-
-        Where nothing was freed since this was asked last, only those are looked at who could fit
-        then, or are new.
-        """
-        stamp = (
-            int(world.kind_freed.sum()), int(world.queue_freed.sum()), world.supply_changes,
-            world.share_changes, int(world.kind_taken.sum()) if self.watches else -1,
-        )  # fmt: skip
-        known = self._causes if stamp == self._causes_at else {}
-        found: dict[int, Cause | None] = {}
-        for s in world.queued:
-            is_due = self._again_ms.get(s, FOREVER_MS) <= world.now_ms
-            cause = None if s in world.promised or is_due else known.get(s)
-            if cause is not None:
-                self._failed[s].look = self._look
-            elif s not in world.promised:
-                cause = self.failure(world, s)
-            found[s] = cause
-        self._causes, self._causes_at = found, stamp
-        return found
-
-    def remember_failure(self, world: World, s: int, cause: Cause) -> None:
-        """Do not try this shape again before something that it needs was freed."""
-        if s in self._doubted:
-            return
-        self._failed[s] = Failure(self._stamp(world, s), cause, self._look)
+    def is_doubted(self, s: int) -> bool:
+        """Whether what a search said about a shape in this cycle may change with time alone."""
+        return s in self._doubted
 
     def remember_limit(self, s: int, is_limited: bool) -> None:
         """Keep whether limits or floors kept the shape off a kind: what teams free may help it."""
-        if is_limited:
-            self.limited.add(s)
-        else:
-            self.limited.discard(s)
+        self.asks.rows[s, ASK.IS_LIMITED] = is_limited
 
     # What compiled beats begin with, and leave behind (see ``engine.fold_stretch``).
 
@@ -321,93 +350,77 @@ class Memo:
     def last_look(self, world: World) -> tuple[int, list[int] | None]:
         """The number of the last look, and the nodes that changed since; None: not known."""
         before, position = self._read
-        return self._look, world.changes.since(position) if world is before else None
+        return self.look, world.changes.since(position) if world is before else None
 
     def remember_look(self, world: World, look: int, *, is_whole: bool) -> None:
         """Looks were taken; what changes from now on was not looked at, or (not whole) more."""
-        self._look, self._read = look, (world if is_whole else None, world.changes.end)
+        self.look, self._read = look, (world if is_whole else None, world.changes.end)
 
     def failures(self) -> Iterable[tuple[int, Failure]]:
         """The shapes that did not fit, with their stamps, causes and looks."""
-        return self._failed.items()
+        columns = [ASK.FREED, ASK.GIVEN, ASK.SUPPLY_AT, ASK.CAUSE, ASK.FAILED_LOOK]
+        for s in np.flatnonzero(self.asks.rows[:, ASK.FAILED]).tolist():
+            freed, given, supply, cause, look = self.asks.rows[s, columns].tolist()
+            yield s, Failure((freed, given, supply), Cause(cause), look)
+
+    @property
+    def limited(self) -> set[int]:
+        """Shapes that limits or floors kept off a kind when they did not fit."""
+        return set(np.flatnonzero(self.asks.rows[:, ASK.IS_LIMITED]).tolist())
 
     def recall_failure(self, s: int, stamp: Stamp, cause: Cause, look: int) -> None:
         """A shape did not fit when this was true, as was seen up to a look."""
-        self._failed[s] = Failure(stamp, cause, look)
+        self.asks.make(s + 1)
+        columns = [
+            ASK.FAILED, ASK.FREED, ASK.GIVEN, ASK.SUPPLY_AT, ASK.CAUSE, ASK.FAILED_LOOK,
+        ]  # fmt: skip
+        self.asks.rows[s, columns] = (1, *stamp, cause, look)
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""
+        self.know_evictors(world)
+        return bool(self.asks.rows[s, ASK.MAY_EVICT])
+
+    def know_evictors(self, world: World) -> None:
+        """Write down who could ever have a right to another's place."""
         stamp = (len(world.shape_rows), world.share_changes)
         if stamp != self._evictors_at:
-            self._evictors, self._evictors_at = _evictors(world), stamp
-        return self._evictors[s]
+            self.rows(world)[: len(world.shape_rows), ASK.MAY_EVICT] = _evictors(world)
+            self._evictors_at = stamp
 
     def supply_cause(self, world: World, s: int) -> Cause | None:
         """What supply said about this shape, if neither supply nor shares changed since."""
-        found = self._supply.get(s)
-        return found[1] if found and found[0] == _supply_stamp(world) else None
+        self._know_supply(world)
+        found = self.asks.rows.item(s, ASK.SUPPLY)
+        return None if found == UNKNOWN else Cause(found)
 
     def remember_supply(self, world: World, s: int, cause: Cause) -> None:
         """Keep what supply says about this shape."""
-        self._supply[s] = (_supply_stamp(world), cause)
+        self._know_supply(world)
+        self.asks.rows[s, ASK.SUPPLY] = cause
 
-    def _stamp(self, world: World, s: int) -> Stamp:
-        known, total, given_back = self.known(world, s), 0, 0
-        for k in known.kinds:
-            total += world.kind_freed.item(k)
-        if self._heeds_taken(world, s):
-            total += int(world.kind_taken.sum())
-        for a in world.tree.paths[known.queue]:
-            given_back += world.queue_freed.item(a)
-        return (total, given_back, world.supply_changes)
-
-    def _is_still_hopeless(self, world: World, s: int, found: Failure, stamp: Stamp) -> bool:
-        """Whether all that was freed since the last look is too small for even one replica.
-
-        Only for a shape that nodes alone kept out: no limit, no right to evict, one role, one kind.
-        And only while its cause is sure to be the same: enough is free in all, or it is not, as
-        before, and no limit has been reached meanwhile.
-        """
-        if self._changed is None or found.look < self._look - 1 or found.stamp[2] != stamp[2]:
-            return False
-        if found.cause not in NODES_KEPT_OUT or s in self.limited or self._heeds_taken(world, s):
-            return False
-        role, known = world.shape_rows[s].roles[0], self.known(world, s)
-        if len(known.kinds) > 1:
-            return False
-        k, need = known.kinds[0], role.total_milli
-        is_enough = world.kind_free_milli[k] >= need
-        if is_enough != (found.cause is Cause.SCATTERED):
-            return False
-        is_small = self._changed.get(k, 0) < role.replica_milli
-        return is_small and shares.within_limit(world, world.used, known.queue, k, need)
+    def _know_supply(self, world: World) -> None:
+        rows, stamp = self.rows(world), _supply_stamp(world)
+        if stamp != self._supply_at:
+            rows[:, ASK.SUPPLY] = UNKNOWN
+            self._supply_at = stamp
 
     def _look_again(self, world: World) -> None:
         """Note what the nodes that changed since the last look have free."""
         before, position = self._read
         nodes = world.changes.since(position) if world is before else None
         if nodes is None or nodes:
-            self._look += 1
-            self._changed = None if nodes is None else _most_free(world, nodes)
+            self.look += 1
+            self.changed = None if nodes is None else _most_free(world, nodes)
         self._read = (world, world.changes.end)
-
-    def _heeds_taken(self, world: World, s: int) -> bool:
-        """Whether a shape may gain by what others take.
-
-        There are new victims, old ones cannot move any more, or its roles settle elsewhere than
-        they did in vain.
-        """
-        if s in self._heeding or len(world.shape_rows[s].roles) > 1:
-            return True
-        return self.may_evict(world, s)
-
-
-NODES_KEPT_OUT = frozenset({Cause.BUSY, Cause.SCATTERED})
-"""Causes of a shape of which no node hosts a replica, or too few nodes do."""
 
 
 def _supply_stamp(world: World) -> Stamp:
     return (world.supply_changes, world.share_changes)
+
+
+def _lasting_stamp(world: World) -> Stamp:
+    return (*_supply_stamp(world), world.lasting_changes)
 
 
 def _most_free(world: World, nodes: list[int]) -> dict[int, int] | None:
@@ -423,16 +436,13 @@ def _most_free(world: World, nodes: list[int]) -> dict[int, int] | None:
     return most
 
 
-def _evictors(world: World) -> list[bool]:
+def _evictors(world: World) -> I64:
     """For each shape: whether it is under a floor, or others of its team have less priority."""
     count = len(world.shape_rows)
-    queues, priorities = world.shapes.queue[:count].tolist(), world.shapes.priority[:count].tolist()
-    lowest: dict[int, int] = {}
-    for q, priority in zip(queues, priorities, strict=True):
-        lowest[q] = min(priority, lowest.get(q, priority))
-    has_floor: list[bool] = np.any(world.floor > 0, axis=1).tolist()
-    under_floor = [any(has_floor[a] for a in path) for path in world.tree.paths]
-    return [
-        under_floor[q] or priority > lowest[q]
-        for q, priority in zip(queues, priorities, strict=True)
-    ]
+    queues, priorities = world.shapes.queue[:count], world.shapes.priority[:count]
+    lowest = np.full(len(world.queue_rows), FOREVER_MS, np.int64)
+    np.minimum.at(lowest, queues, priorities)
+    has_floor = np.any(world.floor > 0, axis=1)
+    under_floor = np.array([bool(has_floor[list(path)].any()) for path in world.tree.paths], bool)
+    found: I64 = (under_floor[queues] | (priorities > lowest[queues])).astype(np.int64)
+    return found

@@ -56,6 +56,7 @@ def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action
     memo.members = members.find(world, policy, memo, stop, memo.members)
     desk = _Desk(world, policy, memo, stop, memo.members.found)
     desk.seat()
+    memo.know_waiting(world)
     memo.watch(world, policy, is_holding=False)
     return desk.finish()
 

@@ -36,6 +36,7 @@ class Room:
         self.world, self._sweeps = world, sweeps
         self._loops = compiled()
         self._read = self._clean = -1
+        self._before, self._touched = 0, list[int]()
         self._axis: slices.Axis | None = None
         self._copy_all(world)
 
@@ -65,7 +66,7 @@ class Room:
         if self.world.tree.keeps:
             self.below, self.kind_kept = kept(self.world.tree, self.world.guard, self.used)
         self._trees = Trees(self.rows)
-        self._touched.clear()
+        self._before, self._touched = self.version + 1, []
         self._clean = 0
 
     def fill(self, role: Role, is_ok: I64, scoring: Scoring) -> "Filled":
@@ -148,6 +149,11 @@ class Room:
     def sweep(self, role: Role, is_ok: I64, *, spreads: bool) -> "Filled":
         """As ``fill`` without scores, by one sweep over the nodes: for a room that is not kept."""
         return self._fill(role, is_ok, spreads)
+
+    @property
+    def version(self) -> int:
+        """Another number whenever something in the room was taken or given since it was copied."""
+        return self._before + len(self._touched)
 
     @property
     def columns(self) -> tuple[I64, I64, I64, I64]:
@@ -276,7 +282,7 @@ class Room:
         self._read_open()
         self._copy_books(world)
         self._read, self._clean = world.changes.end, 0
-        self._touched: list[int] = []
+        self._before, self._touched = self.version + 1, []
         self._changed: I64 = np.zeros(rows, np.int64)
         """How often each node was touched."""
         self._trees = Trees(rows)
@@ -289,21 +295,20 @@ class Room:
         np.copyto(self.is_open, is_ready & (nodes.is_spare[:rows] == 0))
 
     def _copy_books(self, world: World) -> None:
-        self.kind_free = world.kind_free_milli.tolist()
+        self.kind_free = world.kind_free_milli.copy()
         self.used = world.used.copy()
         self.below, self.kind_kept = world.below, world.kind_kept
         if world.tree.keeps:
             self.below, self.kind_kept = world.below.copy(), world.kind_kept.copy()
 
-    def _kind_working(self) -> list[int]:
+    def _kind_working(self) -> I64:
         """What works of each kind on nodes that take work; no bound where nobody keeps any back."""
         world = self.world
         if not world.tree.keeps:
-            return [FOREVER_MS] * len(world.kinds)
+            return np.full(len(world.kinds), FOREVER_MS, np.int64)
         sums, is_open = np.zeros(len(world.kinds), np.int64), self.is_open
         np.add.at(sums, world.nodes.kind[: self.rows][is_open], self.node_free[is_open])
-        found: list[int] = sums.tolist()
-        return found
+        return sums
 
     def _copy(self, which: list[int]) -> None:
         """Copy these nodes; note those that were different."""

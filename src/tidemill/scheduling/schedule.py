@@ -10,9 +10,9 @@
 5. *Say why*: the cause of each shape that still waits, when it changed.
 """
 
-import heapq
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import numpy as np
 
 from tidemill.model.events import (
     Action,
@@ -26,17 +26,26 @@ from tidemill.model.events import (
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Role, Shape
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
-from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
+from tidemill.scheduling.desk import cycle as desk
+from tidemill.scheduling.desk import failures, layout
+from tidemill.scheduling.desk import order as lining
+from tidemill.scheduling.desk.columns import ASK, OPTION, REG, Desk
+from tidemill.scheduling.desk.cycle import CODE
+from tidemill.scheduling.diagnose import (
+    binding,
+    diagnose,
+    fits_when_others_end,
+    supply_cause,
+)
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Fit, redo, short_again
-from tidemill.scheduling.known import Known
+from tidemill.scheduling.fit import Fit, redo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.victims import Stop
 
@@ -75,17 +84,8 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Actio
     return _Desk(world, policy, memo, stop).decide()
 
 
-class _Next(NamedTuple):
-    """The next waiting job of a shape, with its place in the order."""
-
-    key: order.Key
-    shape: int
-    placed: int
-    """How many were placed when the key was made; later the key may be out of date."""
-
-
 class _Desk:
-    """One cycle at work."""
+    """One cycle at work: the compiled one, and in Python what it comes back for."""
 
     def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop) -> None:
         self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
@@ -93,146 +93,174 @@ class _Desk:
         self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
         self.actions: list[Action] = []
-        self.said: dict[int, int] = {}
-        """By shape: the last cause that this cycle told."""
         self.lines = memo.lines(policy)
-        self.placed = 0
-        self.reservations = Reservations(world, policy, memo, self.room)
-        self.unfit: set[tuple[Role, ...]] = set()
-        self.held: set[int] = set()
         self.leaving: set[int] = set()
-        self.held_in_team: set[tuple[int, int]] = set()
-        self.due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
-        self.searches = policy.searches_per_cycle - len(self.due)
+        memo.know_waiting(world)
+        memo.cycle += 1
+        due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
+        self.columns = self._lay_out(policy.searches_per_cycle - due)
+        self.reservations = Reservations(world, policy, memo, self.room, self.columns)
         self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
     def decide(self) -> list[Action]:
-        heap = [self._next(s) for s in self._candidates()]
-        heapq.heapify(heap)
-        while heap:
-            item = heapq.heappop(heap)
-            s = item.shape
-            is_out_of_date = item.placed != self.placed and self._key(s) != item.key
-            if is_out_of_date or (self._try(s) and self._step_on(s)):
-                heapq.heappush(heap, self._next(s))
-        self.memo.watch(self.world, self.policy, bool(self.held or self.held_in_team))
+        self._gather()
+        w, columns = self.world.matrices, self.columns
+        while True:
+            columns.reg[REG.VERSION] = self.room.version
+            code = desk.work_off(w, columns)
+            self._tell()
+            if code == CODE.OVER:
+                break
+            self._answer(code, columns.reg.item(REG.WHO))
+            columns = self.columns = layout.with_pools(columns, self.memo)
+        reg = columns.reg
+        is_holding = bool(reg[REG.IS_HOLDING] or reg[REG.IS_HOLDING_TEAMS])
+        self.memo.watch(self.world, self.policy, is_holding)
         self.memo.reservations = self.reservations.found
         self.memo.has_refused = self.reservations.has_refused
         return self.actions
 
-    def _candidates(self) -> list[int]:
-        """The shapes that are looked at: they may fit, or keep others back."""
-        world, causes = self.world, self.memo.failures_now(self.world)
-        if self._has_backfill():
-            return self._with_reservations(causes)
-        return [
-            s
-            for s, cause in causes.items()
-            if cause is None or self.lines.first_to_lose_patience_ms(world, s) <= world.now_ms
-        ]
+    def _answer(self, code: int, s: int) -> None:
+        """Do what the compiled cycle came back for."""
+        world, reg = self.world, self.columns.reg
+        match code:
+            case CODE.FIT:
+                self._fit(s)
+            case CODE.FAILED:
+                self._not_placed(s, self._upcoming(s), Cause(reg.item(REG.CAUSE)))
+            case CODE.HOLD:
+                self._hold_behind(s, self._upcoming(s), Cause(reg.item(REG.CAUSE)))
+            case CODE.SUPPLY:
+                supply_cause(world, self.memo, s)
+            case _:
+                self._count(code, reg.item(REG.OPTION))
 
-    def _with_reservations(self, causes: dict[int, Cause | None]) -> list[int]:
-        """Whoever may fit, or is told another cause; and if somebody may, who keeps others back.
+    def _count(self, code: int, o: int) -> None:
+        """What stands in the way of a request on one kind, in the room as it is."""
+        role, option = self.memo.asks.requests[o]
+        row, version = self.memo.asks.options[o], self.room.version
+        if code == CODE.BINDING:
+            row[OPTION.BINDING] = binding(self.room, role, option.is_ok)
+            row[OPTION.BINDING_AT] = version
+        else:
+            row[OPTION.HOSTED] = self.room.count_hosts(role, option.is_ok)
+            row[OPTION.HOSTED_AT] = version
 
-        Where keys do not change in a cycle, only the first of those who may use the same kinds has
-        a reservation under ``easy``, and only the first few under ``conservative``. Of those whom a
-        limit keeps out, only the first of a team can be the first to be passed under it.
-        """
-        world, said = self.world, self.world.shapes.cause
-        found = [s for s, cause in causes.items() if cause is None or said.item(s) != cause.value]
-        if None not in causes.values():
-            return found
-        if self.fair.mode != "none" or (world.floor > 0).any():
-            return list(causes)
-        others, looked_at = [], frozenset(found)
-        for s, cause in causes.items():
-            if s in looked_at:
-                continue
-            may_hold = cause in CURED_BY_WAITING or cause is Cause.OVER_LIMIT
-            if may_hold and fits_when_others_end(world, self.memo, s):
-                others.append((self.lines.head(world, s), s))
-        return found + self._first_reserved(sorted(others), causes)
+    def _upcoming(self, s: int) -> int:
+        """The job of a shape that is looked at."""
+        return self.columns.asks.item(s, ASK.UPCOMING)
 
-    def _first_reserved(
-        self, others: list[tuple[order.Head, int]], causes: dict[int, Cause | None]
-    ) -> list[int]:
-        """Of these shapes, in order, those that have a reservation or are the first under a limit;
-        and whoever the starvation guard protects.
-        """
-        world, policy, left = self.world, self.policy, self.policy.reservations_at_most
-        found, firsts = list[int](), set[tuple[int, tuple[int, ...]]]()
-        for (_, j), s in others:
-            known, is_limited = self.memo.known(world, s), causes[s] is Cause.OVER_LIMIT
-            first = (known.queue if is_limited else -1, known.kinds)
-            is_first = first not in firsts
-            if not is_limited and policy.backfill != "easy":
-                is_first = left > 0
-            if order.is_guarded(world, policy, j):
-                found.append(s)
-            elif is_first:
-                found.append(s)
-                firsts.add(first)
-                left -= not is_limited
-        return found
+    # Laying out --------------------------------------------------------------------------------
 
-    def _next(self, s: int) -> _Next:
-        return _Next(self._key(s), s, self.placed)
+    def _lay_out(self, searches: int) -> Desk:
+        """The columns of this cycle; what is free is the room's."""
+        world, policy, memo = self.world, self.policy, self.memo
+        columns = layout.of(world, policy, memo, self.room)
+        reg = columns.reg
+        reg[REG.NOW] = world.now_ms
+        reg[REG.CLAIMS_LEFT] = policy.reservations_at_most
+        reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
+        reg[REG.LOOK] = memo.look
+        reg[REG.IS_WHOLE] = memo.changed is not None
+        reg[REG.SEARCHES] = searches
+        reg[REG.SHAPES] = len(world.shape_rows)
+        reg[REG.CYCLE] = memo.cycle
+        for k, most in (memo.changed or {}).items():
+            columns.changed[k] = most
+        if self.fair.mode != "none":
+            columns.fair[:] = self._fair_ranks()
+        return columns
 
-    def _key(self, s: int) -> order.Key:
-        known, head = self.memo.known(self.world, s), self.lines.head(self.world, s)
-        return order.key_at(self.fair, self.room.used, known, s, head)
+    def _fair_ranks(self) -> I64:
+        """By queue: its place by fair share now."""
+        ranks: I64 = np.zeros(len(self.world.queue_rows), np.int64)
+        waiting = {self.world.shapes.queue.item(s) for s in self.world.queued}
+        shares_of = {q: self.fair.rank(self.room.used, q) for q in sorted(waiting)}
+        place = {one: i for i, one in enumerate(sorted(set(shares_of.values())))}
+        for q, one in shares_of.items():
+            ranks[q] = place[one]
+        return ranks
+
+    def _gather(self) -> None:
+        """Line up whoever is looked at."""
+        w, columns = self.world.matrices, self.columns
+        if not columns.reg[REG.BY_SHAPE]:
+            for s in self.world.queued:
+                self._write_head(s)
+                columns.asks[s, ASK.PATIENCE_MS] = self.lines.first_to_lose_patience_ms(
+                    self.world, s
+                )
+        while desk.gather(w, columns) == CODE.OUTLASTS:
+            fits_when_others_end(self.world, self.memo, columns.reg.item(REG.WHO))
+
+    def _write_head(self, s: int) -> None:
+        """Who is next of a shape, and its place in the policy's own order."""
+        (first, second), j = self.lines.head(self.world, s)
+        row = self.columns.asks[s]
+        row[ASK.UPCOMING], row[ASK.FIRST], row[ASK.SECOND] = j, first, second
+
+    def _tell(self) -> None:
+        """Take over what the compiled cycle said."""
+        reg, now_ms = self.columns.reg, self.world.now_ms
+        for s, cause in self.columns.said[: reg.item(REG.SAID)].tolist():
+            self.actions.append(SaidWhy(now_ms, s, Cause(cause)))
+        reg[REG.SAID] = 0
+
+    # Fitting -----------------------------------------------------------------------------------
+
+    def _fit(self, s: int) -> None:
+        """Place the next job of a shape and line up the one after it, or deal with why not."""
+        world, known, j = self.world, self.memo.known(self.world, s), self._upcoming(s)
+        shape = world.shape_rows[s]
+        found = fit_largest(self.room, known.queue, shape, known.options, self.scoring)
+        if found.shortage is not None:
+            if self.columns.asks[s, ASK.IS_SIMPLE] and found.shortage.is_of_nodes:
+                self.memo.asks.mark_unfit(s, self.memo.cycle)
+                lining.enter(world.matrices, self.columns, s)  # it is known now why it fails
+            else:
+                self._not_placed(s, j, diagnose(world, self.memo, self.room, s, found.shortage))
+        elif self._place(s, j, found) and self._step_on(s):
+            lining.enter(world.matrices, self.columns, s)
+
+    def _place(self, s: int, j: int, found: Fit) -> bool:
+        """Place a job that fits, if it may pass; whether the next of its shape may be asked."""
+        world = self.world
+        pieces = self.reservations.let_past(s, j, found.pieces)
+        if not pieces:
+            self._say(s, Cause.RESERVED)
+            return self.reservations.may_try_next(s)
+        attempt = int(world.jobs.attempt[j]) + 1
+        self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
+        self.actions += self.reservations.passed_by(s)
+        self.columns.reg[REG.PLACED] += 1
+        if self.fair.mode != "none":
+            self.columns.fair[:] = self._fair_ranks()
+            lining.line_up_again(world.matrices, self.columns)
+        return True
 
     def _step_on(self, s: int) -> bool:
         """Go on to the next job of a shape that may have a chance; whether there is one."""
-        while self.lines.take(self.world, s):
-            if not self.reservations.is_refused(s, self.lines.head(self.world, s)[1]):
+        while self._take(s):
+            if not self.reservations.is_refused(s, self._upcoming(s)):
                 return True
             if not self.reservations.may_try_next(s):
                 return False
         return False
 
-    def _try(self, s: int) -> bool:
-        """Place the next job of a shape; if it cannot be, deal with that and return False."""
-        world, known = self.world, self.memo.known(self.world, s)
-        j = self.lines.head(world, s)[1]
-        if self._is_behind(known):
-            supply = supply_cause(world, self.memo, s)
-            self._say(s, supply if supply is not Cause.NONE else Cause.BEHIND)
-            return False
-        failure = self.memo.failure(world, s) if s not in world.promised else None
-        if failure is not None:
-            self._say(s, failure)
-            self._hold_behind(s, j, failure)
-            return False
-        found = self._fit(s, known)
-        if found.shortage is None:
-            pieces = self.reservations.let_past(s, j, found.pieces)
-            if not pieces:
-                self._say(s, Cause.RESERVED)
-                return self.reservations.may_try_next(s)
-            attempt = int(world.jobs.attempt[j]) + 1
-            self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
-            self.actions += self.reservations.passed_by(s)
-            self.placed += 1
-            return True
-        cause = diagnose(world, self.memo, self.room, s, found.shortage)
-        self._not_placed(s, j, cause)
-        return False
-
-    def _fit(self, s: int, known: Known) -> Fit:
-        """Fit the next job of a shape; not again what did not fit for another team in this cycle.
-
-        What is free only gets less in a cycle. What a team's limit says is asked anew.
-        """
-        shape = self.world.shape_rows[s]
-        like = _like(shape)
-        if like in self.unfit:
-            return short_again(self.room, known.queue, shape, known.options)
-        found = fit_largest(self.room, known.queue, shape, known.options, self.scoring)
-        if like and found.shortage is not None and found.shortage.is_of_nodes:
-            self.unfit.add(like)
-        return found
+    def _take(self, s: int) -> bool:
+        """Take the job that is looked at out of its line in this cycle; whether one comes after."""
+        row = self.columns.asks[s]
+        row[ASK.TAKEN] += 1
+        if not self.columns.reg[REG.BY_SHAPE]:
+            is_left = self.lines.take(self.world, s)
+            if is_left:
+                self._write_head(s)
+            return is_left
+        after = self.world.next_waiting(int(row[ASK.UPCOMING]))
+        if after >= 0:
+            row[ASK.UPCOMING] = after
+        return after >= 0
 
     def _not_placed(self, s: int, j: int, cause: Cause) -> None:
         world = self.world
@@ -240,11 +268,11 @@ class _Desk:
             self._say(s, Cause.PROMISED)
             self._hold(s, [v for v, heir in world.leaving_for.items() if heir == s])
             return
-        if s in world.promised and not self.lines.has_taken(s):
+        if s in world.promised and not self.columns.asks[s, ASK.TAKEN]:
             self.actions.append(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
-        if self._may_make_room(s, cause):
+        if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
             if not self._may_search(s):
                 self._say(s, cause)
                 self._hold_behind(s, j, cause)
@@ -254,19 +282,10 @@ class _Desk:
                 self._say(s, Cause.PROMISED)
                 self._hold(s, leaving)
                 return
-        self.memo.remember_failure(world, s, cause)
+        if not self.memo.is_doubted(s):
+            failures.remember(world.matrices, self.columns, s, int(cause))
         self._say(s, cause)
         self._hold_behind(s, j, cause)
-
-    def _may_make_room(self, s: int, cause: Cause) -> bool:
-        """Whether room could be made for a shape at all, by moving others or by stopping them."""
-        if cause not in CURED_BY_EVICTION:
-            return False
-        if self.policy.may_move and cause in CURED_BY_MOVING:
-            return True
-        if self.policy.may_resize and self.memo.elastic_shapes(self.world):
-            return True
-        return self.memo.may_evict(self.world, s)
 
     def _make_room(self, s: int, j: int, cause: Cause) -> list[int]:
         """Ask others to shrink, else to move, else to stop; who was asked."""
@@ -326,13 +345,16 @@ class _Desk:
 
         Half of the searches are for those who went without before, so that nobody always does.
         """
-        if s in self.due:
-            self.due.discard(s)
+        reg, row = self.columns.reg, self.columns.asks[s]
+        if row[ASK.IS_DUE]:
+            row[ASK.IS_DUE] = 0
             return True
-        if self.searches > 0:
-            self.searches -= 1
+        if reg[REG.SEARCHES] > 0:
+            reg[REG.SEARCHES] -= 1
             return True
-        self.memo.owe_search(s)
+        if not row[ASK.OWED]:
+            reg[REG.SERIAL] += 1
+            row[ASK.OWED] = reg[REG.SERIAL]
         return False
 
     def _evict(self, s: int, j: int, lent: Sequence[victims.Victim]) -> list[int]:
@@ -354,34 +376,30 @@ class _Desk:
         self.leaving.update(jobs)
         return jobs + self._ask_to_shrink(given, j)
 
-    def _is_behind(self, known: Known) -> bool:
-        """Whether somebody who may not be passed wants the same accelerators."""
-        if self.held and not self.held.isdisjoint(known.kinds):
-            return True
-        return bool(self.held_in_team) and shares.are_under(
-            self.world, known.queue, known.kinds, self.held_in_team
-        )
-
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
         """Let nobody pass a job that the starvation guard protects, unless waiting is no cure.
 
         Before that, with backfill: a reservation. A job that a limit keeps out, whatever else it
         lacks, has none and is in the way of those alone who are under that limit.
         """
-        is_limited = cause is Cause.OVER_LIMIT
-        is_guarded = order.is_guarded(self.world, self.policy, j)
-        if not (is_limited or cause in CURED_BY_WAITING):
+        world, columns = self.world, self.columns
+        is_limited, q = cause is Cause.OVER_LIMIT, world.shapes.queue.item(s)
+        if not desk.may_hold(
+            columns.reg, world.matrices.jobs, columns.asks, columns.types, columns.claimed,
+            columns.limited, s, q, int(cause),
+        ):  # fmt: skip
             return
-        if not (is_guarded or self._has_backfill()):
+        if not fits_when_others_end(world, self.memo, s):
             return
-        if not fits_when_others_end(self.world, self.memo, s):
-            return
+        is_guarded = order.is_guarded(world, self.policy, j)
         if is_limited:
             limits = shares.limits_on(
                 self.world, self.room.used, s, self.memo.known(self.world, s).kinds
             )
             if is_guarded:
-                self.held_in_team |= limits
+                for a, k in limits:
+                    self.columns.held_teams[a, k] = 1
+                self.columns.reg[REG.IS_HOLDING_TEAMS] = 1
             else:
                 self.reservations.is_limited(s, j, limits)
         elif is_guarded:
@@ -395,18 +413,14 @@ class _Desk:
     def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""
         world = self.world
-        self.held.update(self.memo.known(world, s).kinds)
+        held = {*self.memo.known(world, s).kinds}
         for j in leaving:
-            self.held.update(int(world.nodes.kind[piece.node]) for piece in world.placements[j])
+            held.update(int(world.nodes.kind[piece.node]) for piece in world.placements[j])
+        self.columns.held[list(held)] = 1
+        self.columns.reg[REG.IS_HOLDING] |= bool(held)
 
     def _say(self, s: int, cause: Cause) -> None:
-        if self.said.get(s, self.world.shapes.cause.item(s)) != cause.value:
-            self.said[s] = cause.value
+        row = self.columns.asks[s]
+        if row[ASK.SAID] != cause:
+            row[ASK.SAID] = cause
             self.actions.append(SaidWhy(self.world.now_ms, s, cause))
-
-
-def _like(shape: Shape) -> tuple[Role, ...]:
-    """The same for all shapes that fit wherever this one does, whosoever they are; or nothing."""
-    only = shape.roles[0]
-    is_tied = bool(shape.bonds or only.bonds or shape.parallelism or only.profile)
-    return shape.roles if len(shape.roles) == 1 and not only.least and not is_tied else ()

@@ -32,6 +32,8 @@ from tidemill.scheduling.backfill.keeping import (
     let_slices_go,
 )
 from tidemill.scheduling.backfill.running import Running
+from tidemill.scheduling.desk.columns import ASK, OPTION, REG, Desk
+from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
@@ -39,9 +41,7 @@ from tidemill.scheduling.fit import redo, undo
 from tidemill.scheduling.known import Known
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
-from tidemill.scheduling.topology import wishes
-
-PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
+from tidemill.scheduling.topology import place, wishes
 
 Pieces = tuple[Piece, ...]
 
@@ -81,8 +81,9 @@ class _First(NamedTuple):
 class Reservations:
     """The reservations of one cycle."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, room: Room) -> None:
+    def __init__(self, world: World, policy: Policy, memo: Memo, room: Room, columns: Desk) -> None:
         self.world, self.policy, self.memo, self.room = world, policy, memo, room
+        self.columns = columns
         self.estimates: Estimates = memo.lines(policy).estimates
         self.found: list[Reservation] = []
         self.has_refused = False
@@ -90,12 +91,6 @@ class Reservations:
         self._claims: list[tuple[int, int]] = []
         self._firsts: list[_First] = []
         """Who claimed in this cycle and was not passed before in its wait."""
-        self._kinds: set[int] = set()
-        self._limited: set[tuple[int, int]] = set()
-        """The queues and kinds whose first job that a limit keeps out is known."""
-        self._tried: dict[int, int] = {}
-        self._refused_ms: dict[int, int] = {}
-        """By shape: whoever ends later than this has no place beside what is kept."""
         self._kept: dict[int, Kept] = {}
         self._sliced: dict[int, list[Sliced]] = {}
         self._running: Running | None = None
@@ -104,12 +99,15 @@ class Reservations:
         """A job that does not fit shall have a reservation, if the policy has one for it."""
         kinds = self.memo.known(self.world, s).kinds
         if self.policy.backfill == "easy":
-            if not self._kinds.isdisjoint(kinds):
+            if self.columns.claimed[list(kinds)].any():
                 return
-            self._kinds.update(kinds)
-        elif len(self._claims) + len(self.found) >= self.policy.reservations_at_most:
+            self.columns.claimed[list(kinds)] = 1
+        elif not self.columns.reg[REG.CLAIMS_LEFT]:
             return
+        else:
+            self.columns.reg[REG.CLAIMS_LEFT] -= 1
         self._claims.append((s, j))
+        self.columns.reg[REG.PENDING] += 1
         self._note_first(_First(j, kinds))
 
     def is_limited(self, s: int, j: int, limits: frozenset[tuple[int, int]]) -> None:
@@ -117,9 +115,9 @@ class Reservations:
         passed by whoever is placed under the same limits after it.
         """
         known = self.memo.known(self.world, s)
-        mine = {(known.queue, k) for k in known.kinds}
-        if self._limited.isdisjoint(mine):
-            self._limited |= mine
+        mine = (known.queue, list(known.kinds))
+        if not self.columns.limited[mine].any():
+            self.columns.limited[mine] = 1
             self._note_first(_First(j, known.kinds, limits))
 
     def _note_first(self, first: "_First") -> None:
@@ -153,7 +151,7 @@ class Reservations:
         self._let_go(disturbed)
         if found.shortage is not None:
             self.has_refused = True
-            self._refused_ms[s] = max(one.at_ms for one in disturbed)
+            self._refuse(s, max(one.at_ms for one in disturbed))
         return found.pieces
 
     def passed_by(self, s: int) -> list[JobPassed]:
@@ -168,13 +166,22 @@ class Reservations:
 
         What is free only gets less in a cycle, and what is kept only more.
         """
-        refused_ms = self._refused_ms.get(s)
-        return refused_ms is not None and self._end_if_placed_ms(j) > refused_ms
+        return self._end_if_placed_ms(j) > self.columns.asks.item(s, ASK.REFUSED_MS)
 
     def may_try_next(self, s: int) -> bool:
         """Whether the next job of a shape may be asked, too: it may be shorter."""
-        self._tried[s] = self._tried.get(s, 0) + 1
-        return self._tried[s] < PASSERS_AT_MOST
+        row = self.columns.asks[s]
+        row[ASK.TRIED] += 1
+        return bool(row[ASK.TRIED] < PASSERS_AT_MOST)
+
+    def _refuse(self, s: int, later_ms: int) -> None:
+        """No job of this shape, nor of its like now, is let past that ends later than this."""
+        row, reg = self.columns.asks[s], self.columns.reg
+        row[ASK.REFUSED_MS] = later_ms
+        if row[ASK.IS_SIMPLE]:
+            like = self.memo.asks.options[int(row[ASK.FIRST_OPTION])]
+            like[OPTION.REFUSED_IN], like[OPTION.REFUSED_AT] = reg[REG.CYCLE], reg[REG.PLACED]
+            like[OPTION.REFUSED_MS] = later_ms
 
     # Reservations ------------------------------------------------------------------------------
 
@@ -198,10 +205,13 @@ class Reservations:
         else:
             self.found = list(last.found)
         self._claims.clear()
+        left = self.policy.reservations_at_most - len(self.found)
+        self.columns.reg[REG.CLAIMS_LEFT], self.columns.reg[REG.PENDING] = left, 0
 
     def _make(self, running: Running, s: int, j: int) -> Reservation | None:
-        if self._is_simple(s):
-            ended, pieces = self._pass_over(running, s)
+        options = self._within_limit(s) if self._is_simple(s) else ()
+        if self._is_simple(s) and (options or not self._wishes(s)):
+            ended, pieces = self._pass_over(running, s, options)
         else:
             ended, pieces = self._halve(running, s)
         if not pieces:
@@ -226,16 +236,25 @@ class Reservations:
     def _is_simple(self, s: int) -> bool:
         """Whether a shape has one role of one size, and neither bonds nor kept room bind it.
 
-        And no device is cut, or to be cut: the pass knows no slices.
+        And no device is cut, or to be cut: the pass knows no slices. Wishes alone bind
+        nobody: whoever has some fits when it would without them.
         """
         world, shape = self.world, self.world.shape_rows[s]
         if world.sliced or shape.roles[0].profile:
             return False
         if len(shape.roles) > 1 or shape.elastic_role is not None:
             return False
-        if world.tree.keeps or (world.topology.tiers and wishes.of(world.topology, shape)):
+        wish = self._wishes(s)
+        if wish and (wish.is_binding or len(self.memo.known(world, s).options[0]) > 1):
+            return False
+        if world.tree.keeps:
             return False
         return all(_is_whole(world.shape_of(one.job)) for one in self.found)
+
+    def _wishes(self, s: int) -> wishes.Wishes | None:
+        """How a shape wishes to be tied; None: it does not."""
+        topology = self.world.topology
+        return wishes.of(topology, self.world.shape_rows[s]) if topology.tiers else None
 
     def _within_limit(self, s: int) -> tuple[Option, ...]:
         """The kinds that a limit does not keep a team of one role off now."""
@@ -250,27 +269,36 @@ class Reservations:
     def _need(self, s: int) -> int:
         return self.world.shape_rows[s].roles[0].total_milli
 
-    def _pass_over(self, running: Running, s: int) -> tuple[int, Pieces]:
+    def _pass_over(
+        self, running: Running, s: int, options: tuple[Option, ...]
+    ) -> tuple[int, Pieces]:
         """How many must end until a shape fits on one of its kinds, and where it does then."""
-        world, room, options = self.world, self.room, self._within_limit(s)
-        shape = world.shape_rows[s]
-        role, is_barred = shape.roles[0], self._barred()
-        after = [
-            running.enough_after(room, role, option, is_barred) for option in options
-        ]  # fmt: skip
+        room, is_barred = self.room, self._barred()
+        after = [running.enough_after(room, s, option, is_barred) for option in options]
         able = [(ended, o) for o, ended in enumerate(after) if ended > 0]
         if not able:
             return 0, ()
         ended, o = min(able)
         running.end_first(room, ended, 1)
         self._keep(self.found)
-        spreads = self.memo.scoring(world, self.policy).spreads
-        filled = room.sweep(role, options[o].is_ok, spreads=spreads)
-        pieces = tuple(Piece(0, *place) for place in filled.placed)
-        room.give(shape, pieces)
+        pieces = self._seat(s, options[o])
         self._let_go(self.found)
         running.end_first(room, ended, -1)
         return ended, pieces
+
+    def _seat(self, s: int, option: Option) -> Pieces:
+        """Where a shape that fits on one kind sits, as it wishes if it can; nothing is taken."""
+        shape, wish = self.world.shape_rows[s], self._wishes(s)
+        role = shape.roles[0]
+        if wish is not None:
+            tied = place.fill(self.room, role, option.is_ok, wish.ladders[0], place.ANYWHERE)
+            if tied.placed:
+                return tuple(Piece(0, *one) for one in tied.placed)
+        spreads = wish is None and self.memo.scoring(self.world, self.policy).spreads
+        filled = self.room.sweep(role, option.is_ok, spreads=spreads)
+        pieces = tuple(Piece(0, *one) for one in filled.placed)
+        self.room.give(shape, pieces)
+        return pieces
 
     # By halving --------------------------------------------------------------------------------
 
@@ -332,10 +360,8 @@ class Reservations:
 
     def _barred(self) -> I64:
         """Devices that nobody else may count on: failed, or reserved whole."""
-        world, is_failed = self.world, self.world.devices.is_failed
-        if not self.found:
-            return is_failed
-        is_barred = is_failed.copy()
+        world = self.world
+        is_barred: I64 = world.devices.is_failed[: world.device_count].copy()
         for one in self.found:
             for piece in one.pieces:
                 first = world.nodes.first_device.item(piece.node)

@@ -1,0 +1,126 @@
+"""Asks: the rows of ``Desk.asks``, one per shape, written when a shape is first looked at.
+
+What a row says of nodes holds until there are new groups of nodes or contracts; what it remembers
+of failures holds until something was freed (``failures``).
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import Role, Shape
+from tidemill.model.tables import I64, grown
+from tidemill.model.world import World
+from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
+from tidemill.scheduling.eligible import Option
+from tidemill.scheduling.known import Known
+
+ROWS = 64  # to begin with
+
+
+class Request(NamedTuple):
+    """What the rows of one like are about."""
+
+    role: Role
+    option: Option
+
+
+class Asks:
+    """The rows, and the pools that they point into."""
+
+    def __init__(self) -> None:
+        self.rows: I64 = np.zeros((0, len(ASK)), np.int64)
+        self.types: I64 = np.zeros(ROWS, np.int64)
+        self.options: I64 = np.zeros((ROWS, len(OPTION)), np.int64)
+        self.requests: list[Request] = []
+        """By row of ``options``: what is asked for, and where it may be."""
+        self._type_end = 0
+        self._sets: dict[tuple[int, ...], tuple[int, int]] = {}
+        self._likes: dict[tuple[object, ...], tuple[int, int]] = {}
+        self.make(ROWS)
+
+    def make(self, count: int) -> None:
+        """Make room for so many shapes."""
+        had = len(self.rows)
+        if count <= had:
+            return
+        self.rows = grown(self.rows, count)
+        self.rows[had:, ASK.AGAIN_MS] = FOREVER_MS
+        self.rows[had:, [ASK.SUPPLY, ASK.OUTLASTS, ASK.LIKE]] = UNKNOWN
+
+    def forget_nodes(self) -> None:
+        """There are new groups of nodes, or new contracts: what shapes may use is another."""
+        self.rows[:, ASK.IS_KNOWN] = 0
+        self._type_end = 0
+        self._sets.clear()
+        self._likes.clear()
+        self.requests.clear()
+
+    @property
+    def sets(self) -> int:
+        """How many sets of types shapes may use."""
+        return len(self._sets)
+
+    def unknown(self, shapes: I64) -> list[int]:
+        """Of these shapes, those whose rows are not written."""
+        found: list[int] = shapes[self.rows[shapes, ASK.IS_KNOWN] == 0].tolist()
+        return found
+
+    def write(self, world: World, s: int, known: Known) -> None:
+        """Write what a shape asks for, and what it may use."""
+        shape, row = world.shape_rows[s], self.rows[s]
+        role = shape.roles[0]
+        row[ASK.ROLES], row[ASK.COUNT] = len(shape.roles), role.count
+        row[ASK.NEED], row[ASK.REPLICA] = role.total_milli, role.replica_milli
+        row[ASK.TYPE_SET], row[ASK.FIRST_TYPE] = self._types(known.kinds)
+        row[ASK.TYPES] = len(known.kinds)
+        key = like(shape)
+        row[ASK.IS_SIMPLE] = bool(key and known.options[0])
+        if row[ASK.IS_SIMPLE]:
+            row[ASK.LIKE], row[ASK.FIRST_OPTION] = self._like(key, role, known.options[0])
+            row[ASK.OPTIONS] = len(known.options[0])
+        row[ASK.IS_KNOWN] = 1
+
+    def _types(self, kinds: tuple[int, ...]) -> tuple[int, int]:
+        """The number of a set of types, and where it begins in the pool."""
+        found = self._sets.get(kinds)
+        if found is None:
+            end = self._type_end + len(kinds)
+            if end > len(self.types):
+                self.types = grown(self.types, end)
+            self.types[self._type_end : end] = kinds
+            found = self._sets[kinds] = (len(self._sets), self._type_end)
+            self._type_end = end
+        return found
+
+    def _like(
+        self, key: tuple[object, ...], role: Role, options: Iterable[Option]
+    ) -> tuple[int, int]:
+        """The number of a like, and the row of its first option."""
+        found = self._likes.get(key)
+        if found is None:
+            first = len(self.requests)
+            self.requests += [Request(role, option) for option in options]
+            if len(self.requests) > len(self.options):
+                self.options = grown(self.options, len(self.requests))
+            rows = self.options[first : len(self.requests)]
+            rows[:] = UNKNOWN
+            rows[:, OPTION.KIND] = [request.option.kind for request in self.requests[first:]]
+            found = self._likes[key] = (len(self._likes), first)
+        return found
+
+    def mark_unfit(self, s: int, cycle: int) -> None:
+        """No nodes hold a request of this like, nor will in this cycle."""
+        row = self.rows[s]
+        first = int(row[ASK.FIRST_OPTION])
+        self.options[first : first + int(row[ASK.OPTIONS]), OPTION.UNFIT_IN] = cycle
+
+
+def like(shape: Shape) -> tuple[object, ...]:
+    """The same for all shapes that fit wherever this one does, whosoever they are; or nothing."""
+    only = shape.roles[0]
+    if len(shape.roles) > 1 or only.least or only.profile:
+        return ()
+    return (only, shape.bonds, shape.parallelism)

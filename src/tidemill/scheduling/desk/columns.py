@@ -1,0 +1,144 @@
+"""The columns of a scheduling cycle: what is remembered of shapes, and what the cycle is at.
+
+``Desk`` is what compiled functions take beside the cluster state. Its rows are shapes (``ASK``),
+requests on one GPU type (``OPTION``) and entries of the line of candidates (``LINE``); single
+numbers are registers (``REG``). Everything is int64.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidemill.model.tables import I64
+
+UNKNOWN = -1  # a cause or an answer that nobody has asked for yet
+
+
+class REG(IntEnum):
+    """Registers: what the policy says, what this cycle has come to, and why it came back."""
+
+    NOW = 0
+    BY_SHAPE = 1  # whether the oldest of a shape is always its first
+    BY_PRIORITY = 2
+    PATIENCE_MS = 3
+    BACKFILL = 4  # 0: none, 1: easy, 2: conservative
+    HOLD_AFTER_MS = 5
+    RESERVATIONS_AT_MOST = 6
+    DEPTH = 7  # of the tree of queues
+    KEYS_CHANGE = 8  # whether what is placed may change the order
+    MAY_MOVE = 9
+    MAY_RESIZE = 10  # whether elastic jobs may shrink for others
+    LOOK = 11
+    IS_WHOLE = 12  # whether all nodes that changed since the last look are known
+    VERSION = 13  # of the room: how often something in it changed
+    HEAP = 14  # candidates in line
+    PLACED = 15
+    SEARCHES = 16  # for victims, that are left
+    SERIAL = 17  # of those who went without a search
+    IS_HOLDING = 18
+    IS_HOLDING_TEAMS = 19
+    CLAIMS_LEFT = 20  # reservations that conservative backfill may still make
+    SAID = 21  # rows of ``said``
+    CYCLE = 22
+    WHO = 23  # the shape that Python is asked about,
+    CAUSE = 24  # why it did not fit,
+    OPTION = 25  # and which option of it is to be counted
+    RESERVABLE = 26  # who may keep others back, in the second line
+    MAY_PREEMPT = 27
+    MAY_RECLAIM = 28
+    VICTIMS_AT_MOST = 29
+    SHAPES = 30  # that there are
+    IS_GIVEN = 31  # whether owners alone say how long jobs run
+    LOOKS = 34  # how many shapes are looked at
+    PENDING = 33  # reservations that were claimed and not made yet
+    UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
+
+
+class ASK(IntEnum):
+    """One row per shape: what it asks for, what is remembered of it, where this cycle is."""
+
+    IS_KNOWN = 0  # whether the row is written, and the nodes that it is about are the same
+    IS_SIMPLE = 1  # one role of one size, no MIG instances: what fails for it fails for its like
+    ROLES = 2
+    COUNT = 3
+    NEED = 4  # of all replicas of its first role, in milli
+    REPLICA = 5
+    FIRST_TYPE = 6  # in ``types``: the GPU types that it may use
+    TYPES = 7
+    TYPE_SET = 8  # the number of this set of types
+    LIKE = 9  # the number of all shapes that fit wherever this one does; UNKNOWN: it is alone
+    FIRST_OPTION = 10  # those of its like
+    OPTIONS = 11
+    FAILED = 12  # whether it did not fit,
+    CAUSE = 13  # why,
+    FREED = 14  # and what had been freed by then: of its types,
+    GIVEN = 15  # by its team and those above,
+    SUPPLY_AT = 16  # and of supply;
+    FAILED_LOOK = 17  # up to which look that is known to hold
+    IS_LIMITED = 18  # whether limits or floors kept it off a type
+    IS_HEEDING = 19  # whether it may gain by what others take
+    MAY_EVICT = 20
+    AGAIN_MS = 21  # when a search for room may find more by time alone
+    SUPPLY = 22  # what supply says about it
+    OUTLASTS = 23  # whether it fits beside the services
+    OWED = 24  # since when (a serial) it has gone without a search; 0: it has not
+    IS_DUE = 25  # whether it has a search in this cycle
+    UPCOMING = 26  # the job that is looked at next,
+    FIRST = 27  # with its place in the policy's own order,
+    SECOND = 28
+    PATIENCE_MS = 29  # when the first of its line loses patience
+    TAKEN = 30  # jobs taken out of its line in this cycle
+    SAID = 31  # the last cause that was told
+    OUT = 32  # why it is known not to fit in this cycle; UNKNOWN: it may
+    TRIED = 33  # jobs of it that a reservation kept back in this cycle
+    REFUSED_MS = 34  # whoever ends later than this has no place beside what is reserved
+
+
+class OPTION(IntEnum):
+    """One row per GPU type that a request may use; those of a request are neighbours."""
+
+    KIND = 0  # -1: any, for roles without GPUs
+    UNFIT_IN = 1  # the last cycle in which no nodes held it
+    BINDING_AT = 2  # for which version of the room the next is known
+    BINDING = 3  # what binds where enough GPUs are free
+    HOSTED_AT = 4
+    HOSTED = 5  # how many replicas would fit
+    REFUSED_IN = 6  # the last cycle in which a reservation kept a request of this like back
+    REFUSED_AT = 7  # how many were placed by then
+    REFUSED_MS = 8  # and who ends later than this is kept back too
+
+
+class LINE(IntEnum):
+    """One entry of the line: the key, then whose it is and how old."""
+
+    STANDING = 0
+    FAIR = 1
+    FIRST = 2
+    SECOND = 3
+    JOB = 4
+    SHAPE = 5
+    PLACED = 6
+
+
+class Desk(NamedTuple):
+    """What a cycle works with, beside the cluster state."""
+
+    reg: I64
+    asks: I64
+    looks: I64  # the shapes that are looked at: all that have a waiting job
+    types: I64  # pool: the GPU types of each shape
+    options: I64
+    line: I64
+    others: I64  # a second line: who may keep others back
+    fair: I64  # by queue: its rank by fair share now
+    used: I64  # by queue and GPU type, in the room
+    below: I64
+    kept: I64
+    free: I64  # by GPU type, in the room
+    changed: I64  # by GPU type: the most that a node that changed has free
+    held: I64  # by GPU type: whether nobody may be placed on it
+    held_teams: I64  # by queue and GPU type: the same for those below the queue
+    claimed: I64  # by GPU type: whether a reservation was claimed
+    limited: I64  # by queue and GPU type: whether the first that a limit keeps out is known
+    firsts: I64  # by queue (the last: any) and set of types: the cycle that has seen the first
+    said: I64  # what was told: shape and cause
+    lends: I64  # scratch, by queue: whether its jobs may be stopped

@@ -1,0 +1,526 @@
+"""The compiled part of a cycle: who is looked at, in which order, and what is known of them.
+
+``gather`` lines up whoever may fit or keeps others back; ``work_off`` goes through the line. What
+is common is done here: who is behind somebody, what failed before and still does, what failed for
+another of its like in this cycle. For everything else they return a code, with the shape in
+``REG.WHO``; Python does that over the same columns and calls again.
+"""
+
+from enum import IntEnum
+
+from tidemill.model.columns import AT, JOB, QUEUE, QUOTA, SHAPE
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.reasons import Cause
+from tidemill.model.tables import NEVER_PASSED
+from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
+from tidemill.scheduling.desk.failures import failure, remember
+from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
+from tidemill.scheduling.desk.rights import is_in_vain
+
+OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
+    int,
+    (
+        Cause.OVER_LIMIT, Cause.BEHIND, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK,
+        Cause.TOPOLOGY, Cause.RESERVED,
+    ),
+)  # fmt: skip
+PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
+NOTHING = int(Cause.NONE)
+NONE, EASY = 0, 1
+LIMIT, SHORT, UNFIT, KEPT = range(4)  # as ``fit.Obstacle``
+
+
+class CODE(IntEnum):
+    """What Python is asked to do."""
+
+    OVER = 0  # nothing: the line is empty
+    FIT = 1  # fit a shape, and deal with it
+    FAILED = 2  # a shape does not fit, for REG.CAUSE: search for victims, or keep a promise
+    HOLD = 3  # a shape does not fit, for REG.CAUSE: hold or reserve for it
+    SUPPLY = 4  # say what supply says about it
+    OUTLASTS = 5  # say whether it would fit if others ended
+    BINDING = 6  # say what binds for REG.OPTION
+    HOSTED = 7  # say how many replicas fit for REG.OPTION
+
+
+OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, BINDING, HOSTED = map(int, CODE)
+DONE = -1  # with a shape; among kernels alone
+
+
+@kernel
+def is_cured(cause):
+    """Whether a cause goes away when running jobs end."""
+    return BUSY <= cause <= KEPT_BACK or cause == TOPOLOGY
+
+
+@kernel
+def is_guarded(reg, jobs, j):
+    """Whether the starvation guard protects a waiting job: nobody may pass it any more.
+
+    Without backfill when it lost its patience; with it, so long after it was first passed.
+    """
+    now = reg[REG.NOW]
+    if reg[REG.BACKFILL] != NONE:
+        passed = jobs[j, JOB.PASSED_MS]
+        return passed != NEVER_PASSED and now - passed >= reg[REG.HOLD_AFTER_MS]
+    if reg[REG.BY_SHAPE] != 0:
+        return jobs[j, JOB.SINCE_MS] + reg[REG.PATIENCE_MS] <= now
+    return jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + reg[REG.PATIENCE_MS] <= now
+
+
+# Who is looked at -----------------------------------------------------------------------------
+
+
+@kernel
+def look_at(w, d):
+    """Write down, of every waiting shape, who is next and why it is out; whether somebody is not.
+
+    (In an order that reads jobs, Python has written who is next.)
+    """
+    reg, asks, shapes, passes = d.reg, d.asks, w.shapes, False
+    for i in range(reg[REG.LOOKS]):
+        s = d.looks[i]
+        if reg[REG.BY_SHAPE] != 0:
+            head = shapes[s, SHAPE.HEAD]
+            asks[s, ASK.UPCOMING] = head
+            asks[s, ASK.FIRST] = 1
+            asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
+            asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
+        asks[s, ASK.TAKEN] = 0
+        asks[s, ASK.TRIED] = 0
+        asks[s, ASK.REFUSED_MS] = FOREVER_MS
+        asks[s, ASK.SAID] = shapes[s, SHAPE.CAUSE]
+        asks[s, ASK.OUT] = UNKNOWN
+        if shapes[s, SHAPE.IS_PROMISED] == 0:
+            asks[s, ASK.OUT] = failure(w, d, s)
+        passes = passes or asks[s, ASK.OUT] == UNKNOWN
+    return passes
+
+
+@kernel
+def enter_other(d, others, s):
+    """A shape that may keep others back lines up in the second line."""
+    at, asks = d.reg[REG.RESERVABLE], d.asks
+    others[at, LINE.STANDING] = 0
+    others[at, LINE.FAIR] = 0
+    others[at, LINE.FIRST] = asks[s, ASK.FIRST]
+    others[at, LINE.SECOND] = asks[s, ASK.SECOND]
+    others[at, LINE.JOB] = asks[s, ASK.UPCOMING]
+    others[at, LINE.SHAPE] = s
+    rise(others, at)
+    d.reg[REG.RESERVABLE] = at + 1
+
+
+@kernel
+def enter_first(w, d, others):
+    """Of those who may keep others back, those that have a reservation or are the first under a
+    limit line up; and whoever the starvation guard protects.
+    """
+    reg, asks, firsts = d.reg, d.asks, d.firsts
+    left, count = reg[REG.RESERVATIONS_AT_MOST], reg[REG.RESERVABLE]
+    anybody = len(firsts) - 1
+    while count > 0:
+        s = others[0, LINE.SHAPE]
+        leave(others, count)
+        count -= 1
+        is_limited = asks[s, ASK.OUT] == OVER_LIMIT
+        q, some = w.shapes[s, SHAPE.QUEUE] if is_limited else anybody, asks[s, ASK.TYPE_SET]
+        is_first = firsts[q, some] != reg[REG.CYCLE]
+        if not is_limited and reg[REG.BACKFILL] != EASY:
+            is_first = left > 0
+        if is_guarded(reg, w.jobs, asks[s, ASK.UPCOMING]):
+            enter(w, d, s)
+        elif is_first:
+            enter(w, d, s)
+            firsts[q, some] = reg[REG.CYCLE]
+            if not is_limited:
+                left -= 1
+
+
+@kernel
+def gather(w, d):
+    """Line up the shapes that are looked at: they may fit, or keep others back.
+
+    With backfill: whoever may fit, or is told another cause; and if somebody may fit, who keeps
+    others back. Where keys do not change in a cycle, only the first of those who may use the same
+    types has a reservation under ``easy``, and only the first few under ``conservative``. Of those
+    whom a limit keeps out, only the first of a team can be the first to be passed under it.
+    """
+    reg, asks = d.reg, d.asks
+    reg[REG.HEAP] = 0
+    reg[REG.RESERVABLE] = 0
+    passes = look_at(w, d)
+    is_everybody = passes and reg[REG.KEYS_CHANGE] != 0
+    for i in range(reg[REG.LOOKS]):
+        s = d.looks[i]
+        cause = asks[s, ASK.OUT]
+        if reg[REG.BACKFILL] == NONE:
+            if cause == UNKNOWN or asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]:
+                enter(w, d, s)
+        elif cause == UNKNOWN or cause != asks[s, ASK.SAID] or is_everybody:
+            enter(w, d, s)
+        elif passes and (is_cured(cause) or cause == OVER_LIMIT):
+            if asks[s, ASK.OUTLASTS] == UNKNOWN:
+                reg[REG.WHO] = s
+                return OUTLASTS
+            if asks[s, ASK.OUTLASTS] != 0:
+                enter_other(d, d.others, s)
+    enter_first(w, d, d.others)
+    return OVER
+
+
+# What is known of them ------------------------------------------------------------------------
+
+
+@kernel
+def say(d, s, cause):
+    """Tell why a shape waits, if that changed."""
+    if d.asks[s, ASK.SAID] != cause:
+        d.asks[s, ASK.SAID] = cause
+        d.said[d.reg[REG.SAID], 0] = s
+        d.said[d.reg[REG.SAID], 1] = cause
+        d.reg[REG.SAID] += 1
+
+
+@kernel
+def is_behind(reg, queues, asks, types, held, held_teams, s, q):
+    """Whether somebody who may not be passed wants the same GPUs."""
+    if reg[REG.IS_HOLDING] == 0 and reg[REG.IS_HOLDING_TEAMS] == 0:
+        return False
+    first, count = asks[s, ASK.FIRST_TYPE], asks[s, ASK.TYPES]
+    for i in range(first, first + count):
+        if held[types[i]] != 0:
+            return True
+    while q >= 0 and reg[REG.IS_HOLDING_TEAMS] != 0:
+        for i in range(first, first + count):
+            if held_teams[q, types[i]] != 0:
+                return True
+        q = queues[q, QUEUE.PARENT]
+    return False
+
+
+@kernel
+def is_over_limit(queues, quotas, used, q, k, need):
+    """Whether a queue, or one above it, may not use so much more of a type, in the room."""
+    while q >= 0:
+        if used[q, k] + need > quotas[q, k, QUOTA.LIMIT]:
+            return True
+        q = queues[q, QUEUE.PARENT]
+    return False
+
+
+@kernel
+def is_kept(queues, quotas, used, below, kept, free, q, k, need):
+    """Whether placing so much would touch what other queues keep back of their floors."""
+    shift = 0
+    while q >= 0:
+        owed, under = quotas[q, k, QUOTA.GUARD] - used[q, k], below[q, k]
+        shift = max(owed - need, under + shift) - max(owed, under)
+        q = queues[q, QUEUE.PARENT]
+    return kept[k] + shift + need > max(free[k], kept[k])
+
+
+@kernel
+def obstacle(w, d, q, k, need):
+    """What keeps a request off a type, if no nodes hold it: its team, others', or the sum."""
+    if need == 0:
+        return UNFIT
+    if is_over_limit(w.queues, w.quotas, d.used, q, k, need):
+        return LIMIT
+    if need > d.free[k]:
+        return SHORT
+    if w.at[AT.KEEPS] != 0 and is_kept(
+        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
+    ):
+        return KEPT
+    return UNFIT
+
+
+@kernel
+def hosts_part(w, d, s, q):
+    """Whether a part of a gang would fit on a type of which too little is free for all of it.
+
+    1 or 0; or less: minus the code for what must be counted first.
+    """
+    reg, asks, options = d.reg, d.asks, d.options
+    first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
+    for o in range(first, first + count):
+        if obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) != SHORT:
+            continue
+        if options[o, OPTION.HOSTED_AT] != reg[REG.VERSION]:
+            reg[REG.OPTION] = o
+            return -HOSTED
+        if options[o, OPTION.HOSTED] > 0:
+            return 1
+    return 0
+
+
+@kernel
+def shortage(w, d, s):
+    """Why a shape that no nodes hold waits; or minus a code, where something is to be counted.
+
+    As ``diagnose`` says of the obstacles on each type that it may use.
+    """
+    reg, asks, options = d.reg, d.asks, d.options
+    q, count = w.shapes[s, SHAPE.QUEUE], asks[s, ASK.OPTIONS]
+    limits, unfit, keeps = 0, UNKNOWN, False
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + count):
+        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        limits += why == LIMIT
+        keeps = keeps or why == KEPT
+        if why == UNFIT and unfit == UNKNOWN:
+            unfit = o
+    asks[s, ASK.IS_LIMITED] = limits > 0 or keeps
+    if asks[s, ASK.SUPPLY] != NOTHING:
+        return asks[s, ASK.SUPPLY]
+    if limits == count:
+        return OVER_LIMIT
+    if unfit != UNKNOWN:
+        if options[unfit, OPTION.BINDING_AT] != reg[REG.VERSION]:
+            reg[REG.OPTION] = unfit
+            return -BINDING
+        return options[unfit, OPTION.BINDING]
+    part = hosts_part(w, d, s, q) if asks[s, ASK.COUNT] > 1 and not keeps else 0
+    if part < 0:
+        return part
+    return KEPT_BACK if keeps else PARTIAL if part > 0 else BUSY
+
+
+@kernel
+def may_make_room(reg, asks, s, cause):
+    """Whether room could be made for a shape at all, by moving others or by stopping them."""
+    if not is_cured(cause) and cause != OVER_LIMIT:
+        return False
+    if reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT):
+        return True
+    return reg[REG.MAY_RESIZE] != 0 or asks[s, ASK.MAY_EVICT] != 0
+
+
+@kernel
+def may_hold(reg, jobs, asks, types, claimed, limited, s, q, cause):
+    """Whether a shape that does not fit may keep others back now, or be passed by them."""
+    is_limited = cause == OVER_LIMIT
+    if not is_limited and not is_cured(cause):
+        return False
+    if is_guarded(reg, jobs, asks[s, ASK.UPCOMING]):
+        return asks[s, ASK.OUTLASTS] != 0
+    if reg[REG.BACKFILL] == NONE or asks[s, ASK.OUTLASTS] == 0:
+        return False
+    if not is_limited and reg[REG.BACKFILL] != EASY:
+        return reg[REG.CLAIMS_LEFT] > 0
+    first = asks[s, ASK.FIRST_TYPE]
+    for i in range(first, first + asks[s, ASK.TYPES]):
+        if is_limited and limited[q, types[i]] != 0:
+            return False
+        if not is_limited and claimed[types[i]] != 0:
+            return False
+    return True
+
+
+@kernel
+def is_unfit(w, d, s, q):
+    """Whether a shape surely does not fit.
+
+    No nodes held a request of its like in this cycle, and what is free only gets less; or it is
+    kept off every type whichever nodes there are.
+    """
+    asks, options = d.asks, d.options
+    if asks[s, ASK.IS_SIMPLE] == 0:
+        return False
+    first = asks[s, ASK.FIRST_OPTION]
+    if options[first, OPTION.UNFIT_IN] == d.reg[REG.CYCLE]:
+        return True
+    for o in range(first, first + asks[s, ASK.OPTIONS]):
+        if obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT:
+            return False
+    return True
+
+
+@kernel
+def end_if_placed(jobs, reg, j):
+    """When a waiting job is expected to end if it is placed now, by what its owner said.
+
+    As ``estimates``: one that outran what was thought of it is taken to run twice as long.
+    """
+    total, saved = jobs[j, JOB.ESTIMATE_MS], jobs[j, JOB.SAVED_MS]
+    if total == 0:
+        total = reg[REG.UNKNOWN_RUN_MS]
+    total = max(1, min(total, FOREVER_MS // 4))
+    while total <= max(saved, jobs[j, JOB.REACHED_MS]):
+        total *= 2
+    up = jobs[j, JOB.STARTUP_MS]
+    if jobs[j, JOB.ATTEMPT] > 0:
+        up += jobs[j, JOB.RESTART_MS]
+    return reg[REG.NOW] + up + total - saved
+
+
+@kernel
+def is_kept_back(w, d, s, q):
+    """Whether a reservation surely keeps the next job of a shape back.
+
+    It kept back another of its like that ends no later; since then nobody was placed, and no
+    reservation claimed.
+    """
+    reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
+    if reg[REG.IS_GIVEN] == 0 or reg[REG.BY_SHAPE] == 0 or asks[s, ASK.OPTIONS] != 1:
+        return False
+    if options[o, OPTION.REFUSED_IN] != reg[REG.CYCLE] or reg[REG.PENDING] > 0:
+        return False
+    if options[o, OPTION.REFUSED_AT] != reg[REG.PLACED]:
+        return False
+    if end_if_placed(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
+        return False
+    return obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
+
+
+@kernel
+def step_on(w, d, s):
+    """Go on to the next job of a shape that may have a chance; whether there is one.
+
+    In an order by shape, where owners alone say how long jobs run.
+    """
+    reg, asks = d.reg, d.asks
+    while True:
+        j = w.jobs[asks[s, ASK.UPCOMING], JOB.NEXT]
+        asks[s, ASK.TAKEN] += 1
+        if j < 0:
+            return False
+        asks[s, ASK.UPCOMING] = j
+        if end_if_placed(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
+            return True
+        asks[s, ASK.TRIED] += 1
+        if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:
+            return False
+
+
+@kernel
+def keep_back(w, d, s):
+    """A reservation keeps the next job of a shape back; one after it may be shorter."""
+    asks = d.asks
+    say(d, s, RESERVED)
+    asks[s, ASK.REFUSED_MS] = d.options[asks[s, ASK.FIRST_OPTION], OPTION.REFUSED_MS]
+    asks[s, ASK.TRIED] += 1
+    if asks[s, ASK.TRIED] < PASSERS_AT_MOST and step_on(w, d, s):
+        enter(w, d, s)
+
+
+@kernel
+def ask(d, s, code):
+    """Come back to Python about a shape that was taken out of the line."""
+    d.reg[REG.WHO] = s
+    return code
+
+
+@kernel
+def ask_first(d, s, code):
+    """Come back to Python about a shape, which stays the first in line."""
+    at = d.reg[REG.HEAP]
+    d.reg[REG.HEAP] = at + 1  # it stands at the end, where ``leave`` has put it
+    rise(d.line, at)
+    return ask(d, s, code)
+
+
+@kernel
+def search(w, d, s, cause):
+    """A shape may stop others to have room: whether that is settled without a search.
+
+    There is none left in this cycle, and it is owed one; or it would surely be in vain.
+    """
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.IS_DUE] == 0 and reg[REG.SEARCHES] <= 0:
+        if asks[s, ASK.OWED] == 0:
+            reg[REG.SERIAL] += 1
+            asks[s, ASK.OWED] = reg[REG.SERIAL]
+        return True
+    may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
+    if may_move or reg[REG.MAY_RESIZE] != 0 or not is_in_vain(w, d, s):
+        return False
+    if asks[s, ASK.IS_DUE] != 0:
+        asks[s, ASK.IS_DUE] = 0
+    else:
+        reg[REG.SEARCHES] -= 1
+    asks[s, ASK.AGAIN_MS] = FOREVER_MS
+    remember(w, d, s, cause)
+    return True
+
+
+@kernel
+def settle(w, d, s):
+    """A shape that no nodes hold: why, and what follows from it; a code if Python must."""
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.SUPPLY] == UNKNOWN:
+        return ask_first(d, s, SUPPLY)
+    cause = shortage(w, d, s)
+    if cause < 0:
+        return ask_first(d, s, -cause)
+    reg[REG.CAUSE] = cause
+    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
+        return ask(d, s, FAILED)
+    if not may_make_room(reg, asks, s, cause):
+        remember(w, d, s, cause)
+    elif not search(w, d, s, cause):
+        return ask(d, s, FAILED)
+    return OVER
+
+
+@kernel
+def is_out_of_date(w, d):
+    """Whether the key of the first in line is another by now; then it takes its new place."""
+    line, count = d.line, d.reg[REG.HEAP]
+    if line[0, LINE.PLACED] == d.reg[REG.PLACED]:
+        return False
+    s = line[0, LINE.SHAPE]
+    write_key(w, d, line, count, s)
+    if not goes_before(line, 0, count) and not goes_before(line, count, 0):
+        return False
+    leave(line, count)
+    write_key(w, d, line, count - 1, s)
+    rise(line, count - 1)
+    return True
+
+
+@kernel
+def try_first(w, d, s, q):
+    """The first in line, whom nobody holds back: why it does not fit, in ``REG.CAUSE``.
+
+    A code if Python must say; DONE if there is nothing more to do about it.
+    """
+    d.reg[REG.CAUSE] = UNKNOWN
+    if w.shapes[s, SHAPE.IS_PROMISED] == 0:
+        d.reg[REG.CAUSE] = failure(w, d, s)
+    if d.reg[REG.CAUSE] != UNKNOWN:
+        return OVER
+    if is_unfit(w, d, s, q):
+        return settle(w, d, s)
+    if not is_kept_back(w, d, s, q):
+        return ask(d, s, FIT)
+    keep_back(w, d, s)
+    return DONE
+
+
+@kernel
+def work_off(w, d):
+    """Go through the line until it is empty, or until Python must do something."""
+    reg, asks, line = d.reg, d.asks, d.line
+    while reg[REG.HEAP] > 0:
+        if is_out_of_date(w, d):
+            continue
+        s = line[0, LINE.SHAPE]
+        leave(line, reg[REG.HEAP])
+        reg[REG.HEAP] -= 1
+        q = w.shapes[s, SHAPE.QUEUE]
+        if is_behind(reg, w.queues, asks, d.types, d.held, d.held_teams, s, q):
+            if asks[s, ASK.SUPPLY] == UNKNOWN:
+                return ask_first(d, s, SUPPLY)
+            say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
+            continue
+        code = try_first(w, d, s, q)
+        if code > OVER:
+            return code
+        if code == OVER:
+            cause = reg[REG.CAUSE]
+            say(d, s, cause)
+            if may_hold(reg, w.jobs, asks, d.types, d.claimed, d.limited, s, q, cause):
+                return ask(d, s, HOLD)
+    return OVER

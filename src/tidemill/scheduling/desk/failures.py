@@ -1,0 +1,115 @@
+"""What did not fit, and whether it may by now: compiled, for every waiting shape in every cycle."""
+
+from tidemill.model.columns import AT, KIND, QUEUE, QUOTA, SHAPE
+from tidemill.model.reasons import Cause
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN
+from tidemill.scheduling.desk.kernel import kernel
+
+BUSY, SCATTERED = int(Cause.BUSY), int(Cause.SCATTERED)
+
+
+@kernel
+def heeds(asks, s):
+    """Whether a shape may gain by what others take.
+
+    There are new victims, old ones cannot move any more, or its roles settle elsewhere than they
+    did in vain.
+    """
+    return asks[s, ASK.IS_HEEDING] != 0 or asks[s, ASK.ROLES] > 1 or asks[s, ASK.MAY_EVICT] != 0
+
+
+@kernel
+def freed(asks, types, kinds, s):
+    """How often something that a shape may use became free (or was taken, if that may help it)."""
+    total = 0
+    for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
+        total += kinds[types[i], KIND.FREED]
+    if heeds(asks, s):
+        for k in range(len(kinds)):
+            total += kinds[k, KIND.TAKEN]
+    return total
+
+
+@kernel
+def given(queues, q):
+    """How often a queue, or one above it, got something back."""
+    total = 0
+    while q >= 0:
+        total += queues[q, QUEUE.FREED]
+        q = queues[q, QUEUE.PARENT]
+    return total
+
+
+@kernel
+def is_within(queues, quotas, q, k, need):
+    """Whether a queue, and all that is above it, may use so much more of a type than now."""
+    while q >= 0:
+        if quotas[q, k, QUOTA.USED] + need > quotas[q, k, QUOTA.LIMIT]:
+            return False
+        q = queues[q, QUEUE.PARENT]
+    return True
+
+
+@kernel
+def is_hopeless(w, d, s, q):
+    """Whether all that was freed since the last look is too small for even one replica.
+
+    Only for a shape that nodes alone kept out: no limit, no right to evict, one role, one type.
+    And only while its cause is sure to be the same: enough is free in all, or it is not, as before,
+    and no limit has been reached meanwhile.
+    """
+    reg, asks = d.reg, d.asks
+    if reg[REG.IS_WHOLE] == 0 or asks[s, ASK.FAILED_LOOK] < reg[REG.LOOK] - 1:
+        return False
+    if asks[s, ASK.SUPPLY_AT] != w.at[AT.SUPPLY_CHANGES] or asks[s, ASK.TYPES] != 1:
+        return False
+    cause = asks[s, ASK.CAUSE]
+    if cause not in (BUSY, SCATTERED) or asks[s, ASK.IS_LIMITED] != 0 or heeds(asks, s):
+        return False
+    k, need = d.types[asks[s, ASK.FIRST_TYPE]], asks[s, ASK.NEED]
+    if (w.kinds[k, KIND.FREE_MILLI] >= need) != (cause == SCATTERED):
+        return False
+    return d.changed[k] < asks[s, ASK.REPLICA] and is_within(w.queues, w.quotas, q, k, need)
+
+
+@kernel
+def failure(w, d, s):
+    """Why a shape did not fit, if nothing that it needs was freed since; else UNKNOWN."""
+    asks, q = d.asks, w.shapes[s, SHAPE.QUEUE]
+    if asks[s, ASK.FAILED] == 0 or asks[s, ASK.AGAIN_MS] <= d.reg[REG.NOW]:
+        return UNKNOWN
+    free, back = freed(asks, d.types, w.kinds, s), given(w.queues, q)
+    supply = w.at[AT.SUPPLY_CHANGES]
+    is_same = (
+        asks[s, ASK.FREED] == free
+        and asks[s, ASK.GIVEN] == back
+        and asks[s, ASK.SUPPLY_AT] == supply
+    )
+    if not is_same and not is_hopeless(w, d, s, q):
+        return UNKNOWN
+    asks[s, ASK.FREED] = free
+    asks[s, ASK.GIVEN] = back
+    asks[s, ASK.SUPPLY_AT] = supply
+    asks[s, ASK.FAILED_LOOK] = d.reg[REG.LOOK]
+    return asks[s, ASK.CAUSE]
+
+
+@kernel
+def remember(w, d, s, cause):
+    """Do not try a shape again before something that it needs was freed."""
+    asks = d.asks
+    asks[s, ASK.FAILED] = 1
+    asks[s, ASK.CAUSE] = cause
+    asks[s, ASK.FREED] = freed(asks, d.types, w.kinds, s)
+    asks[s, ASK.GIVEN] = given(w.queues, w.shapes[s, SHAPE.QUEUE])
+    asks[s, ASK.SUPPLY_AT] = w.at[AT.SUPPLY_CHANGES]
+    asks[s, ASK.FAILED_LOOK] = d.reg[REG.LOOK]
+
+
+@kernel
+def somebody_heeds(looks, asks, count):
+    """Whether someone waits who may gain by what others take."""
+    for i in range(count):
+        if heeds(asks, looks[i]):
+            return True
+    return False

@@ -1,0 +1,107 @@
+"""Layout: the columns of a cycle, kept from one to the next; what the last left is wiped off."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tidemill.model.policy import Policy
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling import order
+from tidemill.scheduling.desk.columns import ASK, LINE, REG, Desk
+from tidemill.scheduling.room import Room
+
+if TYPE_CHECKING:
+    from tidemill.scheduling.memo import Memo
+
+_BACKFILL = {"none": 0, "easy": 1, "conservative": 2}
+_NOTHING: I64 = np.zeros((1, 1), np.int64)
+
+
+class Laid:
+    """The columns of the last cycle, and what they were laid out for."""
+
+    def __init__(self) -> None:
+        self.stamp: tuple[object, ...] = ()
+        self.columns: Desk | None = None
+
+
+def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
+    """The columns of a new cycle, blank; what is free is the room's."""
+    kept, keeps, looks = memo.laid_out, world.tree.keeps, memo.waiting(world)
+    columns, waiting = kept.columns, len(looks)
+    stamp = (policy, world.share_changes, len(world.queue_rows), len(world.kinds))
+    is_long = columns is not None and waiting + 2 <= len(columns.line)
+    if columns is None or kept.stamp != stamp or not is_long:
+        columns = _new(world, policy, 2 * waiting + 64)
+        columns.reg[REG.SERIAL] = memo.asks.rows[:, ASK.OWED].max(initial=0)
+        kept.stamp = stamp
+    _wipe(columns)
+    columns.reg[REG.LOOKS] = waiting
+    kept.columns = columns = columns._replace(
+        used=room.used,
+        below=room.below if keeps else _NOTHING,
+        kept=room.kind_kept if keeps else _NOTHING[0],
+        free=room.kind_free,
+        asks=memo.asks.rows,
+        looks=looks,
+        types=memo.asks.types,
+        options=memo.asks.options,
+        firsts=_firsts(columns, memo.asks.sets),
+    )
+    return columns
+
+
+def with_pools(columns: Desk, memo: "Memo") -> Desk:
+    """The same columns; pools may have grown when others than the waiting were looked at."""
+    asks = memo.asks
+    if columns.types is asks.types and columns.options is asks.options:
+        return columns
+    return columns._replace(types=asks.types, options=asks.options)
+
+
+def _firsts(columns: Desk, sets: int) -> I64:
+    if sets <= columns.firsts.shape[1]:
+        return columns.firsts
+    return np.zeros((len(columns.firsts), 2 * sets), np.int64)
+
+
+def _new(world: World, policy: Policy, length: int) -> Desk:
+    queues, kinds = len(world.queue_rows), len(world.kinds)
+
+    def blank(*size: int) -> I64:
+        return np.zeros(size, np.int64)
+
+    reg = blank(len(REG))
+    reg[REG.BY_SHAPE] = policy.order in order.BY_SHAPE
+    reg[REG.BY_PRIORITY] = policy.order == "priority"
+    reg[REG.PATIENCE_MS] = policy.patience_ms
+    reg[REG.BACKFILL] = _BACKFILL[policy.backfill]
+    reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
+    reg[REG.RESERVATIONS_AT_MOST] = policy.reservations_at_most
+    reg[REG.DEPTH] = world.tree.depth
+    reg[REG.KEYS_CHANGE] = policy.fairness != "none" or bool((world.floor > 0).any())
+    reg[REG.MAY_MOVE] = policy.may_move
+    reg[REG.IS_GIVEN] = policy.estimates == "given"
+    reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
+    reg[REG.MAY_PREEMPT] = policy.may_preempt
+    reg[REG.MAY_RECLAIM] = policy.may_reclaim
+    reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
+    nothing = _NOTHING
+    return Desk(
+        reg, nothing, nothing[0], nothing[0], nothing, blank(length, len(LINE)),
+        blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
+        blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
+        blank(queues + 1, 1), blank(2 * length, 2), blank(queues),
+    )  # fmt: skip
+
+
+def _wipe(columns: Desk) -> None:
+    """Wipe off what the last cycle left."""
+    reg = columns.reg
+    columns.changed[:] = columns.held[:] = columns.claimed[:] = 0
+    columns.limited[:] = 0
+    if reg[REG.IS_HOLDING_TEAMS]:
+        columns.held_teams[:] = 0
+    reg[REG.HEAP] = reg[REG.PLACED] = reg[REG.SAID] = reg[REG.PENDING] = 0
+    reg[REG.IS_HOLDING] = reg[REG.IS_HOLDING_TEAMS] = 0

@@ -1,0 +1,117 @@
+"""The order of a cycle as numbers: the key of each shape's next job, and the line by key.
+
+Keys are compared from left to right, and end in the job's number: no two are equal.
+"""
+
+from tidemill.model.columns import QUEUE, QUOTA, SHAPE
+from tidemill.scheduling.desk.columns import ASK, LINE, REG
+from tidemill.scheduling.desk.kernel import kernel
+
+WORDS = int(LINE.JOB) + 1  # of a key
+ENTRY = len(LINE)
+PROMISED = -1  # the standing of whoever room was made for: before everybody
+
+
+@kernel
+def standing(queues, quotas, used, asks, types, s, q, depth):
+    """The rank of a queue by its floors, from the top level down: smaller goes first.
+
+    At each level, whoever uses less than its floor of a type that it may use goes before whoever
+    does not; the highest level weighs most, since there the paths of two queues part first.
+    """
+    rank, level = 0, 0
+    first, count = asks[s, ASK.FIRST_TYPE], asks[s, ASK.TYPES]
+    while q >= 0:
+        borrows = 1
+        for i in range(first, first + count):
+            if used[q, types[i]] < quotas[q, types[i], QUOTA.FLOOR]:
+                borrows = 0
+                break
+        rank += borrows << level
+        level += 1
+        q = queues[q, QUEUE.PARENT]
+    return ((rank + 1) << (depth - level)) - 1
+
+
+@kernel
+def write_key(w, d, line, i, s):
+    """Write the entry of a shape's next job into a row, as of now."""
+    asks = d.asks
+    line[i, LINE.JOB] = asks[s, ASK.UPCOMING]
+    line[i, LINE.SHAPE] = s
+    line[i, LINE.PLACED] = d.reg[REG.PLACED]
+    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
+        line[i, LINE.STANDING] = PROMISED
+        line[i, LINE.FAIR] = 0
+        line[i, LINE.FIRST] = 0
+        line[i, LINE.SECOND] = 0
+        return
+    q = w.shapes[s, SHAPE.QUEUE]
+    line[i, LINE.STANDING] = standing(
+        w.queues, w.quotas, d.used, asks, d.types, s, q, d.reg[REG.DEPTH]
+    )
+    line[i, LINE.FAIR] = d.fair[q]
+    line[i, LINE.FIRST] = asks[s, ASK.FIRST]
+    line[i, LINE.SECOND] = asks[s, ASK.SECOND]
+
+
+@kernel
+def goes_before(line, a, b):
+    """Whether one entry of a line goes before another."""
+    for c in range(WORDS):
+        if line[a, c] != line[b, c]:
+            return line[a, c] < line[b, c]
+    return False
+
+
+@kernel
+def swap(line, a, b):
+    """Let two entries of a line change places."""
+    for c in range(ENTRY):
+        line[a, c], line[b, c] = line[b, c], line[a, c]
+
+
+@kernel
+def rise(line, i):
+    """An entry that was written at the end of a line takes its place (a heap by key)."""
+    while i > 0:
+        up = (i - 1) >> 1
+        if not goes_before(line, i, up):
+            return
+        swap(line, i, up)
+        i = up
+
+
+@kernel
+def leave(line, count):
+    """Take the first out of a line of so many; it is found at the end then."""
+    last = count - 1
+    swap(line, 0, last)
+    i = 0
+    while True:
+        down = 2 * i + 1
+        if down >= last:
+            return
+        if down + 1 < last and goes_before(line, down + 1, down):
+            down += 1
+        if not goes_before(line, down, i):
+            return
+        swap(line, i, down)
+        i = down
+
+
+@kernel
+def enter(w, d, s):
+    """A shape's next job lines up."""
+    at = d.reg[REG.HEAP]
+    write_key(w, d, d.line, at, s)
+    rise(d.line, at)
+    d.reg[REG.HEAP] = at + 1
+
+
+@kernel
+def line_up_again(w, d):
+    """Everybody in line has another key: fair shares have changed."""
+    count, d.reg[REG.HEAP] = d.reg[REG.HEAP], 0
+    for i in range(count):
+        enter(w, d, d.line[i, LINE.SHAPE])
