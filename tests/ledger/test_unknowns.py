@@ -11,6 +11,7 @@ from tidemill.journal.source import Source
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.document import document
 from tidemill.ledger.reader import Ledger
+from tidemill.ledger.records import breakdown
 from tidemill.ledger.statement import Statement
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
@@ -68,6 +69,18 @@ def test_a_split_that_nobody_can_make_is_unknown():
     unknown = [{row.key for row in document(s).unknown} for s in (whole, split)]
     assert {"memory_bound", "below_roof"} <= unknown[0]
     assert not {"memory_bound", "below_roof"} & unknown[1]
+
+
+def test_stalls_that_no_job_tells_of_are_unknown():
+    """A job that says only its MFU says nothing of its host and its links: null, not $0.00."""
+    says = Efficiency(mfu_ppm=400_000, confidence=Confidence.MODELLED)
+    silent = document(one_job(says))
+    assert {"host", "links"} <= {row.key for row in silent.unknown}
+    told = document(one_job(msgspec.structs.replace(says, host_ppm=50_000)))
+    assert "host" not in {row.key for row in told.unknown}
+    assert "links" in {row.key for row in told.unknown}
+    by_team = breakdown(one_job(says), "team")
+    assert {row["host_usd_micro"] for row in by_team} == {None}
 
 
 def test_nothing_of_a_twin_is_called_measured():

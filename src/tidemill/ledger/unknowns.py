@@ -7,6 +7,7 @@ from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import DIVIDED, NOT_PRODUCED, Bucket
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
+NO_STALLS = "no job that worked says how long it waits for this; within the buckets below its peak"
 NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
 
 
@@ -15,6 +16,8 @@ def unknowns(account: Account) -> dict[Bucket, str]:
     found = {**NOT_PRODUCED}
     if is_useful_unknown(account):
         found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
+    elif account.milli_ms[Bucket.USEFUL]:
+        found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
     if account.milli_ms[Bucket.BELOW_PEAK]:
         found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
     return {b: found[b] for b in Bucket if b in found and not account.milli_ms[b]}

@@ -407,9 +407,6 @@ class _Desk:
         else:
             self.reservations.claim(s, j)
 
-    def _has_backfill(self) -> bool:
-        return self.policy.backfill != "none"
-
     def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""
         world = self.world

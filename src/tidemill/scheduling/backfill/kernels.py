@@ -1,9 +1,8 @@
-"""Compiled loops of backfill: expected ends in order, when enough has ended, what is kept free.
+"""Compiled loops of backfill: when enough has ended, and what is kept free.
 
 Plain integer loops over columns, in place; nothing is allocated, so the compiled cycle may call
-them too. ``Reservations`` finds by halving, one whole fit at a time, what ``enough_after`` finds
-in one pass. Running work is one row a job (``job`` -1: a row
-that nobody has), its pieces are neighbours, and every piece carries what one replica asks for.
+them too. Running work is one row per job, its pieces are neighbours, and every piece carries what
+one replica asks for. (``ends`` says the same over the cluster state; this goes with stretches.)
 """
 
 import numpy as np
@@ -16,54 +15,6 @@ compiled = across(__file__, scheduling)
 inlined = across(__file__, scheduling, inline="always")
 
 DEVICES = 64  # of one node: a mask is one number
-NEVER = 1 << 62  # as FOREVER_MS: the end of a row that nobody has, or that is not to be counted on
-ONE_PPM = 1_000_000
-LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
-
-
-@compiled
-def expect(
-    now_ms, rows, job, total_ms, placed_ms, startup_ms, restart_ms, attempt, saved_ms, reached_ms,
-    speed_ppm, is_leaving, done_ms, end_ms, outrun,
-):  # fmt: skip
-    """What every running job has done, and when it is expected to end.
-
-    Return how many outran what was thought of them. Their rows are written into ``outrun``; whoever
-    knows the estimates gives them a new total, and asks again.
-    """
-    found = 0
-    for i in range(rows):
-        j = job[i]
-        if j < 0:
-            end_ms[i] = NEVER
-            continue
-        begin_ms = placed_ms[j] + startup_ms[j]
-        if attempt[j] > 1:
-            begin_ms += restart_ms[j]
-        done_ms[i] = saved_ms[j] + max(0, now_ms - begin_ms) * speed_ppm[j] // ONE_PPM
-        if total_ms[i] <= max(done_ms[i], reached_ms[j]):
-            outrun[found] = i
-            found += 1
-        left_ms = total_ms[i] - done_ms[i]
-        if speed_ppm[j] != ONE_PPM:
-            left_ms = min(left_ms, LONGEST_MS) * ONE_PPM // max(1, speed_ppm[j])
-        end_ms[i] = now_ms if is_leaving[j] != 0 else max(begin_ms, now_ms) + left_ms
-    return found
-
-
-@compiled
-def sort_again(order, rows, end_ms, job):
-    """Sort rows by (end, job) in place; costs what changed, since they were in order before."""
-    for i in range(1, rows):
-        row = order[i]
-        at = i
-        while at > 0:
-            up = order[at - 1]
-            if end_ms[up] < end_ms[row] or (end_ms[up] == end_ms[row] and job[up] <= job[row]):
-                break
-            order[at] = up
-            at -= 1
-        order[at] = row
 
 
 @inlined
