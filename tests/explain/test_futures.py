@@ -26,7 +26,8 @@ def test_the_list_and_the_answer_say_the_same(world: World, policy: Policy, is_s
             assert (row.verdict, row.eta) == (forecast.verdict, forecast.wait)
             if forecast.verdict not in ("now", "never"):
                 assert found.eta_method == forecast.method
-    assert is_sketched == ("too many to simulate" in found.eta_method)
+    if found.waiting:
+        assert is_sketched == ("too many to simulate" in found.eta_method)
 
 
 def waiting_in_turn() -> World:

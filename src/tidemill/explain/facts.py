@@ -59,6 +59,8 @@ def needs(case: Case) -> Fact:
         text = f"needs {role.accelerators} on one node"
     elif role.profile:
         text = f"needs {words.many(role.count, 'MIG instance')} of `{role.profile}`"
+    elif role.count == 1 and role.accelerators:
+        text = f"needs {words.amount(role.replica_milli)} GPU"
     elif role.accelerators:
         text = f"needs {words.many(role.count, 'replica')} of {words.amount(role.replica_milli)}"
     else:
