@@ -4,7 +4,19 @@ from random import Random
 
 import pytest
 
-from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
+from tests.builders import (
+    RACK,
+    SPINE,
+    beat,
+    crash,
+    finish,
+    fleet,
+    job,
+    pass_ms,
+    racks,
+    submit,
+    team,
+)
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model.events import AskedEvict, Why
@@ -12,6 +24,7 @@ from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
+from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
 from tidemill.scheduling.backfill.reservations import Reservation
@@ -26,11 +39,14 @@ HISTORY = Policy(order="fifo", backfill="easy", estimates="history", may_preempt
 SEEDS = range(12)
 
 
-def crowd(luck: Random, policy: Policy, steps: int = 30) -> tuple[World, Memo]:
+def crowd(
+    luck: Random, policy: Policy, steps: int = 30, *, has_racks: bool = False
+) -> tuple[World, Memo]:
     """A small fleet on which jobs of all sorts came, ran, ended, crashed and wait."""
-    world, memo = fleet(nodes=6, teams=[team("a"), team("b")]), Memo()
+    tiers, memo = (SPINE, RACK) if has_racks else (), Memo()
+    world = fleet(nodes=6, teams=[team("a"), team("b")], node_labels=racks(2, 2, 2), topology=tiers)
     for _ in range(steps):
-        some_jobs(luck, world)
+        some_jobs(luck, world, has_racks=has_racks)
         beat(world, policy, memo)
         pass_ms(world, luck.randrange(HOUR_MS))
         running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
@@ -40,7 +56,7 @@ def crowd(luck: Random, policy: Policy, steps: int = 30) -> tuple[World, Memo]:
     return world, memo
 
 
-def some_jobs(luck: Random, world: World) -> None:
+def some_jobs(luck: Random, world: World, *, has_racks: bool = False) -> None:
     for _ in range(luck.randrange(4)):
         gpus = luck.choice([1, 1, 2, 4, 8, 16, 24])
         milli = luck.choice([1000, 1000, 250]) if gpus == 1 else 1000
@@ -48,6 +64,7 @@ def some_jobs(luck: Random, world: World) -> None:
         submit(world, job(
             f"j{world.job_count}", gpus=gpus, milli=milli, cpu_milli=cpu_milli,
             team=luck.choice("ab"), estimate_ms=luck.randrange(1, 9 * HOUR_MS),
+            bonds=[Bond("rack", is_required=False)] if has_racks and gpus > 4 else [],
         ))  # fmt: skip
 
 
@@ -98,11 +115,12 @@ def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy)
         assert [*zip(kept.ends_ms.tolist(), kept.jobs, strict=True)] == expected
 
 
+@pytest.mark.parametrize("has_racks", [False, True], ids=["flat", "racks"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_pass_finds_what_halving_finds(seed: int):
-    """How many must end, and where the gang sits then; and the room is as it was."""
+def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
+    """How many must end, and where the gang sits then, by its wishes; the room is as it was."""
     luck = Random(seed)
-    world, memo = crowd(luck, EASY)
+    world, memo = crowd(luck, EASY, has_racks=has_racks)
     room = memo.scheduling.room(world)
     found = 0
     for is_beside in (False, True):

@@ -4,6 +4,7 @@ Nothing is kept here but pieces that were read before: every view walks the colu
 that it belongs to.
 """
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -112,8 +113,9 @@ class _Lists(Sequence[list[int]]):
             return [self._list(one) for one in range(*i.indices(len(self)))]
         return self._list(_at(i, len(self)))
 
+    @abstractmethod
     def _list(self, i: int) -> list[int]:
-        raise NotImplementedError
+        """The list of one of them."""
 
 
 class Active(_Lists):
