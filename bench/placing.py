@@ -34,7 +34,7 @@ from tidemill.model.world import World
 from tidemill.scheduling.scores import demand
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
 from tidemill.scheduling.scores.tables import Tables
-from tidemill.scheduling.trees import WASTED
+from tidemill.scheduling.fitting.columns import WASTED
 from tidemill.twin.backend import Twin
 
 SIZES = (1_213, 5_000, 12_500)

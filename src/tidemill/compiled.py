@@ -16,16 +16,19 @@ counting, atomically, every array of every tuple that is handed on took nine ten
 import fcntl
 import inspect
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 from zlib import crc32
 
 _FOLDER = "CACHE_DIR"  # numba's documented setting, which it makes at run time
+Whole = tuple[type[Any], tuple[int, ...], Mapping[str, str]]
+"""A named tuple of arrays: the dimensions of its fields, and of what those are that are not of
+int64.
+"""
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 """Whether kernels run as plain Python: slow, and every line of them can be stepped through."""
 
@@ -34,7 +37,7 @@ def folder(
     where: Path,
     *others: Path,
     dimensions: Callable[[str], int],
-    whole: Mapping[str, tuple[type, tuple[int, ...]]],
+    whole: Mapping[str, "Whole"],
 ) -> Callable[[Any], Any]:
     """The decorator for all kernels of a folder, which may call each other across its files.
 
@@ -43,9 +46,8 @@ def folder(
     folder and of ``others``, where the kernels have their constants from: numba itself does not
     notice that a function or a constant of another file has changed.
 
-    A kernel that was compiled before is not even loaded until Python calls it: those that it calls
-    are part of it. One that was not is compiled with the first that is called, for exactly one list
-    of types.
+    Each is compiled when Python first calls it, for exactly one list of types; those that it calls
+    are part of it.
     """
     paths = sorted(path for some in (where, *others) for path in some.rglob("*.py"))
 
@@ -53,7 +55,7 @@ def folder(
         names = inspect.signature(function).parameters
         return tuple(_type(name, dimensions, whole) for name in names)
 
-    return _Kernels(_cache(where, "kernels", paths), {"_nrt": False}, [], types).take
+    return _Kernels(_cache(where, "kernels", paths), {"_nrt": False}, types).take
 
 
 def across(
@@ -71,7 +73,7 @@ def across(
     path = Path(file)
     paths = [path, *(Path(str(other.__file__)) for other in others)]
     options = {"inline": inline, "_nrt": allocates}
-    return _Kernels(_cache(path.parent, path.stem, paths), options, _ACROSS).take
+    return _Kernels(_cache(path.parent, path.stem, paths), options).take
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def interpreting() -> Iterator[None]:
 
 
 class _Kernels:
-    """Kernels whose compiled forms are kept in one folder, and those that they may call."""
+    """Kernels whose compiled forms are kept in one folder."""
 
     may_interpret = False
 
@@ -96,125 +98,157 @@ class _Kernels:
         self,
         cache: Path,
         options: dict[str, Any],
-        family: "list[_Later]",
         types: Callable[[Callable[..., Any]], tuple[Any, ...]] | None = None,
     ) -> None:
-        self.cache, self.options, self.family = cache, options, family
+        self.cache, self.options = cache, options
         self.types = types
         """Of a kernel's arguments; None: those that it is called with."""
 
     def take(self, function: Callable[..., Any]) -> Any:  # noqa: ANN401 - a kernel, or the function
-        """Take a kernel, to be made when the first of its family is called."""
-        if INTERPRETED:
-            return function
-        kernel = _Later(function, self)
-        self.family.append(kernel)
-        return kernel
+        """Take a kernel, to be compiled when it is called."""
+        return function if INTERPRETED else _Kernel(function, self)
 
     @cached_property
     def were_kept(self) -> bool:
         """Whether any was compiled before, when this was asked first."""
-        return bool(self.kept())
-
-    def kept(self) -> set[str]:
-        """The names of those that were compiled before, with the line where they begin."""
-        return {path.name.split(".py")[0] for path in self.cache.rglob("*.nbi")}
-
-    def compile(self, made: "list[_Later]") -> None:
-        """Compile those whose types are known and that were not compiled before.
-
-        What another process is compiling comes last, and is there by then: two share the work.
-        """
-        while self.types and (left := self._not_kept(made)):
-            free = (kernel for kernel in left if not self._is_busy(kernel.function))
-            kernel = next(free, left[0])
-            kernel.compiled.compile(self.types(kernel.function))
-            made = [other for other in left if other is not kernel]
-
-    def _not_kept(self, made: "list[_Later]") -> "list[_Later]":
-        kept = self.kept()
-        return [kernel for kernel in made if kernel.name not in kept]
-
-    def _is_busy(self, function: Callable[..., Any]) -> bool:
-        """Whether a process is compiling this."""
-        with suppress(OSError), self._lock(function).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return False
-        return self._lock(function).exists()
-
-    def _lock(self, function: Callable[..., Any]) -> Path:
-        return self.cache / f"{function.__module__}.{function.__qualname__}.lock"
+        return any(True for _ in self.cache.rglob("*.nbi"))
 
     @contextmanager
-    def _alone(self, function: Callable[..., Any]) -> Iterator[None]:
+    def alone(self, function: Callable[..., Any]) -> Iterator[None]:
         """Wait until no other process compiles this: what it made is loaded then.
 
-        Nobody waits in a circle: no kernel calls one that calls it. Where the folder cannot be
-        written numba keeps things elsewhere, and each process compiles for itself.
+        Where the folder cannot be written numba keeps things elsewhere, and each process compiles
+        for itself.
         """
         with ExitStack() as held:
             with suppress(OSError):
                 self.cache.mkdir(parents=True, exist_ok=True)
-                lock = held.enter_context(self._lock(function).open("w"))
+                name = f"{function.__module__}.{function.__qualname__}.lock"
+                lock = held.enter_context((self.cache / name).open("w"))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def make(self, function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba returns
-        """What compiles a kernel when it is called, or loads what was compiled before."""
-        import numba  # noqa: PLC0415 - a process that calls no kernel does without
 
+class _Kernel:
+    """A function that Python calls, or other kernels.
+
+    For Python it is compiled, optimised with all that it calls, and kept on disk. For other kernels
+    it is only translated: whoever calls it optimises it as a part of itself. So everything is
+    optimised once for each kernel that Python calls, and not again at every level between.
+    """
+
+    def __init__(self, function: Callable[..., Any], kernels: _Kernels) -> None:
+        self.function, self.kernels = function, kernels
+        self._entry: Any = None
+        self._inner: Any = None
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
+        if self._entry is None:
+            if _Kernels.may_interpret and not self.kernels.were_kept:
+                return self.function(*args)
+            self._entry = self._compiled()
+        return self._entry(*args)
+
+    def prepare(self) -> None:
+        """Compile this now, if it is not there yet."""
+        if self._entry is None:
+            self._entry = self._compiled()
+
+    def _compiled(self) -> Any:  # noqa: ANN401 - what numba returns
+        """What Python calls: compiled now, or loaded; or compiled for what it is called with."""
+        numba, kernels = _numba(), self.kernels
         before = getattr(numba.config, _FOLDER)
-        setattr(numba.config, _FOLDER, str(self.cache))
+        setattr(numba.config, _FOLDER, str(kernels.cache))
         try:
-            made = numba.njit(cache=True, **self.options)(function)
+            made = numba.njit(cache=True, **kernels.options)(self.function)
         finally:
             setattr(numba.config, _FOLDER, before)
         compile_one = made.compile
 
         def compile_or_wait(types: Any) -> Any:  # noqa: ANN401 - as above
-            with self._alone(function):
+            with kernels.alone(self.function):
                 return compile_one(types)
 
         made.compile = compile_or_wait
+        if kernels.types is not None:
+            made.compile(kernels.types(self.function))
         return made
 
+    def translated(self) -> Any:  # noqa: ANN401 - as above
+        """What other kernels call: of one list of types, if these are known."""
+        if self._inner is None:
+            numba, kernels = _numba(), self.kernels
+            options = kernels.options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            made = self._inner = numba.njit(**options)(self.function)
+            compile_one, types = made.compile, kernels.types
+            known = None if types is None else types(self.function)
 
-class _Later:
-    """A kernel that Python has not called yet."""
+            def translate(called: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as above
+                types = known or tuple(numba.types.unliteral(each) for each in called)
+                if types in made.overloads:
+                    return made.overloads[types].entry_point
+                with _translating(numba):
+                    return compile_one(types)
 
-    def __init__(self, function: Callable[..., Any], kernels: _Kernels) -> None:
-        self.function, self.kernels = function, kernels
-        self.compiled: Any = None
-
-    @property
-    def name(self) -> str:
-        """Under which numba keeps it."""
-        module, line = self.function.__module__, self.function.__code__.co_firstlineno
-        return f"{module.rpartition('.')[2]}.{self.function.__qualname__}-{line}"
-
-    def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
-        if self.compiled is None:
-            if _Kernels.may_interpret and not self.kernels.were_kept:
-                return self.function(*args)
-            _make_all(self.kernels.family)
-        return self.compiled(*args)
+            made.compile = translate
+        return self._inner
 
 
-_ACROSS: list[_Later] = []
-"""What ``across`` decorated, in the order in which the modules were imported."""
+@cache
+def _numba() -> Any:  # noqa: ANN401 - a module without types
+    """Numba, which knows from now on what a kernel is for another."""
+    import numba  # noqa: PLC0415 - a process that calls no kernel does without
+    from numba.core.codegen import CPUCodeLibrary  # noqa: PLC0415 - as above
+    from numba.extending import typeof_impl  # noqa: PLC0415 - as above
+
+    @typeof_impl.register(_Kernel)
+    def _(kernel: _Kernel, _: object) -> Any:  # noqa: ANN401 - as above
+        return numba.types.Dispatcher(kernel.translated())
+
+    finish, optimise = CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions
+
+    def finalize(library: Any) -> None:  # noqa: ANN401 - as above
+        if not getattr(library, _PART, False):
+            finish(library)
+            return
+        for part in dict.fromkeys(library._linking_libraries):
+            library._reload_init.update(part._reload_init)
+            library._final_module.link_in(part._get_module_for_linking(), preserve=True)
+        library._finalize_dynamic_globals()
+        library._finalized = True
+
+    def optimize_functions(library: Any, module: Any) -> None:  # noqa: ANN401 - as above
+        if not _depth:
+            optimise(library, module)
+
+    CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions = finalize, optimize_functions
+    return numba
 
 
-def _make_all(family: list[_Later]) -> None:
-    """Make what was taken so far; the modules then hold what was made."""
-    new = [kernel for kernel in family if kernel.compiled is None]
-    for kernel in new:
-        kernel.compiled = kernel.kernels.make(kernel.function)
-    for module in {kernel.function.__module__ for kernel in family}:
-        for name, value in list(vars(sys.modules[module]).items()):
-            if isinstance(value, _Later) and value.compiled is not None:
-                setattr(sys.modules[module], name, value.compiled)
-    for kernels in {kernel.kernels for kernel in new}:
-        kernels.compile([kernel for kernel in new if kernel.kernels is kernels])
+_PART = "_tidemill_part"
+_depth: list[None] = []
+
+
+@contextmanager
+def _translating(numba: Any) -> Iterator[None]:  # noqa: ANN401 - as above
+    """Within this nothing is optimised, and nothing is made that could be run."""
+    context = numba.core.registry.cpu_target.target_context
+    run = vars(context).get("get_executable")
+
+    def no_executable(library: Any, *_: object) -> object:  # noqa: ANN401 - as above
+        setattr(library, _PART, True)
+        return list[None]().append  # stands for it: numba wants something built in, and unique
+
+    _depth.append(None)
+    context.get_executable = no_executable
+    try:
+        yield
+    finally:
+        _depth.pop()
+        if run is None:
+            del context.get_executable
+        else:
+            context.get_executable = run
 
 
 def _cache(where: Path, name: str, made_of: list[Path]) -> Path:
@@ -227,16 +261,21 @@ def _cache(where: Path, name: str, made_of: list[Path]) -> Path:
 def _type(
     name: str,
     dimensions: Callable[[str], int],
-    whole: Mapping[str, tuple[type, tuple[int, ...]]],
+    whole: Mapping[str, Whole],
 ) -> Any:  # noqa: ANN401 - what numba calls a type
     from numba import types  # noqa: PLC0415 - as above
 
-    def array(dims: int) -> Any:  # noqa: ANN401 - as above
-        return types.Array(types.int64, dims, "C") if dims else types.int64
+    def array(dims: int, of: str = "int64") -> Any:  # noqa: ANN401 - as above
+        return types.Array(getattr(types, of), dims, "C") if dims else types.int64
 
     if name in whole:
-        cls, dims = whole[name]
-        if len(set(dims)) == 1:
+        cls, dims, others = whole[name]
+        if len(set(dims)) == 1 and not others:
             return types.NamedUniTuple(array(dims[0]), len(dims), cls)
-        return types.NamedTuple([array(each) for each in dims], cls)
+        fields: tuple[str, ...] = cls._fields
+        made = [
+            array(each, others.get(field, "int64"))
+            for field, each in zip(fields, dims, strict=True)
+        ]
+        return types.NamedTuple(made, cls)
     return array(dimensions(name))

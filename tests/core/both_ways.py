@@ -22,7 +22,8 @@ from tidemill.model.events import Event
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling.room import SWEPT_AT_MOST, Room
+from tidemill.scheduling.requests import SWEPT_AT_MOST
+from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING, SPREADING
 
 SOURCES = ("stage", "twin")

@@ -31,7 +31,7 @@ ROLES = [
 @pytest.mark.parametrize("seed", range(30))
 def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int, monkeypatch: pytest.MonkeyPatch):
     """Whatever happened and whatever was tried, trees and sweeps fill requests the same way."""
-    monkeypatch.setattr("tidemill.scheduling.room.SWEPT_AT_MOST", 0)
+    monkeypatch.setattr("tidemill.scheduling.requests.SWEPT_AT_MOST", 0)
     luck = random.Random(seed)
     world = fleet(contract(gpus=24, per_node=4, cpu_milli=20, memory_mib=16))
     kept, is_ok = Room(world), np.ones(1, np.int64)
@@ -49,7 +49,7 @@ def test_a_request_beyond_the_bound_is_placed_by_a_sweep(monkeypatch: pytest.Mon
     """Without a tree a request finds the same node."""
     world, is_ok = fleet(nodes=3), np.ones(1, np.int64)
     expected = [Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)]
-    monkeypatch.setattr("tidemill.scheduling.trees.BYTES_AT_MOST", 0)
+    monkeypatch.setattr("tidemill.scheduling.requests.BYTES_AT_MOST", 0)
     assert [
         Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)
     ] == expected

@@ -35,7 +35,7 @@ def dimensions(name: str) -> int:
 
 
 _WHOLE = {
-    name: (cls, tuple(dimensions(field) for field in cls._fields))
+    name: (cls, tuple(dimensions(field) for field in cls._fields), dict[str, str]())
     for name, cls in (("w", State), ("b", LedgerState))
 }
 _HERE = Path(__file__).parent
@@ -49,25 +49,38 @@ def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what numba re
 
 
 def beside(
-    file: str, tables: Mapping[str, type[Any]], vectors: Collection[str]
+    file: str,
+    tables: Mapping[str, type[Any]],
+    vectors: Collection[str],
+    others: Mapping[str, str] = {},
+    matrices: Collection[str] = (),
+    calls: Collection[str] = (),
 ) -> Callable[[Callable[..., Any]], Any]:
     """The decorator of another folder, whose kernels take tuples of their own beside the state.
 
-    ``tables`` are these tuples by what their arguments are called; their fields are matrices, but
-    for the ``vectors``.
+    ``tables`` are these tuples by what their arguments are called; their fields are matrices of
+    int64, but for the ``vectors`` and those that are of ``others``. ``matrices`` are names of more
+    arguments; ``calls``: files of the folders whose kernels they call.
     """
-    fields = {field for table in tables.values() for field in _fields(table)}
+    fields = {*matrices, *(field for table in tables.values() for field in _fields(table))}
 
     def of(name: str) -> int:
+        if name in vectors:
+            return 1
         if name in fields:
-            return 1 if name in vectors else 2
+            return 2
         return dimensions(name) if name in State._fields else 0
 
     whole = {"w": _WHOLE["w"]} | {
-        name: (table, tuple(of(field) for field in _fields(table)))
+        name: (
+            table,
+            tuple(of(field) for field in _fields(table)),
+            {field: others[field] for field in _fields(table) if field in others},
+        )
         for name, table in tables.items()
     }
-    return compiled.folder(Path(file).parent, _MODEL, _HERE, dimensions=of, whole=whole)
+    called = (Path(call).parent for call in calls)
+    return compiled.folder(Path(file).parent, _MODEL, _HERE, *called, dimensions=of, whole=whole)
 
 
 def _fields(table: type[Any]) -> tuple[str, ...]:

@@ -40,11 +40,11 @@ from tidemill.model.tables import I64
 from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
-from tidemill.scheduling.backfill.keeping import DEVICES
+from tidemill.scheduling.backfill.kernels import DEVICES
+from tidemill.scheduling.fitting.columns import WASTED
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.tables import BLANK
-from tidemill.scheduling.trees import WASTED
 from tidemill.workload import progress
 
 KINDS_AT_MOST = 63  # the kinds that a shape may use are bits of one number

@@ -14,18 +14,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tidemill.core.replay import PASSED, SAID_WHY
 from tidemill.model.events import (
     Action,
     AskedEvict,
     AskedMove,
     AskedPlace,
     AskedRelease,
+    JobPassed,
     SaidWhy,
     Why,
 )
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import moves, order, resize, shares, victims
@@ -33,20 +36,17 @@ from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import failures, layout
+from tidemill.scheduling.desk import failures, layout, placing
 from tidemill.scheduling.desk import order as lining
-from tidemill.scheduling.desk.columns import ASK, OPTION, REG, Desk
+from tidemill.scheduling.desk.columns import ASK, REG, Desk
 from tidemill.scheduling.desk.cycle import CODE
-from tidemill.scheduling.diagnose import (
-    binding,
-    diagnose,
-    fits_when_others_end,
-    supply_cause,
-)
+from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.fit import Fit, redo
+from tidemill.scheduling.fit import Fit, redo, undo
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.room import ALL_BITS
+from tidemill.scheduling.scores.tables import BLANK
 from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
@@ -106,19 +106,20 @@ class _Desk:
     def decide(self) -> list[Action]:
         self._gather()
         w, columns = self.world.matrices, self.columns
+        tables = BLANK if self.scoring.tables is None else self.scoring.tables
         while True:
-            columns.reg[REG.VERSION] = self.room.version
-            code = desk.work_off(w, columns)
+            code = desk.work_off(w, columns, self.room.ground, tables)
             self._tell()
             if code == CODE.OVER:
                 break
             self._answer(code, columns.reg.item(REG.WHO))
-            columns = self.columns = layout.with_pools(columns, self.memo)
+            columns = layout.with_pools(self.columns, self.memo)
+            columns = self.columns = layout.with_pieces(columns, len(self.room.ground.out))
         reg = columns.reg
         is_holding = bool(reg[REG.IS_HOLDING] or reg[REG.IS_HOLDING_TEAMS])
         self.memo.watch(self.world, self.policy, is_holding)
         self.memo.reservations = self.reservations.found
-        self.memo.has_refused = self.reservations.has_refused
+        self.memo.has_refused = bool(reg[REG.HAS_REFUSED])
         return self.actions
 
     def _answer(self, code: int, s: int) -> None:
@@ -133,19 +134,15 @@ class _Desk:
                 self._hold_behind(s, self._upcoming(s), Cause(reg.item(REG.CAUSE)))
             case CODE.SUPPLY:
                 supply_cause(world, self.memo, s)
+            case CODE.PREPARE:
+                self.memo.asks.prepare(world, s, self.room, self.scoring)
+            case CODE.MAKE:
+                self.columns = self.reservations.make_all(self.columns)
+            case CODE.STEP:
+                if self._step_on(s):
+                    lining.enter(world.matrices, self.columns, s)
             case _:
-                self._count(code, reg.item(REG.OPTION))
-
-    def _count(self, code: int, o: int) -> None:
-        """What stands in the way of a request on one kind, in the room as it is."""
-        role, option = self.memo.asks.requests[o]
-        row, version = self.memo.asks.options[o], self.room.version
-        if code == CODE.BINDING:
-            row[OPTION.BINDING] = binding(self.room, role, option.is_ok)
-            row[OPTION.BINDING_AT] = version
-        else:
-            row[OPTION.HOSTED] = self.room.count_hosts(role, option.is_ok)
-            row[OPTION.HOSTED_AT] = version
+                assert code == CODE.TELL, f"nobody asked for {code}"
 
     def _upcoming(self, s: int) -> int:
         """The job of a shape that is looked at."""
@@ -166,6 +163,7 @@ class _Desk:
         reg[REG.SEARCHES] = searches
         reg[REG.SHAPES] = len(world.shape_rows)
         reg[REG.CYCLE] = memo.cycle
+        reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
         for k, most in (memo.changed or {}).items():
             columns.changed[k] = most
         if self.fair.mode != "none":
@@ -203,9 +201,22 @@ class _Desk:
     def _tell(self) -> None:
         """Take over what the compiled cycle said."""
         reg, now_ms = self.columns.reg, self.world.now_ms
-        for s, cause in self.columns.said[: reg.item(REG.SAID)].tolist():
-            self.actions.append(SaidWhy(now_ms, s, Cause(cause)))
-        reg[REG.SAID] = 0
+        count = reg.item(REG.EVENTS)
+        if not count:
+            return
+        pieces = self.columns.event_pieces[: reg.item(REG.EVENT_PIECES)].tolist()
+        for _, kind, who, attempt, why, _, _, first, many in self.columns.events[:count].tolist():
+            if kind == SAID_WHY:
+                self.actions.append(SaidWhy(now_ms, who, Cause(why)))
+            elif kind == PASSED:
+                self.actions.append(JobPassed(now_ms, who))
+            else:
+                found = tuple(
+                    Piece(role, n, replicas, mask & ALL_BITS, cut)
+                    for role, n, replicas, mask, cut in pieces[first : first + many]
+                )
+                self.actions.append(AskedPlace(now_ms, who, attempt, found))
+        reg[REG.EVENTS] = reg[REG.EVENT_PIECES] = 0
 
     # Fitting -----------------------------------------------------------------------------------
 
@@ -226,18 +237,31 @@ class _Desk:
     def _place(self, s: int, j: int, found: Fit) -> bool:
         """Place a job that fits, if it may pass; whether the next of its shape may be asked."""
         world = self.world
-        pieces = self.reservations.let_past(s, j, found.pieces)
+        pieces = self._let_past(s, j, found.pieces)
         if not pieces:
             self._say(s, Cause.RESERVED)
             return self.reservations.may_try_next(s)
         attempt = int(world.jobs.attempt[j]) + 1
         self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
-        self.actions += self.reservations.passed_by(s)
+        placing.pass_by(world.matrices, self.columns, s, world.shapes.queue.item(s))
+        self._tell()
         self.columns.reg[REG.PLACED] += 1
         if self.fair.mode != "none":
             self.columns.fair[:] = self._fair_ranks()
             lining.line_up_again(world.matrices, self.columns)
         return True
+
+    def _let_past(self, s: int, j: int, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+        """Where a job that was fitted may sit without disturbing whoever goes before it.
+
+        The pieces as they are, others, or none; the room is left accordingly.
+        """
+        if self.columns.reg[REG.PENDING]:
+            shape, q = self.world.shape_rows[s], self.world.shapes.queue.item(s)
+            undo(self.room, q, shape, pieces)
+            self.columns = self.reservations.make_all(self.columns)
+            redo(self.room, q, shape, pieces)
+        return self.reservations.let_past(s, j, pieces)
 
     def _step_on(self, s: int) -> bool:
         """Go on to the next job of a shape that may have a chance; whether there is one."""

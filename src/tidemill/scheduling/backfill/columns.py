@@ -1,4 +1,4 @@
-"""The columns over which reservations are looked for: who ends when, and a room."""
+"""The columns over which reservations are looked for: who ends when."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -23,16 +23,4 @@ class Ends(NamedTuple):
     outrun: I64
 
 
-class Room(NamedTuple):
-    """What is free, and for whom: the vectors of a ``scheduling.room.Room``."""
-
-    cpu_free: I64
-    memory_free: I64
-    node_free: I64
-    device_free: I64
-    hosts: I64
-    is_ok: I64
-    is_barred: I64
-
-
-VECTORS = ("order", "outrun", *Room._fields)
+VECTORS = ("order", "outrun")

@@ -8,14 +8,15 @@ the cluster state is written; what is free is the room's.
 from tidemill.core.kernel import beside
 from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
-from tidemill.model.states import NodeState
-from tidemill.scheduling.backfill.columns import END, VECTORS, Ends, Room
+from tidemill.scheduling.backfill.columns import END, VECTORS, Ends
+from tidemill.scheduling.fitting import columns as fitting
+from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SPOT, Ground
+from tidemill.scheduling.fitting.kernel import CALLS
+from tidemill.scheduling.fitting.sweeps import READY, is_able, most_beside
 
-READY = int(NodeState.READY)
-PLENTY = 1 << 30
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
-kernel = beside(__file__, {"ends": Ends, "room": Room}, VECTORS)
+kernel = beside(__file__, {"ends": Ends, "g": Ground}, (*VECTORS, *fitting.VECTORS), calls=CALLS)
 
 
 @kernel
@@ -92,92 +93,90 @@ def sort_again(rows, order, count):
 
 
 @kernel
-def move_piece(w, room, p, sign):
-    """Give a piece back to its node in the room (1), or take it again (-1); its GPUs in milli."""
-    pieces, nodes = w.pieces, w.nodes
+def move_piece(w, g, p, sign):
+    """Give a piece back to its node in the room (1), or take it again (-1); its GPUs in milli.
+
+    Unnoticed by tournaments: whoever gives takes back.
+    """
+    pieces, nodes, spots = w.pieces, w.nodes, g.spots
     n, replicas, mask = pieces[p, PIECE.NODE], pieces[p, PIECE.REPLICAS], pieces[p, PIECE.DEVICES]
     s = w.jobs[pieces[p, PIECE.JOB], JOB.SHAPE]
     r = w.shapes[s, SHAPE.FIRST_ROLE] + pieces[p, PIECE.ROLE]
     each, first = w.roles[r, ROLE.MILLI], nodes[n, NODE.FIRST_DEVICE]
     for d in range(nodes[n, NODE.DEVICES]):
         if mask >> d & 1:
-            room.device_free[first + d] += sign * each
+            g.parts[first + d, PART.FREE] += sign * each
     milli = replicas * w.roles[r, ROLE.ACCELERATORS] * each
-    room.cpu_free[n] += sign * replicas * w.roles[r, ROLE.CPU]
-    room.memory_free[n] += sign * replicas * w.roles[r, ROLE.MEMORY]
-    room.node_free[n] += sign * milli
+    spots[n, SPOT.CPU] += sign * replicas * w.roles[r, ROLE.CPU]
+    spots[n, SPOT.MEMORY] += sign * replicas * w.roles[r, ROLE.MEMORY]
+    spots[n, SPOT.FREE] += sign * milli
     return milli
 
 
 @kernel
-def end_first(w, ends, room, count, sign):
+def end_first(w, ends, g, count, sign):
     """Give back what the first so many in the order hold (1), or take it again (-1)."""
     for i in range(count):
         p = w.jobs[ends.order[i], JOB.FIRST_PIECE]
         while p >= 0:
             if w.pieces[p, PIECE.IS_COMING] == 0:
-                move_piece(w, room, p, sign)
+                move_piece(w, g, p, sign)
             p = w.pieces[p, PIECE.NEXT_OF_JOB]
 
 
 @kernel
-def hosted_on(nodes, room, n, accelerators, milli, cpu, memory):
-    """How many replicas one node can take in the room."""
-    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0:
+def hosted_on(nodes, spots, parts, requests, oks, barred, r, n):
+    """How many replicas one node can take in the room, on devices that nobody is barred from."""
+    accelerators, milli = requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI]
+    cpu, memory = requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY]
+    if not is_able(nodes, spots, oks, r, n, accelerators * milli, cpu, memory):
         return 0
-    if room.is_ok[nodes[n, NODE.GROUP]] == 0 or room.node_free[n] < accelerators * milli:
-        return 0
-    most = PLENTY
-    if cpu > 0:
-        most = min(most, room.cpu_free[n] // cpu)
-    if memory > 0:
-        most = min(most, room.memory_free[n] // memory)
+    most = most_beside(spots, n, cpu, memory)
     if most <= 0 or accelerators == 0:
         return max(0, most)
     hosted, first = 0, nodes[n, NODE.FIRST_DEVICE]
     for d in range(first, first + nodes[n, NODE.DEVICES]):
-        if room.is_barred[d] == 0:
+        if barred[d] == 0:
             if milli < WHOLE_MILLI:
-                hosted += room.device_free[d] // milli
-            elif room.device_free[d] == WHOLE_MILLI:
+                hosted += parts[d, PART.FREE] // milli
+            elif parts[d, PART.FREE] == WHOLE_MILLI:
                 hosted += 1
     return min(most, hosted // accelerators)
 
 
 @kernel
-def enough_after(w, ends, room, count, node_count, r, k, short):
+def enough_after(w, ends, g, barred, count, r, wanted, k, short):
     """How many of the first ``count`` must end until a gang fits on one type; -1: not even all.
 
-    ``r``: the row of its role. ``short``: how much more of the type must come free in all. The
-    room is left as it was.
+    ``r``: the request of each of the ``wanted`` replicas. ``short``: how much more of the type must
+    come free in all. The room is left as it was.
     """
-    nodes, pieces, hosts = w.nodes, w.pieces, room.hosts
-    accelerators, milli = w.roles[r, ROLE.ACCELERATORS], w.roles[r, ROLE.MILLI]
-    cpu, memory, wanted = w.roles[r, ROLE.CPU], w.roles[r, ROLE.MEMORY], w.roles[r, ROLE.COUNT]
+    nodes, pieces, spots = w.nodes, w.pieces, g.spots
     total = 0
-    for n in range(node_count):
-        hosts[n] = hosted_on(nodes, room, n, accelerators, milli, cpu, memory)
-        total += hosts[n]
+    for n in range(g.regs[CALL.ROWS]):
+        spots[n, SPOT.HOSTS] = hosted_on(nodes, spots, g.parts, g.requests, g.oks, barred, r, n)
+        total += spots[n, SPOT.HOSTS]
     found, given = -1, 0
     for i in range(count):
         p = w.jobs[ends.order[i], JOB.FIRST_PIECE]
         while p >= 0:
             if pieces[p, PIECE.IS_COMING] == 0:
                 n = pieces[p, PIECE.NODE]
-                back = move_piece(w, room, p, 1)
+                back = move_piece(w, g, p, 1)
                 if (
                     nodes[n, NODE.KIND] == k
                     and nodes[n, NODE.STATE] == READY
                     and nodes[n, NODE.IS_SPARE] == 0
                 ):
                     short -= back
-                total -= hosts[n]
-                hosts[n] = hosted_on(nodes, room, n, accelerators, milli, cpu, memory)
-                total += hosts[n]
+                total -= spots[n, SPOT.HOSTS]
+                now = hosted_on(nodes, spots, g.parts, g.requests, g.oks, barred, r, n)
+                spots[n, SPOT.HOSTS] = now
+                total += now
             p = pieces[p, PIECE.NEXT_OF_JOB]
         given = i + 1
         if total >= wanted and short <= 0:
             found = given
             break
-    end_first(w, ends, room, given, -1)
+    end_first(w, ends, g, given, -1)
     return found

@@ -16,29 +16,24 @@ looked for in one compiled pass over what ends; others by halving, one whole fit
 
 from typing import NamedTuple
 
-from tidemill.model.events import JobPassed
+import numpy as np
+
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
-from tidemill.model.tables import I64, NEVER_PASSED
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
-from tidemill.scheduling.backfill.keeping import (
-    Kept,
-    Sliced,
-    keep,
-    keep_slices,
-    let_go,
-    let_slices_go,
-)
+from tidemill.scheduling.backfill.keeping import Sliced, keep_slices, kept, let_slices_go
 from tidemill.scheduling.backfill.running import Running
-from tidemill.scheduling.desk.columns import ASK, OPTION, REG, Desk
+from tidemill.scheduling.desk import placing
+from tidemill.scheduling.desk.columns import ASK, PROMISE, REG, Desk
 from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo
-from tidemill.scheduling.known import Known
+from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.topology import place, wishes
@@ -63,21 +58,6 @@ class Made(NamedTuple):
     found: tuple[Reservation, ...]
 
 
-class _First(NamedTuple):
-    """The first job on some kinds, or under some limits, that is not placed."""
-
-    job: int
-    kinds: tuple[int, ...]
-    limits: frozenset[tuple[int, int]] | None = None
-    """The (queue, kind) whose limits keep it out; None: no limit does."""
-
-    def is_passed_by(self, world: World, known: Known) -> bool:
-        """Whether a job that may use these kinds, placed after it, passes it."""
-        if self.limits is None:
-            return not set(self.kinds).isdisjoint(known.kinds)
-        return shares.are_under(world, known.queue, known.kinds, self.limits)
-
-
 class Reservations:
     """The reservations of one cycle."""
 
@@ -86,57 +66,43 @@ class Reservations:
         self.columns = columns
         self.estimates: Estimates = memo.lines(policy).estimates
         self.found: list[Reservation] = []
-        self.has_refused = False
-        """Whether somebody who fits was not let past."""
-        self._claims: list[tuple[int, int]] = []
-        self._firsts: list[_First] = []
-        """Who claimed in this cycle and was not passed before in its wait."""
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, I64] = {}
         self._sliced: dict[int, list[Sliced]] = {}
         self._running: Running | None = None
 
     def claim(self, s: int, j: int) -> None:
         """A job that does not fit shall have a reservation, if the policy has one for it."""
-        kinds = self.memo.known(self.world, s).kinds
+        kinds = list(self.memo.known(self.world, s).kinds)
         if self.policy.backfill == "easy":
-            if self.columns.claimed[list(kinds)].any():
+            if self.columns.claimed[kinds].any():
                 return
-            self.columns.claimed[list(kinds)] = 1
         elif not self.columns.reg[REG.CLAIMS_LEFT]:
             return
-        else:
-            self.columns.reg[REG.CLAIMS_LEFT] -= 1
-        self._claims.append((s, j))
-        self.columns.reg[REG.PENDING] += 1
-        self._note_first(_First(j, kinds))
+        placing.claim(self.world.matrices, self.columns, s, j)
 
     def is_limited(self, s: int, j: int, limits: frozenset[tuple[int, int]]) -> None:
         """A job that limits keep out has no reservation; the first of its team on its kinds is
         passed by whoever is placed under the same limits after it.
         """
-        known = self.memo.known(self.world, s)
+        known, columns = self.memo.known(self.world, s), self.columns
         mine = (known.queue, list(known.kinds))
-        if not self.columns.limited[mine].any():
-            self.columns.limited[mine] = 1
-            self._note_first(_First(j, known.kinds, limits))
-
-    def _note_first(self, first: "_First") -> None:
-        if self.world.jobs.passed_ms.item(first.job) == NEVER_PASSED:
-            self._firsts.append(first)
+        if not columns.limited[mine].any():
+            columns.limited[mine] = 1
+            first = columns.reg.item(REG.LIMITS)
+            columns.limit_rows[first : first + len(limits)] = sorted(limits)
+            columns.reg[REG.LIMITS] = first + len(limits)
+            placing.note_first(columns, self.world.matrices.jobs, s, j, first, len(limits))
 
     def let_past(self, s: int, j: int, pieces: Pieces) -> Pieces:
         """Where a job that was fitted may sit without disturbing whoever goes before it.
 
-        The pieces as they are, others, or none; the room is left accordingly.
+        The pieces as they are, others, or none; the room is left accordingly. What was claimed is
+        made.
         """
-        if not self._claims and not self.found:
+        if not self.found:
             return pieces
         world, room = self.world, self.room
         shape, q = world.shape_rows[s], world.shapes.queue.item(s)
-        if self._claims:
-            undo(room, q, shape, pieces)
-            self._make_all()
-            redo(room, q, shape, pieces)
         end_ms, known = self._end_if_placed_ms(j), self.memo.known(world, s)
         disturbed = [
             one for one in self.found
@@ -150,16 +116,8 @@ class Reservations:
         found = fit_largest(room, q, shape, known.options, scoring)
         self._let_go(disturbed)
         if found.shortage is not None:
-            self.has_refused = True
             self._refuse(s, max(one.at_ms for one in disturbed))
         return found.pieces
-
-    def passed_by(self, s: int) -> list[JobPassed]:
-        """Whom a job of this shape, which was placed just now, is the first to pass."""
-        known = self.memo.known(self.world, s)
-        passed = [one for one in self._firsts if one.is_passed_by(self.world, known)]
-        self._firsts = [one for one in self._firsts if one not in passed]
-        return [JobPassed(self.world.now_ms, one.job) for one in passed]
 
     def is_refused(self, s: int, j: int) -> bool:
         """Whether a job is known not to be let past: one of its like was not that ends no later.
@@ -177,17 +135,17 @@ class Reservations:
     def _refuse(self, s: int, later_ms: int) -> None:
         """No job of this shape, nor of its like now, is let past that ends later than this."""
         row, reg = self.columns.asks[s], self.columns.reg
-        row[ASK.REFUSED_MS] = later_ms
+        row[ASK.REFUSED_MS], reg[REG.HAS_REFUSED] = later_ms, 1
         if row[ASK.IS_SIMPLE]:
-            like = self.memo.asks.options[int(row[ASK.FIRST_OPTION])]
-            like[OPTION.REFUSED_IN], like[OPTION.REFUSED_AT] = reg[REG.CYCLE], reg[REG.PLACED]
-            like[OPTION.REFUSED_MS] = later_ms
+            placing.refuse(self.columns, s, later_ms)
 
     # Reservations ------------------------------------------------------------------------------
 
-    def _make_all(self) -> None:
+    def make_all(self, columns: Desk) -> Desk:
         """Make what was claimed; the same again if nothing that it depends on changed."""
-        world, claims, before = self.world, tuple(self._claims), tuple(self.found)
+        self.columns, world, before = columns, self.world, tuple(self.found)
+        rows = columns.claims[: columns.reg.item(REG.PENDING)].tolist()
+        claims = tuple((s, j) for s, j in rows)
         stamp = (
             int(world.kind_freed.sum()), int(world.kind_taken.sum()), world.supply_changes,
             world.share_changes, int(world.ended.sum()), len(world.leaving_for),
@@ -204,9 +162,25 @@ class Reservations:
             self.memo.made = Made(stamp, until_ms, tuple(self.found))
         else:
             self.found = list(last.found)
-        self._claims.clear()
         left = self.policy.reservations_at_most - len(self.found)
-        self.columns.reg[REG.CLAIMS_LEFT], self.columns.reg[REG.PENDING] = left, 0
+        columns.reg[REG.CLAIMS_LEFT], columns.reg[REG.PENDING] = left, 0
+        self.columns = self._laid_out(columns)
+        return self.columns
+
+    def _laid_out(self, columns: Desk) -> Desk:
+        """The columns with these reservations in them."""
+        reg, first = columns.reg, 0
+        promises: I64 = np.zeros((len(self.found) + 1, len(PROMISE)), np.int64)
+        for row, one in zip(promises, self.found, strict=False):
+            row[: PROMISE.IS_DISTURBED] = (one.job, one.at_ms, first, len(one.pieces))
+            first += len(one.pieces)
+        reg[REG.PROMISES] = len(self.found)
+        reg[REG.IS_SLICED] = any(piece.slices for one in self.found for piece in one.pieces)
+        if self.found and not reg[REG.IS_SLICED]:
+            shapes = (self.world.shape_of(one.job) for one in self.found)
+            rows = [kept(s, one.pieces) for s, one in zip(shapes, self.found, strict=True)]
+            columns = columns._replace(promised=np.concatenate(rows))
+        return columns._replace(promises=promises)
 
     def _make(self, running: Running, s: int, j: int) -> Reservation | None:
         options = self._within_limit(s) if self._is_simple(s) else ()
@@ -348,15 +322,17 @@ class Reservations:
             cut = tuple(piece for piece in one.pieces if piece.slices)
             if one.job not in self._kept:
                 rest = tuple(piece for piece in one.pieces if not piece.slices) if cut else None
-                self._kept[one.job] = Kept.of(shape, one.pieces if rest is None else rest)
-            keep(self.room, self._kept[one.job])
+                self._kept[one.job] = kept(shape, one.pieces if rest is None else rest)
+            rows = self._kept[one.job]
+            keeping.keep(self.world.matrices, self.room.ground, rows, 0, len(rows))
             if cut:
                 self._sliced[one.job] = keep_slices(self.room, shape, cut)
 
     def _let_go(self, those: list[Reservation]) -> None:
         for one in reversed(those):
             let_slices_go(self.room, self._sliced.pop(one.job, []))
-            let_go(self.room, self._kept[one.job])
+            rows = self._kept[one.job]
+            keeping.let_go(self.world.matrices, self.room.ground, rows, 0, len(rows))
 
     def _barred(self) -> I64:
         """Devices that nobody else may count on: failed, or reserved whole."""

@@ -6,19 +6,18 @@ cycle is nearly the order of this one.
 
 import numpy as np
 
-from tidemill.model.columns import SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
-from tidemill.scheduling.backfill import columns, ends
+from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.backfill.columns import END, Ends
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Basis, Estimates
 from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING
 
 FEWEST_ROWS = 16
 SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
-_NOTHING: I64 = np.zeros(1, np.int64)
 
 
 class Running:
@@ -70,20 +69,18 @@ class Running:
 
     def enough_after(self, room: Room, s: int, option: Option, is_barred: I64) -> int:
         """How many must end until a gang of one role fits on one kind; -1: not even all."""
-        world, need = self.world, self.world.shape_rows[s].roles[0].total_milli
-        short = need - room.kind_free.item(option.kind) if need else 0
-        r = world.matrices.shapes.item(s, SHAPE.FIRST_ROLE)
+        world, role = self.world, self.world.shape_rows[s].roles[0]
+        short = role.total_milli - room.kind_free.item(option.kind) if role.total_milli else 0
+        r = room.request(role, option.is_ok, PACKING)
         found: int = ends.enough_after(
-            world.matrices, self._ends, _columns(room, option.is_ok, is_barred), self.count,
-            world.node_count, r, option.kind, short,
+            world.matrices, self._ends, room.ground, is_barred, self.count, r, role.count,
+            option.kind, short,
         )  # fmt: skip
         return found
 
     def end_first(self, room: Room, count: int, sign: int) -> None:
         """Give back what the first so many hold (1), or take it again (-1); off the books."""
-        ends.end_first(
-            self.world.matrices, self._ends, _columns(room, _NOTHING, _NOTHING), count, sign
-        )
+        ends.end_first(self.world.matrices, self._ends, room.ground, count, sign)
 
     def _make_rows(self) -> None:
         """Make room for all jobs there are, and for all that run."""
@@ -127,8 +124,3 @@ class Running:
             for j in rows if is_news else self._outran.intersection(rows):
                 self._ends.rows[j, END.TOTAL_MS] = 0
                 self._outran.discard(j)
-
-
-def _columns(room: Room, is_ok: I64, is_barred: I64) -> columns.Room:
-    """The vectors of a room as kernels take them."""
-    return columns.Room(*room.columns, room.hosts, is_ok, is_barred)

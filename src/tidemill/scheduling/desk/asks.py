@@ -12,10 +12,16 @@ import numpy as np
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64, grown
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
 from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
 from tidemill.scheduling.eligible import Option
+from tidemill.scheduling.fitting.columns import RUNG
 from tidemill.scheduling.known import Known
+from tidemill.scheduling.room import Room
+from tidemill.scheduling.scores.scoring import PACKING, Scoring
+from tidemill.scheduling.topology import place, wishes
+from tidemill.scheduling.topology.wishes import Wishes
 
 ROWS = 64  # to begin with
 
@@ -34,8 +40,12 @@ class Asks:
         self.rows: I64 = np.zeros((0, len(ASK)), np.int64)
         self.types: I64 = np.zeros(ROWS, np.int64)
         self.options: I64 = np.zeros((ROWS, len(OPTION)), np.int64)
+        self.rungs: I64 = np.zeros((1, 1), np.int64)
         self.requests: list[Request] = []
         """By row of ``options``: what is asked for, and where it may be."""
+        self._rooms: tuple[object, ...] = ()
+        self._room_at = 0
+        self._ladders: dict[tuple[object, ...], tuple[int, int]] = {}
         self._type_end = 0
         self._sets: dict[tuple[int, ...], tuple[int, int]] = {}
         self._likes: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -56,6 +66,7 @@ class Asks:
         self._type_end = 0
         self._sets.clear()
         self._likes.clear()
+        self._ladders.clear()
         self.requests.clear()
 
     @property
@@ -109,6 +120,50 @@ class Asks:
             rows[:] = UNKNOWN
             rows[:, OPTION.KIND] = [request.option.kind for request in self.requests[first:]]
             found = self._likes[key] = (len(self._likes), first)
+        return found
+
+    def room_at(self, room: Room, scoring: Scoring, topology: Topology) -> int:
+        """A number that is another when requests have other rows in the room, or other wishes."""
+        room.heed(scoring)
+        stamp = (room.requests, room.requests.generation, scoring.names, topology)
+        if stamp != self._rooms:
+            self._rooms = stamp
+            self._room_at += 1
+            self._ladders.clear()
+            self.rungs = np.zeros((8, int(RUNG.RATIO) + topology.labelled + 1), np.int64)
+        return self._room_at
+
+    def prepare(self, world: World, s: int, room: Room, scoring: Scoring) -> None:
+        """Write the requests of a simple shape's options, and how its replicas wish to be tied."""
+        shape, row = world.shape_rows[s], self.rows[s]
+        role, first, count = shape.roles[0], int(row[ASK.FIRST_OPTION]), int(row[ASK.OPTIONS])
+        options = [request.option for request in self.requests[first : first + count]]
+        for o, option in enumerate(options, start=first):
+            self.options[o, OPTION.REQUEST] = room.request(role, option.is_ok, scoring)
+            self.options[o, OPTION.PACKED] = room.request(role, option.is_ok, PACKING)
+        row[ASK.TOGETHER] = UNKNOWN
+        is_any = role.count == 1 and not role.kinds and scoring.tables is not None
+        if is_any and len(options) > 1 and options[0].kind >= 0:
+            is_ok = room.together(tuple(options))
+            row[ASK.TOGETHER] = room.request(role, is_ok, scoring)
+        wish = wishes.of(world.topology, shape) if world.topology.tiers else None
+        row[ASK.RUNGS] = row[ASK.IS_BINDING] = 0
+        if wish is not None:
+            row[ASK.FIRST_RUNG], row[ASK.RUNGS] = self._ladder(like(shape), wish)
+            row[ASK.IS_BINDING] = wish.is_binding
+        row[ASK.PREPARED] = self._room_at
+
+    def _ladder(self, key: tuple[object, ...], wish: Wishes) -> tuple[int, int]:
+        """Where the rungs of a like begin in the pool, and how many they are."""
+        found = self._ladders.get(key)
+        if found is None:
+            first = sum(count for _, count in self._ladders.values())
+            ladder = wish.ladders[0]
+            if first + len(ladder) > len(self.rungs):
+                self.rungs = grown(self.rungs, first + len(ladder))
+            rows = place.rungs(ladder)
+            self.rungs[first : first + len(ladder)] = rows[: len(ladder)]
+            found = self._ladders[key] = (first, len(ladder))
         return found
 
     def mark_unfit(self, s: int, cycle: int) -> None:

@@ -37,7 +37,6 @@ class REG(IntEnum):
     IS_HOLDING = 18
     IS_HOLDING_TEAMS = 19
     CLAIMS_LEFT = 20  # reservations that conservative backfill may still make
-    SAID = 21  # rows of ``said``
     CYCLE = 22
     WHO = 23  # the shape that Python is asked about,
     CAUSE = 24  # why it did not fit,
@@ -51,6 +50,15 @@ class REG(IntEnum):
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
     UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
+    EVENTS = 21  # rows of ``events`` that Python has not taken over,
+    EVENT_PIECES = 35  # and of ``event_pieces``
+    PROMISES = 36  # reservations that were made
+    PASSABLES = 37  # jobs that may be passed for the first time
+    LIMITS = 38  # rows of ``limit_rows``
+    HAS_REFUSED = 39  # whether somebody who fits was not let past a reservation
+    ROOM_AT = 40  # another number when requests of the room have other rows
+    IS_SLICED = 41  # whether a reservation keeps MIG instances
+    IS_PLAIN = 42  # whether kernels may place at all
 
 
 class ASK(IntEnum):
@@ -91,6 +99,11 @@ class ASK(IntEnum):
     OUT = 32  # why it is known not to fit in this cycle; UNKNOWN: it may
     TRIED = 33  # jobs of it that a reservation kept back in this cycle
     REFUSED_MS = 34  # whoever ends later than this has no place beside what is reserved
+    PREPARED = 35  # for which rows of requests (``REG.ROOM_AT``) its options are written
+    FIRST_RUNG = 36  # in ``rungs``: how its replicas wish to be tied
+    RUNGS = 37
+    IS_BINDING = 38  # whether some of that is required
+    TOGETHER = 39  # the request on all its types at once; UNKNOWN: each type by itself
 
 
 class OPTION(IntEnum):
@@ -105,6 +118,8 @@ class OPTION(IntEnum):
     REFUSED_IN = 6  # the last cycle in which a reservation kept a request of this like back
     REFUSED_AT = 7  # how many were placed by then
     REFUSED_MS = 8  # and who ends later than this is kept back too
+    REQUEST = 9  # its row in the room,
+    PACKED = 10  # and that of the same without scores
 
 
 class LINE(IntEnum):
@@ -117,6 +132,32 @@ class LINE(IntEnum):
     JOB = 4
     SHAPE = 5
     PLACED = 6
+
+
+class PROMISE(IntEnum):
+    """One row per reservation."""
+
+    JOB = 0
+    AT_MS = 1
+    FIRST_PIECE = 2  # in ``promised``
+    PIECES = 3
+    IS_DISTURBED = 4  # scratch: by the job that is looked at
+
+
+class CLAIM(IntEnum):
+    """One row per job that shall have a reservation."""
+
+    SHAPE = 0
+    JOB = 1
+
+
+class PASSABLE(IntEnum):
+    """One row per job that nobody has passed yet."""
+
+    JOB = 0
+    SHAPE = 1
+    FIRST_LIMIT = 2  # in ``limit_rows``: the queues and types whose limits keep it out,
+    LIMITS = 3  # and how many; 0: none does
 
 
 class Desk(NamedTuple):
@@ -140,5 +181,12 @@ class Desk(NamedTuple):
     claimed: I64  # by GPU type: whether a reservation was claimed
     limited: I64  # by queue and GPU type: whether the first that a limit keeps out is known
     firsts: I64  # by queue (the last: any) and set of types: the cycle that has seen the first
-    said: I64  # what was told: shape and cause
     lends: I64  # scratch, by queue: whether its jobs may be stopped
+    events: I64  # what was decided and is not taken over yet (``EventColumn``),
+    event_pieces: I64  # and where
+    rungs: I64  # pool: how replicas wish to be tied (``fitting.columns.RUNG``)
+    promises: I64
+    promised: I64  # pool: the pieces of reservations (``fitting.columns.KEPT``)
+    claims: I64
+    passables: I64
+    limit_rows: I64  # pool: queue and type

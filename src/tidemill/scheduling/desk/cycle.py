@@ -8,7 +8,7 @@ another of its like in this cycle. For everything else they return a code, with 
 
 from enum import IntEnum
 
-from tidemill.model.columns import AT, JOB, QUEUE, QUOTA, SHAPE
+from tidemill.model.columns import JOB, QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import NEVER_PASSED
@@ -16,7 +16,29 @@ from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
+from tidemill.scheduling.desk.placing import (
+    KEPT_OFF,
+    LIMIT,
+    NO_NODES,
+    SHORT,
+    UNFIT,
+    UNSURE,
+    claim,
+    end_if_placed,
+    fit,
+    fit_beside,
+    has_space,
+    latest_disturbed,
+    obstacle,
+    place,
+    refuse,
+    say,
+    settle_books,
+    undo,
+)
 from tidemill.scheduling.desk.rights import is_in_vain
+from tidemill.scheduling.fitting.columns import CALL, REQUEST
+from tidemill.scheduling.fitting.sweeps import count_hosts
 
 OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
     int,
@@ -25,10 +47,12 @@ OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
         Cause.TOPOLOGY, Cause.RESERVED,
     ),
 )  # fmt: skip
+CPU_BINDS, MEMORY_BINDS, SCATTERED = map(
+    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.SCATTERED)
+)
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 NOTHING = int(Cause.NONE)
 NONE, EASY = 0, 1
-LIMIT, SHORT, UNFIT, KEPT = range(4)  # as ``fit.Obstacle``
 
 
 class CODE(IntEnum):
@@ -40,11 +64,13 @@ class CODE(IntEnum):
     HOLD = 3  # a shape does not fit, for REG.CAUSE: hold or reserve for it
     SUPPLY = 4  # say what supply says about it
     OUTLASTS = 5  # say whether it would fit if others ended
-    BINDING = 6  # say what binds for REG.OPTION
-    HOSTED = 7  # say how many replicas fit for REG.OPTION
+    PREPARE = 6  # write the requests of its options
+    MAKE = 7  # make the reservations that were claimed
+    STEP = 8  # a job of it was placed: go on to the next, in an order that Python knows
+    TELL = 9  # take over what was decided so far
 
 
-OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, BINDING, HOSTED = map(int, CODE)
+OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL = map(int, CODE)
 DONE = -1  # with a shape; among kernels alone
 
 
@@ -174,16 +200,6 @@ def gather(w, d):
 
 
 @kernel
-def say(d, s, cause):
-    """Tell why a shape waits, if that changed."""
-    if d.asks[s, ASK.SAID] != cause:
-        d.asks[s, ASK.SAID] = cause
-        d.said[d.reg[REG.SAID], 0] = s
-        d.said[d.reg[REG.SAID], 1] = cause
-        d.reg[REG.SAID] += 1
-
-
-@kernel
 def is_behind(reg, queues, asks, types, held, held_teams, s, q):
     """Whether somebody who may not be passed wants the same GPUs."""
     if reg[REG.IS_HOLDING] == 0 and reg[REG.IS_HOLDING_TEAMS] == 0:
@@ -201,74 +217,66 @@ def is_behind(reg, queues, asks, types, held, held_teams, s, q):
 
 
 @kernel
-def is_over_limit(queues, quotas, used, q, k, need):
-    """Whether a queue, or one above it, may not use so much more of a type, in the room."""
-    while q >= 0:
-        if used[q, k] + need > quotas[q, k, QUOTA.LIMIT]:
+def count_at(d, w, g, o):
+    """How many replicas of a request would fit on one type."""
+    options, r = d.options, d.options[o, OPTION.PACKED]
+    if options[o, OPTION.HOSTED_AT] != d.reg[REG.VERSION]:
+        cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+        options[o, OPTION.HOSTED] = count_hosts(w, g, r, cpu, memory)
+        options[o, OPTION.HOSTED_AT] = d.reg[REG.VERSION]
+    return options[o, OPTION.HOSTED]
+
+
+@kernel
+def binding(w, g, r, count):
+    """Enough GPUs are free, yet it does not fit: what would have to be ignored?"""
+    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+    if g.requests[r, REQUEST.ACCELERATORS] == 0:
+        return CPU_BINDS if cpu > 0 else MEMORY_BINDS
+    if cpu > 0 and count_hosts(w, g, r, 0, memory) >= count:
+        return CPU_BINDS
+    if memory > 0 and count_hosts(w, g, r, cpu, 0) >= count:
+        return MEMORY_BINDS
+    if cpu > 0 and memory > 0 and count_hosts(w, g, r, 0, 0) >= count:
+        return CPU_BINDS
+    return SCATTERED
+
+
+@kernel
+def binding_at(d, w, g, o, count):
+    """What binds on one type, in the room as it is."""
+    options = d.options
+    if options[o, OPTION.BINDING_AT] != d.reg[REG.VERSION]:
+        options[o, OPTION.BINDING] = binding(w, g, options[o, OPTION.PACKED], count)
+        options[o, OPTION.BINDING_AT] = d.reg[REG.VERSION]
+    return options[o, OPTION.BINDING]
+
+
+@kernel
+def hosts_part(w, d, g, s, q):
+    """Whether a part of a gang would fit on a type of which too little is free for all of it."""
+    asks, options = d.asks, d.options
+    first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
+    for o in range(first, first + count):
+        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        if why == SHORT and count_at(d, w, g, o) > 0:
             return True
-        q = queues[q, QUEUE.PARENT]
     return False
 
 
 @kernel
-def is_kept(queues, quotas, used, below, kept, free, q, k, need):
-    """Whether placing so much would touch what other queues keep back of their floors."""
-    shift = 0
-    while q >= 0:
-        owed, under = quotas[q, k, QUOTA.GUARD] - used[q, k], below[q, k]
-        shift = max(owed - need, under + shift) - max(owed, under)
-        q = queues[q, QUEUE.PARENT]
-    return kept[k] + shift + need > max(free[k], kept[k])
-
-
-@kernel
-def obstacle(w, d, q, k, need):
-    """What keeps a request off a type, if no nodes hold it: its team, others', or the sum."""
-    if need == 0:
-        return UNFIT
-    if is_over_limit(w.queues, w.quotas, d.used, q, k, need):
-        return LIMIT
-    if need > d.free[k]:
-        return SHORT
-    if w.at[AT.KEEPS] != 0 and is_kept(
-        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
-    ):
-        return KEPT
-    return UNFIT
-
-
-@kernel
-def hosts_part(w, d, s, q):
-    """Whether a part of a gang would fit on a type of which too little is free for all of it.
-
-    1 or 0; or less: minus the code for what must be counted first.
-    """
-    reg, asks, options = d.reg, d.asks, d.options
-    first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
-    for o in range(first, first + count):
-        if obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) != SHORT:
-            continue
-        if options[o, OPTION.HOSTED_AT] != reg[REG.VERSION]:
-            reg[REG.OPTION] = o
-            return -HOSTED
-        if options[o, OPTION.HOSTED] > 0:
-            return 1
-    return 0
-
-
-@kernel
-def shortage(w, d, s):
-    """Why a shape that no nodes hold waits; or minus a code, where something is to be counted.
+def shortage(w, d, g, s):
+    """Why a shape that no nodes hold waits.
 
     As ``diagnose`` says of the obstacles on each type that it may use.
     """
-    reg, asks, options = d.reg, d.asks, d.options
+    asks, options = d.asks, d.options
     q, count = w.shapes[s, SHAPE.QUEUE], asks[s, ASK.OPTIONS]
     limits, unfit, keeps = 0, UNKNOWN, False
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + count):
         why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
         limits += why == LIMIT
-        keeps = keeps or why == KEPT
+        keeps = keeps or why == KEPT_OFF
         if why == UNFIT and unfit == UNKNOWN:
             unfit = o
     asks[s, ASK.IS_LIMITED] = limits > 0 or keeps
@@ -277,14 +285,10 @@ def shortage(w, d, s):
     if limits == count:
         return OVER_LIMIT
     if unfit != UNKNOWN:
-        if options[unfit, OPTION.BINDING_AT] != reg[REG.VERSION]:
-            reg[REG.OPTION] = unfit
-            return -BINDING
-        return options[unfit, OPTION.BINDING]
-    part = hosts_part(w, d, s, q) if asks[s, ASK.COUNT] > 1 and not keeps else 0
-    if part < 0:
-        return part
-    return KEPT_BACK if keeps else PARTIAL if part > 0 else BUSY
+        return binding_at(d, w, g, unfit, asks[s, ASK.COUNT])
+    if keeps:
+        return KEPT_BACK
+    return PARTIAL if asks[s, ASK.COUNT] > 1 and hosts_part(w, d, g, s, q) else BUSY
 
 
 @kernel
@@ -335,24 +339,6 @@ def is_unfit(w, d, s, q):
         if obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT:
             return False
     return True
-
-
-@kernel
-def end_if_placed(jobs, reg, j):
-    """When a waiting job is expected to end if it is placed now, by what its owner said.
-
-    As ``estimates``: one that outran what was thought of it is taken to run twice as long.
-    """
-    total, saved = jobs[j, JOB.ESTIMATE_MS], jobs[j, JOB.SAVED_MS]
-    if total == 0:
-        total = reg[REG.UNKNOWN_RUN_MS]
-    total = max(1, min(total, FOREVER_MS // 4))
-    while total <= max(saved, jobs[j, JOB.REACHED_MS]):
-        total *= 2
-    up = jobs[j, JOB.STARTUP_MS]
-    if jobs[j, JOB.ATTEMPT] > 0:
-        up += jobs[j, JOB.RESTART_MS]
-    return reg[REG.NOW] + up + total - saved
 
 
 @kernel
@@ -446,14 +432,13 @@ def search(w, d, s, cause):
 
 
 @kernel
-def settle(w, d, s):
+def settle(w, d, g, s):
     """A shape that no nodes hold: why, and what follows from it; a code if Python must."""
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
         return ask_first(d, s, SUPPLY)
-    cause = shortage(w, d, s)
-    if cause < 0:
-        return ask_first(d, s, -cause)
+    reg[REG.VERSION] = g.regs[CALL.TOUCHED]
+    cause = shortage(w, d, g, s)
     reg[REG.CAUSE] = cause
     if w.shapes[s, SHAPE.IS_PROMISED] != 0:
         return ask(d, s, FAILED)
@@ -481,29 +466,126 @@ def is_out_of_date(w, d):
 
 
 @kernel
-def try_first(w, d, s, q):
+def hold(w, d, s, cause):
+    """Keep others back behind a shape that does not fit, or reserve for it; a code if Python must.
+
+    Whoever the starvation guard protects keeps everybody off its types. A job that a limit keeps
+    out is for Python.
+    """
+    reg, asks, j = d.reg, d.asks, d.asks[s, ASK.UPCOMING]
+    if asks[s, ASK.OUTLASTS] == UNKNOWN or cause == OVER_LIMIT:
+        return ask(d, s, HOLD)
+    if not is_guarded(reg, w.jobs, j):
+        claim(w, d, s, j)
+        return OVER
+    for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
+        d.held[d.types[i]] = 1
+        reg[REG.IS_HOLDING] = 1
+    return OVER
+
+
+@kernel
+def go_on(w, d, s):
+    """After a job was placed, the next of its shape lines up; a code if Python must say who."""
+    if d.reg[REG.BY_SHAPE] == 0:
+        return ask(d, s, STEP)
+    if step_on(w, d, s):
+        enter(w, d, s)
+    return DONE
+
+
+@kernel
+def pass_others(w, d, g, t, s, q, count):
+    """A job fits: place it if it disturbs no reservation, there or elsewhere.
+
+    DONE, or a code.
+    """
+    reg, asks = d.reg, d.asks
+    if reg[REG.PENDING] > 0:
+        undo(w, d, g, s, q, count)
+        return ask_first(d, s, MAKE)
+    if reg[REG.PROMISES] == 0:
+        place(w, d, g, s, q, count)
+        return go_on(w, d, s)
+    end = end_if_placed(w.jobs, reg, asks[s, ASK.UPCOMING])
+    latest = latest_disturbed(w, d, s, end)
+    if latest >= 0:
+        undo(w, d, g, s, q, count)
+        count = fit_beside(w, d, g, t, s, q)
+        if count == UNSURE:
+            return ask(d, s, FIT)
+        if count <= 0:
+            refuse(d, s, latest)
+            keep_back(w, d, s)
+            return DONE
+        settle_books(w, d, g, s, q, 1)
+    place(w, d, g, s, q, count)
+    return go_on(w, d, s)
+
+
+@kernel
+def is_plain(d, s):
+    """Whether the next job of a shape is fitted and placed here.
+
+    Not where fair shares are counted again after each, or where it matters how long it runs and
+    somebody else than its owner says that, or who comes after it.
+    """
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.IS_SIMPLE] == 0 or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
+        return False
+    if reg[REG.IS_GIVEN] != 0 and reg[REG.BY_SHAPE] != 0:
+        return True
+    return (
+        reg[REG.PENDING] == 0 and reg[REG.PROMISES] == 0 and asks[s, ASK.REFUSED_MS] == FOREVER_MS
+    )
+
+
+@kernel
+def fit_first(w, d, g, t, s, q):
+    """Fit the first in line and place it, or settle why not; DONE, OVER, or a code."""
+    if not is_plain(d, s):
+        return ask(d, s, FIT)
+    count = fit(w, d, g, t, s, q)
+    if count > 0:
+        settle_books(w, d, g, s, q, 1)
+        return pass_others(w, d, g, t, s, q, count)
+    if count != NO_NODES:
+        return ask(d, s, FIT)
+    asks, options = d.asks, d.options
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
+    return settle(w, d, g, s)
+
+
+@kernel
+def try_first(w, d, g, t, s, q):
     """The first in line, whom nobody holds back: why it does not fit, in ``REG.CAUSE``.
 
     A code if Python must say; DONE if there is nothing more to do about it.
     """
+    asks = d.asks
     d.reg[REG.CAUSE] = UNKNOWN
     if w.shapes[s, SHAPE.IS_PROMISED] == 0:
         d.reg[REG.CAUSE] = failure(w, d, s)
     if d.reg[REG.CAUSE] != UNKNOWN:
         return OVER
+    if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
+        return ask_first(d, s, PREPARE)
     if is_unfit(w, d, s, q):
-        return settle(w, d, s)
+        return settle(w, d, g, s)
     if not is_kept_back(w, d, s, q):
-        return ask(d, s, FIT)
+        return fit_first(w, d, g, t, s, q)
     keep_back(w, d, s)
     return DONE
 
 
 @kernel
-def work_off(w, d):
+def work_off(w, d, g, t):
     """Go through the line until it is empty, or until Python must do something."""
     reg, asks, line = d.reg, d.asks, d.line
     while reg[REG.HEAP] > 0:
+        if not has_space(d, g):
+            return TELL
         if is_out_of_date(w, d):
             continue
         s = line[0, LINE.SHAPE]
@@ -515,12 +597,14 @@ def work_off(w, d):
                 return ask_first(d, s, SUPPLY)
             say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
             continue
-        code = try_first(w, d, s, q)
+        code = try_first(w, d, g, t, s, q)
         if code > OVER:
             return code
         if code == OVER:
             cause = reg[REG.CAUSE]
             say(d, s, cause)
             if may_hold(reg, w.jobs, asks, d.types, d.claimed, d.limited, s, q, cause):
-                return ask(d, s, HOLD)
+                code = hold(w, d, s, cause)
+                if code > OVER:
+                    return code
     return OVER

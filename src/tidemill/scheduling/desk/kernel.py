@@ -1,9 +1,18 @@
-"""``@kernel``: a function over the cluster state, which it only reads, and the desk."""
+"""``@kernel``: a function over the cluster state and a room, which it tries, and the desk."""
 
 from tidemill.core.kernel import beside
 from tidemill.scheduling.desk.columns import Desk
+from tidemill.scheduling.fitting import columns as fitting
+from tidemill.scheduling.fitting.kernel import CALLS
+from tidemill.scheduling.scores.tables import Tables
 
 VECTORS = ("reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends")
 
-kernel = beside(__file__, {"d": Desk}, VECTORS)
+kernel = beside(
+    __file__,
+    {"d": Desk, "g": fitting.Ground, "t": Tables},
+    (*VECTORS, *fitting.VECTORS),
+    fitting.OTHERS,
+    calls=CALLS,
+)
 """Compile this, unless the process runs interpreted."""

@@ -4,17 +4,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk.columns import ASK, LINE, REG, Desk
+from tidemill.scheduling.desk.columns import ASK, CLAIM, LINE, PASSABLE, REG, Desk
 from tidemill.scheduling.room import Room
 
 if TYPE_CHECKING:
     from tidemill.scheduling.memo import Memo
 
 _BACKFILL = {"none": 0, "easy": 1, "conservative": 2}
+PIECES = 256  # of placements that are told at once, to begin with
 _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
 
@@ -47,17 +49,33 @@ def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
         looks=looks,
         types=memo.asks.types,
         options=memo.asks.options,
+        rungs=memo.asks.rungs,
         firsts=_firsts(columns, memo.asks.sets),
     )
+    if len(room.ground.out) > len(columns.event_pieces):
+        kept.columns = columns = columns._replace(
+            event_pieces=np.zeros((2 * len(room.ground.out), len(PieceColumn)), np.int64)
+        )
     return columns
 
 
 def with_pools(columns: Desk, memo: "Memo") -> Desk:
     """The same columns; pools may have grown when others than the waiting were looked at."""
     asks = memo.asks
-    if columns.types is asks.types and columns.options is asks.options:
+    if (
+        columns.types is asks.types
+        and columns.options is asks.options
+        and columns.rungs is asks.rungs
+    ):
         return columns
-    return columns._replace(types=asks.types, options=asks.options)
+    return columns._replace(types=asks.types, options=asks.options, rungs=asks.rungs)
+
+
+def with_pieces(columns: Desk, count: int) -> Desk:
+    """The same columns, with room to tell of a job of so many pieces; nothing is told yet."""
+    if count <= len(columns.event_pieces):
+        return columns
+    return columns._replace(event_pieces=np.zeros((2 * count, len(PieceColumn)), np.int64))
 
 
 def _firsts(columns: Desk, sets: int) -> I64:
@@ -84,6 +102,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MAY_MOVE] = policy.may_move
     reg[REG.IS_GIVEN] = policy.estimates == "given"
     reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
+    reg[REG.IS_PLAIN] = policy.fairness == "none"
     reg[REG.MAY_PREEMPT] = policy.may_preempt
     reg[REG.MAY_RECLAIM] = policy.may_reclaim
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
@@ -92,7 +111,9 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         reg, nothing, nothing[0], nothing[0], nothing, blank(length, len(LINE)),
         blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
         blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
-        blank(queues + 1, 1), blank(2 * length, 2), blank(queues),
+        blank(queues + 1, 1), blank(queues), blank(4 * length, len(EventColumn)),
+        blank(PIECES, len(PieceColumn)), nothing, nothing, nothing, blank(length, len(CLAIM)),
+        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2),
     )  # fmt: skip
 
 
@@ -103,5 +124,7 @@ def _wipe(columns: Desk) -> None:
     columns.limited[:] = 0
     if reg[REG.IS_HOLDING_TEAMS]:
         columns.held_teams[:] = 0
-    reg[REG.HEAP] = reg[REG.PLACED] = reg[REG.SAID] = reg[REG.PENDING] = 0
+    reg[REG.HEAP] = reg[REG.PLACED] = reg[REG.EVENTS] = reg[REG.EVENT_PIECES] = 0
+    reg[REG.PENDING] = reg[REG.PROMISES] = reg[REG.PASSABLES] = reg[REG.LIMITS] = 0
+    reg[REG.HAS_REFUSED] = reg[REG.IS_SLICED] = 0
     reg[REG.IS_HOLDING] = reg[REG.IS_HOLDING_TEAMS] = 0

@@ -211,13 +211,23 @@ def rank_one(
     accelerators, milli, cpu, memory, tables,
 ):  # fmt: skip
     """The scores of a node that can host the replica in one number, the higher the better."""
-    free = tables.scratch[0]
-    count = load(n, first_device, devices, is_failed, device_free, free)
-    rank = 0
+    count = load(n, first_device, devices, is_failed, device_free, tables.scratch[0])
+    return rank_node(
+        count, kind[n], cpu_free[n], memory_free[n], cpu_free[n] == cpu_total[n], accelerators,
+        milli, cpu, memory, tables,
+    )  # fmt: skip
+
+
+@compiled
+def rank_node(
+    count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory, tables
+):
+    """As ``rank_one``, of a node whose devices are in the first row of scratch."""
+    free, rank = tables.scratch[0], 0
     for code in tables.codes:
         score, _ = score_one(
-            code, free, count, kind[n], cpu_free[n], memory_free[n],
-            cpu_free[n] == cpu_total[n], accelerators, milli, cpu, memory, tables,
+            code, free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli,
+            cpu, memory, tables,
         )  # fmt: skip
         rank = (rank << BITS[code]) + score
     return rank

@@ -42,7 +42,7 @@ def lack(world: World, shape: Shape) -> Lack | None:
     return found
 
 
-def most_together(here: place.Ground, role: Role, tier: int) -> int:
+def most_together(here: place.Here, role: Role, tier: int) -> int:
     """How many replicas of a role the best domain of a tier holds, on one kind."""
     return max((int(caps.max(initial=0)) for caps in _caps(here, role, tier)), default=0)
 
@@ -76,7 +76,7 @@ def _most_inside(world: World, role: Role, block: int) -> int:
     return found
 
 
-def _of_roles(here: place.Ground, shape: Shape) -> Lack | None:
+def _of_roles(here: place.Here, shape: Shape) -> Lack | None:
     topology = here.world.topology
     for r, role in enumerate(shape.roles):
         musts = _musts(wishes.of_role(shape, r))
@@ -90,7 +90,7 @@ def _of_roles(here: place.Ground, shape: Shape) -> Lack | None:
     return None
 
 
-def _of_gang(here: place.Ground, shape: Shape) -> Lack | None:
+def _of_gang(here: place.Here, shape: Shape) -> Lack | None:
     """Whether some domain could hold each role of a gang that is tied whole."""
     world = here.world
     for bond in _musts(shape.bonds) if len(shape.roles) > 1 else ():
@@ -104,23 +104,19 @@ def _of_gang(here: place.Ground, shape: Shape) -> Lack | None:
     return None
 
 
-def _holds(here: place.Ground, role: Role, is_ok: I64, rung: wishes.Rung) -> bool:
-    inside = (rung.block, rung.each)
-    hosted = place.hosts(here, role, is_ok, inside, place.ANYWHERE)
-    found = place.gather(here, hosted, rung.ratio)
+def _holds(here: place.Here, role: Role, is_ok: I64, rung: wishes.Rung) -> bool:
+    found = place.gather(here, role, is_ok, rung)
     return place.rows_total(here.world, found, rung.top) >= rung.want
 
 
-def _caps(here: place.Ground, role: Role, tier: int) -> list[I64]:
+def _caps(here: place.Here, role: Role, tier: int) -> list[I64]:
     """Replicas in each domain of a tier, for each kind that a role may use."""
     tier = min(tier, len(here.world.domains))
-    ones = np.ones(len(here.world.domains) + 1, np.int64)
-    count = place.count_of(here.world, tier)
-    found = []
-    for is_ok in _flags(here.world, role):
-        hosted = place.hosts(here, role, is_ok, (0, 1), place.ANYWHERE)
-        found.append(place.gather(here, hosted, ones).cap[tier, :count])
-    return found
+    count, loose = place.count_of(here.world, tier), place.loose(here.world)
+    return [
+        place.gather(here, role, is_ok, loose).cap[tier, :count]
+        for is_ok in _flags(here.world, role)
+    ]
 
 
 def _flags(world: World, role: Role) -> list[I64]:

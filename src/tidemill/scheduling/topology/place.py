@@ -1,63 +1,68 @@
 """Place: a role tied by bonds, over as few and as near domains as there are, in whole columns.
 
-What each node can host is counted once, added up tier by tier, and divided from the outside in.
-Nothing is written: whoever asked takes the pieces, or not.
+What each node can host is counted once, added up tier by tier, and divided from the outside in
+(``fitting.ladders``). Nothing is written: whoever asked takes the pieces, or not.
 """
 
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model.columns import DEVICE, NODE, State
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import MAX_DEVICES, Role
+from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.scheduling.fitting import ladders
+from tidemill.scheduling.fitting.columns import PART, RUNG, SPOT, Ground
 from tidemill.scheduling.room import Filled, Room
+from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.topology.wishes import Rung
 
 ANYWHERE = (0, -1)
 """Instead of a tier and a domain: the whole fleet."""
 
 
-class Ground(NamedTuple):
+class Here(NamedTuple):
     """What the loops read of a fleet: as it is in a room, or as it would be if all was well."""
 
     world: World
-    state: I64
-    is_spare: I64
-    is_failed: I64
-    cpu_free: I64
-    memory_free: I64
-    node_free: I64
-    device_free: I64
+    room: Room
+    w: State
+    ground: Ground | None
+    """None: the room's."""
+
+    def asked(self, role: Role, is_ok: I64) -> tuple[Ground, int]:
+        """The columns, and the row of what each replica of a role asks for."""
+        r = self.room.request(role, is_ok, PACKING)
+        if self.ground is None:
+            return self.room.ground, r
+        own = {"spots": self.ground.spots, "parts": self.ground.parts}
+        return self.room.ground._replace(**own), r
 
 
-def ground(room: Room) -> Ground:
+def ground(room: Room) -> Here:
     """The fleet as it is in a room."""
-    world = room.world
-    return Ground(
-        world, world.nodes.state, world.nodes.is_spare, world.devices.is_failed, room.cpu_free,
-        room.memory_free, room.node_free, room.device_free,
-    )  # fmt: skip
+    return Here(room.world, room, room.world.matrices, None)
 
 
-def at_its_best(world: World) -> Ground:
+def at_its_best(world: World) -> Here:
     """Every node that is known, ready, whole and empty; spares too."""
-    nodes, rows, devices = world.nodes, world.node_count, world.device_count
-    is_here = nodes.state[:rows] != NodeState.GONE
-    return Ground(
-        world,
-        np.where(is_here, int(NodeState.READY), int(NodeState.GONE)).astype(np.int64),
-        np.zeros(rows, np.int64),
-        np.zeros(devices, np.int64),
-        nodes.cpu_milli[:rows],
-        nodes.memory_mib[:rows],
-        nodes.devices[:rows].astype(np.int64) * WHOLE_MILLI,
-        np.full(devices, WHOLE_MILLI, np.int64),
-    )
+    room, rows = Room(world, sweeps=True), world.node_count
+    w = world.matrices
+    nodes, devices = w.nodes.copy(), w.devices.copy()
+    is_here = nodes[:, NODE.STATE] != NodeState.GONE
+    nodes[:, NODE.STATE] = np.where(is_here, int(NodeState.READY), int(NodeState.GONE))
+    nodes[:, NODE.IS_SPARE] = devices[:, DEVICE.IS_FAILED] = 0
+    spots, parts = room.ground.spots.copy(), room.ground.parts.copy()
+    spots[:, SPOT.CPU] = nodes[:rows, NODE.CPU_MILLI]
+    spots[:, SPOT.MEMORY] = nodes[:rows, NODE.MEMORY_MIB]
+    spots[:, SPOT.FREE] = nodes[:rows, NODE.DEVICES] * WHOLE_MILLI
+    parts[:, PART.FREE] = WHOLE_MILLI
+    own = room.ground._replace(spots=spots, parts=parts)
+    return Here(world, room, w._replace(nodes=nodes, devices=devices), own)
 
 
 class Count(NamedTuple):
@@ -74,46 +79,34 @@ def fill(
 
     The room is not changed.
     """
-    here, counted = ground(room), dict[tuple[int, int], I64]()
-    for rung in ladder:
-        inside = (rung.block, rung.each)
-        if inside not in counted:
-            counted[inside] = hosts(here, role, is_ok, inside, scope)
-        found = gather(here, counted[inside], rung.ratio)
-        if rows_total(here.world, found, rung.top) >= rung.want:
-            return Filled(role.count, _pieces(here, role, rung, found))
-    loose = counted.get((0, 1))
-    loose = hosts(here, role, is_ok, (0, 1), scope) if loose is None else loose
-    return Filled(int(loose.sum()), ())
+    r = room.request(role, is_ok, PACKING)
+    found = ladders.fill_tied(
+        room.world.matrices, room.ground, rungs(ladder), r, 0, len(ladder), *scope
+    )
+    return Filled(-found - 1, ()) if found < 0 else Filled(role.count, room.placed(found))
 
 
-def hosts(
-    here: Ground, role: Role, is_ok: I64, inside: tuple[int, int], scope: tuple[int, int]
-) -> I64:
-    """How many groups of replicas each node can take, each inside one block of devices."""
-    world, rows = here.world, here.world.node_count
-    nodes, (tier, domain), (block, each) = world.nodes, scope, inside
-    found: I64 = np.empty(rows, np.int64)
-    scopes = world.position[tier] if tier < len(world.domains) else _numbers(rows)
-    compiled().survey(
-        here.state, here.is_spare, nodes.group, nodes.first_device, nodes.devices,
-        here.is_failed, is_ok, here.cpu_free, here.memory_free, here.node_free,
-        here.device_free, rows, role.accelerators, role.milli, role.cpu_milli,
-        role.memory_mib, block, each, scopes, domain, found,
-    )  # fmt: skip
-    return found
+def rungs(ladder: Sequence[Rung]) -> I64:
+    """A ladder as rows."""
+    width = max((len(rung.ratio) for rung in ladder), default=1)
+    rows: I64 = np.ones((max(1, len(ladder)), int(RUNG.RATIO) + width), np.int64)
+    for row, rung in zip(rows, ladder, strict=False):
+        row[: RUNG.RATIO] = (rung.block, rung.each, rung.top, rung.want)
+        row[RUNG.RATIO :] = rung.ratio
+    return rows
 
 
-def gather(here: Ground, hosted: I64, ratio: I64) -> Count:
-    """Add up what nodes can host, tier by tier."""
-    world, rows = here.world, here.world.node_count
-    cap = np.empty((len(world.domains) + 1, rows), np.int64)
-    free = np.empty_like(cap)
-    compiled().gather(
-        hosted, here.node_free, rows, world.position, world.parent, _domains(world), ratio, cap,
-        free,
-    )  # fmt: skip
-    return Count(cap, free)
+def gather(here: Here, role: Role, is_ok: I64, rung: Rung) -> Count:
+    """What each domain can host of a role that is grouped as on a rung."""
+    own, r = here.asked(role, is_ok)
+    ladders.survey(here.w, own, r, rung.block, rung.each, *ANYWHERE)
+    ladders.gather(here.w, own, rungs([rung]), 0)
+    return Count(own.caps.copy(), own.gaps.copy())
+
+
+def loose(world: World) -> Rung:
+    """Replicas that are not grouped."""
+    return Rung(0, 1, np.ones(len(world.domains) + 1, np.int64), 0, 1)
 
 
 def rows_total(world: World, found: Count, tier: int) -> int:
@@ -133,48 +126,14 @@ def candidates(
     first, then by number.
     """
     here, tier = ground(room), min(tier, len(room.world.domains))
-    ones = np.ones(len(room.world.domains) + 1, np.int64)
     fits = np.ones(count_of(room.world, tier), bool)
     free: I64 = np.zeros(len(fits), np.int64)
     for role, options in zip(roles, flags, strict=True):
         fits_one = np.zeros(len(fits), bool)
         for is_ok in options:
-            found = gather(here, hosts(here, role, is_ok, (0, 1), ANYWHERE), ones)
+            found = gather(here, role, is_ok, loose(room.world))
             fits_one |= found.cap[tier, : len(fits)] >= role.count
             free = np.maximum(free, found.free[tier, : len(fits)])
         fits &= fits_one
     able = np.flatnonzero(fits)
     yield from able[np.argsort(free[able], kind="stable")].tolist()
-
-
-def _pieces(here: Ground, role: Role, rung: Rung, found: Count) -> tuple[tuple[int, int, int], ...]:
-    world, rows, loops = here.world, here.world.node_count, compiled()
-    quota = np.empty_like(found.cap)
-    loops.divide(
-        found.cap, found.free, rows, world.position, world.parent, _domains(world), rung.ratio,
-        rung.top, rung.want, quota,
-    )  # fmt: skip
-    node, replicas = (np.empty(role.count, np.int64) for _ in range(2))
-    mask, left = np.empty(role.count, np.uint64), np.empty(MAX_DEVICES, np.int64)
-    count = loops.pieces(
-        quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,
-        world.nodes.first_device, world.nodes.devices, here.is_failed, here.device_free, left,
-        node, replicas, mask,
-    )  # fmt: skip
-    columns = (node[:count], replicas[:count], mask[:count])
-    return tuple(zip(*(column.tolist() for column in columns), strict=True))
-
-
-def _domains(world: World) -> I64:
-    return np.array([len(tier) for tier in world.domains], np.int64)
-
-
-def _numbers(rows: int) -> I64:
-    return np.arange(rows, dtype=np.int64)
-
-
-def compiled() -> ModuleType:
-    """The compiled loops; loaded when the first tied gang is placed."""
-    from tidemill.scheduling.topology import kernels  # noqa: PLC0415 - most fleets never need it
-
-    return kernels

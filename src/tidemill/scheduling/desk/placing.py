@@ -1,0 +1,365 @@
+"""Fitting the next job of a shape in the room, beside what is reserved, and placing it."""
+
+from tidemill.core.replay import PASSED, PLACED, SAID_WHY
+from tidemill.model.batch import EventColumn, PieceColumn
+from tidemill.model.columns import AT, JOB, NODE, QUEUE, QUOTA
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import NEVER_PASSED
+from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
+from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.fitting.columns import OUT
+from tidemill.scheduling.fitting.keeping import keep, let_go
+from tidemill.scheduling.fitting.ladders import fill_tied
+from tidemill.scheduling.fitting.sweeps import give_all
+from tidemill.scheduling.fitting.trees import seat
+
+LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
+NO_NODES = 0  # no nodes hold it
+BARRED = -1  # something else than nodes stands in its way
+UNSURE = -2  # Python must say
+ANYWHERE = -1
+PASSABLE_COLUMNS = len(PASSABLE)
+EASY = 1  # backfill
+
+
+# Telling --------------------------------------------------------------------------------------
+
+
+@kernel
+def tell(d, kind, who, attempt, why):
+    """Write one action."""
+    e = d.reg[REG.EVENTS]
+    d.events[e, EventColumn.AT] = d.reg[REG.NOW]
+    d.events[e, EventColumn.KIND] = kind
+    d.events[e, EventColumn.WHO] = who
+    d.events[e, EventColumn.ATTEMPT] = attempt
+    d.events[e, EventColumn.WHY] = why
+    d.events[e, EventColumn.FIRST] = 0
+    d.events[e, EventColumn.COUNT] = 0
+    d.reg[REG.EVENTS] = e + 1
+
+
+@kernel
+def say(d, s, cause):
+    """Tell why a shape waits, if that changed."""
+    if d.asks[s, ASK.SAID] != cause:
+        d.asks[s, ASK.SAID] = cause
+        tell(d, SAID_WHY, s, 0, cause)
+
+
+@kernel
+def tell_placement(d, g, j, attempt, count):
+    """Write that a job is placed where it was found to fit."""
+    e, first, pieces = d.reg[REG.EVENTS], d.reg[REG.EVENT_PIECES], d.event_pieces
+    tell(d, PLACED, j, attempt, 0)
+    d.events[e, EventColumn.FIRST] = first
+    d.events[e, EventColumn.COUNT] = count
+    for i in range(count):
+        pieces[first + i, PieceColumn.ROLE] = 0
+        pieces[first + i, PieceColumn.NODE] = g.out[i, OUT.NODE]
+        pieces[first + i, PieceColumn.REPLICAS] = g.out[i, OUT.REPLICAS]
+        pieces[first + i, PieceColumn.DEVICES] = g.out[i, OUT.DEVICES]
+        pieces[first + i, PieceColumn.SLICES] = 0
+    d.reg[REG.EVENT_PIECES] = first + count
+
+
+@kernel
+def has_space(d, g):
+    """Whether whatever one more job brings can be told."""
+    most = d.reg[REG.EVENTS] + d.reg[REG.PASSABLES] + 4
+    return most <= len(d.events) and d.reg[REG.EVENT_PIECES] + len(g.out) <= len(d.event_pieces)
+
+
+# Books ----------------------------------------------------------------------------------------
+
+
+@kernel
+def book(w, d, q, k, milli):
+    """Count so much of a type as used by a queue in the room, or as not used any more."""
+    if milli == 0:
+        return
+    used, below, queues, quotas = d.used, d.below, w.queues, w.quotas
+    d.free[k] -= milli
+    if w.at[AT.KEEPS] == 0:
+        while q >= 0:
+            used[q, k] += milli
+            q = queues[q, QUEUE.PARENT]
+        return
+    change = 0
+    while q >= 0:
+        guard = quotas[q, k, QUOTA.GUARD]
+        before = max(guard - used[q, k], below[q, k])
+        below[q, k] += change
+        used[q, k] += milli
+        change = max(guard - used[q, k], below[q, k]) - before
+        q = queues[q, QUEUE.PARENT]
+    d.kept[k] += change
+
+
+@kernel
+def is_over_limit(queues, quotas, used, q, k, need):
+    """Whether a queue, or one above it, may not use so much more of a type, in the room."""
+    while q >= 0:
+        if used[q, k] + need > quotas[q, k, QUOTA.LIMIT]:
+            return True
+        q = queues[q, QUEUE.PARENT]
+    return False
+
+
+@kernel
+def is_kept(queues, quotas, used, below, kept, free, q, k, need):
+    """Whether placing so much would touch what other queues keep back of their floors."""
+    shift = 0
+    while q >= 0:
+        owed, under = quotas[q, k, QUOTA.GUARD] - used[q, k], below[q, k]
+        shift = max(owed - need, under + shift) - max(owed, under)
+        q = queues[q, QUEUE.PARENT]
+    return kept[k] + shift + need > max(free[k], kept[k])
+
+
+@kernel
+def obstacle(w, d, q, k, need):
+    """What keeps a request off a type, if no nodes hold it: its team, others', or the sum."""
+    if need == 0:
+        return UNFIT
+    if is_over_limit(w.queues, w.quotas, d.used, q, k, need):
+        return LIMIT
+    if need > d.free[k]:
+        return SHORT
+    if w.at[AT.KEEPS] != 0 and is_kept(
+        w.queues, w.quotas, d.used, d.below, d.kept, d.free, q, k, need
+    ):
+        return KEPT_OFF
+    return UNFIT
+
+
+# Fitting --------------------------------------------------------------------------------------
+
+
+@kernel
+def count_able(w, d, s, q):
+    """How many of its types nothing bars a shape from."""
+    asks, options, able = d.asks, d.options, 0
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        able += obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
+    return able
+
+
+@kernel
+def fit_tied(w, d, g, s, q):
+    """Take a place for a gang as it wishes to be tied: the number of pieces; or as ``fit``."""
+    asks, options, found = d.asks, d.options, NO_NODES
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        k, r = options[o, OPTION.KIND], options[o, OPTION.REQUEST]
+        why = obstacle(w, d, q, k, asks[s, ASK.NEED])
+        if why != UNFIT:
+            found = found if why == SHORT else BARRED
+            continue
+        count = fill_tied(
+            w, g, d.rungs, r, asks[s, ASK.FIRST_RUNG], asks[s, ASK.RUNGS], 0, ANYWHERE
+        )
+        if count > 0:
+            give_all(w, g, r, count, -1)
+            return count
+    return BARRED if asks[s, ASK.IS_BINDING] != 0 else found
+
+
+@kernel
+def fit_loose(w, d, g, t, s, q):
+    """Take a place for a gang on the first of its types that has one; as ``fit``."""
+    asks, options, found = d.asks, d.options, NO_NODES
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        if why != UNFIT:
+            found = found if why == SHORT else BARRED
+            continue
+        r = options[o, OPTION.REQUEST] if asks[s, ASK.RUNGS] == 0 else options[o, OPTION.PACKED]
+        count = seat(w, g, t, r, asks[s, ASK.COUNT])
+        if count > 0:
+            return count
+    return found
+
+
+@kernel
+def fit(w, d, g, t, s, q):
+    """Take a place for the next job of a simple shape: the number of pieces.
+
+    ``NO_NODES``: no nodes hold it; ``BARRED``: something else is in its way; ``UNSURE``: Python
+    must say.
+    """
+    asks = d.asks
+    if asks[s, ASK.RUNGS] > 0:
+        count = fit_tied(w, d, g, s, q)
+        if count > 0 or asks[s, ASK.IS_BINDING] != 0:
+            return count
+        return fit_loose(w, d, g, t, s, q)
+    if asks[s, ASK.TOGETHER] >= 0:
+        able = count_able(w, d, s, q)
+        if able > 1 and able < asks[s, ASK.OPTIONS]:
+            return UNSURE
+        if able > 1:
+            count = seat(w, g, t, asks[s, ASK.TOGETHER], 1)
+            if count > 0:
+                return count
+    return fit_loose(w, d, g, t, s, q)
+
+
+@kernel
+def settle_books(w, d, g, s, q, sign):
+    """Book what was found to fit, or take it off the books again."""
+    book(w, d, q, w.nodes[g.out[0, OUT.NODE], NODE.KIND], sign * d.asks[s, ASK.NEED])
+
+
+@kernel
+def undo(w, d, g, s, q, count):
+    """Take what was found to fit out of the room and off the books again."""
+    asks, options = d.asks, d.options
+    give_all(w, g, options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
+    settle_books(w, d, g, s, q, -1)
+
+
+# Passing --------------------------------------------------------------------------------------
+
+
+@kernel
+def shares_type(asks, types, s, other):
+    """Whether two shapes may use the same type."""
+    first, start = asks[s, ASK.FIRST_TYPE], asks[other, ASK.FIRST_TYPE]
+    for i in range(first, first + asks[s, ASK.TYPES]):
+        for c in range(start, start + asks[other, ASK.TYPES]):
+            if types[i] == types[c]:
+                return True
+    return False
+
+
+@kernel
+def end_if_placed(jobs, reg, j):
+    """When a waiting job is expected to end if it is placed now, by what its owner said.
+
+    As ``estimates``: one that outran what was thought of it is taken to run twice as long.
+    """
+    total, saved = jobs[j, JOB.ESTIMATE_MS], jobs[j, JOB.SAVED_MS]
+    if total == 0:
+        total = reg[REG.UNKNOWN_RUN_MS]
+    total = max(1, min(total, FOREVER_MS // 4))
+    while total <= max(saved, jobs[j, JOB.REACHED_MS]):
+        total *= 2
+    up = jobs[j, JOB.STARTUP_MS]
+    if jobs[j, JOB.ATTEMPT] > 0:
+        up += jobs[j, JOB.RESTART_MS]
+    return reg[REG.NOW] + up + total - saved
+
+
+@kernel
+def latest_disturbed(w, d, s, end):
+    """When the last of the reservations begins that a job of a shape with this end disturbs.
+
+    -1: none is.
+    """
+    promises, latest = d.promises, -1
+    for i in range(d.reg[REG.PROMISES]):
+        other = w.jobs[promises[i, PROMISE.JOB], JOB.SHAPE]
+        promises[i, PROMISE.IS_DISTURBED] = 0
+        if promises[i, PROMISE.AT_MS] < end and shares_type(d.asks, d.types, s, other):
+            promises[i, PROMISE.IS_DISTURBED] = 1
+            latest = max(latest, promises[i, PROMISE.AT_MS])
+    return latest
+
+
+@kernel
+def fit_beside(w, d, g, t, s, q):
+    """As ``fit``, beside the reservations that would be disturbed."""
+    promises, count = d.promises, d.reg[REG.PROMISES]
+    for i in range(count):
+        if promises[i, PROMISE.IS_DISTURBED] != 0:
+            first = promises[i, PROMISE.FIRST_PIECE]
+            keep(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+    found = fit(w, d, g, t, s, q)
+    for i in range(count - 1, -1, -1):
+        if promises[i, PROMISE.IS_DISTURBED] != 0:
+            first = promises[i, PROMISE.FIRST_PIECE]
+            let_go(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+    return found
+
+
+@kernel
+def refuse(d, s, latest):
+    """No job of this shape, nor of its like now, is let past that ends later than this."""
+    asks, options, reg, o = d.asks, d.options, d.reg, d.asks[s, ASK.FIRST_OPTION]
+    reg[REG.HAS_REFUSED] = 1
+    asks[s, ASK.REFUSED_MS] = latest
+    options[o, OPTION.REFUSED_IN] = reg[REG.CYCLE]
+    options[o, OPTION.REFUSED_AT] = reg[REG.PLACED]
+    options[o, OPTION.REFUSED_MS] = latest
+
+
+@kernel
+def is_under(queues, limit_rows, asks, types, s, q, first, count):
+    """Whether a shape's use of some of its types counts under one of these limits."""
+    while q >= 0:
+        for i in range(first, first + count):
+            for c in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
+                if limit_rows[i, 0] == q and limit_rows[i, 1] == types[c]:
+                    return True
+        q = queues[q, QUEUE.PARENT]
+    return False
+
+
+@kernel
+def pass_by(w, d, s, q):
+    """Tell whom a job of this shape, which was placed just now, is the first to pass."""
+    passables, asks, left = d.passables, d.asks, 0
+    for i in range(d.reg[REG.PASSABLES]):
+        limits = passables[i, PASSABLE.LIMITS]
+        if limits > 0:
+            first = passables[i, PASSABLE.FIRST_LIMIT]
+            passes = is_under(w.queues, d.limit_rows, asks, d.types, s, q, first, limits)
+        else:
+            passes = shares_type(asks, d.types, s, passables[i, PASSABLE.SHAPE])
+        if passes:
+            tell(d, PASSED, passables[i, PASSABLE.JOB], 0, 0)
+        else:
+            for c in range(PASSABLE_COLUMNS):
+                passables[left, c] = passables[i, c]
+            left += 1
+    d.reg[REG.PASSABLES] = left
+
+
+@kernel
+def note_first(d, jobs, s, j, first, count):
+    """The first job on its types, or under some limits, that is not placed may be passed now."""
+    if jobs[j, JOB.PASSED_MS] != NEVER_PASSED:
+        return
+    i = d.reg[REG.PASSABLES]
+    d.passables[i, PASSABLE.JOB] = j
+    d.passables[i, PASSABLE.SHAPE] = s
+    d.passables[i, PASSABLE.FIRST_LIMIT] = first
+    d.passables[i, PASSABLE.LIMITS] = count
+    d.reg[REG.PASSABLES] = i + 1
+
+
+@kernel
+def claim(w, d, s, j):
+    """A job that does not fit shall have a reservation."""
+    reg, asks, i = d.reg, d.asks, d.reg[REG.PENDING]
+    if reg[REG.BACKFILL] == EASY:
+        for c in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
+            d.claimed[d.types[c]] = 1
+    else:
+        reg[REG.CLAIMS_LEFT] -= 1
+    d.claims[i, CLAIM.SHAPE] = s
+    d.claims[i, CLAIM.JOB] = j
+    reg[REG.PENDING] = i + 1
+    note_first(d, w.jobs, s, j, 0, 0)
+
+
+# Placing --------------------------------------------------------------------------------------
+
+
+@kernel
+def place(w, d, g, s, q, count):
+    """Place the next job of a shape where it was found to fit, and tell it."""
+    j = d.asks[s, ASK.UPCOMING]
+    tell_placement(d, g, j, w.jobs[j, JOB.ATTEMPT] + 1, count)
+    pass_by(w, d, s, q)
+    d.reg[REG.PLACED] += 1

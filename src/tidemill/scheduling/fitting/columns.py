@@ -1,0 +1,129 @@
+"""The columns of a room: what is free in it, what was asked of it, and scratch.
+
+``Ground`` is what compiled functions take beside the cluster state. Everything is int64.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidemill.model.tables import I64
+
+
+class SPOT(IntEnum):
+    """One row per node."""
+
+    FREE = 0  # of its GPUs, in milli
+    CPU = 1
+    MEMORY = 2
+    IS_OPEN = 3  # whether it takes work
+    CHANGED = 4  # how often it was touched
+    HOSTS = 5  # scratch: how many replicas it could take
+
+
+class PART(IntEnum):
+    """One row per GPU."""
+
+    FREE = 0
+    SLICES = 1
+
+
+class CALL(IntEnum):
+    """Registers."""
+
+    TOUCHED = 0  # how often any node was touched
+    ROWS = 1  # nodes
+
+
+class REQUEST(IntEnum):
+    """One row per size of a replica and groups of nodes (``oks``) that it may use."""
+
+    ACCELERATORS = 0
+    MILLI = 1
+    CPU = 2
+    MEMORY = 3
+    SCORE = 4  # how nodes are ranked for it
+    TREE = 5  # the row of its tournament; NO_TREE: nodes are swept
+    READ = 6  # up to which touch its tournament is true; -1: not at all
+    IS_SHARED = 7  # whether others have the same tournament: it is never true for long
+
+
+class SCORE(IntEnum):
+    """How nodes are ranked."""
+
+    PACK = 0
+    SPREAD = 1
+    TABLES = 2
+
+
+class OUT(IntEnum):
+    """One row per piece that was found."""
+
+    NODE = 0
+    REPLICAS = 1
+    DEVICES = 2  # the mask; bit 63 is the sign
+
+
+class RUNG(IntEnum):
+    """One row per way to tie the replicas of a role (``topology.wishes.Rung``)."""
+
+    BLOCK = 0
+    EACH = 1
+    TOP = 2
+    WANT = 3
+    RATIO = 4  # and one more column for every tier after the first
+
+
+class KEPT(IntEnum):
+    """One row per piece of a reservation, and what was free of it when it was kept."""
+
+    NODE = 0
+    DEVICES = 1
+    MILLI = 2
+    CPU = 3
+    MEMORY = 4
+    KEPT_CPU = 5
+    KEPT_MEMORY = 6
+    KEPT_PART = 7  # and one more column for every other device
+
+
+class SORT(IntEnum):
+    """Scratch: one row per domain that may take something, in order."""
+
+    AROUND = 0
+    KEY = 1
+    DOMAIN = 2
+
+
+NO_TREE = -1
+WASTED = 5  # columns of what is known of a node: see ``trees.look``
+
+
+class Ground(NamedTuple):
+    """What kernels of placement work with, beside the cluster state."""
+
+    regs: I64
+    spots: I64
+    parts: I64
+    touched: I64  # a ring: which nodes were touched last
+    requests: I64
+    oks: I64  # by request and group of nodes: whether it may be used
+    rank: I64  # by tournament: how well each node suits it,
+    winner: I64  # who wins each match,
+    exact: I64  # and whether a rank is a score, or a bound on it
+    wasted: I64  # what is known of each node
+    caps: I64  # scratch by tier: what each domain can host,
+    gaps: I64  # has free,
+    portions: I64  # and takes
+    parent: I64  # by tier: the domain that each domain is in
+    domains: I64  # by tier: how many there are
+    sorting: I64
+    out: I64
+
+
+VECTORS = (
+    "regs", "touched", "domains", "which", "barred", "codes", "limits", "dearest", "still_open", "steps",
+)  # fmt: skip
+MATRICES = ("rungs", "promised")
+"""Beside those of the tuples: ``RUNG`` and ``KEPT`` rows."""
+OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
+"""Of the tables of scores."""

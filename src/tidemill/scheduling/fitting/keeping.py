@@ -1,0 +1,53 @@
+"""What reservations take out of a room while somebody else is fitted beside them."""
+
+from tidemill.model.columns import NODE
+from tidemill.scheduling.fitting.columns import KEPT, PART, SPOT
+from tidemill.scheduling.fitting.kernel import kernel
+from tidemill.scheduling.fitting.sweeps import touch
+
+
+@kernel
+def keep_part(w, g, promised, i):
+    """Take what a piece needs of its devices and is free now, and write down what that was.
+
+    Of a device that somebody else has a part of, the rest is taken: it will be needed, too.
+    """
+    n, mask = promised[i, KEPT.NODE], promised[i, KEPT.DEVICES]
+    first = w.nodes[n, NODE.FIRST_DEVICE]
+    for d in range(w.nodes[n, NODE.DEVICES]):
+        part = 0
+        if mask >> d & 1:
+            part = min(promised[i, KEPT.MILLI], max(0, g.parts[first + d, PART.FREE]))
+        promised[i, KEPT.KEPT_PART + d] = part
+        g.parts[first + d, PART.FREE] -= part
+        g.spots[n, SPOT.FREE] -= part
+
+
+@kernel
+def keep(w, g, promised, start, end):
+    """Take what the pieces in these rows need and is free now."""
+    for i in range(start, end):
+        n = promised[i, KEPT.NODE]
+        keep_part(w, g, promised, i)
+        cpu = min(promised[i, KEPT.CPU], max(0, g.spots[n, SPOT.CPU]))
+        memory = min(promised[i, KEPT.MEMORY], max(0, g.spots[n, SPOT.MEMORY]))
+        promised[i, KEPT.KEPT_CPU] = cpu
+        promised[i, KEPT.KEPT_MEMORY] = memory
+        g.spots[n, SPOT.CPU] -= cpu
+        g.spots[n, SPOT.MEMORY] -= memory
+        touch(g, n)
+
+
+@kernel
+def let_go(w, g, promised, start, end):
+    """Give back what was kept."""
+    for i in range(start, end):
+        n = promised[i, KEPT.NODE]
+        first = w.nodes[n, NODE.FIRST_DEVICE]
+        for d in range(w.nodes[n, NODE.DEVICES]):
+            part = promised[i, KEPT.KEPT_PART + d]
+            g.parts[first + d, PART.FREE] += part
+            g.spots[n, SPOT.FREE] += part
+        g.spots[n, SPOT.CPU] += promised[i, KEPT.KEPT_CPU]
+        g.spots[n, SPOT.MEMORY] += promised[i, KEPT.KEPT_MEMORY]
+        touch(g, n)

@@ -1,0 +1,312 @@
+"""What each node could host, and placing a gang by sweeping over all nodes.
+
+A request is ``accelerators`` devices with ``milli`` free on each (1000: whole; less: one device).
+Ties always go to the lower node number. ``tests/scheduling/oracle.py`` says the same in plain
+Python.
+"""
+
+from tidemill.model.columns import DEVICE, NODE
+from tidemill.model.measures import WHOLE_MILLI as WHOLE
+from tidemill.model.states import NodeState
+from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, SPOT
+from tidemill.scheduling.fitting.kernel import kernel
+
+READY = int(NodeState.READY)
+PLENTY = 1 << 30
+TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
+LAST_BIT = 63
+SIGN = -(1 << LAST_BIT)
+
+
+@kernel
+def bit(d):
+    """The mask of one device."""
+    return SIGN if d == LAST_BIT else 1 << d
+
+
+@kernel
+def touch(g, n):
+    """Note that something of a node has changed in the room."""
+    at = g.regs[CALL.TOUCHED]
+    g.touched[at % len(g.touched)] = n
+    g.regs[CALL.TOUCHED] = at + 1
+    g.spots[n, SPOT.CHANGED] += 1
+
+
+@kernel
+def give(w, g, n, replicas, mask, accelerators, milli, cpu, memory, sign):
+    """Give a piece back to its node (1), or take it (-1)."""
+    first, d = w.nodes[n, NODE.FIRST_DEVICE], 0
+    for d in range(w.nodes[n, NODE.DEVICES]):
+        if mask >> d & 1:
+            g.parts[first + d, PART.FREE] += sign * milli
+    g.spots[n, SPOT.FREE] += sign * replicas * accelerators * milli
+    g.spots[n, SPOT.CPU] += sign * replicas * cpu
+    g.spots[n, SPOT.MEMORY] += sign * replicas * memory
+    touch(g, n)
+
+
+@kernel
+def give_all(w, g, r, count, sign):
+    """Give back the pieces that were found for a request (1), or take them (-1)."""
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+    for i in range(count):
+        give(
+            w, g, g.out[i, OUT.NODE], g.out[i, OUT.REPLICAS], g.out[i, OUT.DEVICES], accelerators,
+            milli, cpu, memory, sign,
+        )  # fmt: skip
+
+
+@kernel
+def on_devices(devices, parts, first, count, accelerators, milli):
+    """How many replicas the devices of one node can host."""
+    if accelerators == 0:
+        return PLENTY
+    hosted = 0
+    for d in range(first, first + count):
+        if devices[d, DEVICE.IS_FAILED] == 0:
+            if milli < WHOLE:
+                hosted += parts[d, PART.FREE] // milli
+            elif parts[d, PART.FREE] == WHOLE:
+                hosted += 1
+    return hosted // accelerators
+
+
+@kernel
+def is_able(nodes, spots, oks, r, n, need, cpu, memory):
+    """Whether a node may take a request, and has enough in all for one replica."""
+    return (
+        nodes[n, NODE.STATE] == READY
+        and nodes[n, NODE.IS_SPARE] == 0
+        and oks[r, nodes[n, NODE.GROUP]] != 0
+        and spots[n, SPOT.FREE] >= need
+        and spots[n, SPOT.CPU] >= cpu
+        and spots[n, SPOT.MEMORY] >= memory
+    )
+
+
+@kernel
+def most_beside(spots, n, cpu, memory):
+    """How many replicas CPU and memory of a node allow."""
+    most = PLENTY
+    if cpu > 0:
+        most = min(most, spots[n, SPOT.CPU] // cpu)
+    if memory > 0:
+        most = min(most, spots[n, SPOT.MEMORY] // memory)
+    return most
+
+
+@kernel
+def count_hosts(w, g, r, cpu, memory):
+    """How many replicas of a request each node could take, in ``SPOT.HOSTS``; the sum.
+
+    With this CPU and memory instead of its own.
+    """
+    nodes, spots, total = w.nodes, g.spots, 0
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    need = accelerators * milli
+    for n in range(g.regs[CALL.ROWS]):
+        most = 0
+        if is_able(nodes, spots, g.oks, r, n, need, cpu, memory):
+            most = most_beside(spots, n, cpu, memory)
+            first, count = nodes[n, NODE.FIRST_DEVICE], nodes[n, NODE.DEVICES]
+            most = min(most, on_devices(w.devices, g.parts, first, count, accelerators, milli))
+        spots[n, SPOT.HOSTS] = most
+        total += most
+    return total
+
+
+@kernel
+def looseness(nodes, devices, spots, parts, n, milli):
+    """How much would be left beside one replica: the smaller, the better the fit."""
+    if milli >= WHOLE:
+        return spots[n, SPOT.FREE]
+    tightest, first = WHOLE, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
+            tightest = min(tightest, parts[d, PART.FREE] - milli)
+    return tightest * TIGHTNESS + spots[n, SPOT.FREE]
+
+
+@kernel
+def take_devices(nodes, devices, parts, n, replicas, accelerators, milli):
+    """Take devices of one node for replicas that fit there; return the mask."""
+    mask, first = 0, nodes[n, NODE.FIRST_DEVICE]
+    if milli < WHOLE:
+        best = -1
+        for d in range(first, first + nodes[n, NODE.DEVICES]):
+            if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
+                if best < 0 or parts[d, PART.FREE] < parts[best, PART.FREE]:
+                    best = d
+        parts[best, PART.FREE] -= milli
+        return bit(best - first)
+    wanted = replicas * accelerators
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        if wanted > 0 and devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] == WHOLE:
+            parts[d, PART.FREE] = 0
+            mask |= bit(d - first)
+            wanted -= 1
+    return mask
+
+
+@kernel
+def put(g, r, i, n, replicas, mask):
+    """Write one piece of what was found, whose devices are taken, and take the rest of it."""
+    requests, spots = g.requests, g.spots
+    g.out[i, OUT.NODE] = n
+    g.out[i, OUT.REPLICAS] = replicas
+    g.out[i, OUT.DEVICES] = mask
+    need = requests[r, REQUEST.ACCELERATORS] * requests[r, REQUEST.MILLI]
+    spots[n, SPOT.FREE] -= replicas * need
+    spots[n, SPOT.CPU] -= replicas * requests[r, REQUEST.CPU]
+    spots[n, SPOT.MEMORY] -= replicas * requests[r, REQUEST.MEMORY]
+    touch(g, n)
+
+
+@kernel
+def put_some(w, g, r, i, n, replicas):
+    """Put replicas on a node that hosts them, on the devices that fit best."""
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    mask = take_devices(w.nodes, w.devices, g.parts, n, replicas, accelerators, milli)
+    put(g, r, i, n, replicas, mask)
+
+
+@kernel
+def hosts_one(nodes, devices, parts, n, accelerators, milli):
+    """Whether the devices of a node can host one replica; stops looking as soon as they can."""
+    left, first = accelerators, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        if left == 0:
+            break
+        if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
+            left -= 1
+    return left == 0
+
+
+@kernel
+def find_one(w, g, r, spreads):
+    """The node for a single replica: the tightest, or the emptiest when spreading; or -1."""
+    nodes, devices, spots, parts, best, best_score = w.nodes, w.devices, g.spots, g.parts, -1, 0
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+    for n in range(g.regs[CALL.ROWS]):
+        if not is_able(nodes, spots, g.oks, r, n, accelerators * milli, cpu, memory):
+            continue
+        if spreads != 0:
+            score = -spots[n, SPOT.FREE]
+        else:
+            score = looseness(nodes, devices, spots, parts, n, milli)
+        if best >= 0 and score >= best_score:
+            continue
+        if hosts_one(nodes, devices, parts, n, accelerators, milli):
+            best = n
+            best_score = score
+    return best
+
+
+@kernel
+def best_single(w, g, milli, spreads):
+    """The node for one more replica of a gang: as ``find_one``, of those that host some."""
+    best, best_score = -1, 0
+    for n in range(g.regs[CALL.ROWS]):
+        if g.spots[n, SPOT.HOSTS] > 0:
+            if spreads != 0:
+                score = -g.spots[n, SPOT.FREE]
+            else:
+                score = looseness(w.nodes, w.devices, g.spots, g.parts, n, milli)
+            if best < 0 or score < best_score:
+                best = n
+                best_score = score
+    return best
+
+
+@kernel
+def best_for_many(spots, rows, left):
+    """The node that hosts most of what is left of a gang; the tighter one among equals."""
+    best, best_hosts = -1, 0
+    for n in range(rows):
+        h = min(spots[n, SPOT.HOSTS], left)
+        if h > best_hosts or (
+            h > 0 and h == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
+        ):  # noqa: E501
+            best = n
+            best_hosts = h
+    return best
+
+
+@kernel
+def put_many(w, g, r, i, left):
+    """Fill nodes with what is left of a gang, the best first; how many pieces there are then.
+
+    Nodes that host as much and have as little free as the best come one after the other, so they
+    are all filled in one pass. One last replica is left to ``best_single``.
+    """
+    spots, rows = g.spots, g.regs[CALL.ROWS]
+    while left > 1:
+        best = best_for_many(spots, rows, left)
+        hosted, free = min(spots[best, SPOT.HOSTS], left), spots[best, SPOT.FREE]
+        for n in range(best, rows):
+            if left <= 1 or hosted > left:
+                break
+            if min(spots[n, SPOT.HOSTS], left) == hosted and spots[n, SPOT.FREE] == free:
+                put_some(w, g, r, i, n, hosted)
+                spots[n, SPOT.HOSTS] -= hosted
+                left -= hosted
+                i += 1
+    if left == 1:
+        put_some(w, g, r, i, best_single(w, g, g.requests[r, REQUEST.MILLI], 0), 1)
+        i += 1
+    return i
+
+
+@kernel
+def fill(w, g, r, count, spreads):
+    """Place ``count`` replicas or none; return the number of pieces, or minus what would fit.
+
+    Packing takes the nodes that host most first (fewest nodes), the tighter ones among equals, and
+    for the rest of the gang the tightest node that hosts it. Spreading gives one to each in turn.
+    """
+    milli, cpu = g.requests[r, REQUEST.MILLI], g.requests[r, REQUEST.CPU]
+    if count == 1:
+        n = find_one(w, g, r, spreads)
+        if n < 0:
+            return -1
+        put_some(w, g, r, 0, n, 1)
+        return 1
+    total = count_hosts(w, g, r, cpu, g.requests[r, REQUEST.MEMORY])
+    if total < count:
+        return -min(total, PLENTY) - 1
+    if spreads == 0 and milli >= WHOLE:
+        return put_many(w, g, r, 0, count)
+    for i in range(count):
+        n = best_single(w, g, milli, spreads)
+        put_some(w, g, r, i, n, 1)
+        g.spots[n, SPOT.HOSTS] -= 1
+    return count
+
+
+@kernel
+def copy_nodes(w, g, which, count):
+    """Copy so many nodes of the cluster state into the room; note those that differed."""
+    nodes, devices, spots, parts = w.nodes, w.devices, g.spots, g.parts
+    for i in range(count):
+        n = which[i]
+        opens = int(nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0)
+        same = (
+            spots[n, SPOT.IS_OPEN] == opens
+            and spots[n, SPOT.FREE] == nodes[n, NODE.FREE_MILLI]
+            and spots[n, SPOT.CPU] == nodes[n, NODE.CPU_FREE_MILLI]
+            and spots[n, SPOT.MEMORY] == nodes[n, NODE.MEMORY_FREE_MIB]
+        )
+        first = nodes[n, NODE.FIRST_DEVICE]
+        for d in range(first, first + nodes[n, NODE.DEVICES]):
+            same = same and parts[d, PART.FREE] == devices[d, DEVICE.FREE_MILLI]
+            parts[d, PART.FREE] = devices[d, DEVICE.FREE_MILLI]
+            parts[d, PART.SLICES] = devices[d, DEVICE.SLICES]
+        spots[n, SPOT.IS_OPEN] = opens
+        spots[n, SPOT.FREE] = nodes[n, NODE.FREE_MILLI]
+        spots[n, SPOT.CPU] = nodes[n, NODE.CPU_FREE_MILLI]
+        spots[n, SPOT.MEMORY] = nodes[n, NODE.MEMORY_FREE_MIB]
+        if not same:
+            touch(g, n)

@@ -1,0 +1,262 @@
+"""Tournaments: for each request the best node is known, and kept known as nodes change.
+
+Every leaf holds how well its node suits the request, every match is won by the better one (the
+lower number among equals), and the root is the answer. A change of one node costs the matches on
+one path; a tournament is brought up to date when it is asked, with the nodes that were touched
+since it was asked before.
+"""
+
+from tidemill.model.columns import DEVICE, NODE
+from tidemill.model.measures import WHOLE_MILLI as WHOLE
+from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SCORE, SPOT
+from tidemill.scheduling.fitting.kernel import kernel
+from tidemill.scheduling.fitting.sweeps import (
+    bit,
+    fill,
+    give_all,
+    hosts_one,
+    is_able,
+    looseness,
+    put,
+    put_some,
+)
+from tidemill.scheduling.scores.codes import FGD, TIDE
+from tidemill.scheduling.scores.futures.kernels import (
+    SEED,
+    fragments,
+    state_key,
+    stir,
+    waste_of,
+    weighed,
+)
+from tidemill.scheduling.scores.kernels import bits_after, bound, rank_node, score_one, tightest
+
+NOWHERE = -(1 << 62)  # the rank of a node that cannot host the request
+TABLES, SPREAD = int(SCORE.TABLES), int(SCORE.SPREAD)
+
+
+@kernel
+def play_all(rank, winner, e):
+    """Play a whole tournament: ``winner[e, 1]`` wins, ``winner[e, 0]`` nodes could host it."""
+    size = rank.shape[1]
+    winner[e, 0] = 0
+    for n in range(size):
+        winner[e, 0] += rank[e, n] > NOWHERE
+        winner[e, size + n] = n
+    for i in range(size - 1, 0, -1):
+        left, right = winner[e, 2 * i], winner[e, 2 * i + 1]
+        winner[e, i] = left if rank[e, left] >= rank[e, right] else right
+
+
+@kernel
+def play_one(rank, winner, e, n, now):
+    """Give one node another rank and play its matches again; as ``play_all``."""
+    winner[e, 0] += int(now > NOWHERE) - int(rank[e, n] > NOWHERE)
+    rank[e, n] = now
+    i = (rank.shape[1] + n) >> 1
+    while i > 0:
+        left, right = winner[e, 2 * i], winner[e, 2 * i + 1]
+        best = left if rank[e, left] >= rank[e, right] else right
+        if best == winner[e, i] and best != n:
+            break
+        winner[e, i] = best
+        i >>= 1
+
+
+@kernel
+def load(nodes, devices, parts, n, scratch, row):
+    """Write the free milli of the working devices of a node into a row; return how many."""
+    count, first = 0, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        if devices[d, DEVICE.IS_FAILED] == 0:
+            scratch[row, count] = parts[d, PART.FREE]
+            count += 1
+    return count
+
+
+@kernel
+def look(w, g, t, n):
+    """Note what is wasted of a node as it is, how much of that is lost for good, and its state.
+
+    For ``tide`` its waste, what lies on devices with too little for any class, and what fragments
+    count for in it; for ``fgd`` its fragments.
+    """
+    spots, wasted, kind, lost = g.spots, g.wasted, w.nodes[n, NODE.KIND], 0
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    free = t.scratch[0]
+    for i in range(count):
+        if free[i] < t.limits[3]:
+            lost += free[i]
+    cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
+    key = state_key(free, count, kind, cpu, memory, t.scratch[2])
+    wasted[n, 0] = spots[n, SPOT.CHANGED]
+    wasted[n, 3] = key
+    if t.codes[0] == FGD:
+        wasted[n, 1] = fragments(free, count, kind, cpu, t)
+    else:
+        wasted[n, 1] = waste_of(key, count, kind, cpu, memory, t)
+        wasted[n, 2] = lost * len(t.draws)
+        wasted[n, 4] = weighed(free, count, kind, cpu, t)
+
+
+@kernel
+def rank_by_tables(w, g, t, r, n):
+    """The scores of a node that can host a replica in one number, the higher the better."""
+    requests, spots = g.requests, g.spots
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
+    return rank_node(
+        count, w.nodes[n, NODE.KIND], cpu, memory, cpu == w.nodes[n, NODE.CPU_MILLI],
+        requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI], requests[r, REQUEST.CPU],
+        requests[r, REQUEST.MEMORY], t,
+    )  # fmt: skip
+
+
+@kernel
+def first_rank(w, g, t, r, e, n, bits):
+    """How well a node suits one replica, or at most could; ``NOWHERE``: it cannot host it.
+
+    Scores that take long are not made for every node: nodes enter with what they could reach at
+    most.
+    """
+    requests, spots = g.requests, g.spots
+    accelerators, milli = requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI]
+    cpu, memory, score = (
+        requests[r, REQUEST.CPU],
+        requests[r, REQUEST.MEMORY],
+        requests[r, REQUEST.SCORE],
+    )  # noqa: E501
+    g.exact[e, n] = 1
+    if not is_able(w.nodes, spots, g.oks, r, n, accelerators * milli, cpu, memory):
+        return NOWHERE
+    if not hosts_one(w.nodes, w.devices, g.parts, n, accelerators, milli):
+        return NOWHERE
+    if score == SPREAD:
+        return spots[n, SPOT.FREE]
+    if score != TABLES:
+        return -looseness(w.nodes, w.devices, spots, g.parts, n, milli)
+    if bits < 0:
+        return rank_by_tables(w, g, t, r, n)
+    g.exact[e, n] = 0
+    if g.wasted[n, 0] != spots[n, SPOT.CHANGED]:
+        look(w, g, t, n)
+    is_untouched = spots[n, SPOT.CPU] == w.nodes[n, NODE.CPU_MILLI]
+    most = bound(g.wasted, n, is_untouched, accelerators * milli, milli, cpu, t)
+    return ((most + 1) << bits) - 1
+
+
+@kernel
+def bring_up_to_date(w, g, t, r, e, bits):
+    """Rank again whatever was touched since a tournament was asked before, or all nodes."""
+    size, rows = g.regs[CALL.TOUCHED], g.regs[CALL.ROWS]
+    before = g.requests[r, REQUEST.READ] if g.requests[r, REQUEST.IS_SHARED] == 0 else -1
+    g.requests[r, REQUEST.READ] = size
+    if before < 0 or size - before > min(rows, len(g.touched)):
+        for n in range(g.rank.shape[1]):
+            g.rank[e, n] = NOWHERE
+        for n in range(rows):
+            g.rank[e, n] = first_rank(w, g, t, r, e, n, bits)
+        play_all(g.rank, g.winner, e)
+        return
+    for i in range(before, size):
+        n = g.touched[i % len(g.touched)]
+        now = first_rank(w, g, t, r, e, n, bits)
+        if now != g.rank[e, n]:
+            play_one(g.rank, g.winner, e, n, now)
+
+
+@kernel
+def ask_winners(w, g, t, r, e):
+    """Let whoever wins by a bound have its score, until somebody wins by a score.
+
+    Nodes in equal state have equal scores.
+    """
+    requests, rank, winner, ranked = g.requests, g.rank, g.winner, t.ranked
+    request = stir(
+        stir(
+            stir(stir(SEED, requests[r, REQUEST.ACCELERATORS]), requests[r, REQUEST.MILLI]),
+            requests[r, REQUEST.CPU],
+        ),
+        requests[r, REQUEST.MEMORY],
+    )
+    n = winner[e, 1]
+    while rank[e, n] > NOWHERE and g.exact[e, n] == 0:
+        g.exact[e, n] = 1
+        is_untouched = int(g.spots[n, SPOT.CPU] == w.nodes[n, NODE.CPU_MILLI])
+        key = stir(stir(request, g.wasted[n, 3]), is_untouched)
+        i = key & (len(ranked) - 1)
+        if ranked[i, 0] != key:
+            ranked[i, 0] = key
+            ranked[i, 1] = rank_by_tables(w, g, t, r, n)
+        now = ranked[i, 1]
+        if now != rank[e, n]:
+            play_one(rank, winner, e, n, now)
+        n = winner[e, 1]
+
+
+@kernel
+def put_by_tables(w, g, t, r, i, n):
+    """Put one replica on a node: on the devices the first score prefers, else on the tightest.
+
+    Whole devices are all alike; of those with room for a fraction the choice is the score's.
+    """
+    requests, parts, spots = g.requests, g.parts, g.spots
+    milli, first = requests[r, REQUEST.MILLI], w.nodes[n, NODE.FIRST_DEVICE]
+    if milli >= WHOLE:
+        put_some(w, g, r, i, n, 1)
+        return
+    free, count = t.scratch[0], load(w.nodes, w.devices, parts, n, t.scratch, 0)
+    chosen, mask = tightest(free, count, milli), 0
+    cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
+    for code in t.codes:
+        if code == FGD or code == TIDE:
+            _, chosen = score_one(
+                code, free, count, w.nodes[n, NODE.KIND], cpu, memory,
+                cpu == w.nodes[n, NODE.CPU_MILLI], requests[r, REQUEST.ACCELERATORS], milli,
+                requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY], t,
+            )  # fmt: skip
+            break
+    for d in range(first, first + w.nodes[n, NODE.DEVICES]):
+        if w.devices[d, DEVICE.IS_FAILED] == 0:
+            if chosen == 0:
+                parts[d, PART.FREE] -= milli
+                mask = bit(d - first)
+                break
+            chosen -= 1
+    put(g, r, i, n, 1, mask)
+
+
+@kernel
+def put_one(w, g, t, r, i):
+    """Place one replica through its tournament: return the node, or -1."""
+    e, is_by_tables = g.requests[r, REQUEST.TREE], g.requests[r, REQUEST.SCORE] == TABLES
+    bits = bits_after(t.codes) if is_by_tables else -1
+    bring_up_to_date(w, g, t, r, e, bits)
+    if is_by_tables and bits >= 0:
+        ask_winners(w, g, t, r, e)
+    n = g.winner[e, 1]
+    if g.rank[e, n] <= NOWHERE:
+        return -1
+    if is_by_tables:
+        put_by_tables(w, g, t, r, i, n)
+    else:
+        put_some(w, g, r, i, n, 1)
+    return n
+
+
+@kernel
+def seat(w, g, t, r, count):
+    """Place all replicas of a request or none; the number of pieces, or minus what fits, less one.
+
+    By its tournament where it has one: scores choose the node of a single replica and of each
+    fraction. A gang of whole devices is put on the fewest nodes.
+    """
+    requests, score = g.requests, g.requests[r, REQUEST.SCORE]
+    is_by_tables = score == TABLES and requests[r, REQUEST.MILLI] < WHOLE
+    if requests[r, REQUEST.TREE] < 0 or (count > 1 and not is_by_tables):
+        return fill(w, g, r, count, int(score == SPREAD))
+    for i in range(count):
+        if put_one(w, g, t, r, i) < 0:
+            give_all(w, g, r, i, 1)
+            return -i - 1
+    return count
