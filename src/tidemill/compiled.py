@@ -211,7 +211,9 @@ def _make_all(family: list[_Later]) -> None:
         kernel.compiled = kernel.kernels.make(kernel.function)
     for module in {kernel.function.__module__ for kernel in family}:
         for name, value in list(vars(sys.modules[module]).items()):
-            if isinstance(value, _Later) and value.compiled is not None:
+            if isinstance(value, _Later):
+                if value.compiled is None:  # of another folder, whose kernels these call
+                    _make_all(value.kernels.family)
                 setattr(sys.modules[module], name, value.compiled)
     for kernels in {kernel.kernels for kernel in new}:
         kernels.compile([kernel for kernel in new if kernel.kernels is kernels])

@@ -28,7 +28,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import moves, order, resize, shares, victims
+from tidemill.scheduling import moves, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
@@ -391,7 +391,7 @@ class _Desk:
             return
         if not fits_when_others_end(world, self.memo, s):
             return
-        is_guarded = order.is_guarded(world, self.policy, j)
+        is_guarded = desk.is_guarded(columns.reg, world.matrices.jobs, j)
         if is_limited:
             limits = shares.limits_on(
                 self.world, self.room.used, s, self.memo.known(self.world, s).kinds

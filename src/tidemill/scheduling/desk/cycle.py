@@ -8,10 +8,10 @@ another of its like in this cycle. For everything else they return a code, with 
 
 from enum import IntEnum
 
+from tidemill.core.order import end_if_placed, guarded_from, total_if_given
 from tidemill.model.columns import AT, JOB, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
-from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.kernel import kernel
@@ -56,17 +56,10 @@ def is_cured(cause):
 
 @kernel
 def is_guarded(reg, jobs, j):
-    """Whether the starvation guard protects a waiting job: nobody may pass it any more.
-
-    Without backfill when it lost its patience; with it, so long after it was first passed.
-    """
-    now = reg[REG.NOW]
-    if reg[REG.BACKFILL] != NONE:
-        passed = jobs[j, JOB.PASSED_MS]
-        return passed != NEVER_PASSED and now - passed >= reg[REG.HOLD_AFTER_MS]
-    if reg[REG.BY_SHAPE] != 0:
-        return jobs[j, JOB.SINCE_MS] + reg[REG.PATIENCE_MS] <= now
-    return jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + reg[REG.PATIENCE_MS] <= now
+    """Whether the starvation guard protects a waiting job: nobody may pass it any more."""
+    backfills, by_shape = reg[REG.BACKFILL], reg[REG.BY_SHAPE]
+    patience, hold_after = reg[REG.PATIENCE_MS], reg[REG.HOLD_AFTER_MS]
+    return guarded_from(jobs, j, backfills, by_shape, patience, hold_after) <= reg[REG.NOW]
 
 
 # Who is looked at -----------------------------------------------------------------------------
@@ -338,21 +331,10 @@ def is_unfit(w, d, s, q):
 
 
 @kernel
-def end_if_placed(jobs, reg, j):
-    """When a waiting job is expected to end if it is placed now, by what its owner said.
-
-    As ``estimates``: one that outran what was thought of it is taken to run twice as long.
-    """
-    total, saved = jobs[j, JOB.ESTIMATE_MS], jobs[j, JOB.SAVED_MS]
-    if total == 0:
-        total = reg[REG.UNKNOWN_RUN_MS]
-    total = max(1, min(total, FOREVER_MS // 4))
-    while total <= max(saved, jobs[j, JOB.REACHED_MS]):
-        total *= 2
-    up = jobs[j, JOB.STARTUP_MS]
-    if jobs[j, JOB.ATTEMPT] > 0:
-        up += jobs[j, JOB.RESTART_MS]
-    return reg[REG.NOW] + up + total - saved
+def expected_end(jobs, reg, j):
+    """When a waiting job is expected to end if it is placed now, by what its owner said."""
+    total = total_if_given(jobs, j, jobs[j, JOB.SAVED_MS], reg[REG.UNKNOWN_RUN_MS])
+    return end_if_placed(jobs, j, total, reg[REG.NOW])
 
 
 @kernel
@@ -369,7 +351,7 @@ def is_kept_back(w, d, s, q):
         return False
     if options[o, OPTION.REFUSED_AT] != reg[REG.PLACED]:
         return False
-    if end_if_placed(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
+    if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
         return False
     return obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
 
@@ -387,7 +369,7 @@ def step_on(w, d, s):
         if j < 0:
             return False
         asks[s, ASK.UPCOMING] = j
-        if end_if_placed(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
+        if expected_end(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
             return True
         asks[s, ASK.TRIED] += 1
         if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:
