@@ -51,6 +51,12 @@ class REG(IntEnum):
     LOOKS = 34  # how many shapes are looked at
     PENDING = 33  # reservations that were claimed and not made yet
     UNKNOWN_RUN_MS = 32  # how long one is taken to run of which nobody says anything
+    MIN_RUN_MS = 35  # how long a job is protected that came up,
+    EVICTIONS_AT_MOST = 36  # and how often one may be stopped in vain
+    GOING = 37  # jobs that are asked to go already
+    AGAIN_MS = 38  # of a search in vain: when others may be stopped,
+    IS_FINAL = 39  # and whether only that and changes matter
+    HAS_QUESTIONS = 40  # whether any search is to be made again at some moment
 
 
 class ASK(IntEnum):
@@ -91,6 +97,7 @@ class ASK(IntEnum):
     OUT = 32  # why it is known not to fit in this cycle; UNKNOWN: it may
     TRIED = 33  # jobs of it that a reservation kept back in this cycle
     REFUSED_MS = 34  # whoever ends later than this has no place beside what is reserved
+    IS_DOUBTED = 35  # whether what a search said in this cycle may change with time alone
 
 
 class OPTION(IntEnum):
@@ -105,6 +112,14 @@ class OPTION(IntEnum):
     REFUSED_IN = 6  # the last cycle in which a reservation kept a request of this like back
     REFUSED_AT = 7  # how many were placed by then
     REFUSED_MS = 8  # and who ends later than this is kept back too
+
+
+class GAIN(IntEnum):
+    """One row per node: what would be free of it, beside what is, without some jobs."""
+
+    MILLI = 0
+    CPU = 1
+    MEMORY = 2
 
 
 class LINE(IntEnum):
@@ -141,4 +156,13 @@ class Desk(NamedTuple):
     limited: I64  # by queue and GPU type: whether the first that a limit keeps out is known
     firsts: I64  # by queue (the last: any) and set of types: the cycle that has seen the first
     said: I64  # what was told: shape and cause
+    oks: I64  # by option and group of nodes: whether it may be used
+    inner: I64  # by queue: whether there are others below it
+    going: I64  # jobs that are asked to go already
     lends: I64  # scratch, by queue: whether its jobs may be stopped
+    sought: I64  # scratch, by GPU type: whether room is looked for on it
+    evictable: I64  # scratch: shapes whose jobs may be stopped,
+    candidates: I64  # and these jobs
+    gains: I64  # scratch: ``GAIN``; blank between two searches
+    gained: I64  # the same by device, in milli,
+    relief: I64  # and by queue and GPU type

@@ -404,6 +404,16 @@ def ask_first(d, s, code):
 
 
 @kernel
+def note_vain(reg, asks, s):
+    """A search for victims was in vain: note when another may be made by time alone."""
+    asks[s, ASK.AGAIN_MS] = reg[REG.AGAIN_MS]
+    if reg[REG.AGAIN_MS] < FOREVER_MS:
+        reg[REG.HAS_QUESTIONS] = 1
+    if reg[REG.IS_FINAL] == 0:
+        asks[s, ASK.IS_DOUBTED] = 1
+
+
+@kernel
 def search(w, d, s, cause):
     """A shape may stop others to have room: whether that is settled without a search.
 
@@ -422,8 +432,9 @@ def search(w, d, s, cause):
         asks[s, ASK.IS_DUE] = 0
     else:
         reg[REG.SEARCHES] -= 1
-    asks[s, ASK.AGAIN_MS] = FOREVER_MS
-    remember(w, d, s, cause)
+    note_vain(reg, asks, s)
+    if asks[s, ASK.IS_DOUBTED] == 0:
+        remember(w, d, s, cause)
     return True
 
 

@@ -1,14 +1,15 @@
 """Layout: the columns of a cycle, kept from one to the next; what the last left is wiped off."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidemill.model.policy import Policy
-from tidemill.model.tables import I64
+from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk.columns import ASK, LINE, REG, Desk
+from tidemill.scheduling.desk.columns import ASK, GAIN, LINE, REG, Desk
 from tidemill.scheduling.room import Room
 
 if TYPE_CHECKING:
@@ -47,17 +48,44 @@ def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
         looks=looks,
         types=memo.asks.types,
         options=memo.asks.options,
+        oks=memo.asks.oks,
         firsts=_firsts(columns, memo.asks.sets),
+        **_scratch(columns, world),
     )
+    return columns
+
+
+def _scratch(columns: Desk, world: World) -> dict[str, I64]:
+    """What a search for victims writes into, where the fleet or the jobs have become more."""
+    shapes, jobs = len(world.shape_rows), len(world.placements)
+    found: dict[str, I64] = {}
+    if shapes > len(columns.evictable):
+        found["evictable"] = np.zeros(2 * shapes, np.int64)
+    if jobs > len(columns.candidates):
+        found["candidates"] = np.zeros(2 * jobs, np.int64)
+    if world.node_count != len(columns.gains) or world.device_count != len(columns.gained):
+        found["gains"] = np.zeros((world.node_count, len(GAIN)), np.int64)
+        found["gained"] = np.zeros(world.device_count, np.int64)
+    return found
+
+
+def let_go(columns: Desk, jobs: Iterable[int]) -> Desk:
+    """The same columns; these jobs are asked to go, and are no candidates any more."""
+    leaving, before = sorted(jobs), columns.reg.item(REG.GOING)
+    end = before + len(leaving)
+    if end > len(columns.going):
+        columns = columns._replace(going=grown(columns.going, end))
+    columns.going[before:end] = leaving
+    columns.reg[REG.GOING] = end
     return columns
 
 
 def with_pools(columns: Desk, memo: "Memo") -> Desk:
     """The same columns; pools may have grown when others than the waiting were looked at."""
     asks = memo.asks
-    if columns.types is asks.types and columns.options is asks.options:
+    if columns.types is asks.types and columns.options is asks.options and columns.oks is asks.oks:
         return columns
-    return columns._replace(types=asks.types, options=asks.options)
+    return columns._replace(types=asks.types, options=asks.options, oks=asks.oks)
 
 
 def _firsts(columns: Desk, sets: int) -> I64:
@@ -87,12 +115,17 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MAY_PREEMPT] = policy.may_preempt
     reg[REG.MAY_RECLAIM] = policy.may_reclaim
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
+    reg[REG.MIN_RUN_MS] = policy.min_run_ms
+    reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
+    inner = blank(queues)
+    inner[:] = [not is_leaf for is_leaf in world.tree.is_leaf]
     nothing = _NOTHING
     return Desk(
         reg, nothing, nothing[0], nothing[0], nothing, blank(length, len(LINE)),
         blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
         blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
-        blank(queues + 1, 1), blank(2 * length, 2), blank(queues),
+        blank(queues + 1, 1), blank(2 * length, 2), nothing, inner, blank(8), blank(queues),
+        blank(kinds), blank(0), blank(0), blank(0, len(GAIN)), blank(0), blank(queues, kinds),
     )  # fmt: skip
 
 
@@ -105,3 +138,4 @@ def _wipe(columns: Desk) -> None:
         columns.held_teams[:] = 0
     reg[REG.HEAP] = reg[REG.PLACED] = reg[REG.SAID] = reg[REG.PENDING] = 0
     reg[REG.IS_HOLDING] = reg[REG.IS_HOLDING_TEAMS] = 0
+    reg[REG.GOING] = reg[REG.HAS_QUESTIONS] = 0
