@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Role
 from tidemill.model.states import JobState, NodeState
@@ -31,7 +31,7 @@ def verdict(world: World, policy: Policy, s: int, kinds: dict[int, list[int]]) -
         shapes = [
             t for t in range(len(world.shape_rows)) if _may_stop(world, policy, s, t, some, reach)
         ]
-        sizes = sorted((world.shape_rows[t].total_milli for t in shapes for _ in world.active[t]))
+        sizes = sorted(world.shape_rows[t].total_milli for t in shapes for _ in world.active[t])
         most = sum(sizes[::-1][: policy.victims_at_most])
         if not shapes or sum(int(world.kind_free_milli[k]) for k in some) + most < need:
             continue
@@ -141,6 +141,6 @@ def _hosts(role: Role, free: list[int], cpu: int, memory: int) -> int:
         if len(able) < role.accelerators:
             break
         for i in able[: role.accelerators]:
-            free[i] -= role.milli if role.milli < WHOLE_MILLI else WHOLE_MILLI
+            free[i] -= role.milli
         cpu, memory, hosted = cpu - role.cpu_milli, memory - role.memory_mib, hosted + 1
     return hosted
