@@ -221,7 +221,8 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
         if not _depth:
             optimise(library, module)
 
-    CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions = finalize, optimize_functions
+    setattr(CPUCodeLibrary, finish.__name__, finalize)
+    setattr(CPUCodeLibrary, optimise.__name__, optimize_functions)
     return numba
 
 

@@ -12,6 +12,7 @@ is until it has passed, and is moved a bounded number of times.
 
 from typing import NamedTuple
 
+from tidemill.core import order as core
 from tidemill.model import history
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.policy import Policy
@@ -61,6 +62,10 @@ class Estimates:
 
     def total_ms(self, world: World, j: int, worked_ms: int = 0) -> int:
         """How long a job that has done so much already, or ever had, is taken to run in all."""
+        if not self.reads_history:
+            unknown_ms, jobs = self._policy.unknown_run_ms, world.matrices.jobs
+            given_ms: int = core.total_if_given(jobs, j, worked_ms, unknown_ms)
+            return given_ms
         total_ms = self.first_ms(world, j)
         reached_ms = max(worked_ms, world.jobs.reached_ms.item(j))
         if total_ms <= reached_ms:

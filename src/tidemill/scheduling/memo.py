@@ -92,7 +92,6 @@ class Memo:
         self._scoring_at: tuple[Stamp, Policy] | None = None
         self.laid_out = Laid()
         """The columns of the last cycle."""
-        self._doubted: set[int] = set()
         self._has_questions = False
         self._fleet_again_ms = FOREVER_MS
         self.cycle = 0
@@ -236,9 +235,9 @@ class Memo:
             int(world.kind_taken.sum()) if self.watches else 0,
         )
         same, self._seen = stamp == self._seen, stamp
-        if not same or self._doubted or self._drifts:
+        if not same or self._drifts:
             return False
-        return not (self.asks.rows[:, ASK.OWED] > 0).any()
+        return not self.asks.rows[:, [ASK.OWED, ASK.IS_DOUBTED]].any()
 
     def lines(self, policy: Policy) -> Lines:
         """The waiting jobs of each shape in the policy's order."""
@@ -271,8 +270,7 @@ class Memo:
         A cycle begins.
         """
         rows = self.rows(world)
-        rows[:, ASK.IS_DUE] = 0
-        self._doubted.clear()
+        rows[:, [ASK.IS_DUE, ASK.IS_DOUBTED]] = 0
         owed = np.flatnonzero(rows[:, ASK.OWED])
         if not len(owed):
             return 0
@@ -285,7 +283,7 @@ class Memo:
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
-        self._doubted.add(s)
+        self.asks.rows[s, ASK.IS_DOUBTED] = 1
 
     def ask_again_at(self, s: int, at_ms: int) -> None:
         """A search may find more at this moment though nothing changed; FOREVER_MS: it may not.
@@ -297,6 +295,10 @@ class Memo:
         else:
             self.asks.rows[s, ASK.AGAIN_MS] = at_ms
             self._has_questions = self._has_questions or at_ms < FOREVER_MS
+
+    def note_questions(self, are_any: bool) -> None:
+        """Whether the compiled cycle wrote down when a search is to be made again."""
+        self._has_questions = self._has_questions or are_any
 
     def is_question_due(self, world: World) -> bool:
         """Whether a search is to be made again though nothing changed."""
@@ -331,7 +333,7 @@ class Memo:
 
     def is_doubted(self, s: int) -> bool:
         """Whether what a search said about a shape in this cycle may change with time alone."""
-        return s in self._doubted
+        return bool(self.asks.rows[s, ASK.IS_DOUBTED])
 
     def remember_limit(self, s: int, is_limited: bool) -> None:
         """Keep whether limits or floors kept the shape off a kind: what teams free may help it."""

@@ -13,10 +13,11 @@ together, goes before those that have not, in the order in which patience was lo
 that from it again, so whoever can fit finally runs whatever else arrives.
 """
 
-from tidemill.model.measures import ONE_PPM
+from tidemill.core import order as core
+from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
-from tidemill.model.tables import I64, NEVER_PASSED
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.estimates import Estimates
@@ -81,29 +82,26 @@ def rank(world: World, policy: Policy, estimates: Estimates, j: int, running_ms:
 
 
 def loses_patience_at_ms(world: World, policy: Policy, j: int) -> int:
-    """When a job loses its patience if it goes on waiting.
-
-    In an order that may put off a job that is there already, all its waits count, or it might begin
-    again for ever; otherwise only this wait.
-    """
-    jobs = world.jobs
-    if policy.order in BY_SHAPE:
-        return int(jobs.since_ms.item(j) + policy.patience_ms)
-    return int(jobs.submit_ms.item(j) + jobs.ran_ms.item(j) + policy.patience_ms)
+    """When a job loses its patience if it goes on waiting."""
+    return _guarded_from_ms(world, policy, j, backfills=False)
 
 
 def is_guarded(world: World, policy: Policy, j: int) -> bool:
-    """Whether the starvation guard protects a waiting job: nobody may pass it any more.
-
-    Without backfill when it lost its patience; with it, so long after it was first passed.
-    """
+    """Whether the starvation guard protects a waiting job: nobody may pass it any more."""
     from_ms = guarded_from_ms(world, policy, j)
     return from_ms is not None and from_ms <= world.now_ms
 
 
 def guarded_from_ms(world: World, policy: Policy, j: int) -> int | None:
     """From when on the guard protects a job that goes on waiting; None: nobody has passed it."""
-    if policy.backfill == "none":
-        return loses_patience_at_ms(world, policy, j)
-    passed_ms = int(world.jobs.passed_ms.item(j))
-    return None if passed_ms == NEVER_PASSED else passed_ms + policy.hold_after_ms
+    from_ms = _guarded_from_ms(world, policy, j, backfills=policy.backfill != "none")
+    return from_ms if from_ms < FOREVER_MS else None
+
+
+def _guarded_from_ms(world: World, policy: Policy, j: int, *, backfills: bool) -> int:
+    by_shape = policy.order in BY_SHAPE
+    found: int = core.guarded_from(
+        world.matrices.jobs, j, int(backfills), int(by_shape), policy.patience_ms,
+        policy.hold_after_ms,
+    )  # fmt: skip
+    return found

@@ -11,27 +11,23 @@ it comes to its cap. And a guaranteed quota is given back within ``longest_ms`` 
 """
 
 from tidemill.model.events import Why
-from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.world import World
+from tidemill.scheduling.desk import rights
 
-DOUBLINGS = 4
+DOUBLINGS = rights.DOUBLINGS
 _RUNNING = int(JobState.RUNNING)
 
 
 def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
     """Until when an active job is protected; FOREVER_MS: no passing of time alone will end it.
 
-    That goes for one that has not come up yet, and for one that was stopped too often.
+    As the compiled cycle says (``desk.rights``).
     """
-    jobs = world.jobs
-    if why is not Why.RECLAIMED and is_spent(world, policy, j):
-        return FOREVER_MS
-    run_ms = policy.min_run_ms << min(DOUBLINGS, jobs.evictions.item(j))
-    if not run_ms:
-        return 0
-    return jobs.since_ms.item(j) + run_ms if is_up(world, j) else FOREVER_MS
+    jobs, is_reclaimed = world.matrices.jobs, int(why is Why.RECLAIMED)
+    found: int = rights.until_ms(jobs, j, policy.min_run_ms, policy.evictions_at_most, is_reclaimed)
+    return found
 
 
 def is_up(world: World, j: int) -> bool:

@@ -31,12 +31,12 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import moves, order, resize, shares, victims
+from tidemill.scheduling import moves, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import failures, layout, placing
+from tidemill.scheduling.desk import failures, layout, placing, rights
 from tidemill.scheduling.desk import order as lining
 from tidemill.scheduling.desk.columns import ASK, REG, Desk
 from tidemill.scheduling.desk.cycle import CODE
@@ -98,24 +98,25 @@ class _Desk:
         memo.know_waiting(world)
         memo.cycle += 1
         due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
-        self.columns = self._lay_out(policy.searches_per_cycle - due)
+        columns = self._lay_out(policy.searches_per_cycle - due)
+        self.columns = layout.let_go(columns, stop.leaving)
         self.reservations = Reservations(world, policy, memo, self.room, self.columns)
         self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
     def decide(self) -> list[Action]:
         self._gather()
-        w, columns = self.world.matrices, self.columns
+        w, reg = self.world.matrices, self.columns.reg
         tables = BLANK if self.scoring.tables is None else self.scoring.tables
         while True:
-            code = desk.work_off(w, columns, self.room.ground, tables)
+            code = desk.work_off(w, self.columns, self.room.ground, tables)
             self._tell()
             if code == CODE.OVER:
                 break
-            self._answer(code, columns.reg.item(REG.WHO))
+            self._answer(code, reg.item(REG.WHO))
             columns = layout.with_pools(self.columns, self.memo)
-            columns = self.columns = layout.with_pieces(columns, len(self.room.ground.out))
-        reg = columns.reg
+            self.columns = layout.with_pieces(columns, len(self.room.ground.out))
+        self.memo.note_questions(bool(reg[REG.HAS_QUESTIONS]))
         is_holding = bool(reg[REG.IS_HOLDING] or reg[REG.IS_HOLDING_TEAMS])
         self.memo.watch(self.world, self.policy, is_holding)
         self.memo.reservations = self.reservations.found
@@ -334,8 +335,7 @@ class _Desk:
     def _ask_to_shrink(self, given: Sequence[victims.Victim], j: int) -> list[int]:
         asked = resize.asked(self.world, given, j)
         self.actions += asked
-        self.leaving.update(action.job for action in asked)
-        return [action.job for action in asked]
+        return self._let_go([action.job for action in asked])
 
     def _move(self, s: int, j: int, cause: Cause) -> list[int]:
         """Move others elsewhere; their new places are taken at once, in this cycle too."""
@@ -357,8 +357,7 @@ class _Desk:
                 AskedMove(now_ms, victim.job, attempt, Why.MOVED, gained, victim.pieces, j)
             )
             redo(self.room, victim.queue, victim.shape, gained)
-            self.leaving.add(victim.job)
-        return [mover.victim.job for mover in found.movers]
+        return self._let_go([mover.victim.job for mover in found.movers])
 
     def _stop(self) -> Stop:
         """The price of stopping jobs; whoever this plan asks to go already is not asked again."""
@@ -385,8 +384,7 @@ class _Desk:
         world = self.world
         if not self.memo.may_evict(world, s):
             return []
-        stop = self._stop()._replace(lent=tuple(lent))
-        found = victims.choose(world, self.policy, self.memo, self.room, s, stop)
+        found = self._search(s, lent)
         if not found.is_final:
             self.memo.doubt(s)
         self.again_ms = min(self.again_ms, found.again_ms)
@@ -396,9 +394,22 @@ class _Desk:
             AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
             for v in stopped
         ]
-        jobs = [victim.job for victim in stopped]
-        self.leaving.update(jobs)
+        jobs = self._let_go([victim.job for victim in stopped])
         return jobs + self._ask_to_shrink(given, j)
+
+    def _search(self, s: int, lent: Sequence[victims.Victim]) -> victims.Choice:
+        """Whom to stop; nobody, without a search, where that is sure to be in vain."""
+        reg = self.columns.reg
+        if not lent and rights.is_in_vain(self.world.matrices, self.columns, s):
+            return victims.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
+        stop = self._stop()._replace(lent=tuple(lent))
+        return victims.choose(self.world, self.policy, self.memo, self.room, s, stop)
+
+    def _let_go(self, jobs: list[int]) -> list[int]:
+        """These jobs are asked to go."""
+        self.leaving.update(jobs)
+        self.columns = layout.let_go(self.columns, jobs)
+        return jobs
 
     def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
         """Let nobody pass a job that the starvation guard protects, unless waiting is no cure.
@@ -415,7 +426,7 @@ class _Desk:
             return
         if not fits_when_others_end(world, self.memo, s):
             return
-        is_guarded = order.is_guarded(world, self.policy, j)
+        is_guarded = desk.is_guarded(columns.reg, world.matrices.jobs, j)
         if is_limited:
             limits = shares.limits_on(
                 self.world, self.room.used, s, self.memo.known(self.world, s).kinds

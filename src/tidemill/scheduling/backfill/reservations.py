@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core import order as core
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
@@ -347,10 +348,10 @@ class Reservations:
 
     def _end_if_placed_ms(self, j: int) -> int:
         """When a waiting job is expected to end if it is placed now."""
-        jobs = self.world.jobs
-        up_ms = jobs.startup_ms.item(j) + (jobs.restart_ms.item(j) if jobs.attempt.item(j) else 0)
-        left_ms = self.estimates.left_ms(self.world, j, jobs.saved_ms.item(j))
-        return self.world.now_ms + up_ms + left_ms
+        world, saved_ms = self.world, self.world.jobs.saved_ms.item(j)
+        total_ms = self.estimates.total_ms(world, j, saved_ms)
+        end_ms: int = core.end_if_placed(world.matrices.jobs, j, total_ms, world.now_ms)
+        return end_ms
 
 
 def _is_whole(shape: Shape) -> bool:

@@ -59,6 +59,12 @@ class REG(IntEnum):
     ROOM_AT = 40  # another number when requests of the room have other rows
     IS_SLICED = 41  # whether a reservation keeps MIG instances
     IS_PLAIN = 42  # whether kernels may place at all
+    MIN_RUN_MS = 43  # how long a job is protected that came up,
+    EVICTIONS_AT_MOST = 44  # and how often one may be stopped in vain
+    GOING = 45  # jobs that are asked to go already
+    AGAIN_MS = 46  # of a search in vain: when others may be stopped,
+    IS_FINAL = 47  # and whether only that and changes matter
+    HAS_QUESTIONS = 48  # whether any search is to be made again at some moment
 
 
 class ASK(IntEnum):
@@ -104,6 +110,7 @@ class ASK(IntEnum):
     RUNGS = 37
     IS_BINDING = 38  # whether some of that is required
     TOGETHER = 39  # the request on all its types at once; UNKNOWN: each type by itself
+    IS_DOUBTED = 40  # whether what a search said in this cycle may change with time alone
 
 
 class OPTION(IntEnum):
@@ -120,6 +127,14 @@ class OPTION(IntEnum):
     REFUSED_MS = 8  # and who ends later than this is kept back too
     REQUEST = 9  # its row in the room,
     PACKED = 10  # and that of the same without scores
+
+
+class GAIN(IntEnum):
+    """One row per node: what would be free of it, beside what is, without some jobs."""
+
+    MILLI = 0
+    CPU = 1
+    MEMORY = 2
 
 
 class LINE(IntEnum):
@@ -181,7 +196,6 @@ class Desk(NamedTuple):
     claimed: I64  # by GPU type: whether a reservation was claimed
     limited: I64  # by queue and GPU type: whether the first that a limit keeps out is known
     firsts: I64  # by queue (the last: any) and set of types: the cycle that has seen the first
-    lends: I64  # scratch, by queue: whether its jobs may be stopped
     events: I64  # what was decided and is not taken over yet (``EventColumn``),
     event_pieces: I64  # and where
     rungs: I64  # pool: how replicas wish to be tied (``fitting.columns.RUNG``)
@@ -190,3 +204,13 @@ class Desk(NamedTuple):
     claims: I64
     passables: I64
     limit_rows: I64  # pool: queue and type
+    oks: I64  # by option and group of nodes: whether it may be used
+    inner: I64  # by queue: whether there are others below it
+    going: I64  # jobs that are asked to go already
+    lends: I64  # scratch, by queue: whether its jobs may be stopped
+    sought: I64  # scratch, by GPU type: whether room is looked for on it
+    evictable: I64  # scratch: shapes whose jobs may be stopped,
+    candidates: I64  # and these jobs
+    gains: I64  # scratch: ``GAIN``; blank between two searches
+    gained: I64  # the same by device, in milli,
+    relief: I64  # and by queue and GPU type

@@ -8,10 +8,10 @@ another of its like in this cycle. For everything else they return a code, with 
 
 from enum import IntEnum
 
+from tidemill.core.order import guarded_from
 from tidemill.model.columns import JOB, QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
-from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.kernel import kernel
@@ -24,7 +24,7 @@ from tidemill.scheduling.desk.placing import (
     UNFIT,
     UNSURE,
     claim,
-    end_if_placed,
+    expected_end,
     fit,
     fit_beside,
     has_space,
@@ -82,17 +82,10 @@ def is_cured(cause):
 
 @kernel
 def is_guarded(reg, jobs, j):
-    """Whether the starvation guard protects a waiting job: nobody may pass it any more.
-
-    Without backfill when it lost its patience; with it, so long after it was first passed.
-    """
-    now = reg[REG.NOW]
-    if reg[REG.BACKFILL] != NONE:
-        passed = jobs[j, JOB.PASSED_MS]
-        return passed != NEVER_PASSED and now - passed >= reg[REG.HOLD_AFTER_MS]
-    if reg[REG.BY_SHAPE] != 0:
-        return jobs[j, JOB.SINCE_MS] + reg[REG.PATIENCE_MS] <= now
-    return jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + reg[REG.PATIENCE_MS] <= now
+    """Whether the starvation guard protects a waiting job: nobody may pass it any more."""
+    backfills, by_shape = reg[REG.BACKFILL], reg[REG.BY_SHAPE]
+    patience, hold_after = reg[REG.PATIENCE_MS], reg[REG.HOLD_AFTER_MS]
+    return guarded_from(jobs, j, backfills, by_shape, patience, hold_after) <= reg[REG.NOW]
 
 
 # Who is looked at -----------------------------------------------------------------------------
@@ -355,7 +348,7 @@ def is_kept_back(w, d, s, q):
         return False
     if options[o, OPTION.REFUSED_AT] != reg[REG.PLACED]:
         return False
-    if end_if_placed(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
+    if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
         return False
     return obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
 
@@ -373,7 +366,7 @@ def step_on(w, d, s):
         if j < 0:
             return False
         asks[s, ASK.UPCOMING] = j
-        if end_if_placed(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
+        if expected_end(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
             return True
         asks[s, ASK.TRIED] += 1
         if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:
@@ -408,6 +401,16 @@ def ask_first(d, s, code):
 
 
 @kernel
+def note_vain(reg, asks, s):
+    """A search for victims was in vain: note when another may be made by time alone."""
+    asks[s, ASK.AGAIN_MS] = reg[REG.AGAIN_MS]
+    if reg[REG.AGAIN_MS] < FOREVER_MS:
+        reg[REG.HAS_QUESTIONS] = 1
+    if reg[REG.IS_FINAL] == 0:
+        asks[s, ASK.IS_DOUBTED] = 1
+
+
+@kernel
 def search(w, d, s, cause):
     """A shape may stop others to have room: whether that is settled without a search.
 
@@ -426,8 +429,9 @@ def search(w, d, s, cause):
         asks[s, ASK.IS_DUE] = 0
     else:
         reg[REG.SEARCHES] -= 1
-    asks[s, ASK.AGAIN_MS] = FOREVER_MS
-    remember(w, d, s, cause)
+    note_vain(reg, asks, s)
+    if asks[s, ASK.IS_DOUBTED] == 0:
+        remember(w, d, s, cause)
     return True
 
 
@@ -507,7 +511,7 @@ def pass_others(w, d, g, t, s, q, count):
     if reg[REG.PROMISES] == 0:
         place(w, d, g, s, q, count)
         return go_on(w, d, s)
-    end = end_if_placed(w.jobs, reg, asks[s, ASK.UPCOMING])
+    end = expected_end(w.jobs, reg, asks[s, ASK.UPCOMING])
     latest = latest_disturbed(w, d, s, end)
     if latest >= 0:
         undo(w, d, g, s, q, count)

@@ -6,7 +6,10 @@ from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting.kernel import CALLS
 from tidemill.scheduling.scores.tables import Tables
 
-VECTORS = ("reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends")
+VECTORS = (
+    "reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends", "inner",
+    "going", "sought", "evictable", "candidates", "gained",
+)  # fmt: skip
 
 kernel = beside(
     __file__,

@@ -1,15 +1,16 @@
 """Layout: the columns of a cycle, kept from one to the next; what the last left is wiped off."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.policy import Policy
-from tidemill.model.tables import I64
+from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk.columns import ASK, CLAIM, LINE, PASSABLE, REG, Desk
+from tidemill.scheduling.desk.columns import ASK, CLAIM, GAIN, LINE, PASSABLE, REG, Desk
 from tidemill.scheduling.room import Room
 
 if TYPE_CHECKING:
@@ -50,12 +51,39 @@ def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
         types=memo.asks.types,
         options=memo.asks.options,
         rungs=memo.asks.rungs,
+        oks=memo.asks.oks,
         firsts=_firsts(columns, memo.asks.sets),
+        **_scratch(columns, world),
     )
     if len(room.ground.out) > len(columns.event_pieces):
         kept.columns = columns = columns._replace(
             event_pieces=np.zeros((2 * len(room.ground.out), len(PieceColumn)), np.int64)
         )
+    return columns
+
+
+def _scratch(columns: Desk, world: World) -> dict[str, I64]:
+    """What a search for victims writes into, where the fleet or the jobs have become more."""
+    shapes, jobs = len(world.shape_rows), len(world.placements)
+    found: dict[str, I64] = {}
+    if shapes > len(columns.evictable):
+        found["evictable"] = np.zeros(2 * shapes, np.int64)
+    if jobs > len(columns.candidates):
+        found["candidates"] = np.zeros(2 * jobs, np.int64)
+    if world.node_count != len(columns.gains) or world.device_count != len(columns.gained):
+        found["gains"] = np.zeros((world.node_count, len(GAIN)), np.int64)
+        found["gained"] = np.zeros(world.device_count, np.int64)
+    return found
+
+
+def let_go(columns: Desk, jobs: Iterable[int]) -> Desk:
+    """The same columns; these jobs are asked to go, and are no candidates any more."""
+    leaving, before = sorted(jobs), columns.reg.item(REG.GOING)
+    end = before + len(leaving)
+    if end > len(columns.going):
+        columns = columns._replace(going=grown(columns.going, end))
+    columns.going[before:end] = leaving
+    columns.reg[REG.GOING] = end
     return columns
 
 
@@ -66,9 +94,10 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         columns.types is asks.types
         and columns.options is asks.options
         and columns.rungs is asks.rungs
+        and columns.oks is asks.oks
     ):
         return columns
-    return columns._replace(types=asks.types, options=asks.options, rungs=asks.rungs)
+    return columns._replace(types=asks.types, options=asks.options, rungs=asks.rungs, oks=asks.oks)
 
 
 def with_pieces(columns: Desk, count: int) -> Desk:
@@ -106,14 +135,20 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MAY_PREEMPT] = policy.may_preempt
     reg[REG.MAY_RECLAIM] = policy.may_reclaim
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
+    reg[REG.MIN_RUN_MS] = policy.min_run_ms
+    reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
+    inner = blank(queues)
+    inner[:] = [not is_leaf for is_leaf in world.tree.is_leaf]
     nothing = _NOTHING
     return Desk(
         reg, nothing, nothing[0], nothing[0], nothing, blank(length, len(LINE)),
         blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
         blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
-        blank(queues + 1, 1), blank(queues), blank(4 * length, len(EventColumn)),
+        blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
         blank(PIECES, len(PieceColumn)), nothing, nothing, nothing, blank(length, len(CLAIM)),
-        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2),
+        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), nothing, inner, blank(8),
+        blank(queues), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)), blank(0),
+        blank(queues, kinds),
     )  # fmt: skip
 
 
@@ -128,3 +163,4 @@ def _wipe(columns: Desk) -> None:
     reg[REG.PENDING] = reg[REG.PROMISES] = reg[REG.PASSABLES] = reg[REG.LIMITS] = 0
     reg[REG.HAS_REFUSED] = reg[REG.IS_SLICED] = 0
     reg[REG.IS_HOLDING] = reg[REG.IS_HOLDING_TEAMS] = 0
+    reg[REG.GOING] = reg[REG.HAS_QUESTIONS] = 0

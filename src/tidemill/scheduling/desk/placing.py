@@ -1,9 +1,9 @@
 """Fitting the next job of a shape in the room, beside what is reserved, and placing it."""
 
+from tidemill.core.order import end_if_placed, total_if_given
 from tidemill.core.replay import PASSED, PLACED, SAID_WHY
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.columns import AT, JOB, NODE, QUEUE, QUOTA
-from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
@@ -233,21 +233,10 @@ def shares_type(asks, types, s, other):
 
 
 @kernel
-def end_if_placed(jobs, reg, j):
-    """When a waiting job is expected to end if it is placed now, by what its owner said.
-
-    As ``estimates``: one that outran what was thought of it is taken to run twice as long.
-    """
-    total, saved = jobs[j, JOB.ESTIMATE_MS], jobs[j, JOB.SAVED_MS]
-    if total == 0:
-        total = reg[REG.UNKNOWN_RUN_MS]
-    total = max(1, min(total, FOREVER_MS // 4))
-    while total <= max(saved, jobs[j, JOB.REACHED_MS]):
-        total *= 2
-    up = jobs[j, JOB.STARTUP_MS]
-    if jobs[j, JOB.ATTEMPT] > 0:
-        up += jobs[j, JOB.RESTART_MS]
-    return reg[REG.NOW] + up + total - saved
+def expected_end(jobs, reg, j):
+    """When a waiting job is expected to end if it is placed now, by what its owner said."""
+    total = total_if_given(jobs, j, jobs[j, JOB.SAVED_MS], reg[REG.UNKNOWN_RUN_MS])
+    return end_if_placed(jobs, j, total, reg[REG.NOW])
 
 
 @kernel

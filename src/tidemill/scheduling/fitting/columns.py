@@ -121,7 +121,8 @@ class Ground(NamedTuple):
 
 
 VECTORS = (
-    "regs", "touched", "domains", "which", "barred", "codes", "limits", "dearest", "still_open", "steps",
+    "regs", "touched", "domains", "which", "barred", "codes", "limits", "dearest", "still_open",
+    "steps",
 )  # fmt: skip
 MATRICES = ("rungs", "promised")
 """Beside those of the tuples: ``RUNG`` and ``KEPT`` rows."""

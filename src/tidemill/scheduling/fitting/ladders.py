@@ -254,9 +254,10 @@ def pick_share(devices, sorting, first, start, end, milli):
     best = -1
     for d in range(start, end):
         left = sorting[d, SORT.KEY]
-        if devices[first + d, DEVICE.IS_FAILED] == 0 and left >= milli:
-            if best < 0 or left < sorting[best, SORT.KEY]:
-                best = d
+        if devices[first + d, DEVICE.IS_FAILED] != 0 or left < milli:
+            continue
+        if best < 0 or left < sorting[best, SORT.KEY]:
+            best = d
     return best
 
 

@@ -136,9 +136,10 @@ def take_devices(nodes, devices, parts, n, replicas, accelerators, milli):
     if milli < WHOLE:
         best = -1
         for d in range(first, first + nodes[n, NODE.DEVICES]):
-            if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
-                if best < 0 or parts[d, PART.FREE] < parts[best, PART.FREE]:
-                    best = d
+            if devices[d, DEVICE.IS_FAILED] != 0 or parts[d, PART.FREE] < milli:
+                continue
+            if best < 0 or parts[d, PART.FREE] < parts[best, PART.FREE]:
+                best = d
         parts[best, PART.FREE] -= milli
         return bit(best - first)
     wanted = replicas * accelerators
@@ -229,7 +230,7 @@ def best_for_many(spots, rows, left):
         h = min(spots[n, SPOT.HOSTS], left)
         if h > best_hosts or (
             h > 0 and h == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
-        ):  # noqa: E501
+        ):
             best = n
             best_hosts = h
     return best

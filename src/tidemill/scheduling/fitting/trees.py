@@ -125,7 +125,7 @@ def first_rank(w, g, t, r, e, n, bits):
         requests[r, REQUEST.CPU],
         requests[r, REQUEST.MEMORY],
         requests[r, REQUEST.SCORE],
-    )  # noqa: E501
+    )
     g.exact[e, n] = 1
     if not is_able(w.nodes, spots, g.oks, r, n, accelerators * milli, cpu, memory):
         return NOWHERE
@@ -209,7 +209,7 @@ def put_by_tables(w, g, t, r, i, n):
     chosen, mask = tightest(free, count, milli), 0
     cpu, memory = spots[n, SPOT.CPU], spots[n, SPOT.MEMORY]
     for code in t.codes:
-        if code == FGD or code == TIDE:
+        if code in (FGD, TIDE):
             _, chosen = score_one(
                 code, free, count, w.nodes[n, NODE.KIND], cpu, memory,
                 cpu == w.nodes[n, NODE.CPU_MILLI], requests[r, REQUEST.ACCELERATORS], milli,
