@@ -149,6 +149,11 @@ class _Kernel:
             self._entry = self._compiled()
         return self._entry(*args)
 
+    @property
+    def misses(self) -> int:
+        """How often this process has compiled it for Python."""
+        return 0 if self._entry is None else int(sum(self._entry.stats.cache_misses.values()))
+
     def prepare(self) -> None:
         """Compile this now, if it is not there yet."""
         if self._entry is None:

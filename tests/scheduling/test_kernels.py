@@ -1,79 +1,88 @@
 """The compiled loops do exactly what their plain oracle does, ties and all."""
 
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import contract, fleet, lose_device, role
+from tests.builders import role
 from tests.scheduling import oracle
 from tests.scheduling.oracle import Yard
+from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
-from tidemill.scheduling import kernels
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling.fitting import sweeps
+from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
+from tidemill.scheduling.room import ALL_BITS, Room, signed
 
 
 class Columns:
     """A yard as the columns that kernels read and write, with one group for open nodes."""
 
     def __init__(self, yard: Yard, luck: int) -> None:
-        rows = len(yard.cpu)
-        self.rows = rows
-        shut = [_shut(luck + n) for n in range(rows)]
-        ready = (int(NodeState.READY), 0, 0)
-        states = [ready if yard.is_open[n] else shut[n] for n in range(rows)]
-        self.state = np.array([state for state, _, _ in states], np.int64)
-        self.is_spare = np.array([spare for _, spare, _ in states], np.int64)
-        self.group = np.array([group for _, _, group in states], np.int64)
-        self.is_ok = np.array([1, 0], np.int64)
+        rows = self.rows = len(yard.cpu)
         sizes = [len(devices) for devices in yard.free]
-        self.devices = np.array(sizes, np.int64)
-        self.first_device = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        self.is_failed = np.array(flat(yard.is_failed), np.int64)
-        self.device_free = np.array(flat(yard.free), np.int64)
-        self.cpu = np.array(yard.cpu, np.int64)
-        self.memory = np.array(yard.memory, np.int64)
-        self.node_free = np.array([yard.node_free(n) for n in range(rows)], np.int64)
-        self.hosts = np.zeros(rows, np.int64)
+        nodes, devices = _blank(rows, NODE), _blank(sum(sizes), DEVICE)
+        spots, parts = _blank(rows, SPOT), _blank(sum(sizes), PART)
+        ready = (int(NodeState.READY), 0, 0)
+        shut = [ready if yard.is_open[n] else _shut(luck + n) for n in range(rows)]
+        nodes[:, [NODE.STATE, NODE.IS_SPARE, NODE.GROUP]] = shut
+        nodes[:, NODE.DEVICES] = sizes
+        nodes[:, NODE.FIRST_DEVICE] = np.cumsum(sizes) - sizes
+        devices[:, DEVICE.IS_FAILED] = flat(yard.is_failed)
+        parts[:, PART.FREE] = flat(yard.free)
+        spots[:, SPOT.CPU], spots[:, SPOT.MEMORY] = yard.cpu, yard.memory
+        spots[:, SPOT.FREE] = [yard.node_free(n) for n in range(rows)]
+        self.w = World().matrices._replace(nodes=nodes, devices=devices)
+        self.ground = Room(World()).ground._replace(
+            regs=np.array([0, rows, 0], np.int64), spots=spots, parts=parts,
+            requests=_blank(1, REQUEST), oks=np.array([[1, 0]], np.int64), out=_blank(16, OUT),
+        )  # fmt: skip
+        self.spots, self.parts = spots, parts
+
+    @property
+    def device_free(self) -> I64:
+        found: I64 = self.parts[:, PART.FREE]
+        return found
+
+    def ask(self, role: Role) -> None:
+        """The first request is what each replica of a role asks for."""
+        self.ground.requests[0, : REQUEST.SCORE] = _request(role)
 
     def count_hosts(self, role: Role) -> int:
-        return int(kernels.count_hosts(*self._both(), *_request(role), self.hosts))
+        self.ask(role)
+        return int(sweeps.count_hosts(self.w, self.ground, 0, role.cpu_milli, role.memory_mib))
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""
-        node, replicas = np.zeros(role.count, np.int64), np.zeros(role.count, np.int64)
-        mask = np.zeros(role.count, np.uint64)
-        found = kernels.fill(
-            *self._both(), *_request(role), role.count, spreads, self.hosts, node, replicas, mask
-        )
-        if found < 0:
-            return int(-found - 1)
-        columns = (node[:found].tolist(), replicas[:found].tolist(), mask[:found].tolist())
-        return list(zip(*columns, strict=True))
+        self.ask(role)
+        found = sweeps.fill(self.w, self.ground, 0, role.count, int(spreads))
+        return int(-found - 1) if found < 0 else self.placed(found)
+
+    def placed(self, count: int) -> list[oracle.Placed]:
+        """The pieces that were found last."""
+        rows = self.ground.out[:count].tolist()
+        return [(n, replicas, mask & ALL_BITS) for n, replicas, mask in rows]
 
     def give(self, role: Role, piece: oracle.Placed, sign: int) -> None:
         n, replicas, mask = piece
-        kernels.give(
-            n, replicas, np.uint64(mask), *_request(role), self.first_device, self.cpu,
-            self.memory, self.node_free, self.device_free, sign,
-        )  # fmt: skip
+        sweeps.give(self.w, self.ground, n, replicas, signed(mask), *_request(role), sign)
 
     def agrees_with(self, yard: Yard) -> bool:
         return (
             self.device_free.tolist() == flat(yard.free)
-            and self.cpu.tolist() == yard.cpu
-            and self.memory.tolist() == yard.memory
-            and self.node_free.tolist() == [yard.node_free(n) for n in range(self.rows)]
+            and self.spots[:, SPOT.CPU].tolist() == yard.cpu
+            and self.spots[:, SPOT.MEMORY].tolist() == yard.memory
+            and self.spots[:, SPOT.FREE].tolist() == [yard.node_free(n) for n in range(self.rows)]
         )
 
-    def _both(self) -> tuple[object, ...]:
-        return (
-            self.state, self.is_spare, self.group, self.first_device, self.devices,
-            self.is_failed, self.is_ok, self.cpu, self.memory, self.node_free, self.device_free,
-            self.rows,
-        )  # fmt: skip
+
+def _blank(rows: int, columns: type[IntEnum]) -> I64:
+    return np.zeros((rows, len(columns)), np.int64)
 
 
 def flat(rows: list[list[Any]]) -> list[Any]:
@@ -125,7 +134,7 @@ def test_count_hosts_equals_the_oracle(yard: Yard, role: Role, luck: int):
     columns = Columns(yard, luck)
     expected = oracle.hosts(yard, role)
     assert columns.count_hosts(role) == sum(expected)
-    assert columns.hosts.tolist() == expected
+    assert columns.spots[:, SPOT.HOSTS].tolist() == expected
     assert columns.agrees_with(yard)
 
 
@@ -170,17 +179,3 @@ def test_the_last_device_of_the_largest_node_is_in_the_mask():
     assert columns.fill(role(8, gpus=8), spreads=False) == [(0, 8, 2**64 - 1)]
     columns.give(role(8, gpus=8), (0, 8, 2**64 - 1), 1)
     assert columns.agrees_with(yard)
-
-
-def test_kernels_cannot_write_what_is_sealed():
-    """A kernel that would write into the World's own columns is refused by numba."""
-    world = fleet(contract(gpus=2, per_node=2))
-    lose_device(world, 0, 1)
-    before = world.devices.free_milli[:2].tolist()
-    nodes, devices = world.nodes, world.devices
-    with pytest.raises(Exception, match="Cannot modify readonly array"):
-        kernels.give(
-            0, 1, np.uint64(1), 1, 1000, 0, 0, nodes.first_device, nodes.cpu_free_milli,
-            nodes.memory_free_mib, nodes.free_milli, devices.free_milli, -1,
-        )  # fmt: skip
-    assert world.devices.free_milli[:2].tolist() == before

@@ -24,12 +24,14 @@ from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
+from tidemill.model.tables import I64
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
-from tidemill.scheduling.backfill.keeping import Kept, keep, let_go
+from tidemill.scheduling.backfill.keeping import kept
 from tidemill.scheduling.backfill.reservations import Reservation
 from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.estimates import Estimates
+from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.schedule import _Desk
 from tidemill.scheduling.victims import Stop
@@ -126,14 +128,14 @@ def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
     for is_beside in (False, True):
         desk = _Desk(world, EASY, memo.scheduling, Stop(lambda _: 0)).reservations
         running = desk._read_running()
-        before = [column.tolist() for column in room.columns]
+        before = [column.tolist() for column in _columns(room)]
         for s in world.queued:
             if not desk._is_simple(s):
                 continue
             halved = desk._halve(running, s)
             found_at_once = desk._pass_over(running, s, desk._within_limit(s))
             assert found_at_once == (halved if halved[1] else (0, ()))
-            assert [column.tolist() for column in room.columns] == before
+            assert [column.tolist() for column in _columns(room)] == before
             found += bool(halved[1])
             if is_beside and halved[1] and not desk.found:
                 j, at_ms = world.waiting[s][0], running.ends_ms.item(halved[0] - 1)
@@ -149,7 +151,7 @@ def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
     shape = job("x", gpus=16, cpu_milli=5000).shape
     pieces = tuple(Piece(0, n, 1, luck.randrange(1, 256)) for n in (0, 3, 5))
     room = Room(world)
-    before = [column.tolist() for column in room.columns]
+    before = [column.tolist() for column in _columns(room)]
     cpu, memory, node, device = (list(column) for column in before)
     for piece in pieces:
         first = world.nodes.first_device.item(piece.node)
@@ -157,9 +159,13 @@ def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
             node[piece.node] -= device[d]
             device[d] = 0
         cpu[piece.node] -= min(5000, cpu[piece.node])
-    kept = Kept.of(shape, pieces)
-    keep(room, kept)
-    assert [column.tolist() for column in room.columns] == [cpu, memory, node, device]
+    rows = kept(shape, pieces)
+    keeping.keep(world.matrices, room.ground, rows, 0, len(rows))
+    assert [column.tolist() for column in _columns(room)] == [cpu, memory, node, device]
     assert [cpu, memory, node, device] != before
-    let_go(room, kept)
-    assert [column.tolist() for column in room.columns] == before
+    keeping.let_go(world.matrices, room.ground, rows, 0, len(rows))
+    assert [column.tolist() for column in _columns(room)] == before
+
+
+def _columns(room: Room) -> tuple[I64, ...]:
+    return room.cpu_free, room.memory_free, room.node_free, room.device_free

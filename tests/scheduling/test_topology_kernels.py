@@ -9,7 +9,9 @@ from tests.scheduling.test_kernels import Columns, roles, yards
 from tests.scheduling.topology_oracle import Plot, groups_on, together
 from tidemill.model.rows import Role
 from tidemill.model.topology import Bond, Tier, Topology
-from tidemill.scheduling.topology import kernels, wishes
+from tidemill.scheduling.fitting import ladders
+from tidemill.scheduling.fitting.columns import SORT, SPOT
+from tidemill.scheduling.topology import place, wishes
 from tidemill.scheduling.topology.wishes import Rung
 
 
@@ -31,30 +33,19 @@ class Domains:
 def compiled(plot: Plot, role: Role, rung: Rung, luck: int) -> list[Placed] | None:
     columns, domains = Columns(plot.yard, luck), Domains(plot.paths)
     rows, tiers = columns.rows, domains.tiers
-    hosts = np.zeros(rows, np.int64)
-    kernels.survey(
-        columns.state, columns.is_spare, columns.group, columns.first_device, columns.devices,
-        columns.is_failed, columns.is_ok, columns.cpu, columns.memory, columns.node_free,
-        columns.device_free, rows, role.accelerators, role.milli, role.cpu_milli, role.memory_mib,
-        rung.block, rung.each, domains.position[0], -1, hosts,
+    columns.ask(role)
+    w = columns.w._replace(position=domains.position)
+    scratch = np.zeros((3, tiers + 1, rows), np.int64)
+    ground = columns.ground = columns.ground._replace(
+        caps=scratch[0], gaps=scratch[1], portions=scratch[2], parent=domains.parent,
+        domains=domains.count, sorting=np.zeros((64, len(SORT)), np.int64),
     )  # fmt: skip
-    assert hosts.tolist() == [groups_on(plot.yard, role, rung, n) for n in range(rows)]
-    cap, free, quota = (np.zeros((tiers + 1, rows), np.int64) for _ in range(3))
-    shape = (domains.position, domains.parent, domains.count, rung.ratio)
-    kernels.gather(hosts, columns.node_free, rows, *shape, cap, free)
-    count = rows if rung.top == tiers else int(domains.count[rung.top])
-    if cap[rung.top, :count].sum() < rung.want:
-        return None
-    kernels.divide(cap, free, rows, *shape, rung.top, rung.want, quota)
-    node, replicas = np.zeros(role.count, np.int64), np.zeros(role.count, np.int64)
-    mask = np.zeros(role.count, np.uint64)
-    found = kernels.pieces(
-        quota[-1], rows, rung.ratio[-1], rung.each, rung.block, role.accelerators, role.milli,
-        columns.first_device, columns.devices, columns.is_failed, columns.device_free,
-        np.empty(64, np.int64), node, replicas, mask,
-    )  # fmt: skip
-    lists = (node[:found].tolist(), replicas[:found].tolist(), mask[:found].tolist())
-    return list(zip(*lists, strict=True))
+    hosted = ladders.survey(w, ground, 0, rung.block, rung.each, *place.ANYWHERE)
+    expected = [groups_on(plot.yard, role, rung, n) for n in range(rows)]
+    assert columns.spots[:, SPOT.HOSTS].tolist() == expected
+    assert hosted == sum(expected)
+    found = ladders.fill_tied(w, ground, place.rungs([rung]), 0, 0, 1, *place.ANYWHERE)
+    return columns.placed(found) if found > 0 else None
 
 
 TIERS = Topology(

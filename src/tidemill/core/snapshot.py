@@ -60,7 +60,8 @@ def branch(world: World) -> World:
         if isinstance(value, list | dict):
             setattr(made, name, value.copy())
     w = world.ink.w
-    made.ink = Ink(State(*(_branched(name, getattr(w, name)) for name in State._fields)))
+    lent = {name: getattr(w, name) for name in SHARED} | dict(world.ink.lent)
+    made.ink = Ink(State(*(_branched(name, getattr(w, name)) for name in State._fields)), lent)
     made.ink.parent = world.ink.parent
     made.bind()
     made.seal()

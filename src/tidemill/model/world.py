@@ -7,7 +7,7 @@ are kept up to date beside the rows so that nobody scans the fleet to know them:
 levels of each contract, the free accelerators of each kind, and the use of each team.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,11 +145,14 @@ class Ink:
     """The writable side of the state. ``engine.fold`` alone may use it."""
 
     __slots__ = (
-        "contracts", "devices", "jobs", "nodes", "parent", "shapes", "w",
+        "contracts", "devices", "jobs", "lent", "nodes", "parent", "shapes", "w",
     )  # fmt: skip
 
-    def __init__(self, state: State | None = None) -> None:
+    def __init__(self, state: State | None = None, lent: Mapping[str, I64] | None = None) -> None:
         self.parent: I64 = np.zeros((0, 64), np.int64)
+        self.lent = lent or {}
+        """The matrices that are another World's, by name: to be read alone, and so in ``w``.
+        (Kernels that only read take them as they are: a read-only array is another type.)"""
         self.renew(state or _blank())
 
     def renew(self, state: State) -> None:
@@ -289,7 +292,8 @@ class World:
     @property
     def matrices(self) -> State:
         """The columns as kernels take them. For those that only read; the fold alone writes."""
-        return self.ink.w
+        ink = self.ink
+        return ink.w._replace(**ink.lent) if ink.lent else ink.w
 
     @property
     def supply_changes(self) -> int:

@@ -274,7 +274,7 @@ class Room:
         self.requests = Requests(rows, max(1, len(world.groups)))
         self.ground = self.requests.joined(
             Ground(
-                regs=np.array([before, rows], np.int64),
+                regs=np.array([before, rows, 0], np.int64),
                 spots=_blank(rows, len(SPOT)), parts=_blank(devices, len(PART)),
                 touched=np.zeros(size, np.int64), **self.requests.blank(),
                 caps=_blank(tiers + 1, rows), gaps=_blank(tiers + 1, rows),

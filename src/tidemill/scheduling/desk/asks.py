@@ -94,7 +94,7 @@ class Asks:
         if row[ASK.IS_SIMPLE]:
             row[ASK.LIKE], row[ASK.FIRST_OPTION] = self._like(key, role, known.options[0])
             row[ASK.OPTIONS] = len(known.options[0])
-        row[ASK.IS_KNOWN] = 1
+        row[ASK.IS_KNOWN], row[ASK.PREPARED] = 1, 0
 
     def _types(self, kinds: tuple[int, ...]) -> tuple[int, int]:
         """The number of a set of types, and where it begins in the pool."""

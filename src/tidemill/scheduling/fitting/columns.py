@@ -32,6 +32,7 @@ class CALL(IntEnum):
 
     TOUCHED = 0  # how often any node was touched
     ROWS = 1  # nodes
+    SOUGHT = 2  # how often a place was looked for
 
 
 class REQUEST(IntEnum):

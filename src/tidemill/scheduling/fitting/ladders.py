@@ -324,6 +324,7 @@ def fill_tied(w, g, rungs, r, first, count, tier, domain):
     Or minus how many fit loose, less one. The room is not changed.
     """
     block, each = -1, -1
+    g.regs[CALL.SOUGHT] += 1
     for u in range(first, first + count):
         if rungs[u, RUNG.BLOCK] != block or rungs[u, RUNG.EACH] != each:
             block, each = rungs[u, RUNG.BLOCK], rungs[u, RUNG.EACH]

@@ -252,6 +252,7 @@ def seat(w, g, t, r, count):
     fraction. A gang of whole devices is put on the fewest nodes.
     """
     requests, score = g.requests, g.requests[r, REQUEST.SCORE]
+    g.regs[CALL.SOUGHT] += 1
     is_by_tables = score == TABLES and requests[r, REQUEST.MILLI] < WHOLE
     if requests[r, REQUEST.TREE] < 0 or (count > 1 and not is_by_tables):
         return fill(w, g, r, count, int(score == SPREAD))
