@@ -1,8 +1,12 @@
 """What a stretch of running was worth, against a clock that ticks every millisecond."""
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidemill.core import progress as rhythm
+from tidemill.model.columns import JOB
+from tidemill.model.states import JobState
 from tidemill.workload import progress
 from tidemill.workload.progress import CONTINUOUS, Split
 
@@ -48,8 +52,8 @@ def test_the_parts_add_up_to_the_stretch(elapsed_ms: int, interval_ms: int, cost
 @given(ELAPSED, INTERVAL, COST)
 def test_what_is_safe_stays_safe(elapsed_ms: int, interval_ms: int, cost_ms: int):
     """What is safe at one moment is safe a moment later, and lies before the work at risk."""
-    safe_ms = progress.safe_ms(elapsed_ms, interval_ms, cost_ms)
-    assert safe_ms <= progress.safe_ms(elapsed_ms + 1, interval_ms, cost_ms)
+    safe_ms = rhythm.safe_ms(elapsed_ms, interval_ms, cost_ms)
+    assert safe_ms <= rhythm.safe_ms(elapsed_ms + 1, interval_ms, cost_ms)
     at_risk_ms = progress.split(elapsed_ms, interval_ms, cost_ms).unsaved_ms
     assert 0 <= safe_ms <= elapsed_ms - at_risk_ms
 
@@ -69,14 +73,17 @@ def test_run_ms_is_the_first_moment_at_which_the_work_is_done(
     assert done_ms(run_ms - 1) == work_ms - 1
 
 
-@given(ELAPSED, INTERVAL, COST, st.integers(0, 50))
+@given(ELAPSED, INTERVAL, COST, st.sampled_from([JobState.STARTING, JobState.RUNNING]))
 def test_stopping_loses_what_is_unsaved_and_the_way_back(
-    elapsed_ms: int, interval_ms: int, cost_ms: int, restart_ms: int
+    elapsed_ms: int, interval_ms: int, cost_ms: int, state: JobState
 ):
-    """What a stop would cost is the work at risk plus the time to come back."""
-    lost_ms = progress.lost_if_stopped_ms(elapsed_ms, interval_ms, cost_ms, restart_ms)
+    """What a stop would cost is the work at risk, if it works, plus the time to come back."""
+    jobs = np.zeros((2, len(JOB)), np.int64)
+    jobs[1, [JOB.STATE, JOB.ORIGIN_MS, JOB.STARTUP_MS, JOB.RESTART_MS]] = (state, 1000, 30, 4)
+    jobs[1, [JOB.INTERVAL_MS, JOB.COST_MS]] = (interval_ms, cost_ms)
     at_risk_ms = progress.split(elapsed_ms, interval_ms, cost_ms).unsaved_ms
-    assert lost_ms == at_risk_ms + restart_ms
+    expected = 34 + (at_risk_ms if state is JobState.RUNNING else 0)
+    assert rhythm.lost_ms(jobs, 1, 1000 + elapsed_ms) == expected
 
 
 def test_nothing_to_do_takes_no_time():

@@ -1,5 +1,8 @@
 """Demand that a launch would meet: what waits for accelerators that are not there."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -23,7 +26,24 @@ CURED_BY_NODES = frozenset(
 """Causes that one more node would help against."""
 
 
-def nodes_missing(world: World, policy: Policy, c: int) -> int:
+class Unmet(NamedTuple):
+    """A shape that has waited long enough for nodes, and how many jobs of it wait."""
+
+    shape: Shape
+    jobs: int
+
+
+def unmet(world: World, policy: Policy) -> list[Unmet]:
+    """What has waited long enough, and more nodes would serve."""
+    shapes = world.shapes
+    return [
+        Unmet(world.shape_rows[s], shapes.waiting.item(s))
+        for s in sorted(world.queued)
+        if _is_unmet(world, policy, s)
+    ]
+
+
+def nodes_missing(world: World, c: int, waiting: Sequence[Unmet]) -> int:
     """How many more nodes of this contract would serve what has waited long enough.
 
     Below zero: how many could be given back without being missed. One number for both, so that
@@ -31,11 +51,7 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
     """
     contract = world.contract_rows[c]
     node_milli = contract.node.devices * WHOLE_MILLI
-    unmet_milli = sum(
-        _milli_of_kind(world.shape_rows[s], contract.kind) * int(world.shapes.waiting[s])
-        for s in sorted(world.queued)
-        if _is_unmet(world, policy, s)
-    )
+    unmet_milli = sum(_milli_of_kind(shape, contract.kind) * jobs for shape, jobs in waiting)
     coming_milli = _coming_nodes(world, c) * node_milli
     k = int(world.contracts.kind[c])
     free_milli = world.kind_free_milli.item(k) - int(world.kind_kept[k])
@@ -44,10 +60,11 @@ def nodes_missing(world: World, policy: Policy, c: int) -> int:
 
 
 def _is_unmet(world: World, policy: Policy, s: int) -> bool:
-    if world.shapes.cause[s] not in CURED_BY_NODES or _needs_a_place(world, world.shape_rows[s]):
+    shapes = world.shapes
+    waited_ms = world.now_ms - world.jobs.since_ms.item(shapes.head.item(s))
+    if waited_ms < policy.scale_up_after_ms or shapes.cause.item(s) not in CURED_BY_NODES:
         return False
-    waited_ms = world.now_ms - int(world.jobs.since_ms[world.waiting[s][0]])
-    return waited_ms >= policy.scale_up_after_ms
+    return not _needs_a_place(world, world.shape_rows[s])
 
 
 def _needs_a_place(world: World, shape: Shape) -> bool:

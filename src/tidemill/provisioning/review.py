@@ -49,10 +49,14 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
     wake_ms = FOREVER_MS
     running = np.flatnonzero(world.contracts.is_running[: world.contract_count]).tolist()
     memo.is_elastic = any(world.contract_rows[c].terms is not Terms.RESERVED for c in running)
+    unmet = demand.unmet(world, policy) if memo.is_elastic else []
     for c in running:
-        actions += _launch(world, policy, c)
+        is_elastic = world.contract_rows[c].terms is not Terms.RESERVED
+        missing = demand.nodes_missing(world, c, unmet) if is_elastic else 0
+        actions += _launch(world, policy, c, missing)
         spared = _mind_spares(world, c, claims)
-        returned, due_ms = _return_idle(world, policy, c, claims.used | claims_of(spared).asked)
+        claimed = claims.used | claims_of(spared).asked
+        returned, due_ms = _return_idle(world, policy, c, -missing, claimed)
         actions += spared + returned
         wake_ms = min(wake_ms, due_ms)
     minded, due_ms = _mind_nodes(world, policy, claims)
@@ -62,7 +66,7 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
     return Review(actions + minded, memo.wake_ms)
 
 
-def _launch(world: World, policy: Policy, c: int) -> list[ev.Action]:
+def _launch(world: World, policy: Policy, c: int, missing: int) -> list[ev.Action]:
     """Reserved: everything that is paid for. Otherwise: what has been missing long enough."""
     row = world.contract_rows[c]
     if world.now_ms >= release_ms(policy, row):
@@ -70,7 +74,7 @@ def _launch(world: World, policy: Policy, c: int) -> list[ev.Action]:
     have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
     wanted = row.count // row.node.devices - have
     if row.terms is not Terms.RESERVED:
-        wanted = min(wanted, demand.nodes_missing(world, policy, c))
+        wanted = min(wanted, missing)
     return [ev.AskedLaunch(world.now_ms, c, wanted)] if wanted > 0 else []
 
 
@@ -87,16 +91,17 @@ def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
     if missing > 0:
         ready = mine[spare & is_well].tolist()
         return [ev.AskedSpare(world.now_ms, n, False) for n in ready[:missing]]
+    if missing == 0:
+        return []
     idle = [
         n for n in mine[~spare & is_well].tolist()
         if not world.aboard[n] and n not in claims.used
     ]  # fmt: skip
-    surplus = idle[::-1][: max(0, -missing)]
-    return [ev.AskedSpare(world.now_ms, n, True) for n in surplus]
+    return [ev.AskedSpare(world.now_ms, n, True) for n in idle[::-1][:-missing]]
 
 
 def _return_idle(
-    world: World, policy: Policy, c: int, claimed: frozenset[int]
+    world: World, policy: Policy, c: int, unneeded: int, claimed: frozenset[int]
 ) -> tuple[list[ev.Action], int]:
     """Give back on-demand and spot nodes that have been empty long enough; not the spares."""
     if world.contract_rows[c].terms is Terms.RESERVED:
@@ -104,7 +109,6 @@ def _return_idle(
     actions: list[ev.Action] = []
     wake_ms = FOREVER_MS
     nodes, mine = world.nodes, _nodes_of(world, c)
-    unneeded = -demand.nodes_missing(world, policy, c)
     is_kept = (nodes.is_spare[mine] == 1) | (nodes.failed[mine] > 0) | (nodes.asked[mine] > 0)
     for n in mine[(nodes.state[mine] == NodeState.READY) & ~is_kept].tolist():
         if world.aboard[n] or n in claimed:

@@ -1,16 +1,17 @@
 """What a stretch of running was worth: work saved, work at risk, and time spent saving it.
 
-A training job works ``interval_ms``, then stalls ``cost_ms`` to write a checkpoint, and so on; it
-does not write one at the very end. Everything here is arithmetic on that rhythm, so a week of
-running costs the same to account for as a minute.
+The rhythm of saving itself is the core's (``core.progress``): a training job works ``interval_ms``,
+then stalls ``cost_ms`` to write a checkpoint. Here are its parts together, and changes of pace.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tidemill.core import progress
+from tidemill.core.progress import CONTINUOUS
 from tidemill.model.measures import ONE_PPM
 
-CONTINUOUS = -1  # the interval of work that is worth something at once: services, notebooks
+__all__ = ["CONTINUOUS", "Split", "paced_ms", "run_ms", "split", "steps", "time_to_do_ms"]
 
 
 class Split(NamedTuple):
@@ -23,30 +24,15 @@ class Split(NamedTuple):
 
 def split(elapsed_ms: int, interval_ms: int, cost_ms: int) -> Split:
     """Divide the time since an attempt began to work."""
-    if interval_ms == CONTINUOUS:
-        return Split(elapsed_ms, 0, 0)
-    if interval_ms == 0:
-        return Split(0, 0, elapsed_ms)
-    checkpoints, rest_ms = divmod(elapsed_ms, interval_ms + cost_ms)
-    unsaved_ms = min(rest_ms, interval_ms)
-    stall_ms = checkpoints * cost_ms + rest_ms - unsaved_ms
-    return Split(checkpoints * interval_ms, stall_ms, unsaved_ms)
-
-
-def safe_ms(elapsed_ms: int, interval_ms: int, cost_ms: int) -> int:
-    """How much of the stretch an interruption cannot take back any more."""
-    if interval_ms == CONTINUOUS:
-        return elapsed_ms
-    if interval_ms == 0:
-        return 0
-    return elapsed_ms - elapsed_ms % (interval_ms + cost_ms)
+    saved_ms = progress.saved_ms(elapsed_ms, interval_ms, cost_ms)
+    unsaved_ms = progress.unsaved_ms(elapsed_ms, interval_ms, cost_ms)
+    return Split(saved_ms, elapsed_ms - saved_ms - unsaved_ms, unsaved_ms)
 
 
 def run_ms(work_ms: int, interval_ms: int, cost_ms: int) -> int:
     """How long an undisturbed attempt takes to do this much work, checkpoints included."""
-    if interval_ms <= 0 or work_ms == 0:
-        return work_ms
-    return work_ms + (work_ms - 1) // interval_ms * cost_ms
+    found: int = progress.run_ms(work_ms, interval_ms, cost_ms)
+    return found
 
 
 def work_ms(run_ms: int, slow_ppm: int) -> int:
@@ -85,8 +71,3 @@ def time_to_do_ms(work_to_do_ms: int, steps: Sequence[tuple[int, int]]) -> int:
     since_ms, slow_ppm = steps[-1]
     left_ms = work_to_do_ms - paced_ms(since_ms, steps)
     return since_ms + slowed_ms(max(1, left_ms), slow_ppm)
-
-
-def lost_if_stopped_ms(elapsed_ms: int, interval_ms: int, cost_ms: int, restart_ms: int) -> int:
-    """What stopping now would cost in time of the whole gang: work at risk plus coming back."""
-    return split(elapsed_ms, interval_ms, cost_ms).unsaved_ms + restart_ms

@@ -17,10 +17,10 @@ from tidemill.core.accounting.columns import (
 )
 from tidemill.core.fold import DONE, RUNNING, STARTING, WAITING
 from tidemill.core.kernel import kernel
+from tidemill.core.progress import CONTINUOUS, safe_ms
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, ROLE, SHAPE
 
 _, WAITS, HOLDS, ENDED = map(int, PHASE)
-CONTINUOUS = -1  # as ``workload.progress``: work that is worth something at once
 
 
 @kernel
@@ -170,14 +170,10 @@ def write_run(marks, attempts, holds, earlier, spans, j, safe, otherwise, now):
 
 
 @kernel
-def safe_ms(jobs, attempts, j, now):
-    """Up to when an interruption could take nothing back; as ``workload.progress.safe_ms``."""
+def safe_until(jobs, attempts, j, now):
+    """Up to when an interruption could take nothing back."""
     origin, interval = attempts[j, HELD.ORIGIN_MS], jobs[j, JOB.INTERVAL_MS]
-    if interval == CONTINUOUS:
-        return now
-    if interval == 0:
-        return origin
-    return now - (now - origin) % (interval + jobs[j, JOB.COST_MS])
+    return origin + safe_ms(now - origin, interval, jobs[j, JOB.COST_MS])
 
 
 @kernel
@@ -187,7 +183,7 @@ def end_attempt(jobs, b, j, keeps, now):
     if attempts[j, HELD.IS_RUNNING] == 0:
         write_start(marks, attempts, b.holds, b.spans, j, now)
     else:
-        safe = now if keeps != 0 else safe_ms(jobs, attempts, j, now)
+        safe = now if keeps != 0 else safe_until(jobs, attempts, j, now)
         write_run(
             marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.REWORK], now
         )  # fmt: skip
@@ -299,7 +295,7 @@ def write_open(w, b, i):
         if attempts[j, HELD.IS_RUNNING] == 0:
             write_start(marks, attempts, b.holds, b.spans, j, now)
         else:
-            safe = safe_ms(w.jobs, attempts, j, now)
+            safe = safe_until(w.jobs, attempts, j, now)
             write_run(
                 marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.UNSAVED], now
             )  # fmt: skip
