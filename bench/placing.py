@@ -31,10 +31,10 @@ from tidemill.model.rows import Contract, Job, Node, Queue, Role, Shape, Templat
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64, U64
 from tidemill.model.world import World
+from tidemill.scheduling.fitting.columns import WASTED
 from tidemill.scheduling.scores import demand
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
 from tidemill.scheduling.scores.tables import Tables
-from tidemill.scheduling.fitting.columns import WASTED
 from tidemill.twin.backend import Twin
 
 SIZES = (1_213, 5_000, 12_500)
