@@ -70,7 +70,11 @@ class Columns:
 
     def give(self, role: Role, piece: oracle.Placed, sign: int) -> None:
         n, replicas, mask = piece
-        sweeps.give(self.w, self.ground, n, replicas, signed(mask), *_request(role), sign)
+        regs, spots, parts, touched, *_ = self.ground
+        sweeps.give(
+            self.w.nodes, regs, touched, spots, parts, n, replicas, signed(mask), *_request(role),
+            sign,
+        )  # fmt: skip
 
     def agrees_with(self, yard: Yard) -> bool:
         return (

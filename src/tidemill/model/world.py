@@ -87,10 +87,15 @@ class Changes:
         at[AT.LOGGED] += 1
         at[AT.LOG_FIRST] = at[AT.LOGGED]
 
+    def are_known_since(self, position: int) -> bool:
+        """Whether all changes since a position are still known."""
+        first = self._world.ink.w.at.item(AT.LOG_FIRST)
+        return bool(position >= first and self.end - position <= self.KEPT)
+
     def since(self, position: int) -> list[int] | None:
         """The nodes changed since a position; None: too long ago to know."""
         log, end = self._world.ink.w.log, self.end
-        if position < self._world.ink.w.at.item(AT.LOG_FIRST) or end - position > self.KEPT:
+        if not self.are_known_since(position):
             return None
         first, last = position % self.KEPT, end % self.KEPT
         found: list[int] = log[first:last].tolist()

@@ -70,6 +70,7 @@ class Memo:
         self._read: tuple[World | None, int] = (None, 0)
         self._supply_at: Stamp = ()
         self._lasting_at: Stamp = ()
+        self._changes_at: Stamp = ()
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
         self._lasting: tuple[Stamp, Room] | None = None
@@ -174,17 +175,23 @@ class Memo:
         self.asks.make(len(world.shape_rows))
         return self.asks.rows
 
-    def know_waiting(self, world: World) -> None:
-        """Write the rows of all shapes that wait and were never looked at, or not since new nodes.
-
-        What supply says, and what fits beside services, is asked again when that changed.
-        """
-        self._know_supply(world)
-        self._know_lasting(world)
-        self.know_evictors(world)
-        self._forget_known(world)
+    def know_changes(self, world: World) -> None:
+        """What supply says, and what fits beside services, is asked again when that changed."""
         if self.forgets:
             self.asks.rows[:, ASK.FAILED] = 0
+        stamp = (
+            len(world.shape_rows), len(world.groups), world.contract_count, *_lasting_stamp(world)
+        )  # fmt: skip
+        if stamp != self._changes_at:
+            self._know_supply(world)
+            self._know_lasting(world)
+            self.know_evictors(world)
+            self._forget_known(world)
+            self._changes_at = stamp
+
+    def know_waiting(self, world: World) -> None:
+        """Write the rows of all waiting shapes that were not looked at, or not since new nodes."""
+        self.know_changes(world)
         for s in self.asks.unknown(self.waiting(world)):
             self.known(world, s)
 
@@ -237,7 +244,8 @@ class Memo:
         same, self._seen = stamp == self._seen, stamp
         if not same or self._drifts:
             return False
-        return not self.asks.rows[:, [ASK.OWED, ASK.IS_DOUBTED]].any()
+        rows = self.rows(world)
+        return not failures.is_anybody_owed(rows, len(world.shape_rows))
 
     def lines(self, policy: Policy) -> Lines:
         """The waiting jobs of each shape in the policy's order."""
@@ -269,17 +277,9 @@ class Memo:
 
         A cycle begins.
         """
-        rows = self.rows(world)
-        rows[:, [ASK.IS_DUE, ASK.IS_DOUBTED]] = 0
-        owed = np.flatnonzero(rows[:, ASK.OWED])
-        if not len(owed):
-            return 0
-        still = world.shapes.waiting[owed] > 0
-        rows[owed[~still], ASK.OWED] = 0
-        owed = owed[still]
-        due = owed[np.argsort(rows[owed, ASK.OWED], kind="stable")][:at_most]
-        rows[due, ASK.OWED], rows[due, ASK.IS_DUE] = 0, 1
-        return len(due)
+        rows, shapes = self.rows(world), world.matrices.shapes
+        due: int = failures.begin_searches(shapes, rows, len(world.shape_rows), at_most)
+        return due
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""

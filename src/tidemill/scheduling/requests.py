@@ -10,7 +10,7 @@ from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 512 KiB a request: enough for 128 kinds of request
 SWEPT_AT_MOST = 128  # nodes; below, one sweep takes less than bringing a tournament up to date
-ROWS_AT_MOST = 4096  # then all is forgotten
+ROWS_AT_MOST = 1 << 16  # then all is forgotten
 
 Key = tuple[int, int, int, int, int, tuple[str, ...]]
 
@@ -61,8 +61,6 @@ class Requests:
         key = (id(is_ok), *asks, scoring.names)
         r = self._rows.get(key)
         if r is None:
-            if len(self._rows) >= ROWS_AT_MOST:
-                self._forget()
             r = self._rows[key] = len(self._rows)
             self._make(r, len(is_ok))
             self._flags.append(is_ok)
@@ -127,11 +125,13 @@ class Requests:
         for new, old in zip((self._rank, self._winner, self._exact), before, strict=True):
             new[:had] = old[:had]
 
-    def _forget(self) -> None:
-        self.generation += 1
-        self._rows.clear()
-        self._flags.clear()
-        self._trees = 0
+    def forget_if_many(self) -> None:
+        """Begin again where far too much was asked; not while anybody still goes by a row."""
+        if len(self._rows) > ROWS_AT_MOST:
+            self.generation += 1
+            self._rows.clear()
+            self._flags.clear()
+            self._trees = 0
 
 
 def _score(scoring: Scoring) -> int:

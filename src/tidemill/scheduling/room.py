@@ -44,13 +44,13 @@ class Room:
 
     def refresh(self, world: World) -> None:
         """Start again from the World: copy what changed there, and what was tried here."""
-        changed = world.changes.since(self._read) if world is self.world else None
-        if changed is None or world.node_count != self.rows or world.topology != self._topology:
+        is_known = world is self.world and world.changes.are_known_since(self._read)
+        if not is_known or world.node_count != self.rows or world.topology != self._topology:
             self._copy_all(world)
             return
-        self._read = world.changes.end
-        self._copy(changed)
-        self._clean = self.version
+        self.requests.forget_if_many()
+        self._copy(world.changes.end)
+        self._read, self._clean = world.changes.end, self.version
         self._copy_books(world)
 
     def empty(self) -> None:
@@ -187,7 +187,7 @@ class Room:
         return is_open
 
     def _move(self, shape: Shape, pieces: tuple[Piece, ...], sign: int) -> None:
-        w, ground = self.world.matrices, self.ground
+        nodes, (regs, spots, parts, touched, *_) = self.world.matrices.nodes, self.ground
         for piece in pieces:
             role = shape.roles[piece.role]
             if piece.slices:
@@ -195,8 +195,9 @@ class Room:
                 self.slide(role, piece.node, d, piece.slices, sign)
             else:
                 sweeps.give(
-                    w, ground, piece.node, piece.replicas, signed(piece.devices),
-                    role.accelerators, role.milli, role.cpu_milli, role.memory_mib, sign,
+                    nodes, regs, touched, spots, parts, piece.node, piece.replicas,
+                    signed(piece.devices), role.accelerators, role.milli, role.cpu_milli,
+                    role.memory_mib, sign,
                 )  # fmt: skip
 
     def slide(self, role: Role, n: int, d: int, mask: int, sign: int) -> None:
@@ -213,7 +214,7 @@ class Room:
             self.kind_free[k] -= now.stranded - was.stranded
         self.cpu_free[n] += sign * role.cpu_milli
         self.memory_free[n] += sign * role.memory_mib
-        sweeps.touch(self.ground, n)
+        sweeps.touch(self.ground.regs, self.ground.touched, self.ground.spots, n)
 
     # Copying -----------------------------------------------------------------------------------
 
@@ -255,16 +256,12 @@ class Room:
         np.add.at(sums, world.nodes.kind[: self.rows][is_open], self.node_free[is_open])
         return sums
 
-    def _copy(self, changed: list[int]) -> None:
-        """Copy these nodes, and all that were touched since the last copy."""
-        touched, size = self.ground.touched, len(self.ground.touched)
-        end = self.version
-        if end - self._clean >= size:
-            which: I64 = np.arange(self.rows)
-        else:
-            mine = np.arange(self._clean, end) % size
-            which = np.concatenate((touched[mine], np.array(changed, np.int64)))
-        sweeps.copy_nodes(self.world.matrices, self.ground, which, len(which))
+    def _copy(self, logged: int) -> None:
+        """Copy the nodes that changed, there or here."""
+        w, (regs, spots, parts, touched, *_) = self.world.matrices, self.ground
+        sweeps.copy_changed(
+            w.nodes, w.devices, w.log, regs, touched, spots, parts, self._clean, self._read, logged
+        )
 
     def _allocate(self, world: World) -> None:
         rows, devices = world.node_count, world.device_count

@@ -95,7 +95,7 @@ class _Desk:
         self.actions: list[Action] = []
         self.lines = memo.lines(policy)
         self.leaving: set[int] = set()
-        memo.know_waiting(world)
+        memo.know_changes(world)
         memo.cycle += 1
         due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
         columns = self._lay_out(policy.searches_per_cycle - due)
@@ -190,8 +190,13 @@ class _Desk:
                 columns.asks[s, ASK.PATIENCE_MS] = self.lines.first_to_lose_patience_ms(
                     self.world, s
                 )
-        while desk.gather(w, columns) == CODE.OUTLASTS:
-            fits_when_others_end(self.world, self.memo, columns.reg.item(REG.WHO))
+        while (code := desk.gather(w, self.columns)) != CODE.OVER:
+            s = columns.reg.item(REG.WHO)
+            if code == CODE.KNOW:
+                self.memo.known(self.world, s)
+                self.columns = layout.with_pools(self.columns, self.memo)
+            else:
+                fits_when_others_end(self.world, self.memo, s)
 
     def _write_head(self, s: int) -> None:
         """Who is next of a shape, and its place in the policy's own order."""

@@ -68,9 +68,10 @@ class CODE(IntEnum):
     MAKE = 7  # make the reservations that were claimed
     STEP = 8  # a job of it was placed: go on to the next, in an order that Python knows
     TELL = 9  # take over what was decided so far
+    KNOW = 10  # write what it asks for
 
 
-OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL = map(int, CODE)
+OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW = map(int, CODE)
 DONE = -1  # with a shape; among kernels alone
 
 
@@ -169,6 +170,10 @@ def gather(w, d):
     reg, asks = d.reg, d.asks
     reg[REG.HEAP] = 0
     reg[REG.RESERVABLE] = 0
+    for i in range(reg[REG.LOOKS]):
+        if asks[d.looks[i], ASK.IS_KNOWN] == 0:
+            reg[REG.WHO] = d.looks[i]
+            return KNOW
     passes = look_at(w, d)
     is_everybody = passes and reg[REG.KEYS_CHANGE] != 0
     for i in range(reg[REG.LOOKS]):

@@ -113,3 +113,34 @@ def somebody_heeds(looks, asks, count):
         if heeds(asks, looks[i]):
             return True
     return False
+
+
+@kernel
+def is_anybody_owed(asks, count):
+    """Whether somebody is owed a search, or asks again with time alone."""
+    for s in range(count):
+        if asks[s, ASK.OWED] != 0 or asks[s, ASK.IS_DOUBTED] != 0:
+            return True
+    return False
+
+
+@kernel
+def begin_searches(shapes, asks, count, at_most):
+    """Mark who went without a search for victims before, longest ago first; how many."""
+    owed, due = 0, 0
+    for s in range(count):
+        asks[s, ASK.IS_DUE] = 0
+        asks[s, ASK.IS_DOUBTED] = 0
+        if shapes[s, SHAPE.WAITING] == 0:
+            asks[s, ASK.OWED] = 0
+        owed += asks[s, ASK.OWED] != 0
+    while due < min(at_most, owed):
+        first = -1
+        for s in range(count):
+            since = asks[s, ASK.OWED]
+            if since != 0 and (first < 0 or since < asks[first, ASK.OWED]):
+                first = s
+        asks[first, ASK.OWED] = 0
+        asks[first, ASK.IS_DUE] = 1
+        due += 1
+    return due

@@ -95,9 +95,16 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         and columns.options is asks.options
         and columns.rungs is asks.rungs
         and columns.oks is asks.oks
+        and asks.sets <= columns.firsts.shape[1]
     ):
         return columns
-    return columns._replace(types=asks.types, options=asks.options, rungs=asks.rungs, oks=asks.oks)
+    return columns._replace(
+        types=asks.types,
+        options=asks.options,
+        rungs=asks.rungs,
+        oks=asks.oks,
+        firsts=_firsts(columns, asks.sets),
+    )
 
 
 def with_pieces(columns: Desk, count: int) -> Desk:

@@ -122,7 +122,7 @@ class Ground(NamedTuple):
 
 
 VECTORS = (
-    "regs", "touched", "domains", "which", "barred", "codes", "limits", "dearest", "still_open",
+    "regs", "touched", "domains", "barred", "codes", "limits", "dearest", "still_open",
     "steps",
 )  # fmt: skip
 MATRICES = ("rungs", "promised")

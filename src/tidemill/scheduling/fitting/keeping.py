@@ -35,7 +35,7 @@ def keep(w, g, promised, start, end):
         promised[i, KEPT.KEPT_MEMORY] = memory
         g.spots[n, SPOT.CPU] -= cpu
         g.spots[n, SPOT.MEMORY] -= memory
-        touch(g, n)
+        touch(g.regs, g.touched, g.spots, n)
 
 
 @kernel
@@ -50,4 +50,4 @@ def let_go(w, g, promised, start, end):
             g.spots[n, SPOT.FREE] += part
         g.spots[n, SPOT.CPU] += promised[i, KEPT.KEPT_CPU]
         g.spots[n, SPOT.MEMORY] += promised[i, KEPT.KEPT_MEMORY]
-        touch(g, n)
+        touch(g.regs, g.touched, g.spots, n)

@@ -25,25 +25,27 @@ def bit(d):
 
 
 @kernel
-def touch(g, n):
+def touch(regs, touched, spots, n):
     """Note that something of a node has changed in the room."""
-    at = g.regs[CALL.TOUCHED]
-    g.touched[at % len(g.touched)] = n
-    g.regs[CALL.TOUCHED] = at + 1
-    g.spots[n, SPOT.CHANGED] += 1
+    i = regs[CALL.TOUCHED]
+    touched[i % len(touched)] = n
+    regs[CALL.TOUCHED] = i + 1
+    spots[n, SPOT.CHANGED] += 1
 
 
 @kernel
-def give(w, g, n, replicas, mask, accelerators, milli, cpu, memory, sign):
+def give(
+    nodes, regs, touched, spots, parts, n, replicas, mask, accelerators, milli, cpu, memory, sign
+):
     """Give a piece back to its node (1), or take it (-1)."""
-    first, d = w.nodes[n, NODE.FIRST_DEVICE], 0
-    for d in range(w.nodes[n, NODE.DEVICES]):
+    first = nodes[n, NODE.FIRST_DEVICE]
+    for d in range(nodes[n, NODE.DEVICES]):
         if mask >> d & 1:
-            g.parts[first + d, PART.FREE] += sign * milli
-    g.spots[n, SPOT.FREE] += sign * replicas * accelerators * milli
-    g.spots[n, SPOT.CPU] += sign * replicas * cpu
-    g.spots[n, SPOT.MEMORY] += sign * replicas * memory
-    touch(g, n)
+            parts[first + d, PART.FREE] += sign * milli
+    spots[n, SPOT.FREE] += sign * replicas * accelerators * milli
+    spots[n, SPOT.CPU] += sign * replicas * cpu
+    spots[n, SPOT.MEMORY] += sign * replicas * memory
+    touch(regs, touched, spots, n)
 
 
 @kernel
@@ -53,8 +55,8 @@ def give_all(w, g, r, count, sign):
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     for i in range(count):
         give(
-            w, g, g.out[i, OUT.NODE], g.out[i, OUT.REPLICAS], g.out[i, OUT.DEVICES], accelerators,
-            milli, cpu, memory, sign,
+            w.nodes, g.regs, g.touched, g.spots, g.parts, g.out[i, OUT.NODE],
+            g.out[i, OUT.REPLICAS], g.out[i, OUT.DEVICES], accelerators, milli, cpu, memory, sign,
         )  # fmt: skip
 
 
@@ -162,7 +164,7 @@ def put(g, r, i, n, replicas, mask):
     spots[n, SPOT.FREE] -= replicas * need
     spots[n, SPOT.CPU] -= replicas * requests[r, REQUEST.CPU]
     spots[n, SPOT.MEMORY] -= replicas * requests[r, REQUEST.MEMORY]
-    touch(g, n)
+    touch(g.regs, g.touched, spots, n)
 
 
 @kernel
@@ -288,26 +290,40 @@ def fill(w, g, r, count, spreads):
 
 
 @kernel
-def copy_nodes(w, g, which, count):
-    """Copy so many nodes of the cluster state into the room; note those that differed."""
-    nodes, devices, spots, parts = w.nodes, w.devices, g.spots, g.parts
-    for i in range(count):
-        n = which[i]
-        opens = int(nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0)
-        same = (
-            spots[n, SPOT.IS_OPEN] == opens
-            and spots[n, SPOT.FREE] == nodes[n, NODE.FREE_MILLI]
-            and spots[n, SPOT.CPU] == nodes[n, NODE.CPU_FREE_MILLI]
-            and spots[n, SPOT.MEMORY] == nodes[n, NODE.MEMORY_FREE_MIB]
-        )
-        first = nodes[n, NODE.FIRST_DEVICE]
-        for d in range(first, first + nodes[n, NODE.DEVICES]):
-            same = same and parts[d, PART.FREE] == devices[d, DEVICE.FREE_MILLI]
-            parts[d, PART.FREE] = devices[d, DEVICE.FREE_MILLI]
-            parts[d, PART.SLICES] = devices[d, DEVICE.SLICES]
-        spots[n, SPOT.IS_OPEN] = opens
-        spots[n, SPOT.FREE] = nodes[n, NODE.FREE_MILLI]
-        spots[n, SPOT.CPU] = nodes[n, NODE.CPU_FREE_MILLI]
-        spots[n, SPOT.MEMORY] = nodes[n, NODE.MEMORY_FREE_MIB]
-        if not same:
-            touch(g, n)
+def copy_node(nodes, devices, regs, touched, spots, parts, n):
+    """Copy a node of the cluster state into the room; note it if it differed."""
+    opens = int(nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0)
+    same = (
+        spots[n, SPOT.IS_OPEN] == opens
+        and spots[n, SPOT.FREE] == nodes[n, NODE.FREE_MILLI]
+        and spots[n, SPOT.CPU] == nodes[n, NODE.CPU_FREE_MILLI]
+        and spots[n, SPOT.MEMORY] == nodes[n, NODE.MEMORY_FREE_MIB]
+    )
+    first = nodes[n, NODE.FIRST_DEVICE]
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        same = same and parts[d, PART.FREE] == devices[d, DEVICE.FREE_MILLI]
+        parts[d, PART.FREE] = devices[d, DEVICE.FREE_MILLI]
+        parts[d, PART.SLICES] = devices[d, DEVICE.SLICES]
+    spots[n, SPOT.IS_OPEN] = opens
+    spots[n, SPOT.FREE] = nodes[n, NODE.FREE_MILLI]
+    spots[n, SPOT.CPU] = nodes[n, NODE.CPU_FREE_MILLI]
+    spots[n, SPOT.MEMORY] = nodes[n, NODE.MEMORY_FREE_MIB]
+    if not same:
+        touch(regs, touched, spots, n)
+
+
+@kernel
+def copy_changed(nodes, devices, log, regs, touched, spots, parts, clean, read, logged):
+    """Copy what changed in the cluster state since ``read``, and in the room since ``clean``.
+
+    If that is not known of the room any more, all nodes.
+    """
+    now, size = regs[CALL.TOUCHED], len(touched)
+    if now - clean > size // 2:  # what is noted meanwhile takes places in the ring
+        for n in range(regs[CALL.ROWS]):
+            copy_node(nodes, devices, regs, touched, spots, parts, n)
+        return
+    for i in range(clean, now):
+        copy_node(nodes, devices, regs, touched, spots, parts, touched[i % size])
+    for i in range(read, logged):
+        copy_node(nodes, devices, regs, touched, spots, parts, log[i % len(log)])
