@@ -4,7 +4,7 @@ The same as ``fold`` event by event, and as strict: ``core.replay`` stops before
 cannot be, and that one event is folded, or refused, by itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -45,15 +45,18 @@ Run = Callable[[State, I64, I64, I64, int, int], int]
 
 
 class Folding:
-    """A batch on its way into a World: ``step`` goes as far as one call can."""
+    """A batch on its way into a World: ``plain`` and ``single`` go as far as one call can.
 
-    def __init__(self, world: World, batch: Batch) -> None:
-        self.world, self.batch = world, batch
+    ``events``: the same as messages, where they are at hand; then jobs are submitted one by one.
+    """
+
+    def __init__(self, world: World, batch: Batch, events: Sequence[Event] = ()) -> None:
+        self.world, self.batch, self._events = world, batch, events
         self.at = 0
         """How many of the events were folded."""
         self._first_job = world.job_count
         self._counts: I64 = np.zeros((1, 4), np.int64)
-        self._counts[0, 1] = self._write_jobs()
+        self._counts[0, 1] = self._first_job if events else self._write_jobs()
         self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
         rows.make_pieces(world, self._most_pieces + 1)
         if world.sliced:
@@ -80,22 +83,30 @@ class Folding:
         if events.item(self.at, EventColumn.KIND) not in _PLAIN:
             return 0
         rows.make_pieces(world, self._most_pieces)
-        before = world.job_count
-        self._counts[0, [0, 2, 3]] = before, world.node_count, len(world.shape_rows)
-        end = int(run(world.ink.w, events, self.batch.pieces, self._counts, self.at, world.now_ms))
+        before, counts = world.job_count, self._counts
+        counts[0, 0], counts[0, 2] = before, world.node_count
+        counts[0, 3] = len(world.shape_rows)
+        end = int(run(world.ink.w, events, self.batch.pieces, counts, self.at, world.now_ms))
         count, self.at = end - self.at, end
         if count:
             world.seq += count
             world.now_ms = int(events[end - 1, EventColumn.AT])
-            self._write_names(before, int(self._counts[0, 0]))
+            if counts[0, 0] > before:
+                self._write_names(before, int(counts[0, 0]))
         return count
 
     def single(self) -> tuple[Event, list[int]]:
         """Fold the next event by itself; the event, and the jobs that it touched."""
-        event = to_event(self.batch, self.at)
+        event = self._events[self.at] if self._events else to_event(self.batch, self.at)
         touched = fold(self.world, event)
         self.at += 1
         return event, touched
+
+    def all(self) -> None:
+        """Fold all events that are left."""
+        while not self.is_over:
+            if not self.plain() or not self.is_over:
+                self.single()
 
     def _write_names(self, before: int, after: int) -> None:
         world, batch, first = self.world, self.batch, self._first_job
@@ -112,9 +123,11 @@ class Folding:
         """
         world, batch, first = self.world, self.batch, self._first_job
         jobs, names = batch.jobs, batch.job_names
+        if not names:
+            return first
         shares = jobs[:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
         is_new = len({*names}) == len(names) and world.job_number.keys().isdisjoint(names)
-        if not len(names) or not is_new or (shares > ONE_PPM).any():
+        if not is_new or (shares > ONE_PPM).any():
             return first
         end = first + len(names)
         if end > len(world.ink.w.jobs):
@@ -160,10 +173,7 @@ def columns_of(world: World) -> State:
 
 def fold_batch(world: World, batch: Batch) -> World:
     """Write all events of a batch into the World and return it."""
-    folding = Folding(world, batch)
-    while not folding.is_over:
-        if not folding.plain() or not folding.is_over:
-            folding.single()
+    Folding(world, batch).all()
     return world
 
 
