@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from tidemill.engine import cycle as one
 from tidemill.engine import story
 from tidemill.engine.check import Checker
-from tidemill.engine.fold_batch import Folding
+from tidemill.engine.fold_batch import Folding, Inflow
 from tidemill.engine.layout import Before
 from tidemill.engine.second_reader import check_story
 from tidemill.engine.story import Story
@@ -70,6 +70,17 @@ class Stretcher(Protocol):
 
 
 @runtime_checkable
+class Folder(Protocol):
+    """A backend that folds what happens while it tells it: one call for a moment."""
+
+    dictionary: Dictionary
+    """What its events name by number."""
+
+    def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
+        """Fold everything that happens at the next moment, and note it; whether anything does."""
+
+
+@runtime_checkable
 class BatchKeeper(Protocol):
     """A keeper that takes events in columns too."""
 
@@ -100,10 +111,12 @@ class Loop:
         self.world, self.policy, self.backend = world, policy, backend
         self.journal, self.readers = journal, readers
         self.beats_per_commit = beats_per_commit
-        self._sheet = Sheet(Dictionary())
+        self._folder = backend if isinstance(backend, Folder) else None
+        self._sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
         self._scratch = Sheet(self._sheet.dictionary)
         self.memo = one.Memo(self._sheet.dictionary)
         self._checker = Checker(world)
+        self._inflow = Inflow(world)
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
@@ -138,6 +151,8 @@ class Loop:
 
     def take(self) -> bool:
         """Fold what happens in the next moment; whether anything does."""
+        if self._folder is not None:
+            return self._folder.happen(self._inflow, self._sheet)
         seen = self.backend.take(self.world)
         if isinstance(seen, Batch):
             self._write(seen)
@@ -172,6 +187,7 @@ class Loop:
         self._pause = 1
         before, told = found
         check_story(self.world, before, told)
+        self._inflow.forget()
         self._sheet.extend(story.batch(told, self._sheet.dictionary))
         self.commit()
         return True

@@ -86,15 +86,51 @@ class Sheet:
         self._job_names += batch.job_names
         self._node_names += batch.node_names
 
+    def room(self, events: int) -> Matrix:
+        """The rows of events, with room for so many more after those that there are: for kernels.
+
+        What they wrote is part of the sheet when ``wrote`` was called.
+        """
+        self._make_rows(events, 0, 0)
+        return self._events
+
+    def wrote(self, count: int, jobs: Matrix, job_names: list[str]) -> None:
+        """There are so many events now; these jobs were submitted by the new ones."""
+        self._count = count
+        if job_names:
+            self._make_rows(0, 0, len(jobs))
+            self._jobs[self._job_count : self._job_count + len(jobs)] = jobs
+            self._job_count += len(jobs)
+            self._job_names += job_names
+
+    def drop(self) -> None:
+        """Forget the last event, which has no pieces."""
+        self._count -= 1
+        if self._events[self._count, _E.KIND] == SUBMITTED:
+            self._job_count -= 1
+            self._job_names.pop()
+
+    @property
+    def job_count(self) -> int:
+        """How many of the events submit a job."""
+        return self._job_count
+
+    def view(self) -> Batch:
+        """All events, as a batch that is only good until the sheet goes on."""
+        return Batch(
+            self._events[: self._count],
+            self._pieces[: self._piece_count],
+            self._jobs[: self._job_count],
+            self._job_names,
+            self._node_names,
+            self.dictionary,
+        )
+
     def batch(self) -> Batch:
         """All events, as a batch that stays as it is when the sheet goes on."""
+        events, pieces, jobs, job_names, node_names, dictionary = self.view()
         return Batch(
-            self._events[: self._count].copy(),
-            self._pieces[: self._piece_count].copy(),
-            self._jobs[: self._job_count].copy(),
-            list(self._job_names),
-            list(self._node_names),
-            self.dictionary,
+            events.copy(), pieces.copy(), jobs.copy(), [*job_names], [*node_names], dictionary
         )
 
     def _write(self, event: Event) -> None:
