@@ -14,8 +14,6 @@ import numpy as np
 from bench import ordinary
 from bench.ordinary import ALL, Features
 from tidemill.engine import cycle as one
-from tidemill.engine.check import check
-from tidemill.engine.fold import fold
 from tidemill.engine.loop import Loop
 from tidemill.model.events import AskedPlace
 from tidemill.model.measures import DAY_MS, MINUTE_MS
@@ -49,18 +47,12 @@ def case(
     taken_ms, placed = list[float](), 0
     while len(taken_ms) < cycles:
         assert loop.backend.next_ms() is not None, "jobs arrive for longer than is measured"
-        events = loop.backend.take(loop.world)
-        if not events:
+        if not loop.take():
             continue
-        for event in events:
-            fold(loop.world, event)
         start = time.process_time()
         plan = one.cycle(loop.world, loop.policy, loop.memo)
         taken_ms.append(1000 * (time.process_time() - start))
-        check(loop.world, plan, loop.policy)
-        for action in plan.actions:
-            fold(loop.world, action)
-        loop.backend.carry_out(loop.world, plan)
+        loop.settle(plan)
         placed += sum(isinstance(action, AskedPlace) for action in plan.actions)
     world = loop.world
     return {

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bench.replay import MILLION
 from tidemill import api
-from tidemill.engine.check import check
+from tidemill.engine.check import Checker
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold, fold_all
 from tidemill.engine.loop import Loop
@@ -249,6 +249,7 @@ class _Busy:
     def __init__(self, name: str, size: int) -> None:
         self.policy = convert({"placement": name}, Policy)
         self.memo, self.world = Memo(), _world(size)
+        self.checker = Checker(self.world)
         self.luck, self.spent = random.Random(11), dict.fromkeys(PARTS, 0.0)
         self.capacity = size * DEVICES * WHOLE_MILLI
         self.most = self.capacity * HELD_PERCENT // 100
@@ -264,7 +265,7 @@ class _Busy:
         clock.append(time.process_time())
         plan = cycle(world, self.policy, self.memo)
         clock.append(time.process_time())
-        check(world, plan, self.policy)
+        self.checker.check(plan, self.policy)
         clock.append(time.process_time())
         fold_all(world, plan.actions)
         placed = [action for action in plan.actions if isinstance(action, ev.AskedPlace)]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tidemill.engine.loop import Backend, Loop
 from tidemill.model import events as ev
+from tidemill.model.batch.convert import to_events
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Queue
@@ -222,7 +223,7 @@ class Player(Loop):
         before = self.world.seq
         plan = super().beat(at_ms)
         if plan is not None:
-            folded = (*self.kept, *self._unwritten)[before:]
+            folded = (*self.kept, *to_events(self._sheet.batch()))[before:]
             seen = folded[: len(folded) - len(plan.actions)]
             self.beats.append(Beat(seen, plan))
         return plan

@@ -1,4 +1,4 @@
-"""The second reader of reservations: nobody who passes may delay the first that waits."""
+"""The plan checker on reservations: nobody who passes may delay the first that waits."""
 
 import pytest
 
@@ -41,11 +41,12 @@ def test_who_ends_a_millisecond_late_is_found(estimate_ms: int, is_wrong: bool):
     assert found == (["job `gang` is delayed by who passes it"] if is_wrong else [])
 
 
-def test_a_plan_that_delays_is_refused_where_the_fleet_is_read():
-    """The loop's own check reads all that runs for one plan in sixteen."""
+@pytest.mark.parametrize("fillers", range(3))
+def test_every_plan_that_delays_is_refused(fillers: int):
+    """On a fleet of this size the loop's own check reads all that runs for every plan."""
     world = half_full(("passes", 5 * HOUR_MS))
-    while world.seq % 16:
-        submit(world, job(f"filler-{world.seq}", gpus=1, estimate_ms=HOUR_MS))
+    for i in range(fillers):
+        submit(world, job(f"filler-{i}", gpus=1, estimate_ms=HOUR_MS))
     with pytest.raises(PlanRefused, match="`gang` is delayed"):
         check(world, placing(world, "passes", 1, FIRST), EASY)
 
@@ -88,3 +89,24 @@ def test_kinds_are_judged_apart():
     plan = decide(world, EASY)
     assert [action for action in plan.actions if isinstance(action, ev.AskedPlace)]
     assert violations(world, plan, EASY) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "estimate_ms", "is_wrong"),
+    [
+        (Policy(backfill="none"), HOUR_MS, True),
+        (EASY, 2 * HOUR_MS, True),
+        (EASY, 2 * HOUR_MS - 1, False),
+        (Policy(order="shortest"), HOUR_MS, False),
+    ],
+    ids=["no backfill", "as long", "shorter", "an order by run time"],
+)
+def test_of_jobs_that_ask_for_the_same_the_first_goes_first(
+    policy: Policy, estimate_ms: int, is_wrong: bool
+):
+    """A job is not placed before an earlier one of its shape, unless backfill and it is shorter."""
+    world = fleet(nodes=1)
+    submit(world, job("first", estimate_ms=2 * HOUR_MS), job("second", estimate_ms=estimate_ms))
+    found = violations(world, placing(world, "second", 0, FIRST), policy)
+    said = "job `second` is placed before `first`, which asks for the same and is next"
+    assert found == ([said] if is_wrong else [])

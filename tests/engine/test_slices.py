@@ -1,5 +1,6 @@
 """MIG instances at the fold and before the second reader: what is legal is said twice."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,9 +9,12 @@ from tests.builders import attempt, beat, fleet, job, place, role, submit
 from tests.engine.audit import audit
 from tidemill.core import snapshot
 from tidemill.engine.check import violations
-from tidemill.engine.check_slices import is_legal
+from tidemill.engine.check.book import axis, profile
+from tidemill.engine.check.columns import OF
+from tidemill.engine.check.pieces import is_legal
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
+from tidemill.model.columns import ROLE
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Piece, Role, Template
@@ -24,13 +28,16 @@ THREE = role(milli=500, profile="3g.40gb")
 
 
 @pytest.mark.parametrize("part", GEOMETRIES, ids=lambda row: row.key)
-def test_the_second_reader_knows_the_same_geometry(part: Geometry):
+def test_the_plan_checker_knows_the_same_geometry(part: Geometry):
     """In every state its rule without tables allows exactly the starts that drivers list."""
     for row in part.profiles:
         asks = Role(milli=part.milli(row), profile=row.name)
         listed = {geometry.claim(row, start) for start in row.starts}
-        kind = part.title.split()[0]
-        assert {mask for mask in range(1024) if is_legal(kind, asks, mask)} == listed
+        of_role, roles = np.zeros((1, len(OF)), np.int64), np.zeros((1, len(ROLE)), np.int64)
+        of_role[0, [OF.COMPUTE, OF.MEDIA]], roles[0, ROLE.MILLI] = profile(asks), asks.milli
+        axes = np.array([axis(part.title.split()[0])], np.int64)
+        found = {m for m in range(1024) if is_legal(axes, of_role, roles, 0, 0, m)}
+        assert found == listed
 
 
 @pytest.mark.parametrize(

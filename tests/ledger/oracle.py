@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tests.engine import audit
-from tidemill.engine import check_order
+from tidemill.engine.check import order as check_order
 from tidemill.engine.fold import fold
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.spans import Window

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import beat, crash, finish, fleet, job, pass_ms, submit, team
-from tidemill.engine.check_order import _end, _reached, _step
+from tidemill.engine.check import expecting
 from tidemill.model import history
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
@@ -112,7 +112,7 @@ def test_every_value_is_in_the_step_that_ends_after_it(value: int):
     assert value < history.end_of(step)
     assert step == 0 or value >= history.end_of(step - 1)
     assert history.end_of(step) <= max(2, value * 3 // 2)
-    assert (step, history.end_of(step)) == (_step(value), _end(step))
+    assert (step, history.end_of(step)) == (expecting.step_of(value), expecting.end_of(step))
     assert history.steps_of(np.array([value])).tolist() == [step]
 
 
@@ -134,7 +134,9 @@ def test_a_quantile_is_that_of_the_sorted_values(values: list[int], share_ppm: i
     rank = max(1, -(-len(above) * share_ppm // 1_000_000))
     assert found == history.end_of(history.step_of(above[rank - 1]))
     beyond = history.step_of(past) if past else -1
-    assert found == _reached(counts.tolist(), share_ppm, beyond)
+    no_runs = np.zeros((1, history.SIZES, history.STEPS), np.int64)
+    by_guess = (no_runs, counts.reshape(1, -1), 0, 0, 1)
+    assert found == expecting.reached(*by_guess, share_ppm, beyond)
 
 
 @pytest.mark.parametrize(("milli", "size"), [(0, 0), (300, 1), (1000, 1), (2000, 2), (8000, 4)])

@@ -59,17 +59,18 @@ def beside(
     """The decorator of another folder, whose kernels take tuples of their own beside the state.
 
     ``tables`` are these tuples by what their arguments are called; their fields are matrices of
-    int64, but for the ``vectors`` and those that are of ``others``. ``matrices`` are names of more
-    arguments; ``calls``: files of the folders whose kernels they call.
+    int64, but for the ``vectors`` and those that are of ``others``. A field named like one of the
+    state's is what it is there; ``w`` may be a tuple of a few of those. ``matrices`` are names of
+    more arguments; ``calls``: files of the folders whose kernels they call.
     """
     fields = {*matrices, *(field for table in tables.values() for field in _fields(table))}
 
     def of(name: str) -> int:
         if name in vectors:
             return 1
-        if name in fields:
-            return 2
-        return dimensions(name) if name in State._fields else 0
+        if name in State._fields:
+            return dimensions(name)
+        return 2 if name in fields else 0
 
     whole = {"w": _WHOLE["w"]} | {
         name: (

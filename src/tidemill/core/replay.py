@@ -5,7 +5,7 @@ it, and whoever called folds that one event by itself (``engine.fold``), which r
 or does what is rare. So both say the same of every event, and only one of them says it at length.
 """
 
-from tidemill.core.fold import FAILED, RUNNING, STARTING, WAITING, wait_again
+from tidemill.core.fold import CANCELLED, FAILED, RUNNING, STARTING, WAITING, wait_again
 from tidemill.core.fold import ended as end
 from tidemill.core.fold import finished as finish
 from tidemill.core.fold import placed as place
@@ -14,6 +14,7 @@ from tidemill.core.fold import started as start
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import leave_line, line_up
 from tidemill.core.places import READY
+from tidemill.core.quotas import gave_back
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn, PieceColumn
@@ -21,11 +22,11 @@ from tidemill.model.columns import AT, DEVICE, JOB, KIND, NODE, PIECE, ROLE, SHA
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import NEVER_PASSED
 
-SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, SAID_WHY, PASSED, WOKE = (
+SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE = (
     codes.KIND_CODE[kind]
     for kind in (
-        ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed, ev.SaidWhy,
-        ev.JobPassed, ev.Woke,
+        ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
+        ev.JobCancelled, ev.ActivitySeen, ev.SaidWhy, ev.JobPassed, ev.Woke,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -112,13 +113,13 @@ def is_plain(jobs, j, state, attempt):
 
 
 @kernel
-def fail(w, j, is_final, now):
-    """A running attempt died; the job waits again, or has failed for good."""
+def stop(w, j, state, now):
+    """A running attempt is over; the job waits again, or has ended in this state."""
     save(w.jobs, j, now, 0)
     wait_again(w, j, now)
-    if is_final != 0:
+    if state != WAITING:
         leave_line(w.at, w.jobs, w.shapes, w.queued, j)
-        end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, FAILED, now)
+        end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, state, now)
 
 
 @kernel
@@ -151,7 +152,10 @@ def take_placement(w, events, event_pieces, counts, e, now):
 
 @kernel
 def take_news(w, events, e, now):
-    """What an attempt that was placed does: it comes up, is done, or dies."""
+    """What an attempt that was placed does: it comes up, is busier or less, is done, or dies.
+
+    One that falls idle, or was, is for Python, which keeps since when.
+    """
     jobs, kind, j = w.jobs, events[e, EventColumn.KIND], events[e, EventColumn.WHO]
     attempt, value = events[e, EventColumn.ATTEMPT], events[e, EventColumn.VALUE]
     if kind == STARTED:
@@ -159,14 +163,26 @@ def take_news(w, events, e, now):
             return False
         start(jobs, j, value, now)
         return True
+    if kind == CANCELLATION:
+        attempt = jobs[j, JOB.ATTEMPT]
     if not is_plain(jobs, j, RUNNING, attempt):
         return False
     if kind == FINISHED:
         finish(w, j, now)
         return True
-    if kind != FAILURE or w.shapes[jobs[j, JOB.SHAPE], SHAPE.IS_PROMISED] != 0:
+    if kind == BUSY:
+        if value <= 0:
+            return False
+        jobs[j, JOB.BUSY_PPM] = value
+        return True
+    s = jobs[j, JOB.SHAPE]
+    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
         return False
-    fail(w, j, value, now)
+    if kind == FAILURE:
+        stop(w, j, FAILED if value != 0 else WAITING, now)
+        return True
+    stop(w, j, CANCELLED, now)
+    gave_back(w.queues, w.shapes[s, SHAPE.QUEUE])
     return True
 
 
@@ -201,7 +217,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return False
     if kind == PLACED:
         return take_placement(w, events, event_pieces, counts, e, now)
-    if kind in (STARTED, FINISHED, FAILURE):
+    if kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY):
         return take_news(w, events, e, now)
     return False
 

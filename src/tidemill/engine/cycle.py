@@ -7,6 +7,8 @@ one needs of another (the price of stopping a job, the nodes just used) is hande
 from functools import partial
 
 from tidemill.engine import fold_mix
+from tidemill.model.batch import Dictionary
+from tidemill.model.batch.sheet import Sheet, plan_on
 from tidemill.model.claims import claims_of
 from tidemill.model.events import (
     Action,
@@ -40,7 +42,8 @@ from tidemill.workload import review as workload
 class Memo:
     """What the layers remember between cycles to be quick; may be dropped at any time."""
 
-    def __init__(self) -> None:
+    def __init__(self, dictionary: Dictionary | None = None) -> None:
+        self.sheet = Sheet(dictionary)
         self.scheduling = SchedulingMemo()
         self.provisioning = provisioning.Memo()
         self.reservation = reservation.Memo()
@@ -64,7 +67,7 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     if moved:
         wake_ms = world.now_ms
     said = _said(world, policy)
-    return Plan((*said, *stands, *supplied.actions, *released), wake_ms)
+    return plan_on(memo.sheet, (*said, *stands, *supplied.actions, *released), wake_ms)
 
 
 def _said(world: World, policy: Policy) -> list[Action]:

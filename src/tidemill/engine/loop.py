@@ -12,11 +12,15 @@ from typing import Protocol, runtime_checkable
 
 from tidemill.engine import cycle as one
 from tidemill.engine import story
-from tidemill.engine.check import check
-from tidemill.engine.fold import fold
+from tidemill.engine.check import Checker
+from tidemill.engine.fold_batch import Folding, Inflow
 from tidemill.engine.layout import Before
 from tidemill.engine.second_reader import check_story
 from tidemill.engine.story import Story
+from tidemill.model import batch as batches
+from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch.convert import to_events
+from tidemill.model.batch.sheet import Sheet, rows_of
 from tidemill.model.errors import BackendError
 from tidemill.model.events import Event, Plan, Seen
 from tidemill.model.measures import FOREVER_MS
@@ -34,8 +38,8 @@ class Backend(Protocol):
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""
 
-    def take(self, world: World) -> Sequence[Seen]:
-        """Everything that happens at that moment; may be nothing."""
+    def take(self, world: World) -> Sequence[Seen] | Batch:
+        """Everything that happens at that moment, as messages or in columns; may be nothing."""
 
     def carry_out(self, world: World, plan: Plan) -> None:
         """Do what a plan says; its actions are already written and folded."""
@@ -66,11 +70,30 @@ class Stretcher(Protocol):
 
 
 @runtime_checkable
-class Follower(Protocol):
-    """A reader that takes stories too."""
+class Folder(Protocol):
+    """A backend that folds what happens while it tells it: one call for a moment."""
 
-    def take_story(self, told: Story) -> None:
-        """This happened, after all that was told before."""
+    dictionary: Dictionary
+    """What its events name by number."""
+
+    def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
+        """Fold everything that happens at the next moment, and note it; whether anything does."""
+
+
+@runtime_checkable
+class BatchKeeper(Protocol):
+    """A keeper that takes events in columns too."""
+
+    def append_batch(self, batch: Batch) -> None:
+        """Keep these events, all or none; on return they are safe."""
+
+
+@runtime_checkable
+class BatchReader(Protocol):
+    """A reader that takes events in columns too."""
+
+    def take_batch(self, batch: Batch) -> None:
+        """These events happened, after all that were told before."""
 
 
 class Loop:
@@ -81,20 +104,23 @@ class Loop:
         world: World,
         policy: Policy,
         backend: Backend,
-        journal: Keeper | None,
-        readers: Sequence[Reader] = (),
+        journal: Keeper | BatchKeeper | None,
+        readers: Sequence[Reader | BatchReader] = (),
         beats_per_commit: int = 1,
     ) -> None:
         self.world, self.policy, self.backend = world, policy, backend
         self.journal, self.readers = journal, readers
         self.beats_per_commit = beats_per_commit
-        self.memo = one.Memo()
-        self._unwritten: list[Event] = []
+        self._folder = backend if isinstance(backend, Folder) else None
+        self._sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
+        self._scratch = Sheet(self._sheet.dictionary)
+        self.memo = one.Memo(self._sheet.dictionary)
+        self._checker = Checker(world)
+        self._inflow = Inflow(world)
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
-        self._followers = [reader for reader in readers if isinstance(reader, Follower)]
-        is_able = len(self._followers) == len(readers) and isinstance(backend, Stretcher)
+        is_able = all(isinstance(reader, BatchReader) for reader in readers)
         self._stretcher = backend if is_able and isinstance(backend, Stretcher) else None
         self._pause = 1
         self._beats_to_pass = 0
@@ -117,19 +143,34 @@ class Loop:
     def beat(self, at_ms: int) -> Plan | None:
         """Fold one moment, decide, check, write, carry out."""
         self._count_beats(at_ms)
-        events = self.backend.take(self.world)
-        if not events:
+        if not self.take():
             return None
-        self._write(events)
         plan = one.cycle(self.world, self.policy, self.memo)
-        check(self.world, plan, self.policy)
-        if plan.actions:
-            self._write(plan.actions)
+        self.settle(plan)
+        return plan
+
+    def take(self) -> bool:
+        """Fold what happens in the next moment; whether anything does."""
+        if self._folder is not None:
+            return self._folder.happen(self._inflow, self._sheet)
+        seen = self.backend.take(self.world)
+        if isinstance(seen, Batch):
+            self._write(seen)
+            return len(seen.events) > 0
+        if seen:
+            self._scratch.clear()
+            self._scratch.write(seen)
+            self._write(self._scratch.batch(), seen)
+        return bool(seen)
+
+    def settle(self, plan: Plan) -> None:
+        """Check a plan, write it, and carry it out."""
+        self._checker.check(plan, self.policy)
+        self._write(rows_of(plan))
         self._beats += 1
         if self._beats % self.beats_per_commit == 0:
             self.commit()
         self.backend.carry_out(self.world, plan)
-        return plan
 
     def _stretch(self, until_ms: int) -> bool:
         """Many beats at once, if the backend and all readers can; then checked and written."""
@@ -146,25 +187,36 @@ class Loop:
         self._pause = 1
         before, told = found
         check_story(self.world, before, told)
-        for follower in self._followers:
-            follower.take_story(told)
-        if self.journal is not None:
-            self._unwritten += story.events(told)
+        self._inflow.forget()
+        self._sheet.extend(story.batch(told, self._sheet.dictionary))
         self.commit()
         return True
 
     def commit(self) -> None:
-        """Make everything that was folded safe."""
-        if self._unwritten and self.journal is not None:
-            self.journal.append(self._unwritten)
-        self._unwritten = []
-
-    def _write(self, events: Sequence[Event]) -> None:
-        for event in events:
-            fold(self.world, event)
-            self._unwritten.append(event)
+        """Make everything that was folded safe, and tell the readers."""
+        if not len(self._sheet):
+            return
+        batch, journal = self._sheet.batch(), self.journal
+        self._sheet.clear()
+        if isinstance(journal, BatchKeeper):
+            journal.append_batch(batch)
+        elif journal is not None:
+            journal.append(to_events(batch))
         for reader in self.readers:
-            reader.take(events)
+            if isinstance(reader, BatchReader):
+                reader.take_batch(batch)
+            else:
+                reader.take(to_events(batch))
+
+    def _write(self, batch: Batch, events: Sequence[Event] = ()) -> None:
+        """Fold events, and note them; where one is refused, those before it are noted."""
+        if not len(batch.events):
+            return
+        folding = Folding(self.world, batch, events)
+        try:
+            folding.all()
+        finally:
+            self._sheet.extend(batches.cut(batch, 0, folding.at))
 
     def _count_beats(self, at_ms: int) -> None:
         self._beats_now = self._beats_now + 1 if at_ms == self._at_ms else 0

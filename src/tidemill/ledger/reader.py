@@ -19,7 +19,6 @@ import numpy as np
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
 from tidemill.core.accounting.columns import HELD, MARK, STOP
-from tidemill.engine import story
 from tidemill.engine.fold_batch import Folding, columns_of
 from tidemill.ledger import state
 from tidemill.ledger.buckets import Bucket
@@ -33,6 +32,7 @@ from tidemill.ledger.turns import Turns
 from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.columns import AT, State
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
@@ -88,8 +88,8 @@ class Ledger:
         self._turns = Turns(self.policy)
         self._b = state.blank(self.window, self.policy, self._usable)
         self._seen: tuple[int, ...] = ()
-        self._told: list[Event] = []
         self._dictionary = Dictionary()
+        self._told = Sheet(self._dictionary)
 
     # What it found ----------------------------------------------------------------------------
 
@@ -162,16 +162,17 @@ class Ledger:
             self.read_batch(of_events(some, self._dictionary))
         return self
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take_batch(self, batch: Batch) -> None:
         """Events that happened, as a loop tells them."""
-        self._told += events
+        self._told.extend(batch)
         if len(self._told) >= GATHERED:
             self._settle()
 
-    def take_story(self, told: story.Story) -> None:
-        """Many events that happened, as a loop tells them."""
-        self._settle()
-        self.read_batch(story.batch(told, self._dictionary))
+    def take(self, events: Sequence[Event]) -> None:
+        """The same as messages."""
+        self._told.write(events)
+        if len(self._told) >= GATHERED:
+            self._settle()
 
     def read_batch(self, batch: Batch) -> None:
         """Read a batch of events, after all that were read before."""
@@ -193,9 +194,10 @@ class Ledger:
 
     def _settle(self) -> None:
         """Read what was told and not read yet."""
-        if self._told:
-            told, self._told = self._told, []
-            self.read_batch(of_events(told, self._dictionary))
+        if len(self._told):
+            told = self._told.batch()
+            self._told.clear()
+            self.read_batch(told)
 
     def _read(self, w: State, events: I64, pieces: I64, counts: I64, e: int, now_ms: int) -> int:
         self._make_room(w)

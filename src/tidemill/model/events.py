@@ -5,8 +5,9 @@ of having asked, so that the journal alone rebuilds everything. Jobs, nodes, con
 are named by their number: the order in which they first appeared in the journal.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
@@ -348,8 +349,47 @@ Action = (
 Event = Seen | Action
 
 
-class Plan(Struct, frozen=True):
-    """What one cycle decided, in the order to carry it out, and when to look again."""
+class Rows(Protocol):
+    """Actions in columns (``model.batch``)."""
 
-    actions: tuple[Action, ...] = ()
-    wake_at_ms: int = FOREVER_MS
+    def actions(self) -> tuple[Action, ...]:
+        """The same as messages."""
+
+
+class Plan:
+    """What one cycle decided, in the order to carry it out, and when to look again.
+
+    As messages, or in columns; whoever wants messages has them made once.
+    """
+
+    __slots__ = ("_actions", "rows", "wake_at_ms")
+
+    def __init__(
+        self,
+        actions: Iterable[Action] | None = None,
+        wake_at_ms: int = FOREVER_MS,
+        rows: Rows | None = None,
+    ) -> None:
+        self._actions = tuple(actions or ()) if rows is None or actions is not None else None
+        self.wake_at_ms = wake_at_ms
+        self.rows = rows
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What is to be done."""
+        if self._actions is None:
+            assert self.rows is not None, "a plan has its actions in one form at least"
+            self._actions = self.rows.actions()
+        return self._actions
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is decided."""
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return (self.actions, self.wake_at_ms) == (other.actions, other.wake_at_ms)
+
+    def __hash__(self) -> int:
+        return hash((self.actions, self.wake_at_ms))
+
+    def __repr__(self) -> str:
+        return f"Plan({self.actions!r}, {self.wake_at_ms})"

@@ -1,66 +1,119 @@
-"""What is going to happen, in order: time, then rank, then the order in which it was scheduled.
+"""What is going to happen: the owner of the twin's columns (``event_queue``).
 
-An entry names its subject (a job or a node) and the stamp (attempt or epoch) for which it was
-meant; whoever takes it out compares the stamp, so nothing is ever searched for and removed.
+The plain life of jobs is rows, pushed and taken out by kernels. Whatever has more to say than a row
+(a node, a contract, a team, a save on notice) is kept here as an event, under its serial.
 """
 
-from collections.abc import Callable
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tidemill.model import codes
+from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.events import Seen
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import grown
+from tidemill.twin.event_queue import heap
+from tidemill.twin.event_queue.columns import CLOCK, ENTRY, LOAD, TRUTH, Outside
 
-# At one moment: claims, then ends before starts (so that what ends frees its devices and what
-# starts is not ended by news from before), jobs before nodes, and the clock last.
-SIGNED, CONTRACT_START, JOB_END, JOB_START, ACTIVITY, NODE_ADD, NODE_MOVE, FAULT, CONTRACT_END = (
-    range(9)
-)
-CLOCK = 9
 
-Entry = tuple[int, int, int, int, int, Seen]
-"""at_ms, rank, serial, subject, stamp, event."""
+class Entry(NamedTuple):
+    """One thing that is going to happen, as Python reads it (``ENTRY``)."""
+
+    at_ms: int
+    rank: int
+    serial: int
+    who: int
+    stamp: int
+    kind: int
+    value: int
 
 
 class Agenda:
-    """A heap of entries."""
+    """The queue of what will happen, and the other columns of the twin."""
 
-    __slots__ = ("_heap", "_serial")
+    __slots__ = ("_events", "t")
 
     def __init__(self) -> None:
-        self._heap: list[Entry] = []
-        self._serial = 0
+        self.t = _blank()
+        """As kernels take it; another one after something grew."""
+        self._events: dict[int, Seen] = {}
 
     def __len__(self) -> int:
-        return len(self._heap)
+        return self.t.clock.item(CLOCK.ENTRIES)
 
     @property
     def next_ms(self) -> int:
         """When the first entry is due; ``FOREVER_MS`` when there is none."""
-        return self._heap[0][0] if self._heap else FOREVER_MS
+        return self.t.entries.item(0, ENTRY.AT) if len(self) else FOREVER_MS
 
-    def push(self, rank: int, subject: int, stamp: int, event: Seen) -> None:
+    def push(self, rank: int, who: int, stamp: int, event: Seen) -> None:
         """Schedule an event for its own time."""
-        self._serial += 1
-        heappush(self._heap, (event.at_ms, rank, self._serial, subject, stamp, event))
+        self.make_room(1)
+        kind = codes.KIND_CODE[type(event)]
+        t = self.t
+        serial = heap.push(t.clock, t.entries, event.at_ms, rank, who, stamp, kind, 0)
+        self._events[int(serial)] = event
 
-    def due(self, at_ms: int) -> Entry | None:
-        """Take out the first entry, if it is due at this moment."""
-        heap = self._heap
-        return heappop(heap) if heap and heap[0][0] == at_ms else None
+    def pop(self) -> tuple[Entry, Seen | None]:
+        """Take out the first entry; with its event, if it is more than a row."""
+        entry = Entry(*self.t.entries[0].tolist())
+        heap.pop(self.t.clock, self.t.entries)
+        return entry, self._events.pop(entry.serial, None)
+
+    def make_room(self, more: int) -> None:
+        """See to it that so many entries can be pushed."""
+        entries = self.t.entries
+        if self.t.clock.item(CLOCK.ENTRIES) + more > len(entries):
+            self.renew(entries=grown(entries, len(self) + more))
+
+    def renew(self, **matrices: NDArray[Any]) -> None:
+        """Take other matrices in place of these."""
+        self.t = self.t._replace(**matrices)
+
+    def rows(self) -> list[Entry]:
+        """All entries, in no order."""
+        return [Entry(*row) for row in self.t.entries[: len(self)].tolist()]
 
     def first_ms(self, is_meant: Callable[[Entry], bool]) -> int:
         """When the first entry of some sort is due; ``FOREVER_MS`` when there is none."""
-        return min((entry[0] for entry in self._heap if is_meant(entry)), default=FOREVER_MS)
+        return min((entry.at_ms for entry in self.rows() if is_meant(entry)), default=FOREVER_MS)
 
     def split(self, is_meant: Callable[[Entry], bool]) -> tuple[list[Entry], int]:
         """Take out the entries of some sort; return them, and the last serial number given."""
-        taken = [entry for entry in self._heap if is_meant(entry)]
-        self._heap = [entry for entry in self._heap if not is_meant(entry)]
-        heapify(self._heap)
-        return taken, self._serial
+        entries = self.rows()
+        self._fill(entry for entry in entries if not is_meant(entry))
+        return [entry for entry in entries if is_meant(entry)], self.t.clock.item(CLOCK.SERIAL)
 
     def join(self, entries: list[Entry], serial: int) -> None:
         """Put entries back that were taken out, or made meanwhile."""
-        self._heap += entries
-        heapify(self._heap)
-        self._serial = serial
+        self._fill([*self.rows(), *entries])
+        self.t.clock[CLOCK.SERIAL] = serial
+
+    def _fill(self, entries: Iterable[Entry]) -> None:
+        """Hold these entries and no others: sorted rows are a heap."""
+        found = sorted(entries)
+        if len(found) > len(self.t.entries):
+            self.renew(entries=grown(self.t.entries, len(found)))
+        if found:
+            self.t.entries[: len(found)] = found
+        self.t.clock[CLOCK.ENTRIES] = len(found)
+
+
+def _blank() -> Outside:
+    """Nothing is going to happen."""
+    return Outside(
+        clock=np.zeros(len(CLOCK), np.int64),
+        entries=np.zeros((256, len(ENTRY)), np.int64),
+        truths=np.zeros((64, len(TRUTH)), np.int64),
+        crashes=np.zeros(16, np.int64),
+        loads=np.zeros((1, len(LOAD)), np.int64),
+        levels=np.zeros(0, np.int64),
+        luck=np.ones(1),
+        events=np.zeros((0, len(EventColumn)), np.int64),
+        event_pieces=np.zeros((0, len(PieceColumn)), np.int64),
+        counts=np.zeros((1, 4), np.int64),
+        asked=np.zeros((0, len(EventColumn)), np.int64),
+    )

@@ -6,12 +6,15 @@ everything that follows from something, and the wake that the last plan asked fo
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Self, assert_never
+from typing import Self, cast
 
+from tidemill.engine.fold_batch import Inflow
 from tidemill.engine.layout import Before
 from tidemill.engine.story import Story
 from tidemill.model import events as ev
-from tidemill.model.errors import SpecError
+from tidemill.model.batch.convert import to_event, to_events
+from tidemill.model.batch.sheet import Sheet, rows_of
+from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue
@@ -19,18 +22,21 @@ from tidemill.model.states import NodeState
 from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo
-from tidemill.twin import agenda, fleet, generate, stretch
+from tidemill.twin import fleet, generate, stretch
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
+from tidemill.twin.coming import Coming
+from tidemill.twin.event_queue import columns, lives
+from tidemill.twin.event_queue.columns import CLOCK
 from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
-from tidemill.twin.neighbours import Sharing
+from tidemill.twin.neighbours import Neighbours, Sharing
 from tidemill.twin.spec_tables import Spec
 from tidemill.twin.streams import Streams
-from tidemill.twin.stretch import Coming
 from tidemill.twin.traces.trace import Trace
 
+EVENTS_AT_LEAST = 64  # rows that kernels may tell in one call
 Comes = Arrival | tuple[int, Job, int]
 
 
@@ -59,13 +65,17 @@ class Twin:
         self._horizon_ms = horizon_ms
         self._agenda = Agenda()
         self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per or {})
-        self._attempts = Attempts(faults, streams, self._agenda, sharing)
-        self._coming = Coming(_in_order(arrivals))
+        neighbours = Neighbours(sharing)
+        self._attempts = Attempts(faults, streams, self._agenda, neighbours)
+        self._coming = Coming(_in_order(arrivals), self._agenda, neighbours)
+        self.dictionary = self._coming.dictionary
+        """What jobs name by number: their shapes and users."""
+        self._told = Sheet(self.dictionary)
         self._wake_ms = FOREVER_MS
         self._warned: list[int] = []
         """Nodes that were announced to be taken, at this moment."""
         if topology.tiers:
-            self._agenda.push(agenda.SIGNED, 0, 0, ev.TopologySet(0, topology))
+            self._agenda.push(columns.SIGNED, 0, 0, ev.TopologySet(0, topology))
         self._open(contracts, queues)
 
     @classmethod
@@ -102,30 +112,78 @@ class Twin:
 
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""
-        at_ms = min(self._agenda.next_ms, self._wake_ms)
-        coming = self._coming.first()
-        if coming is not None and coming.at_ms < at_ms:
-            at_ms = coming.at_ms
+        at_ms = min(self._agenda.next_ms, self._wake_ms, self._coming.next_ms)
         return at_ms if at_ms <= self._horizon_ms and at_ms < FOREVER_MS else None
 
     def take(self, world: World) -> list[ev.Seen]:
         """All that happens at the next moment; empty when all of it turned out to be stale."""
+        self._told.clear()
+        self._tell(world, self._told, None)
+        seen = cast(list[ev.Seen], to_events(self._told.view()))
+        self._attempts.neighbours.note(world, seen)
+        return seen
+
+    def happen(self, inflow: Inflow, sheet: Sheet) -> bool:
+        """As ``take``, but folded on the way and noted on a sheet; whether anything happened."""
+        before = len(sheet)
+        if inflow.is_plain and not self._attempts.neighbours.are_any:
+            self._tell(inflow.world, sheet, inflow)
+        else:
+            for event in self.take(inflow.world):
+                inflow.single(event)
+                sheet.write([event])
+        return len(sheet) > before
+
+    def _tell(self, world: World, sheet: Sheet, inflow: Inflow | None) -> None:
+        """Tell what happens at the next moment; folded on the way, if there is an inflow."""
         at_ms = self.next_ms()
         assert at_ms is not None, "the simulation is over; call next_ms first"
-        self._attempts.new_batch()
-        seen: list[ev.Seen] = []
-        is_clock = self._wake_ms == at_ms
-        while entry := self._agenda.due(at_ms):
-            if entry[1] == agenda.CLOCK:
-                is_clock = True
-            else:
-                self._happen(world, entry, seen)
-        while (coming := self._coming.first()) is not None and coming.at_ms == at_ms:
-            seen.append(self._attempts.submit(self._coming.take()))
+        clock, before = self._agenda.t.clock, len(sheet)
+        clock[CLOCK.BATCH] += 1
+        clock[CLOCK.WOKE] = self._wake_ms == at_ms
         if self._wake_ms <= at_ms:
             self._wake_ms = FOREVER_MS
-        self._attempts.neighbours.note(world, seen)
-        return seen if seen or not is_clock else [ev.Woke(at_ms)]
+        while code := self._happen(world, at_ms, sheet, inflow):
+            if code == lives.READ_ON:
+                self._coming.read()
+            elif code == lives.SINGLE:
+                self._fold_one(sheet, inflow)
+            elif code == lives.RARE:
+                _note(self._rare_due(world, *self._agenda.pop()), sheet, inflow)
+        if clock[CLOCK.WOKE] and len(sheet) == before:
+            _note(ev.Woke(at_ms), sheet, inflow)
+
+    def _happen(self, world: World, at_ms: int, sheet: Sheet, inflow: Inflow | None) -> int:
+        """Let kernels tell as much as they can; why they came back (0: the moment is over)."""
+        agenda, coming, before = self._agenda, self._coming, len(sheet)
+        agenda.make_room(len(agenda) + 2)  # an attempt that comes up pushes two
+        assert sheet.dictionary is coming.dictionary, "jobs are written by number"
+        if (events := sheet.room(EVENTS_AT_LEAST)) is not agenda.t.events:
+            agenda.renew(events=events)
+        t, clock = agenda.t, agenda.t.clock
+        came = clock.item(CLOCK.CAME)
+        clock[CLOCK.EVENTS] = clock[CLOCK.FOLDED] = before
+        clock[CLOCK.FIRST] = came - sheet.job_count
+        if inflow is None:
+            code = int(lives.happen(world.matrices, t, at_ms, 0))
+        else:
+            inflow.foresee(coming.first, coming.jobs, coming.names, coming.dictionary)
+            code = int(lives.happen(inflow.ready(t.counts), t, at_ms, 1))
+            inflow.done(t.counts, clock.item(CLOCK.FOLDED) - before, at_ms)
+        first, end = came - coming.first, clock.item(CLOCK.CAME) - coming.first
+        sheet.wrote(clock.item(CLOCK.EVENTS), coming.jobs[first:end], coming.names[first:end])
+        return code
+
+    def _fold_one(self, sheet: Sheet, inflow: Inflow | None) -> None:
+        """Fold the last event by itself, as kernels could not; one that is refused is not told."""
+        clock = self._agenda.t.clock
+        assert inflow is not None, "what is not folded is told to the end"
+        assert clock[CLOCK.FOLDED] == len(sheet) - 1, "a start, which kernels fold, tells two"
+        try:
+            inflow.single(to_event(sheet.view(), len(sheet) - 1))
+        except EventRefused:
+            sheet.drop()
+            raise
 
     def stretch(
         self, world: World, policy: Policy, memo: Memo, until_ms: int
@@ -143,47 +201,56 @@ class Twin:
         for n in self._warned:
             self._attempts.warn(world, n, int(world.nodes.deadline_ms[n]))
         self._warned.clear()
-        for action in plan.actions:
-            self._answer(world, action)
+        self._answer_all(world, plan)
         self._attempts.tell_paces(world)
         wake_ms = max(plan.wake_at_ms, world.now_ms)
         if wake_ms < self._wake_ms and wake_ms < self._horizon_ms:
             self._wake_ms = wake_ms
 
+    def _answer_all(self, world: World, plan: ev.Plan) -> None:
+        """Let kernels push what follows, and do what is rare by itself, in order."""
+        asked, i = rows_of(plan).events, 0
+        if not len(asked):
+            return
+        self._agenda.renew(asked=asked)
+        while True:
+            self._agenda.make_room(len(asked))
+            i = lives.carry_out(world.matrices, self._agenda.t, i, world.now_ms)
+            if i >= len(asked):
+                return
+            self._answer(world, plan.actions[i])
+            i += 1
+
     def _open(self, contracts: Sequence[Contract], queues: Sequence[Queue]) -> None:
         """The first page: contracts and teams; and the last: somebody looks at the clock."""
         for c, row in enumerate(contracts):
-            self._agenda.push(agenda.SIGNED, c, 0, ev.ContractSigned(0, row))
+            self._agenda.push(columns.SIGNED, c, 0, ev.ContractSigned(0, row))
             start = ev.ContractStarted(row.start_ms, c)
-            self._agenda.push(agenda.CONTRACT_START, c, 0, start)
+            self._agenda.push(columns.CONTRACT_START, c, 0, start)
             if row.end_ms < FOREVER_MS:
-                self._agenda.push(agenda.CONTRACT_END, c, 0, ev.ContractEnded(row.end_ms, c))
+                self._agenda.push(columns.CONTRACT_END, c, 0, ev.ContractEnded(row.end_ms, c))
         for q, queue in enumerate(queues):
-            self._agenda.push(agenda.SIGNED, q, 0, ev.QueueSet(0, queue))
+            self._agenda.push(columns.SIGNED, q, 0, ev.QueueSet(0, queue))
         if self._horizon_ms < FOREVER_MS:
-            self._agenda.push(agenda.CLOCK, 0, 0, ev.Woke(self._horizon_ms))
+            self._agenda.push(columns.HORIZON, 0, 0, ev.Woke(self._horizon_ms))
 
-    def _happen(self, world: World, entry: Entry, seen: list[ev.Seen]) -> None:
-        _, rank, _, subject, stamp, event = entry
-        found: ev.Seen | None = event
-        if rank == agenda.JOB_START:
-            seen += self._attempts.start_due(world, subject, stamp, event)
-            return
-        if rank == agenda.JOB_END:
-            found = self._attempts.end_due(world, subject, stamp, event)
-        elif rank == agenda.ACTIVITY:
-            found = self._attempts.news_due(world, subject, stamp, event)
-        elif rank in (agenda.NODE_ADD, agenda.NODE_MOVE):
-            found = self._machine_due(subject, stamp, event)
-        elif rank == agenda.FAULT:
+    def _rare_due(self, world: World, entry: Entry, event: ev.Seen | None) -> ev.Seen | None:
+        """What is due and has more to say than a row; None: it was stale."""
+        if event is None:
+            return self._attempts.end_due(world, entry)
+        rank, subject, stamp = entry.rank, entry.who, entry.stamp
+        if rank == columns.ACTIVITY:
+            return self._attempts.news_due(world, entry, event)
+        if rank in (columns.NODE_ADD, columns.NODE_MOVE):
+            return self._machine_due(subject, stamp, event)
+        if rank == columns.FAULT:
             assert isinstance(event, ev.NodeMoved)
-            found = self._machines.fault_due(stamp, event)
-        elif rank == agenda.CONTRACT_START:
+            return self._machines.fault_due(stamp, event)
+        if rank == columns.CONTRACT_START:
             self._machines.contract_started(subject)
-        elif rank == agenda.CONTRACT_END:
+        elif rank == columns.CONTRACT_END:
             self._machines.contract_ended(subject)
-        if found is not None:
-            seen.append(found)
+        return event
 
     def _machine_due(self, n: int, epoch: int, event: ev.Seen) -> ev.Seen | None:
         """What happens to a node; one that is going to be taken warns its jobs."""
@@ -192,17 +259,11 @@ class Twin:
             self._warned.append(n)
         return found
 
-    def _answer(self, world: World, action: ev.Action) -> None:  # noqa: C901 - one case a kind
+    def _answer(self, world: World, action: ev.Action) -> None:
         now_ms = world.now_ms
         match action:
             case ev.AskedPlace(job=j, attempt=attempt):
                 self._attempts.place(world, j, attempt)
-            case ev.AskedEvict(job=j, attempt=attempt):
-                self._attempts.evict(j, attempt, now_ms)
-            case ev.AskedMove(job=j, attempt=attempt):
-                self._attempts.move(j, attempt, now_ms)
-            case ev.AskedCancel(job=j):
-                self._attempts.cancel(j, now_ms)
             case ev.AskedLaunch(contract=c, nodes=count):
                 self._machines.launch(c, count, now_ms)
             case ev.AskedRepair(node=n):
@@ -214,12 +275,16 @@ class Twin:
                 self._attempts.warn(world, n, deadline_ms)
             case ev.AskedSpare(node=n, is_spare=is_spare):
                 self._machines.set_spare(n, is_spare)
-            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix():
-                pass
-            case ev.AskedRelease() | ev.JobPassed():
-                pass
-            case _ as never:
-                assert_never(never)
+            case _:
+                raise AssertionError(f"kernels answer {action}")
+
+
+def _note(event: ev.Seen | None, sheet: Sheet, inflow: Inflow | None) -> None:
+    """Fold one event by itself, if there is an inflow, and note it; None: it was stale."""
+    if event is not None:
+        if inflow is not None:
+            inflow.single(event)
+        sheet.write([event])
 
 
 def _in_order(arrivals: Iterable[Comes]) -> Iterator[Arrival]:

@@ -13,8 +13,8 @@ from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS
 from tidemill.model.rows import Contract, Node
 from tidemill.model.states import NodeState, Terms
-from tidemill.twin import agenda
 from tidemill.twin.agenda import Agenda
+from tidemill.twin.event_queue import columns
 from tidemill.twin.faults import Delay, Faults
 from tidemill.twin.streams import Streams
 
@@ -74,7 +74,7 @@ class Machines:
         self._repairs_ms: dict[int, int] = {}
         for number, fault in enumerate(faults.schedule):
             event = ev.NodeMoved(fault.at_ms, fault.node, NodeState.UNHEALTHY, ev.Why.NODE_LOST)
-            schedule.push(agenda.FAULT, fault.node, number, event)
+            schedule.push(columns.FAULT, fault.node, number, event)
 
     # what is asked of them -------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Machines:
         for _ in range(min(wanted, room)):
             machine = self._made(claim)
             node = ev.NodeAdded(now_ms, _node_row(machine))
-            self._agenda.push(agenda.NODE_ADD, machine.number, 0, node)
+            self._agenda.push(columns.NODE_ADD, machine.number, 0, node)
             self._move(machine, now_ms, NodeState.BOOTING)
 
     def drain(self, n: int) -> None:
@@ -189,7 +189,7 @@ class Machines:
         self, machine: Machine, at_ms: int, to: NodeState, why: ev.Why = ev.Why.UNSAID
     ) -> None:
         event = ev.NodeMoved(at_ms, machine.number, to, why)
-        self._agenda.push(agenda.NODE_MOVE, machine.number, machine.epoch, event)
+        self._agenda.push(columns.NODE_MOVE, machine.number, machine.epoch, event)
 
     def _gone(self, machine: Machine) -> None:
         machine.state = NodeState.GONE
@@ -216,7 +216,7 @@ class Machines:
             self._schedule(machine, moved)
 
     def _schedule(self, machine: Machine, event: ev.Seen) -> None:
-        self._agenda.push(agenda.NODE_MOVE, machine.number, machine.epoch, event)
+        self._agenda.push(columns.NODE_MOVE, machine.number, machine.epoch, event)
 
     def _drawn_ms(self, machine: Machine, purpose: str, delay: Delay) -> int:
         return delay.at_quantile(self._luck(machine, purpose).random())

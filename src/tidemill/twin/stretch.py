@@ -4,11 +4,7 @@ Asked by the loop between two beats. A stretch goes up to the first thing that i
 fault, a contract, a crash to come, a wake that a plan asked for, an arrival of another sort.
 """
 
-from collections import deque
-from collections.abc import Iterator
 from functools import partial
-from itertools import islice
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -17,19 +13,20 @@ from tidemill.engine import story
 from tidemill.engine.fold_stretch import Stretch, is_plain, may_begin
 from tidemill.engine.layout import Before
 from tidemill.engine.story import Story
+from tidemill.model import codes, tables
 from tidemill.model import events as ev
-from tidemill.model import tables
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Shape
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo
-from tidemill.twin import agenda, kernels
+from tidemill.twin import kernels
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
-from tidemill.twin.attempts import is_plain as plain_life
+from tidemill.twin.coming import Coming
+from tidemill.twin.event_queue.columns import ANY_ATTEMPT, JOB_END
 
 WORTH_IT = 2_000  # arrivals; a shorter stretch is not worth laying out, nor compiling for
 ARRIVALS_AT_ONCE = 100_000
@@ -49,29 +46,6 @@ class Heap(NamedTuple):
     job: I64
     stamp: I64
     what: I64
-
-
-class Coming:
-    """Arrivals one by one, with a look ahead."""
-
-    def __init__(self, arrivals: Iterator[Arrival]) -> None:
-        self._rest = arrivals
-        self._ahead: deque[Arrival] = deque()
-
-    def first(self) -> Arrival | None:
-        """The next arrival, which stays; None: there is no more."""
-        if not self._ahead:
-            self._ahead.extend(islice(self._rest, 1))
-        return self._ahead[0] if self._ahead else None
-
-    def take(self) -> Arrival:
-        """The next arrival, which is taken."""
-        return self._ahead.popleft()
-
-    def ahead(self, count: int) -> list[Arrival]:
-        """Up to this many next arrivals, which stay."""
-        self._ahead.extend(islice(self._rest, max(0, count - len(self._ahead))))
-        return list(islice(self._ahead, count))
 
 
 def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for compiled beats
@@ -103,7 +77,7 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
         return None
     heap = _heap(entries, len(entries) + waiting + len(arrivals) + 1)
     stretch.at[kernels.HEAP], stretch.at[kernels.SERIAL] = len(entries), serial
-    truths, startup = attempts.truths(arrivals), attempts.startup()
+    truths, startup = attempts.truths(world.job_count + len(arrivals)), plans.t.luck
     times = np.array([arrival.at_ms for arrival in arrivals], np.int64)
     while True:
         stopped = kernels.stretch(
@@ -117,9 +91,8 @@ def run(  # noqa: PLR0913, PLR0917 - everything a twin is made of, laid out for 
         else:
             break
     told = stretch.finish()
-    attempts.came(arrivals[: len(told.jobs)], truths)
-    for _ in told.jobs:
-        coming.take()
+    attempts.crashed(truths, world.job_count)
+    coming.have_come(len(told.jobs))
     plans.join(_entries(heap, int(stretch.at[kernels.HEAP])), int(stretch.at[kernels.SERIAL]))
     return (stretch.before, told) if len(told) else None
 
@@ -157,7 +130,7 @@ def _plain_arrivals(
         fine = good.get(id(job.shape))
         if fine is None:
             fine = good[id(job.shape)] = _is_plain_shape(world, job.shape)
-        is_odd = not plain_life(arrival.crashes_ms, arrival.activity) or job.demand is not None
+        is_odd = len(arrival.crashes_ms) > 1 or bool(arrival.activity) or job.demand is not None
         is_new = job.name not in world.job_number and job.name not in seen
         shares = job.efficiency
         is_whole = shares.mfu_ppm + shares.host_ppm + shares.links_ppm <= ONE_PPM
@@ -176,53 +149,38 @@ def _is_plain_shape(world: World, shape: Shape) -> bool:
 
 
 def _is_plain_entry(world: World, attempts: Attempts, entry: Entry) -> bool:
-    _, rank, _, j, _, event = entry
-    if rank not in (agenda.JOB_END, agenda.JOB_START) or not attempts.is_plain(j):
-        return False
-    return isinstance(event, _PLAIN) and is_plain(world.shape_of(j))
+    is_meant = entry.kind in _WHAT and entry.stamp != ANY_ATTEMPT
+    return is_meant and attempts.is_plain(entry.who) and is_plain(world.shape_of(entry.who))
 
 
 def _heap(entries: list[Entry], room: int) -> Heap:
     heap: Heap = tables.blank(Heap, room)
-    for i, (at_ms, rank, serial, j, stamp, event) in enumerate(
-        sorted(entries, key=itemgetter(0, 1, 2))
-    ):
-        heap.at_ms[i], heap.order[i] = at_ms, rank * kernels.SERIALS + serial
-        heap.job[i], heap.stamp[i], heap.what[i] = j, stamp, _what(event)
+    for i, entry in enumerate(sorted(entries)):
+        heap.at_ms[i], heap.order[i] = entry.at_ms, entry.rank * kernels.SERIALS + entry.serial
+        heap.job[i], heap.stamp[i] = entry.who, entry.stamp
+        heap.what[i] = _WHAT[entry.kind] + kernels.FINAL * (
+            entry.value if entry.rank == JOB_END else 0
+        )
     return heap
-
-
-def _what(event: ev.Seen) -> int:
-    match event:
-        case ev.JobFinished():
-            return story.FINISHED
-        case ev.JobCancelled():
-            return story.CANCELLED
-        case ev.JobFailed(is_final=is_final):
-            return story.FAILED + kernels.FINAL * is_final
-        case _:
-            return 0
 
 
 def _entries(heap: Heap, count: int) -> list[Entry]:
     return [
-        (at_ms, *divmod(order, kernels.SERIALS), j, stamp, _event(at_ms, j, stamp, what))
+        Entry(
+            at_ms, order // kernels.SERIALS, order % kernels.SERIALS, j, stamp,
+            _KIND[what % kernels.FINAL], int(what >= kernels.FINAL),
+        )
         for at_ms, order, j, stamp, what in zip(
             *(column[:count].tolist() for column in heap), strict=True
         )
-    ]
+    ]  # fmt: skip
 
 
-def _event(at_ms: int, j: int, stamp: int, what: int) -> ev.Seen:
-    match what % kernels.FINAL:
-        case story.FINISHED:
-            return ev.JobFinished(at_ms, j, stamp)
-        case story.CANCELLED:
-            return ev.JobCancelled(at_ms, j)
-        case story.FAILED:
-            return ev.JobFailed(at_ms, j, stamp, is_final=what >= kernels.FINAL)
-        case _:
-            return ev.JobStarted(at_ms, j, stamp)
-
-
-_PLAIN = ev.JobStarted | ev.JobFinished | ev.JobFailed | ev.JobCancelled
+_WHAT = {
+    codes.KIND_CODE[ev.JobStarted]: 0,
+    codes.KIND_CODE[ev.JobFinished]: story.FINISHED,
+    codes.KIND_CODE[ev.JobCancelled]: story.CANCELLED,
+    codes.KIND_CODE[ev.JobFailed]: story.FAILED,
+}
+"""Plain entries: what compiled beats call them."""
+_KIND = {what: kind for kind, what in _WHAT.items()}

@@ -7,10 +7,12 @@ line: half the replicas, half the speed. Integers, rounded down, so that every r
 
 from itertools import pairwise
 
+from tidemill.core import rhythm
 from tidemill.model.measures import ONE_PPM
 from tidemill.model.rows import Piece, Shape
 
 Points = tuple[tuple[int, int], ...]
+time_ms = rhythm.time_ms
 
 
 def speed_ppm(shape: Shape, replicas: int) -> int:
@@ -43,8 +45,3 @@ def is_curve(points: Points, count: int) -> bool:
 def work_ms(elapsed_ms: int, speed: int) -> int:
     """How much work, counted at full speed, was done in a time; rounded down."""
     return elapsed_ms * speed // ONE_PPM
-
-
-def time_ms(work: int, speed: int) -> int:
-    """How long some work, counted at full speed, takes; rounded up."""
-    return -(-work * ONE_PPM // speed)

@@ -7,11 +7,22 @@ then stalls ``cost_ms`` to write a checkpoint. Here are its parts together, and 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidemill.core import progress
+from tidemill.core import progress, rhythm
 from tidemill.core.progress import CONTINUOUS
 from tidemill.model.measures import ONE_PPM
 
-__all__ = ["CONTINUOUS", "Split", "paced_ms", "run_ms", "split", "steps", "time_to_do_ms"]
+__all__ = [
+    "CONTINUOUS",
+    "Split",
+    "paced_ms",
+    "run_ms",
+    "slowed_ms",
+    "split",
+    "steps",
+    "time_to_do_ms",
+]
+
+slowed_ms = rhythm.slowed_ms
 
 
 class Split(NamedTuple):
@@ -38,11 +49,6 @@ def run_ms(work_ms: int, interval_ms: int, cost_ms: int) -> int:
 def work_ms(run_ms: int, slow_ppm: int) -> int:
     """How much work a run did that was slowed: where steps take a half longer, 3 h do 2 h."""
     return run_ms * ONE_PPM // (ONE_PPM + slow_ppm)
-
-
-def slowed_ms(work_ms: int, slow_ppm: int) -> int:
-    """How long this much work takes where it is slowed, checkpoints left out."""
-    return -(-work_ms * (ONE_PPM + slow_ppm) // ONE_PPM)
 
 
 def steps(

@@ -10,7 +10,16 @@ from tidemill.core.accounting.claims import integrate
 from tidemill.core.accounting.columns import MARK, STOP
 from tidemill.core.accounting.usable import weigh
 from tidemill.core.kernel import kernel
-from tidemill.core.replay import FAILURE, FINISHED, PLACED, STARTED, SUBMITTED, fold_one
+from tidemill.core.replay import (
+    BUSY,
+    CANCELLATION,
+    FAILURE,
+    FINISHED,
+    PLACED,
+    STARTED,
+    SUBMITTED,
+    fold_one,
+)
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import JOB
 
@@ -60,11 +69,12 @@ def read(w, b, events, event_pieces, counts, e, now):
         )
         if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
             return e
-        is_life = kind in (SUBMITTED, PLACED, STARTED, FINISHED, FAILURE)
+        is_life = kind in (SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
         if kind == SUBMITTED:
             j = counts[0, 0]
         if is_life and 0 <= j < counts[0, 0]:
-            if marks[MARK.SPANS] + most_spans(marks, attempts, j) > len(b.spans):
+            is_full = marks[MARK.SPANS] + most_spans(marks, attempts, j) > len(b.spans)
+            if is_full or marks[MARK.FREE_EARLIER] < 0:
                 marks[MARK.STOP] = STOP.FULL
                 return e
             if is_alarm(w.jobs, marks, kind, j):

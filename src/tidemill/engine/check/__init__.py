@@ -1,0 +1,129 @@
+"""The plan checker: does this plan keep every promise? It shares no code with the layers.
+
+It adds up what a plan takes and names each promise that would be broken: nothing over-committed,
+gangs whole, constraints and limits kept, evictions within their rights, nothing asked twice. It
+runs before every act, in tests, in the twin and in production; its cost grows with the plan, not
+with the fleet. Reservations are the exception: whether somebody is delayed by who passes it is
+said by reading all nodes and all that runs; for every plan on a fleet of up to ``READ_AT_ONCE`` of
+them, on larger ones for one plan in so many that its cost stays as small.
+
+A plan is read in columns (``reading``, compiled); rare kinds of actions in Python (``rare``).
+"""
+
+from tidemill.engine.check import order, reading, reservations, words
+from tidemill.engine.check.book import Book
+from tidemill.engine.check.columns import REG, Rows
+from tidemill.engine.check.rare import Rare
+from tidemill.model.batch import Batch
+from tidemill.model.batch.convert import to_event
+from tidemill.model.batch.sheet import rows_of
+from tidemill.model.errors import PlanRefused
+from tidemill.model.events import Plan
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+
+READ_AT_ONCE = 2048
+"""Nodes and running jobs; to read so many takes about as long as to read a plan ten times."""
+
+
+class Checker:
+    """Reads the plans for one cluster state; remembers what it read of nodes, shapes and queues."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._book = Book(world)
+        self._policy: Policy | None = None
+
+    def check(self, plan: Plan, policy: Policy) -> None:
+        """Refuse a plan that would break a promise."""
+        batch = rows_of(plan)
+        if not len(batch.events):
+            return
+        every = 1 + (self.world.node_count + len(self.world.placements)) // READ_AT_ONCE
+        found = self.violations(plan, policy, reads_fleet=self.world.seq % every == 0)
+        if found:
+            now_ms = self.world.now_ms
+            raise PlanRefused(
+                f"a plan at {now_ms} ms would break {len(found)} promises: " + "; ".join(found),
+                hint="nothing was carried out; this is a bug, please report it with the journal",
+            )
+
+    def violations(self, plan: Plan, policy: Policy, *, reads_fleet: bool = True) -> list[str]:
+        """Everything that is wrong with a plan, in words; empty when it is right.
+
+        Whether somebody is delayed by who passes it can only be said by reading all that runs.
+        """
+        batch = rows_of(plan)
+        wrong, lost = self._read(batch, policy)
+        if lost:
+            self._book.make_wrongs(len(wrong) + lost)
+            wrong, _ = self._read(batch, policy)
+        if reads_fleet and not wrong and self._is_judged(policy):
+            self._read_passing(batch)
+            wrong += self._told(batch)
+        return wrong
+
+    def _read(self, batch: Batch, policy: Policy) -> tuple[list[str], int]:
+        """What is wrong with a plan by itself, and how much of it there was no room to say."""
+        lost = 0
+        book, rows = self._book, Rows(batch.events, batch.pieces)
+        book.read()
+        self._take(policy)
+        view, sums, e, rare = book.view, book.sums, 0, None
+        wrong: list[str] = []
+        while True:
+            e = reading.read(view, sums, book.facts, rows, e)
+            lost += max(0, sums.reg.item(REG.WRONGS) - len(sums.wrong))
+            wrong += self._told(batch)
+            if e >= len(batch.events):
+                return wrong, lost
+            rare = rare or Rare(book, policy, rows)
+            rare.read(to_event(batch, e), e)
+            wrong += rare.wrong
+            rare.wrong = []
+            e += 1
+
+    def _take(self, policy: Policy) -> None:
+        """Write what a policy says into the registers."""
+        world, reg = self.world, self._book.sums.reg
+        if policy is not self._policy:
+            self._policy = policy
+            order.write(policy, reg)
+        if world.promised:
+            reg[REG.LINES] = 0  # room was made for somebody, who goes before all others
+            self._policy = None
+
+    def _is_judged(self, policy: Policy) -> bool:
+        """Whether the order is plain enough to say who is first, and nobody makes room."""
+        world, reg = self.world, self._book.sums.reg
+        if policy.backfill == "none" or policy.fairness != "none":
+            return False
+        if policy.order not in ("fifo", "priority") or world.promised or world.leaving_for:
+            return False
+        return bool(reg[REG.IS_FLAT] and reg[REG.PLACES_ONLY]) and not reg[REG.SLICED]
+
+    def _read_passing(self, batch: Batch) -> None:
+        """Look for somebody whom those who pass it delay."""
+        book, moving = self._book, list(self.world.moving)
+        sums = book.sums
+        sums.named[moving] += reservations.MOVING
+        rows = Rows(batch.events, batch.pieces)
+        reservations.read_passing(book.view, sums, book.facts, rows, book.yard())
+        sums.named[moving] -= reservations.MOVING
+
+    def _told(self, batch: Batch) -> list[str]:
+        """What kernels found, in words; and forget it."""
+        sums = self._book.sums
+        count = sums.reg.item(REG.WRONGS)
+        sums.reg[REG.WRONGS] = 0
+        return [words.sentence(self.world, batch, row) for row in sums.wrong[:count]]
+
+
+def check(world: World, plan: Plan, policy: Policy) -> None:
+    """Refuse a plan that would break a promise."""
+    Checker(world).check(plan, policy)
+
+
+def violations(world: World, plan: Plan, policy: Policy) -> list[str]:
+    """Everything that is wrong with a plan, in words; empty when it is right."""
+    return Checker(world).violations(plan, policy)

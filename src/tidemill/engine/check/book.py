@@ -1,0 +1,266 @@
+"""What the plan checker knows of rows: GPU types, labels, domains, MIG profiles, who is above whom.
+
+Read off the rows of nodes, contracts, shapes and queues, once each; by names and labels, not by the
+groups and positions that the scheduler uses.
+"""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from tidemill.engine.check.columns import (
+    BOND,
+    END,
+    OF,
+    ON,
+    QUEUE,
+    REG,
+    TAKES,
+    WRONG,
+    YARD,
+    Facts,
+    Sums,
+    View,
+    Yard,
+)
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import Role, Shape
+from tidemill.model.tables import I64, grown
+from tidemill.model.topology import Bond, Topology
+from tidemill.model.world import World
+
+_PROFILE = re.compile(r"(\d)g\.\d+gb(\+me)?")
+_WRONGS = 64  # broken promises of one plan, to begin with
+Labels = frozenset[tuple[str, str]]
+_Rule = tuple[tuple[str, ...], Labels]
+
+
+class Book:
+    """The columns of the checker for one cluster state; they grow as it does."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.sums, self.facts = _blank()
+        self._yard = Yard(*(np.zeros((0,) * dims, np.int64) for dims in (2, 1, 1, 1, 2)))
+        self._looks: dict[Labels, int] = {}
+        self._rules: dict[_Rule, int] = {}
+        self._domains: dict[tuple[str, ...], int] = {}
+        self._topology: Topology | None = None
+        self._nodes = self._shapes = self._roles = self._bonds = self._kinds = 0
+        self._asked_at = (0, 0, 0)
+        self._shared_at = (-1, 0, 0)
+
+    @property
+    def view(self) -> View:
+        """What the checker reads of the cluster state."""
+        w = self.world.matrices
+        return View(
+            w.at, w.jobs, w.shapes, w.roles, w.nodes, w.devices, w.kinds, w.quotas, w.pieces,
+            w.queued, w.active, w.run_times, w.ratios,
+        )  # fmt: skip
+
+    def read(self) -> None:
+        """Take in what is new; what a plan takes is zero."""
+        world, reg = self.world, self.sums.reg
+        if world.topology is not self._topology:
+            self._topology, self._nodes = world.topology, 0
+            self._shapes = self._roles = self._bonds = 0
+            reg[REG.SLICED] = 0
+            self._domains.clear()
+        if self._nodes < world.node_count:
+            self._read_nodes()
+        if self._shapes < len(world.shape_rows):
+            self._read_shapes()
+        if self._kinds < len(world.kinds):
+            self._read_kinds()
+        if self._asked_at != (len(self._rules), len(self._looks), len(world.kinds)):
+            self._ask()
+        if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
+            self._read_queues()
+        if len(self.sums.named) < world.job_count:
+            self.sums = self.sums._replace(named=grown(self.sums.named, world.job_count))
+        reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
+        reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
+        reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+
+    def make_wrongs(self, count: int) -> None:
+        """Make room for so many broken promises."""
+        self.sums = self.sums._replace(wrong=grown(self.sums.wrong, count))
+
+    def yard(self) -> Yard:
+        """Scratch for what would be free at another moment."""
+        world, was = self.world, self._yard
+        sizes = (world.node_count, world.device_count, len(world.kinds), len(world.placements))
+        had = (len(was.yard), len(was.yard_free), len(was.hosts), len(was.ends))
+        if any(size > have for size, have in zip(sizes, had, strict=True)):
+            nodes, devices, _, active = (2 * size for size in sizes)
+            self._yard = Yard(
+                np.zeros((nodes, len(YARD)), np.int64),
+                np.zeros(devices, np.int64),
+                np.zeros(len(world.kinds), np.int64),
+                np.zeros(len(world.kinds), np.int64),
+                np.zeros((active, len(END)), np.int64),
+            )
+        return self._yard
+
+    def _read_nodes(self) -> None:
+        world, tiers = self.world, self.world.topology.tiers
+        on_node = _with_rows(self.sums.on_node, world.node_count)
+        domain = self.facts.domain
+        if domain.shape != (max(1, len(tiers)), len(on_node)):
+            domain = np.zeros((max(1, len(tiers)), len(on_node)), np.int64)
+            domain[:, : self._nodes] = self.facts.domain[: len(domain), : self._nodes]
+        for n in range(self._nodes, world.node_count):
+            row, contract = world.node_rows[n], world.contract_rows[world.nodes.contract.item(n)]
+            labels = frozenset((*row.labels, *contract.node.labels))
+            on_node[n, ON.LOOK] = self._looks.setdefault(labels, len(self._looks))
+            own = {**dict(contract.node.labels), **dict(row.labels)}
+            for t in range(len(tiers)):
+                values = _domain(world.topology, t, own, n)
+                domain[t, n] = self._domains.setdefault(values, len(self._domains))
+        self._nodes = world.node_count
+        on_device = _with_rows(self.sums.on_device, world.device_count)
+        self.sums = self.sums._replace(on_node=on_node, on_device=on_device)
+        within = _with_rows(self.facts.within, len(self._domains))
+        self.facts = self.facts._replace(domain=domain, within=within)
+
+    def _read_shapes(self) -> None:
+        world = self.world
+        for s in range(self._shapes, len(world.shape_rows)):
+            shape = world.shape_rows[s]
+            of_shape = _with_rows(self.facts.of_shape, s + 1)
+            is_gang = len(shape.roles) > 1
+            of_shape[s, :2] = self._add_bonds(shape.bonds if is_gang else ())
+            of_shape[s, 2] = _is_plain(shape)
+            of_role = _with_rows(self.sums.of_role, self._roles + len(shape.roles))
+            for role in shape.roles:
+                of_role[self._roles] = self._facts_of(role, () if is_gang else shape.bonds)
+                self._roles += 1
+                self.sums.reg[REG.SLICED] += bool(role.profile)
+            self.sums = self.sums._replace(of_role=of_role)
+            self.facts = self.facts._replace(of_shape=of_shape)
+        self._shapes = len(world.shape_rows)
+
+    def _facts_of(self, role: Role, more: tuple[Bond, ...]) -> list[int]:
+        compute, media = profile(role)
+        rule = (role.kinds, frozenset(role.labels))
+        row = [0] * len(OF)
+        row[OF.COMPUTE], row[OF.MEDIA], row[OF.IS_SLICED] = compute, media, int(bool(role.profile))
+        row[OF.FIRST_BOND], row[OF.END_BOND] = self._add_bonds((*role.bonds, *more))
+        row[OF.RULE] = self._rules.setdefault(rule, len(self._rules))
+        return row
+
+    def _add_bonds(self, bonds: tuple[Bond, ...]) -> tuple[int, int]:
+        """Write the bonds that are required; where they begin and end."""
+        tiers = {tier.name: t for t, tier in enumerate(self.world.topology.tiers)}
+        first = self._bonds
+        required = [bond for bond in bonds if bond.is_required and bond.tier in tiers]
+        rows = _with_rows(self.facts.bonds, first + len(required))
+        for bond in required:
+            t = tiers[bond.tier]
+            rows[self._bonds] = t, bond.each, self.world.topology.tiers[t].devices
+            self._bonds += 1
+        self.facts = self.facts._replace(bonds=rows)
+        return first, self._bonds
+
+    def _read_kinds(self) -> None:
+        self._kinds = len(self.world.kinds)
+        axes = np.array([axis(kind) for kind in self.world.kinds], np.int64)
+        self.facts = self.facts._replace(axes=axes)
+
+    def _ask(self) -> None:
+        """Which GPU types and looks each rule allows."""
+        names, rules = self.world.kinds, len(self._rules)
+        wants: I64 = np.zeros((rules, len(names)), np.int64)
+        may_use: I64 = np.zeros((rules, len(self._looks)), np.int64)
+        for (kinds, labels), i in self._rules.items():
+            wants[i] = [not kinds or kind in kinds for kind in names]
+            may_use[i] = [labels <= look for look in self._looks]
+        self._asked_at = (*may_use.shape, len(names))
+        self.facts = self.facts._replace(may_use=may_use, wants=wants)
+
+    def _read_queues(self) -> None:
+        world = self.world
+        rows, kinds = world.queue_rows, world.kinds
+        self._shared_at = (world.share_changes, len(rows), len(kinds))
+        parents = parents_of(world)
+        lends: I64 = np.full((len(rows), len(kinds)), -1, np.int64)
+        for q, row in enumerate(rows):
+            for share in row.shares:
+                lends[q, world.kind_number[share.kind]] = share.lend_milli
+        keeps = any(share.lend_milli < FOREVER_MS for row in rows for share in row.shares)
+        self.sums.reg[REG.KEEPS] = keeps
+        self.sums.reg[REG.IS_FLAT] = max(parents, default=-1) < 0 and not (world.floor > 0).any()
+        queue: I64 = np.zeros((len(rows), len(QUEUE)), np.int64)
+        queue[:, QUEUE.PARENT] = parents
+        queue[:, QUEUE.UPWARD] = sorted(range(len(rows)), key=lambda q: -_depth(parents, q))
+        on_team: I64 = np.zeros(lends.shape, np.int64)
+        self.sums = self.sums._replace(lends=lends, queue=queue, on_team=on_team)
+
+
+def _is_plain(shape: Shape) -> bool:
+    """Whether a gang is of one role and one size, and may be on any node of its types."""
+    role = shape.roles[0]
+    is_tied = role.bonds or shape.bonds or role.labels
+    return len(shape.roles) == 1 and not (role.least or is_tied)
+
+
+def parents_of(world: World) -> list[int]:
+    """By queue: the one above it, by name; -1: there is none."""
+    return [world.queue_number[row.parent] if row.parent else -1 for row in world.queue_rows]
+
+
+def profile(role: Role) -> tuple[int, int]:
+    """The compute slices of a role's MIG profile, and whether it takes the media engines."""
+    words = _PROFILE.fullmatch(role.profile)
+    return (0, 0) if words is None else (int(words[1]), int(words[2] is not None))
+
+
+def axis(kind: str) -> tuple[int, int]:
+    """Memory and compute slices of a device: eight and seven, but four of each on an A30."""
+    return (4, 4) if "A30" in re.split(r"[-_ ]", kind.upper()) else (8, 7)
+
+
+def _domain(topology: Topology, t: int, labels: Mapping[str, str], n: int) -> tuple[str, ...]:
+    """The domain of a node in a tier as the values of its labels, from the outside in."""
+    values: list[str] = []
+    for tier in topology.tiers[: t + 1]:
+        if not tier.label:
+            return (*values, f"node {n}")
+        values += ["", labels[tier.label]] if tier.label in labels else [f"alone {n}"]
+    return tuple(values)
+
+
+def _depth(parents: list[int], q: int) -> int:
+    found = 0
+    while q >= 0:
+        found, q = found + 1, parents[q]
+    return found
+
+
+def _with_rows(rows: I64, count: int) -> I64:
+    return rows if len(rows) >= count else grown(rows, count)
+
+
+def _blank() -> tuple[Sums, Facts]:
+    sizes = {
+        "reg": (len(REG),),
+        "wrong": (_WRONGS, len(WRONG)),
+        "on_device": (0, len(TAKES)),
+        "on_node": (0, len(ON)),
+        "named": (0,),
+        "of_role": (0, len(OF)),
+        "queue": (0, len(QUEUE)),
+        "axes": (0, 2),
+        "of_shape": (0, 3),
+        "bonds": (0, len(BOND)),
+        "domain": (1, 0),
+        "within": (0,),
+    }
+    made = {name: np.zeros(size, np.int64) for name, size in sizes.items()}
+    nothing: I64 = np.zeros((0, 0), np.int64)
+    return (
+        Sums(*(made.get(name, nothing) for name in Sums._fields)),
+        Facts(*(made.get(name, nothing) for name in Facts._fields)),
+    )

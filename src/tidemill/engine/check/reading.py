@@ -1,0 +1,124 @@
+"""The kernels of the plan checker: the rows of a plan, one after the other, then the sums.
+
+``read`` goes through a plan and comes back before each row of a rare kind, which Python reads
+(``rare``) over the same sums. ``sums.finish`` compares them with what there is. The cost grows with
+the plan, not with the fleet. Nothing here is shared with the layers.
+
+Of jobs that ask for the same, the first in line goes first: jobs of one shape fit wherever another
+of them does. So in an order that does not read run times none of them is placed before an earlier
+one; with backfill one that is taken to end before it may be, since it may end before what is
+reserved begins where the earlier one does not.
+"""
+
+from tidemill.engine.check.columns import ON, REG, RULE
+from tidemill.engine.check.expecting import end_if_placed
+from tidemill.engine.check.gangs import read_gang
+from tidemill.engine.check.kernel import kernel
+from tidemill.engine.check.pieces import take_pieces
+from tidemill.engine.check.sums import finish
+from tidemill.engine.check.telling import (
+    ABOUT,
+    CANCEL,
+    EVICT,
+    MOVE,
+    NODES,
+    PASSED,
+    PLACE,
+    WHY,
+    are_known,
+    tell,
+)
+from tidemill.model.batch import EventColumn
+from tidemill.model.columns import JOB, SHAPE
+from tidemill.model.states import JobState
+
+WAITING = int(JobState.WAITING)
+IS_NOT_WAITING, IS_ATTEMPT, IS_OUT_OF_ORDER = map(
+    int, (RULE.NOT_WAITING, RULE.ATTEMPT, RULE.OUT_OF_ORDER)
+)
+IS_PASSED_ACTIVE, IS_PASSED_TWICE, IS_PASSED_BY_NOBODY = map(
+    int, (RULE.PASSED_ACTIVE, RULE.PASSED_TWICE, RULE.PASSED_BY_NOBODY)
+)
+STRICT, SHORTER_MAY_PASS = 1, 2  # in ``REG.LINES``
+
+
+@kernel
+def read_state(reg, wrong, jobs, events, e):
+    """A waiting job is placed, as its next attempt."""
+    j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
+    if jobs[j, JOB.STATE] != WAITING:
+        tell(reg, wrong, IS_NOT_WAITING, e, j, 0, 0)
+    if attempt != jobs[j, JOB.ATTEMPT] + 1:
+        tell(reg, wrong, IS_ATTEMPT, e, j, attempt, 0)
+
+
+@kernel
+def read_passed(reg, wrong, jobs, named, e, j):
+    """Whoever is said to be passed for the first time waits, and somebody else is placed."""
+    if jobs[j, JOB.STATE] != WAITING or named[j] != 0:
+        tell(reg, wrong, IS_PASSED_ACTIVE, e, j, 0, 0)
+    if jobs[j, JOB.PASSED_MS] >= 0:
+        tell(reg, wrong, IS_PASSED_TWICE, e, j, 0, 0)
+    if reg[REG.PLACED] == 0:
+        tell(reg, wrong, IS_PASSED_BY_NOBODY, e, j, 0, 0)
+
+
+@kernel
+def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
+    """The first in line before a job that the plan leaves waiting, though it may not; -1: none."""
+    other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
+    while other >= 0 and other != j:
+        if named[other] == 0:
+            if reg[REG.LINES] == STRICT:
+                return other
+            if end < 0:
+                end = end_if_placed(jobs, shapes, run_times, ratios, reg, j)
+            if end_if_placed(jobs, shapes, run_times, ratios, reg, other) <= end:
+                return other
+        other = jobs[other, JOB.NEXT]
+    return -1
+
+
+@kernel
+def read_lines(w, c, p):
+    """Tell who is placed before an earlier one that asks for the same."""
+    for e in range(len(p.events)):
+        j = p.events[e, EventColumn.WHO]
+        if p.events[e, EventColumn.KIND] == PLACE:
+            other = first_passed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, c.named, j)
+            if other >= 0:
+                tell(c.reg, c.wrong, IS_OUT_OF_ORDER, e, j, other, 0)
+
+
+@kernel
+def read_row(w, c, f, p, e):
+    """Read a row, unless it is of a rare kind; whether it was read."""
+    events, who = p.events, p.events[e, EventColumn.WHO]
+    kind, first = events[e, EventColumn.KIND], events[e, EventColumn.FIRST]
+    if kind in (PLACE, EVICT, MOVE, CANCEL):
+        c.named[who] += 1
+    if ABOUT[kind] == NODES:
+        c.on_node[who, ON.NAMED] += 1
+    if kind == PLACE:
+        count = events[e, EventColumn.COUNT]
+        read_state(c.reg, c.wrong, w.jobs, events, e)
+        take_pieces(w, c, f, p, e, count)
+        read_gang(w, c, f, p.event_pieces, first, count, e, who, w.jobs[who, JOB.SHAPE])
+    elif kind == PASSED:
+        read_passed(c.reg, c.wrong, w.jobs, c.named, e, who)
+    return kind in (PLACE, PASSED, WHY)
+
+
+@kernel
+def read(w, c, f, p, e):
+    """Read a plan from a row on; the first row of a rare kind, for Python, or where it ends."""
+    if e == 0 and not are_known(c.reg, c.wrong, p.events, p.event_pieces):
+        return len(p.events)
+    while e < len(p.events):
+        if not read_row(w, c, f, p, e):
+            return e
+        e += 1
+    if c.reg[REG.LINES] and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
+        read_lines(w, c, p)
+    finish(w, c, p)
+    return e
