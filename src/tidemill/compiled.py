@@ -17,7 +17,7 @@ import fcntl
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
@@ -183,8 +183,10 @@ class _Kernel:
         """What other kernels call: of one list of types, if these are known."""
         if self._inner is None:
             numba, kernels = _numba(), self.kernels
-            options = kernels.options | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-            made = self._inner = numba.njit(**options)(self.function)
+            bare = (
+                {"no_cpython_wrapper": True, "no_cfunc_wrapper": True} if _can_translate() else {}
+            )
+            made = self._inner = numba.njit(**kernels.options, **bare)(self.function)
             compile_one, types = made.compile, kernels.types
             known = None if types is None else types(self.function)
 
@@ -192,7 +194,7 @@ class _Kernel:
                 types = known or tuple(numba.types.unliteral(each) for each in called)
                 if types in made.overloads:
                     return made.overloads[types].entry_point
-                with _translating(numba):
+                with _translating(numba) if bare else nullcontext():
                     return compile_one(types)
 
             made.compile = translate
@@ -210,6 +212,8 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
     def _(kernel: _Kernel, _: object) -> Any:  # noqa: ANN401 - as above
         return numba.types.Dispatcher(kernel.translated())
 
+    if not _can_translate():
+        return numba
     finish, optimise = CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions
 
     def finalize(library: Any) -> None:  # noqa: ANN401 - as above
@@ -229,6 +233,15 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
     setattr(CPUCodeLibrary, finish.__name__, finalize)
     setattr(CPUCodeLibrary, optimise.__name__, optimize_functions)
     return numba
+
+
+@cache
+def _can_translate() -> bool:
+    """Whether numba has the insides that are known; if not, kernels are compiled the long way."""
+    from numba.core.codegen import CPUCodeLibrary  # noqa: PLC0415 - as above
+
+    names = ("finalize", "_optimize_functions", "_get_module_for_linking")
+    return all(hasattr(CPUCodeLibrary, name) for name in (*names, "_finalize_dynamic_globals"))
 
 
 _PART = "_tidemill_part"

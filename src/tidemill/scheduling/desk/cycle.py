@@ -17,10 +17,7 @@ from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
 from tidemill.scheduling.desk.placing import (
-    KEPT_OFF,
-    LIMIT,
     NO_NODES,
-    SHORT,
     UNFIT,
     UNSURE,
     claim,
@@ -37,8 +34,8 @@ from tidemill.scheduling.desk.placing import (
     undo,
 )
 from tidemill.scheduling.desk.rights import is_in_vain
-from tidemill.scheduling.fitting.columns import CALL, REQUEST
-from tidemill.scheduling.fitting.sweeps import count_hosts
+from tidemill.scheduling.desk.shortage import shortage
+from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
     int,
@@ -47,9 +44,6 @@ OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
         Cause.TOPOLOGY, Cause.RESERVED,
     ),
 )  # fmt: skip
-CPU_BINDS, MEMORY_BINDS, SCATTERED = map(
-    int, (Cause.CPU_BINDS, Cause.MEMORY_BINDS, Cause.SCATTERED)
-)
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 NOTHING = int(Cause.NONE)
 NONE, EASY = 0, 1
@@ -212,81 +206,6 @@ def is_behind(reg, queues, asks, types, held, held_teams, s, q):
                 return True
         q = queues[q, QUEUE.PARENT]
     return False
-
-
-@kernel
-def count_at(d, w, g, o):
-    """How many replicas of a request would fit on one type."""
-    options, r = d.options, d.options[o, OPTION.PACKED]
-    if options[o, OPTION.HOSTED_AT] != d.reg[REG.VERSION]:
-        cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
-        options[o, OPTION.HOSTED] = count_hosts(w, g, r, cpu, memory)
-        options[o, OPTION.HOSTED_AT] = d.reg[REG.VERSION]
-    return options[o, OPTION.HOSTED]
-
-
-@kernel
-def binding(w, g, r, count):
-    """Enough GPUs are free, yet it does not fit: what would have to be ignored?"""
-    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
-    if g.requests[r, REQUEST.ACCELERATORS] == 0:
-        return CPU_BINDS if cpu > 0 else MEMORY_BINDS
-    if cpu > 0 and count_hosts(w, g, r, 0, memory) >= count:
-        return CPU_BINDS
-    if memory > 0 and count_hosts(w, g, r, cpu, 0) >= count:
-        return MEMORY_BINDS
-    if cpu > 0 and memory > 0 and count_hosts(w, g, r, 0, 0) >= count:
-        return CPU_BINDS
-    return SCATTERED
-
-
-@kernel
-def binding_at(d, w, g, o, count):
-    """What binds on one type, in the room as it is."""
-    options = d.options
-    if options[o, OPTION.BINDING_AT] != d.reg[REG.VERSION]:
-        options[o, OPTION.BINDING] = binding(w, g, options[o, OPTION.PACKED], count)
-        options[o, OPTION.BINDING_AT] = d.reg[REG.VERSION]
-    return options[o, OPTION.BINDING]
-
-
-@kernel
-def hosts_part(w, d, g, s, q):
-    """Whether a part of a gang would fit on a type of which too little is free for all of it."""
-    asks, options = d.asks, d.options
-    first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
-    for o in range(first, first + count):
-        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        if why == SHORT and count_at(d, w, g, o) > 0:
-            return True
-    return False
-
-
-@kernel
-def shortage(w, d, g, s):
-    """Why a shape that no nodes hold waits.
-
-    As ``diagnose`` says of the obstacles on each type that it may use.
-    """
-    asks, options = d.asks, d.options
-    q, count = w.shapes[s, SHAPE.QUEUE], asks[s, ASK.OPTIONS]
-    limits, unfit, keeps = 0, UNKNOWN, False
-    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + count):
-        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        limits += why == LIMIT
-        keeps = keeps or why == KEPT_OFF
-        if why == UNFIT and unfit == UNKNOWN:
-            unfit = o
-    asks[s, ASK.IS_LIMITED] = limits > 0 or keeps
-    if asks[s, ASK.SUPPLY] != NOTHING:
-        return asks[s, ASK.SUPPLY]
-    if limits == count:
-        return OVER_LIMIT
-    if unfit != UNKNOWN:
-        return binding_at(d, w, g, unfit, asks[s, ASK.COUNT])
-    if keeps:
-        return KEPT_BACK
-    return PARTIAL if asks[s, ASK.COUNT] > 1 and hosts_part(w, d, g, s, q) else BUSY
 
 
 @kernel
