@@ -11,6 +11,7 @@ from tests.engine.stage import Arrival, Player, Script
 from tidemill import explain
 from tidemill.explain import present
 from tidemill.model import events as ev
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -73,7 +74,9 @@ def _job(luck: random.Random, i: int) -> Job:
 
 def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     """For each waiting job, what a scheduler that remembers nothing says."""
-    actions = schedule(world, policy, Memo(), present.stop(world))
+    sheet = Sheet()
+    schedule(world, policy, Memo(), present.stop(world), sheet)
+    actions = sheet.actions()
     placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
     said = {s: Cause(world.shapes.cause[s]) for s in world.queued}
     said |= {a.shape: a.cause for a in actions if isinstance(a, ev.SaidWhy)}

@@ -4,6 +4,7 @@ from tests.engine.stories import played, replayable, story
 from tests.scheduling import rights_oracle
 from tests.scheduling.rights_oracle import Verdict
 from tidemill.engine.fold import fold
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
@@ -24,7 +25,7 @@ class Look:
 
     def __init__(self, world: World, policy: Policy) -> None:
         self.world, self.policy, self.memo = world, policy, Memo()
-        self.desk = _Desk(world, policy, self.memo, STOP)
+        self.desk = _Desk(world, policy, self.memo, STOP, Sheet())
 
     def shapes(self) -> list[int]:
         """The waiting shapes of one role that need GPUs."""

@@ -19,6 +19,7 @@ from tests.builders import (
 )
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedEvict, Why
 from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.policy import Policy
@@ -126,7 +127,7 @@ def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
     room = memo.scheduling.room(world)
     found = 0
     for is_beside in (False, True):
-        desk = _Desk(world, EASY, memo.scheduling, Stop(lambda _: 0)).reservations
+        desk = _Desk(world, EASY, memo.scheduling, Stop(lambda _: 0), Sheet()).reservations
         running = desk._read_running()
         before = [column.tolist() for column in _columns(room)]
         for s in world.queued:

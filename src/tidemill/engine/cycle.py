@@ -4,12 +4,15 @@ Pure: the same World, policy and memo give the same plan. The layers do not know
 one needs of another (the price of stopping a job, the nodes just used) is handed on here.
 """
 
-from functools import partial
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import overload
 
 from tidemill.engine import fold_mix
-from tidemill.model.batch import Dictionary
+from tidemill.model import codes
+from tidemill.model.batch import Dictionary, EventColumn, PieceColumn
 from tidemill.model.batch.sheet import Sheet, plan_on
-from tidemill.model.claims import claims_of
+from tidemill.model.claims import Claims, claims_of
 from tidemill.model.events import (
     Action,
     AskedDrain,
@@ -51,23 +54,69 @@ class Memo:
 
 def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     """Decide everything that follows from the World as it is now."""
+    sheet = memo.sheet
+    sheet.clear()
+    sheet.write(_said(world, policy))
+    said = len(sheet)
     asked, wake_ms = workload.review(world, policy)
+    sheet.write(asked)
     stop = Stop(partial(losses.lost_ms, world), claims_of(asked).leaving)
-    placed = schedule(world, policy, memo.scheduling, stop)
-    grown = grow(world, policy, memo.scheduling, [*asked, *placed])
-    decided = [*asked, *placed, *grown.actions]
-    supplied = provisioning.review(world, policy, memo.provisioning, claims_of(decided))
+    schedule(world, policy, memo.scheduling, stop, sheet)
+    grown = grow(world, policy, memo.scheduling, Decided(sheet, said))
+    sheet.write(grown.actions)
+    decided = Decided(sheet, said)
+    supplied = provisioning.review(world, policy, memo.provisioning, decided.claims())
     released, due_ms = reservation.review(
         world, policy, memo.reservation, claims_of(supplied.actions)
     )
-    moved = _moved([*supplied.actions, *released])
-    stands = _without_lone_passes([action for action in decided if _stands(action, moved)])
+    supply = [*supplied.actions, *released]
+    moved = _moved(supply)
+    if moved:
+        _write_again(sheet, said, decided[:], moved)
+    sheet.write(supply)
     wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
     wake_ms = min(wake_ms, memo.scheduling.next_question_ms(world))
-    if moved:
-        wake_ms = world.now_ms
-    said = _said(world, policy)
-    return plan_on(memo.sheet, (*said, *stands, *supplied.actions, *released), wake_ms)
+    return plan_on(sheet, world.now_ms if moved else wake_ms)
+
+
+class Decided(Sequence[Action]):
+    """What is written on a sheet from a row on; as messages only for whoever looks at them."""
+
+    def __init__(self, sheet: Sheet, first: int) -> None:
+        self._sheet, self._first = sheet, first
+
+    def __len__(self) -> int:
+        return len(self._sheet) - self._first
+
+    @overload
+    def __getitem__(self, i: int) -> Action: ...
+    @overload
+    def __getitem__(self, i: slice) -> Sequence[Action]: ...
+    def __getitem__(self, i: int | slice) -> Action | Sequence[Action]:
+        return self._actions[i]
+
+    @cached_property
+    def _actions(self) -> tuple[Action, ...]:
+        return self._sheet.actions()[self._first :]
+
+    def claims(self) -> Claims:
+        """What is claimed; where nothing but placing goes on, the nodes of the pieces."""
+        written = self._sheet.view()
+        kinds = {*written.events[self._first :, EventColumn.KIND].tolist()}
+        if kinds <= _PLACING:
+            return Claims(used=frozenset(written.pieces[:, PieceColumn.NODE].tolist()))
+        return claims_of(self)
+
+
+_PLACING = frozenset(codes.KIND_CODE[kind] for kind in (AskedPlace, SaidWhy, JobPassed))
+
+
+def _write_again(sheet: Sheet, said: int, decided: Sequence[Action], moved: frozenset[int]) -> None:
+    """Write what outlives the decisions about nodes, after what was said before."""
+    early = sheet.actions()[:said]
+    sheet.clear()
+    sheet.write(early)
+    sheet.write(_without_lone_passes([action for action in decided if _stands(action, moved)]))
 
 
 def _said(world: World, policy: Policy) -> list[Action]:
@@ -95,7 +144,7 @@ def _moved(supply: list[Action]) -> frozenset[int]:
 
 
 def _stands(action: Action, moved: frozenset[int]) -> bool:
-    """Whether a decision outlives what the layers above it decided about nodes.
+    """Whether a decision outlives what the layers above it decided about some nodes.
 
     Nothing is placed where it would be drained at once. Evictions and moves wait a beat: the room
     they make was counted with nodes that have just come or gone.
@@ -104,6 +153,6 @@ def _stands(action: Action, moved: frozenset[int]) -> bool:
         case AskedPlace():
             return moved.isdisjoint(piece.node for piece in action.pieces)
         case AskedEvict() | AskedMove() | SaidWhy(cause=Cause.PROMISED):
-            return not moved
+            return False
         case _:
             return True

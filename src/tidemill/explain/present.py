@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedPlace, SaidWhy
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -92,7 +93,9 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     """Ask the scheduler about these waiting shapes, as if no other waited. Nobody is evicted."""
     view = copy.copy(world)
     view.queued = dict.fromkeys(shapes)
-    actions = schedule(view, replace(policy, searches_per_cycle=0), memo, stop(world))
+    sheet = Sheet()
+    schedule(view, replace(policy, searches_per_cycle=0), memo, stop(world), sheet)
+    actions = sheet.actions()
     causes = {s: Cause(world.shapes.cause[s]) for s in view.queued}
     causes |= {a.shape: a.cause for a in actions if isinstance(a, SaidWhy)}
     return Look(causes, {a.job: a.pieces for a in actions if isinstance(a, AskedPlace)})

@@ -14,14 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tidemill.core.replay import PASSED, SAID_WHY
+from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import (
-    Action,
     AskedEvict,
     AskedMove,
     AskedPlace,
     AskedRelease,
-    JobPassed,
     SaidWhy,
     Why,
 )
@@ -45,7 +43,6 @@ from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import Fit, redo, undo
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.room import ALL_BITS
 from tidemill.scheduling.scores.tables import BLANK
 from tidemill.scheduling.victims import Stop
 
@@ -66,10 +63,10 @@ CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
 
-def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
-    """Whom to place, whom to evict, and why the others wait."""
+def schedule(world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
+    """Whom to place, whom to evict, and why the others wait: written at the end of a sheet."""
     if not world.queued:
-        return []
+        return
     memo.lines(policy).begin(world)
     if (
         memo.nothing_changed(world)
@@ -78,21 +75,22 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Actio
         and not memo.patience_was_lost(world, policy)
         and not reordering.may_reorder(policy)
     ):
-        return []
+        return
     if reordering.may_reorder(policy):
-        return reordering.reorder(world, policy, memo, stop)
-    return _Desk(world, policy, memo, stop).decide()
+        sheet.write(reordering.reorder(world, policy, memo, stop))
+    else:
+        _Desk(world, policy, memo, stop, sheet).decide()
 
 
 class _Desk:
     """One cycle at work: the compiled one, and in Python what it comes back for."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop) -> None:
+    def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
         self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
         self.room = memo.room(world)
         self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
-        self.actions: list[Action] = []
+        self.sheet = sheet
         self.lines = memo.lines(policy)
         self.leaving: set[int] = set()
         memo.know_changes(world)
@@ -104,7 +102,7 @@ class _Desk:
         self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
-    def decide(self) -> list[Action]:
+    def decide(self) -> None:
         self._gather()
         w, reg = self.world.matrices, self.columns.reg
         tables = BLANK if self.scoring.tables is None else self.scoring.tables
@@ -121,7 +119,6 @@ class _Desk:
         self.memo.watch(self.world, self.policy, is_holding)
         self.memo.reservations = self.reservations.found
         self.memo.has_refused = bool(reg[REG.HAS_REFUSED])
-        return self.actions
 
     def _answer(self, code: int, s: int) -> None:
         """Do what the compiled cycle came back for."""
@@ -206,23 +203,11 @@ class _Desk:
 
     def _tell(self) -> None:
         """Take over what the compiled cycle said."""
-        reg, now_ms = self.columns.reg, self.world.now_ms
-        count = reg.item(REG.EVENTS)
-        if not count:
-            return
-        pieces = self.columns.event_pieces[: reg.item(REG.EVENT_PIECES)].tolist()
-        for _, kind, who, attempt, why, _, _, first, many in self.columns.events[:count].tolist():
-            if kind == SAID_WHY:
-                self.actions.append(SaidWhy(now_ms, who, Cause(why)))
-            elif kind == PASSED:
-                self.actions.append(JobPassed(now_ms, who))
-            else:
-                found = tuple(
-                    Piece(role, n, replicas, mask & ALL_BITS, cut)
-                    for role, n, replicas, mask, cut in pieces[first : first + many]
-                )
-                self.actions.append(AskedPlace(now_ms, who, attempt, found))
-        reg[REG.EVENTS] = reg[REG.EVENT_PIECES] = 0
+        reg, columns = self.columns.reg, self.columns
+        count, pieces = reg.item(REG.EVENTS), reg.item(REG.EVENT_PIECES)
+        if count:
+            self.sheet.take(columns.events[:count], columns.event_pieces[:pieces])
+            reg[REG.EVENTS] = reg[REG.EVENT_PIECES] = 0
 
     # Fitting -----------------------------------------------------------------------------------
 
@@ -248,7 +233,7 @@ class _Desk:
             self._say(s, Cause.RESERVED)
             return self.reservations.may_try_next(s)
         attempt = int(world.jobs.attempt[j]) + 1
-        self.actions.append(AskedPlace(world.now_ms, j, attempt, pieces))
+        self.sheet.write_one(AskedPlace(world.now_ms, j, attempt, pieces))
         placing.pass_by(world.matrices, self.columns, s, world.shapes.queue.item(s))
         self._tell()
         self.columns.reg[REG.PLACED] += 1
@@ -299,7 +284,7 @@ class _Desk:
             self._hold(s, [v for v, heir in world.leaving_for.items() if heir == s])
             return
         if s in world.promised and not self.columns.asks[s, ASK.TAKEN]:
-            self.actions.append(AskedRelease(world.now_ms, s))
+            self.sheet.write_one(AskedRelease(world.now_ms, s))
             self._say(s, cause)
             return
         if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
@@ -339,7 +324,7 @@ class _Desk:
 
     def _ask_to_shrink(self, given: Sequence[victims.Victim], j: int) -> list[int]:
         asked = resize.asked(self.world, given, j)
-        self.actions += asked
+        self.sheet.write(asked)
         return self._let_go([action.job for action in asked])
 
     def _move(self, s: int, j: int, cause: Cause) -> list[int]:
@@ -358,7 +343,7 @@ class _Desk:
         self.again_ms = found.again_ms
         for victim, gained in found.movers:
             attempt = int(world.jobs.attempt[victim.job])
-            self.actions.append(
+            self.sheet.write_one(
                 AskedMove(now_ms, victim.job, attempt, Why.MOVED, gained, victim.pieces, j)
             )
             redo(self.room, victim.queue, victim.shape, gained)
@@ -395,10 +380,10 @@ class _Desk:
         self.again_ms = min(self.again_ms, found.again_ms)
         given = [victim for victim in found.victims if victim.why is Why.SHRUNK]
         stopped = [victim for victim in found.victims if victim.why is not Why.SHRUNK]
-        self.actions += [
+        self.sheet.write(
             AskedEvict(world.now_ms, v.job, int(world.jobs.attempt[v.job]), v.why, j)
             for v in stopped
-        ]
+        )
         jobs = self._let_go([victim.job for victim in stopped])
         return jobs + self._ask_to_shrink(given, j)
 
@@ -460,4 +445,4 @@ class _Desk:
         row = self.columns.asks[s]
         if row[ASK.SAID] != cause:
             row[ASK.SAID] = cause
-            self.actions.append(SaidWhy(self.world.now_ms, s, cause))
+            self.sheet.write_one(SaidWhy(self.world.now_ms, s, cause))

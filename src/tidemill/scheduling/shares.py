@@ -17,6 +17,7 @@ import numpy as np
 from tidemill.model.tables import I64
 from tidemill.model.tree import kept
 from tidemill.model.world import World
+from tidemill.scheduling.desk import order
 
 
 class Books(Protocol):
@@ -119,21 +120,12 @@ def when_idle(world: World) -> Idle:
 
 
 def standing(world: World, used: I64, q: int, kinds: tuple[int, ...]) -> int:
-    """The rank of a queue by its floors, from the top level down: smaller goes first.
-
-    At each level, whoever uses less than its floor of a kind that it may use goes before whoever
-    does not; the highest level weighs most, since there the paths of two queues part first.
-    """
-    floor, path, rank = world.floor, world.tree.paths[q], 0
-    for a in reversed(path):
-        rank *= 2
-        for k in kinds:
-            if used[a, k] < floor[a, k]:
-                break
-        else:
-            rank += 1
-    spare_levels = world.tree.depth - len(path)
-    return ((rank + 1) << spare_levels) - 1
+    """The rank of a queue by its floors, as the kernels of the cycle say: smaller goes first."""
+    w, types = world.matrices, np.array(kinds, np.int64)
+    found: int = order.standing(
+        w.queues, w.quotas, np.ascontiguousarray(used), types, 0, len(kinds), q, world.tree.depth
+    )
+    return found
 
 
 def is_entitled(world: World, used: I64, a: int, k: int, milli: int) -> bool:

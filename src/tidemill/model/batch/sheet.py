@@ -36,6 +36,7 @@ from tidemill.model.tables import grown
 
 _E = EventColumn
 _ROWS = 64  # to begin with
+_NO_JOBS: Matrix = np.zeros((0, len(JobColumn)), np.int64)
 
 
 class Sheet:
@@ -63,7 +64,11 @@ class Sheet:
     def write(self, events: Iterable[Event]) -> None:
         """Write events at the end."""
         for event in events:
-            self._write(event)
+            self.write_one(event)
+
+    def take(self, events: Matrix, pieces: Matrix) -> None:
+        """Write rows of actions at the end, and the pieces that they name."""
+        self.extend(Batch(events, pieces, _NO_JOBS, [], [], self.dictionary))
 
     def extend(self, batch: Batch) -> None:
         """Write the events of a batch at the end."""
@@ -133,7 +138,8 @@ class Sheet:
             events.copy(), pieces.copy(), jobs.copy(), [*job_names], [*node_names], dictionary
         )
 
-    def _write(self, event: Event) -> None:
+    def write_one(self, event: Event) -> None:
+        """Write an event at the end."""
         row, kind = [0] * len(_E), type(event)
         form = _form(kind)
         row[_E.AT], row[_E.KIND] = event.at_ms, form.code
@@ -145,6 +151,10 @@ class Sheet:
         self._make_rows(1, 0, 0)
         self._events[self._count] = row
         self._count += 1
+
+    def actions(self) -> tuple[Action, ...]:
+        """All events as messages, where all of them are actions."""
+        return PlanRows(self.view()).actions()
 
     def _write_rest(self, event: Event, row: list[int]) -> None:
         """What an event has beside plain numbers."""
@@ -227,19 +237,16 @@ class PlanRows:
 _NO_ROWS = PlanRows(Sheet().batch())
 
 
-def plan_on(sheet: Sheet, actions: Sequence[Action], wake_at_ms: int) -> Plan:
-    """A plan in both forms; the sheet is what its rows are written on."""
-    if not actions:
-        return Plan((), wake_at_ms)
-    sheet.clear()
-    sheet.write(actions)
-    return Plan(actions, wake_at_ms, PlanRows(sheet.batch()))
+def plan_on(sheet: Sheet, wake_at_ms: int) -> Plan:
+    """The plan whose actions are written on a sheet."""
+    return Plan(rows=PlanRows(sheet.batch()) if len(sheet) else _NO_ROWS, wake_at_ms=wake_at_ms)
 
 
 def rows_of(plan: Plan) -> Batch:
     """The actions of a plan in columns; kept with it."""
     if plan.rows is None:
-        actions = plan.actions
-        plan.rows = plan_on(Sheet(), actions, plan.wake_at_ms).rows if actions else _NO_ROWS
+        sheet = Sheet()
+        sheet.write(plan.actions)
+        plan.rows = PlanRows(sheet.batch())
     assert isinstance(plan.rows, PlanRows)
     return plan.rows.batch

@@ -13,14 +13,14 @@ PROMISED = -1  # the standing of whoever room was made for: before everybody
 
 
 @kernel
-def standing(queues, quotas, used, asks, types, s, q, depth):
+def standing(queues, quotas, used, types, first, count, q, depth):
     """The rank of a queue by its floors, from the top level down: smaller goes first.
 
     At each level, whoever uses less than its floor of a type that it may use goes before whoever
     does not; the highest level weighs most, since there the paths of two queues part first.
+    ``types`` from ``first`` on: those that it may use.
     """
     rank, level = 0, 0
-    first, count = asks[s, ASK.FIRST_TYPE], asks[s, ASK.TYPES]
     while q >= 0:
         borrows = 1
         for i in range(first, first + count):
@@ -47,8 +47,9 @@ def write_key(w, d, line, i, s):
         line[i, LINE.SECOND] = 0
         return
     q = w.shapes[s, SHAPE.QUEUE]
+    first, count = asks[s, ASK.FIRST_TYPE], asks[s, ASK.TYPES]
     line[i, LINE.STANDING] = standing(
-        w.queues, w.quotas, d.used, asks, d.types, s, q, d.reg[REG.DEPTH]
+        w.queues, w.quotas, d.used, d.types, first, count, q, d.reg[REG.DEPTH]
     )
     line[i, LINE.FAIR] = d.fair[q]
     line[i, LINE.FIRST] = asks[s, ASK.FIRST]
