@@ -17,12 +17,15 @@ Sliced = tuple[Shape, tuple[Piece, ...]]
 def kept(shape: Shape, pieces: tuple[Piece, ...]) -> I64:
     """The pieces of a reservation as rows (``KEPT``); nothing is kept yet."""
     rows: I64 = np.zeros((len(pieces), WIDTH), np.int64)
-    for row, piece in zip(rows, pieces, strict=True):
-        role = shape.roles[piece.role]
-        row[: KEPT.KEPT_CPU] = (
-            piece.node, signed(piece.devices), role.milli, piece.replicas * role.cpu_milli,
-            piece.replicas * role.memory_mib,
-        )  # fmt: skip
+    roles = shape.roles
+    rows[:, : KEPT.KEPT_CPU] = [
+        (
+            piece.node, signed(piece.devices), roles[piece.role].milli,
+            piece.replicas * roles[piece.role].cpu_milli,
+            piece.replicas * roles[piece.role].memory_mib,
+        )
+        for piece in pieces
+    ]  # fmt: skip
     return rows
 
 

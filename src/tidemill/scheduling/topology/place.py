@@ -19,7 +19,7 @@ from tidemill.scheduling.fitting import ladders
 from tidemill.scheduling.fitting.columns import PART, RUNG, SPOT, Ground
 from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.scores.scoring import PACKING
-from tidemill.scheduling.topology.wishes import Rung
+from tidemill.scheduling.topology.wishes import SHAPES_KEPT, Rung
 
 ANYWHERE = (0, -1)
 """Instead of a tier and a domain: the whole fleet."""
@@ -87,13 +87,22 @@ def fill(
 
 
 def rungs(ladder: Sequence[Rung]) -> I64:
-    """A ladder as rows."""
+    """A ladder as rows; those of the last ones are kept."""
+    known = _rungs.get(id(ladder))
+    if known is not None and known[0] is ladder:
+        return known[1]
+    if len(_rungs) >= SHAPES_KEPT:
+        _rungs.clear()
     width = max((len(rung.ratio) for rung in ladder), default=1)
     rows: I64 = np.ones((max(1, len(ladder)), int(RUNG.RATIO) + width), np.int64)
     for row, rung in zip(rows, ladder, strict=False):
         row[: RUNG.RATIO] = (rung.block, rung.each, rung.top, rung.want)
         row[RUNG.RATIO :] = rung.ratio
+    _rungs[id(ladder)] = (ladder, rows)
     return rows
+
+
+_rungs: dict[int, tuple[Sequence[Rung], I64]] = {}
 
 
 def gather(here: Here, role: Role, is_ok: I64, rung: Rung) -> Count:
