@@ -217,14 +217,12 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
     finish, optimise = CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions
 
     def finalize(library: Any) -> None:  # noqa: ANN401 - as above
-        if not getattr(library, _PART, False):
+        if getattr(library, _PART, False):
+            library._finalize_dynamic_globals()
+            library._finalized = True
+        else:
+            library._linking_libraries = _parts(library)
             finish(library)
-            return
-        for part in dict.fromkeys(library._linking_libraries):
-            library._reload_init.update(part._reload_init)
-            library._final_module.link_in(part._get_module_for_linking(), preserve=True)
-        library._finalize_dynamic_globals()
-        library._finalized = True
 
     def optimize_functions(library: Any, module: Any) -> None:  # noqa: ANN401 - as above
         if not _depth:
@@ -233,6 +231,19 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
     setattr(CPUCodeLibrary, finish.__name__, finalize)
     setattr(CPUCodeLibrary, optimise.__name__, optimize_functions)
     return numba
+
+
+def _parts(library: Any) -> list[Any]:  # noqa: ANN401 - as above
+    """What is to be linked into a library: what it calls, and what that calls in turn."""
+    found: dict[Any, None] = {}
+    left = list(reversed(library._linking_libraries))
+    while left:
+        part = left.pop()
+        if part not in found:
+            found[part] = None
+            if getattr(part, _PART, False):
+                left += reversed(part._linking_libraries)
+    return list(found)
 
 
 @cache
