@@ -72,6 +72,8 @@ class Twin:
         """What jobs name by number: their shapes and users."""
         self._told = Sheet(self.dictionary)
         self._wake_ms = FOREVER_MS
+        self._next_ms = -1
+        """The next moment, where it was asked for already; -1: it may be another."""
         self._warned: list[int] = []
         """Nodes that were announced to be taken, at this moment."""
         if topology.tiers:
@@ -112,7 +114,9 @@ class Twin:
 
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""
-        at_ms = min(self._agenda.next_ms, self._wake_ms, self._coming.next_ms)
+        if self._next_ms < 0:
+            self._next_ms = min(self._agenda.next_ms, self._wake_ms, self._coming.next_ms)
+        at_ms = self._next_ms
         return at_ms if at_ms <= self._horizon_ms and at_ms < FOREVER_MS else None
 
     def take(self, world: World) -> list[ev.Seen]:
@@ -138,6 +142,7 @@ class Twin:
         """Tell what happens at the next moment; folded on the way, if there is an inflow."""
         at_ms = self.next_ms()
         assert at_ms is not None, "the simulation is over; call next_ms first"
+        self._next_ms = -1
         clock, before = self._agenda.t.clock, len(sheet)
         clock[CLOCK.BATCH] += 1
         clock[CLOCK.WOKE] = self._wake_ms == at_ms
@@ -189,13 +194,14 @@ class Twin:
         self, world: World, policy: Policy, memo: Memo, until_ms: int
     ) -> tuple[Before, Story] | None:
         """Many beats at once, up to a moment at most; None: there is more than plain jobs now."""
-        until_ms = min(until_ms, self._wake_ms)
+        until_ms, self._next_ms = min(until_ms, self._wake_ms), -1
         return stretch.run(
             world, policy, memo, self._coming, self._attempts, self._agenda, until_ms
         )
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:
         """Schedule the answers to a plan whose actions were folded into this World."""
+        self._next_ms = -1
         self._attempts.start_moved(world)
         self._attempts.go_on_saved(world)
         for n in self._warned:
@@ -213,9 +219,10 @@ class Twin:
         if not len(asked):
             return
         self._agenda.renew(asked=asked)
+        jobs, tiers = world.matrices.jobs, len(world.topology.tiers)
         while True:
             self._agenda.make_room(len(asked))
-            i = lives.carry_out(world.matrices, self._agenda.t, i, world.now_ms)
+            i = lives.carry_out(jobs, self._agenda.t, i, tiers, world.now_ms)
             if i >= len(asked):
                 return
             self._answer(world, plan.actions[i])

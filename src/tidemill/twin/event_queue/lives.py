@@ -25,7 +25,7 @@ from tidemill.core.replay import (
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import AT, JOB
+from tidemill.model.columns import JOB
 from tidemill.model.measures import FOREVER_MS, LONGEST_MS, ONE_PPM
 from tidemill.twin.event_queue.columns import (
     ACTIVITY,
@@ -283,16 +283,16 @@ def place(jobs, t, j, attempt, slow_ppm, now):
 
 
 @kernel
-def carry_out(w, t, i, now):
+def carry_out(jobs, t, i, tiers, now):
     """Push what follows from the actions of a plan, from one on; the first that is for Python."""
     clock, entries, asked = t.clock, t.entries, t.asked
     while i < len(asked):
         kind, j = asked[i, EventColumn.KIND], asked[i, EventColumn.WHO]
         attempt = asked[i, EventColumn.ATTEMPT]
         if kind == PLACED:
-            if w.at[AT.TIERS] > 0 and t.truths[j, TRUTH.TALKS] != 0:
+            if tiers > 0 and t.truths[j, TRUTH.TALKS] != 0:
                 return i
-            place(w.jobs, t, j, attempt, 0, now)
+            place(jobs, t, j, attempt, 0, now)
         elif kind == EVICT:
             push(clock, entries, now + clock[CLOCK.EVICT_MS], JOB_END, j, attempt, EVICTED, 0)
         elif kind == MOVE:
