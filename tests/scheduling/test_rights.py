@@ -25,6 +25,7 @@ class Look:
 
     def __init__(self, world: World, policy: Policy) -> None:
         self.world, self.policy, self.memo = world, policy, Memo()
+        self.memo.know_waiting(world)
         self.desk = _Desk(world, policy, self.memo, STOP, Sheet())
 
     def shapes(self) -> list[int]:

@@ -18,6 +18,8 @@ def kept(shape: Shape, pieces: tuple[Piece, ...]) -> I64:
     """The pieces of a reservation as rows (``KEPT``); nothing is kept yet."""
     rows: I64 = np.zeros((len(pieces), WIDTH), np.int64)
     roles = shape.roles
+    if not pieces:
+        return rows
     rows[:, : KEPT.KEPT_CPU] = [
         (
             piece.node, signed(piece.devices), roles[piece.role].milli,
