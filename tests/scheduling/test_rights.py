@@ -9,7 +9,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import victims
-from tidemill.scheduling.desk import rights
+from tidemill.scheduling.desk import layout, rights
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.schedule import _Desk
@@ -27,6 +27,9 @@ class Look:
         self.world, self.policy, self.memo = world, policy, Memo()
         self.memo.know_waiting(world)
         self.desk = _Desk(world, policy, self.memo, STOP, Sheet())
+        for s in world.queued:
+            self.memo.known(world, s)
+        self.desk.columns = layout.with_pools(self.desk.columns, self.memo)
 
     def shapes(self) -> list[int]:
         """The waiting shapes of one role that need GPUs."""

@@ -36,7 +36,7 @@ from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
 from tidemill.scheduling.desk import failures, layout, placing, rights
 from tidemill.scheduling.desk import order as lining
-from tidemill.scheduling.desk.columns import ASK, REG, Desk
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Desk
 from tidemill.scheduling.desk.cycle import CODE
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
@@ -107,7 +107,8 @@ class _Desk:
         w, reg = self.world.matrices, self.columns.reg
         tables = BLANK if self.scoring.tables is None else self.scoring.tables
         while True:
-            code = desk.work_off(w, self.columns, self.room.ground, tables)
+            self.hunt = layout.hunt(self.memo.laid_out, self.world, self.room)
+            code = desk.work_off(w, self.columns, self.room.ground, tables, self.hunt)
             self._tell()
             if code == CODE.OVER:
                 break
@@ -133,7 +134,7 @@ class _Desk:
             case CODE.SUPPLY:
                 supply_cause(world, self.memo, s)
             case CODE.PREPARE:
-                self.memo.asks.prepare(world, s, self.room, self.scoring)
+                self._prepare(s)
             case CODE.MAKE:
                 self.columns = self.reservations.make_all(self.columns)
             case CODE.STEP:
@@ -141,6 +142,12 @@ class _Desk:
                     lining.enter(world.matrices, self.columns, s)
             case _:
                 assert code == CODE.TELL, f"nobody asked for {code}"
+
+    def _prepare(self, s: int) -> None:
+        """Write what fitting a shape needs, if it is done by kernels."""
+        self.memo.known(self.world, s)
+        if self.columns.asks[s, ASK.IS_SIMPLE]:
+            self.memo.asks.prepare(self.world, s, self.room, self.scoring)
 
     def _upcoming(self, s: int) -> int:
         """The job of a shape that is looked at."""
@@ -388,8 +395,17 @@ class _Desk:
         return jobs + self._ask_to_shrink(given, j)
 
     def _search(self, s: int, lent: Sequence[victims.Victim]) -> victims.Choice:
-        """Whom to stop; nobody, without a search, where that is sure to be in vain."""
+        """Whom to stop, as the compiled cycle found; where it has not searched, it is done here.
+
+        Nobody, without a search, where that is sure to be in vain.
+        """
         reg = self.columns.reg
+        count = reg.item(REG.FOUND)
+        if count > 0:
+            reg[REG.FOUND] = UNKNOWN
+            kinds, reach = self.memo.known(self.world, s).kinds, reg.item(REG.REACH)
+            hunt = Hunt(self.world, self.policy, self.memo, self.room, s, kinds, reach)
+            return victims.judged(hunt, self.hunt.victims[self.hunt.chosen[:count]])
         if not lent and rights.is_in_vain(self.world.matrices, self.columns, s):
             return victims.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
         stop = self._stop()._replace(lent=tuple(lent))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, offers, protection, shares, worth
 from tidemill.scheduling.clearing import Hunt, clear, kinds_of, only
@@ -83,6 +84,22 @@ def choose(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: S
     if not victims or _is_worth(hunt, victims):
         return Choice(victims, is_final or bool(victims), again_ms)
     return Choice([], is_final=False)
+
+
+def judged(hunt: Hunt, rows: I64) -> Choice:
+    """Victims that the compiled search found (``VICTIM`` rows), if stopping them is worth it."""
+    found = named(hunt.world, rows)
+    return Choice(found) if hunt.reach or _is_worth(hunt, found) else Choice([], is_final=False)
+
+
+def named(world: World, rows: I64) -> list[Victim]:
+    """The victims that these ``VICTIM`` rows are about."""
+    found = []
+    for j, t, q, priority, _, lost_ms, usd_micro, is_reclaimed, *_ in rows.tolist():
+        why = Why.RECLAIMED if is_reclaimed else Why.PREEMPTED
+        shape, pieces = world.shape_rows[t], world.placements[j]
+        found.append(Victim(priority, lost_ms, usd_micro, j, q, shape, pieces, why))
+    return found
 
 
 def _choose(hunt: Hunt, candidates: list[Victim], stop: Stop) -> list[Victim]:

@@ -65,6 +65,9 @@ class REG(IntEnum):
     AGAIN_MS = 46  # of a search in vain: when others may be stopped,
     IS_FINAL = 47  # and whether only that and changes matter
     HAS_QUESTIONS = 48  # whether any search is to be made again at some moment
+    PRICES = 49  # whether victims are chosen by dollars; else by time
+    FOUND = 50  # victims in ``Search.chosen``; UNKNOWN: nobody has searched
+    REACH = 51  # how far they were taken back from; 0: by priority
 
 
 class ASK(IntEnum):
@@ -129,6 +132,33 @@ class OPTION(IntEnum):
     PACKED = 10  # and that of the same without scores
 
 
+class VICTIM(IntEnum):
+    """One row per job that may be stopped: what it holds, and what stopping it would lose."""
+
+    JOB = 0
+    SHAPE = 1
+    QUEUE = 2
+    PRIORITY = 3
+    MILLI = 4
+    LOST_MS = 5
+    USD_MICRO = 6
+    IS_RECLAIMED = 7  # by a guaranteed quota; else by priority
+    IS_OUT = 8  # scratch: left out of a search, since it would only be moved
+    IS_GONE = 9  # scratch: lined up already
+
+
+class OFFER(IntEnum):
+    """One row per node: who would have to leave it so that one replica fits."""
+
+    FIRST = 0  # in ``aboard`` and ``offered``: the candidates on it,
+    ABOARD = 1  # and how many they are
+    LAST = 2  # scratch: the last candidate that was counted
+    STATE = 3
+    PRIORITY = 4  # of the most important that would leave
+    PRICE = 5
+    COUNT = 6  # how many would leave, of ``offered``
+
+
 class GAIN(IntEnum):
     """One row per node: what would be free of it, beside what is, without some jobs."""
 
@@ -175,6 +205,21 @@ class PASSABLE(IntEnum):
     LIMITS = 3  # and how many; 0: none does
 
 
+class Search(NamedTuple):
+    """Scratch of a search for victims; they go by their rows in ``victims``."""
+
+    victims: I64
+    ranks: I64  # lines by key (``LINE``)
+    offers: I64
+    aboard: I64  # pool: the candidates on each node,
+    offered: I64  # and those that would leave it
+    here: I64  # candidates on one node
+    sequence: I64  # in which order they are tried
+    freed: I64  # who was taken out of the room
+    chosen: I64  # the best set so far
+    seat: I64  # where the one who waits would sit (``fitting.columns.OUT``)
+
+
 class Desk(NamedTuple):
     """What a cycle works with, beside the cluster state."""
 
@@ -209,6 +254,7 @@ class Desk(NamedTuple):
     going: I64  # jobs that are asked to go already
     lends: I64  # scratch, by queue: whether its jobs may be stopped
     sought: I64  # scratch, by GPU type: whether room is looked for on it
+    closed: I64  # by GPU type: whether nothing is fitted on it for now
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     gains: I64  # scratch: ``GAIN``; blank between two searches

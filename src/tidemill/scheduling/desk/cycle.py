@@ -35,6 +35,7 @@ from tidemill.scheduling.desk.placing import (
 )
 from tidemill.scheduling.desk.rights import is_in_vain
 from tidemill.scheduling.desk.shortage import shortage
+from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
 from tidemill.scheduling.fitting.columns import CALL
 
 OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
@@ -335,20 +336,29 @@ def note_vain(reg, asks, s):
 
 
 @kernel
-def search(w, d, s, cause):
-    """A shape may stop others to have room: whether that is settled without a search.
+def search(w, d, g, t, h, s, cause):
+    """A shape may stop others to have room: OVER if that is settled, or a code for Python.
 
-    There is none left in this cycle, and it is owed one; or it would surely be in vain.
+    It is settled where no search is left in this cycle, and it is owed one; or where nobody is
+    found. Python stops whoever is found, and searches where others may move or shrink.
     """
     reg, asks = d.reg, d.asks
     if asks[s, ASK.IS_DUE] == 0 and reg[REG.SEARCHES] <= 0:
         if asks[s, ASK.OWED] == 0:
             reg[REG.SERIAL] += 1
             asks[s, ASK.OWED] = reg[REG.SERIAL]
-        return True
+        return OVER
     may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
-    if may_move or reg[REG.MAY_RESIZE] != 0 or not is_in_vain(w, d, s):
-        return False
+    if may_move or reg[REG.MAY_RESIZE] != 0:
+        return ask(d, s, FAILED)
+    if not is_in_vain(w, d, s):
+        reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
+        if reg[REG.FOUND] == UNPREPARED:
+            other = reg[REG.WHO]
+            ask_first(d, s, PREPARE)
+            return ask(d, other, PREPARE)
+        if reg[REG.FOUND] != 0:
+            return ask(d, s, FAILED)
     if asks[s, ASK.IS_DUE] != 0:
         asks[s, ASK.IS_DUE] = 0
     else:
@@ -356,11 +366,11 @@ def search(w, d, s, cause):
     note_vain(reg, asks, s)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)
-    return True
+    return OVER
 
 
 @kernel
-def settle(w, d, g, s):
+def settle(w, d, g, t, h, s):
     """A shape that no nodes hold: why, and what follows from it; a code if Python must."""
     reg, asks = d.reg, d.asks
     if asks[s, ASK.SUPPLY] == UNKNOWN:
@@ -368,12 +378,12 @@ def settle(w, d, g, s):
     reg[REG.VERSION] = g.regs[CALL.TOUCHED]
     cause = shortage(w, d, g, s)
     reg[REG.CAUSE] = cause
+    reg[REG.FOUND] = UNKNOWN
     if w.shapes[s, SHAPE.IS_PROMISED] != 0:
         return ask(d, s, FAILED)
-    if not may_make_room(reg, asks, s, cause):
-        remember(w, d, s, cause)
-    elif not search(w, d, s, cause):
-        return ask(d, s, FAILED)
+    if may_make_room(reg, asks, s, cause):
+        return search(w, d, g, t, h, s, cause)
+    remember(w, d, s, cause)
     return OVER
 
 
@@ -469,7 +479,7 @@ def is_plain(d, s):
 
 
 @kernel
-def fit_first(w, d, g, t, s, q):
+def fit_first(w, d, g, t, h, s, q):
     """Fit the first in line and place it, or settle why not; DONE, OVER, or a code."""
     if not is_plain(d, s):
         return ask(d, s, FIT)
@@ -482,11 +492,11 @@ def fit_first(w, d, g, t, s, q):
     asks, options = d.asks, d.options
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
-    return settle(w, d, g, s)
+    return settle(w, d, g, t, h, s)
 
 
 @kernel
-def try_first(w, d, g, t, s, q):
+def try_first(w, d, g, t, h, s, q):
     """The first in line, whom nobody holds back: why it does not fit, in ``REG.CAUSE``.
 
     A code if Python must say; DONE if there is nothing more to do about it.
@@ -500,15 +510,15 @@ def try_first(w, d, g, t, s, q):
     if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
         return ask_first(d, s, PREPARE)
     if is_unfit(w, d, s, q):
-        return settle(w, d, g, s)
+        return settle(w, d, g, t, h, s)
     if not is_kept_back(w, d, s, q):
-        return fit_first(w, d, g, t, s, q)
+        return fit_first(w, d, g, t, h, s, q)
     keep_back(w, d, s)
     return DONE
 
 
 @kernel
-def work_off(w, d, g, t):
+def work_off(w, d, g, t, h):
     """Go through the line until it is empty, or until Python must do something."""
     reg, asks, line = d.reg, d.asks, d.line
     while reg[REG.HEAP] > 0:
@@ -525,7 +535,7 @@ def work_off(w, d, g, t):
                 return ask_first(d, s, SUPPLY)
             say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
             continue
-        code = try_first(w, d, g, t, s, q)
+        code = try_first(w, d, g, t, h, s, q)
         if code > OVER:
             return code
         if code == OVER:

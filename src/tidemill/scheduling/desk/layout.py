@@ -10,7 +10,19 @@ from tidemill.model.policy import Policy
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling import order
-from tidemill.scheduling.desk.columns import ASK, CLAIM, GAIN, LINE, PASSABLE, REG, Desk
+from tidemill.scheduling.desk.columns import (
+    ASK,
+    CLAIM,
+    GAIN,
+    LINE,
+    OFFER,
+    PASSABLE,
+    REG,
+    VICTIM,
+    Desk,
+    Search,
+)
+from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.room import Room
 
 if TYPE_CHECKING:
@@ -27,6 +39,7 @@ class Laid:
     def __init__(self) -> None:
         self.stamp: tuple[object, ...] = ()
         self.columns: Desk | None = None
+        self.hunt: Search | None = None
 
 
 def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
@@ -74,6 +87,31 @@ def _scratch(columns: Desk, world: World) -> dict[str, I64]:
         found["gains"] = np.zeros((world.node_count, len(GAIN)), np.int64)
         found["gained"] = np.zeros(world.device_count, np.int64)
     return found
+
+
+def hunt(kept: Laid, world: World, room: Room) -> Search:
+    """What a search for victims writes into; the same until the fleet or the jobs become more."""
+    found, jobs, out = kept.hunt, len(world.placements), len(room.ground.out)
+    nodes, pieces = world.node_count, len(world.matrices.pieces)
+    if (
+        found is not None
+        and jobs <= len(found.victims)
+        and out <= len(found.seat)
+        and nodes == len(found.offers)
+        and pieces <= len(found.aboard)
+    ):
+        return found
+
+    def blank(*size: int) -> I64:
+        return np.zeros(size, np.int64)
+
+    jobs = 2 * jobs + 8
+    kept.hunt = Search(
+        blank(jobs, len(VICTIM)), blank(jobs + nodes + pieces, len(LINE)), blank(nodes, len(OFFER)),
+        blank(pieces), blank(pieces), blank(jobs), blank(jobs), blank(jobs), blank(jobs),
+        blank(out, len(OUT)),
+    )  # fmt: skip
+    return kept.hunt
 
 
 def let_go(columns: Desk, jobs: Iterable[int]) -> Desk:
@@ -144,6 +182,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
     reg[REG.MIN_RUN_MS] = policy.min_run_ms
     reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
+    reg[REG.PRICES] = policy.victims != "time"
     inner = blank(queues)
     inner[:] = [not is_leaf for is_leaf in world.tree.is_leaf]
     nothing = _NOTHING
@@ -154,8 +193,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
         blank(PIECES, len(PieceColumn)), nothing, nothing, nothing, blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), nothing, inner, blank(8),
-        blank(queues), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)), blank(0),
-        blank(queues, kinds),
+        blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)),
+        blank(0), blank(queues, kinds),
     )  # fmt: skip
 
 

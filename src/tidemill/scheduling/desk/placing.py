@@ -122,6 +122,8 @@ def obstacle(w, d, q, k, need):
     """What keeps a request off a type, if no nodes hold it: its team, others', or the sum."""
     if need == 0:
         return UNFIT
+    if d.closed[k] != 0:
+        return SHORT
     if is_over_limit(w.queues, w.quotas, d.used, q, k, need):
         return LIMIT
     if need > d.free[k]:

@@ -291,8 +291,11 @@ def may_fit_without(w, d, s, count):
 
 
 @kernel
-def may_find(w, d, s, reach):
-    """Whether stopping jobs may make room on the types that are sought; as far as ``reach``."""
+def find_stoppable(w, d, s, reach):
+    """Write down who may be stopped on the types that are sought, as far as ``reach``; how many.
+
+    0 also where even the largest of them would not be enough.
+    """
     reg, need, free = d.reg, d.asks[s, ASK.NEED], 0
     find_lenders(w, d, s, reach, need)
     rights = find_rights(w.shapes, reg, d.lends, d.evictable, s)
@@ -302,8 +305,14 @@ def may_find(w, d, s, reach):
     lacks = need - free
     at_most = reg[REG.VICTIMS_AT_MOST]
     if rights == 0 or could_free(w.shapes, d.evictable, rights, at_most, lacks) < lacks:
-        return False
-    count = find_candidates(w, d, s, rights)
+        return 0
+    return find_candidates(w, d, s, rights)
+
+
+@kernel
+def may_find(w, d, s, reach):
+    """Whether stopping jobs may make room on the types that are sought; as far as ``reach``."""
+    count = find_stoppable(w, d, s, reach)
     return count > 0 and may_fit_without(w, d, s, count)
 
 
