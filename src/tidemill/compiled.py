@@ -165,7 +165,7 @@ class _Kernel:
         before = getattr(numba.config, _FOLDER)
         setattr(numba.config, _FOLDER, str(kernels.cache))
         try:
-            made = numba.njit(cache=True, **kernels.options)(self.function)
+            made = numba.njit(cache=True, no_cfunc_wrapper=True, **kernels.options)(self.function)
         finally:
             setattr(numba.config, _FOLDER, before)
         compile_one = made.compile

@@ -171,9 +171,12 @@ class Asks:
 
     def _write_oks(self, first: int) -> None:
         """Write which groups the requests from this one on may use."""
-        groups = max((len(request.option.is_ok) for request in self.requests), default=1)
+        groups = max((len(request.option.is_ok) for request in self.requests[first:]), default=1)
         if len(self.options) > len(self.oks) or groups > self.oks.shape[1]:
-            first, self.oks = 0, np.zeros((len(self.options), groups), np.int64)
+            before = self.oks
+            size = (len(self.options), max(groups, before.shape[1]))
+            self.oks = np.zeros(size, np.int64)
+            self.oks[: len(before), : before.shape[1]] = before
         for o, request in enumerate(self.requests[first:], first):
             self.oks[o] = 0
             self.oks[o, : len(request.option.is_ok)] = request.option.is_ok
