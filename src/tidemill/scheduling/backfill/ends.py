@@ -10,13 +10,20 @@ from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.scheduling.backfill.columns import END, VECTORS, Ends
 from tidemill.scheduling.fitting import columns as fitting
+from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SPOT, Ground
 from tidemill.scheduling.fitting.kernel import CALLS
-from tidemill.scheduling.fitting.sweeps import READY, is_able, most_beside
+from tidemill.scheduling.fitting.sweeps import READY, is_able, most_beside, touch
 
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
-kernel = beside(__file__, {"ends": Ends, "g": Ground}, (*VECTORS, *fitting.VECTORS), calls=CALLS)
+kernel = beside(
+    __file__,
+    {"ends": Ends, "g": Ground},
+    (*VECTORS, *fitting.VECTORS),
+    matrices=fitting.MATRICES,
+    calls=CALLS,
+)
 
 
 @kernel
@@ -121,6 +128,23 @@ def end_first(w, ends, g, count, sign):
         while p >= 0:
             if w.pieces[p, PIECE.IS_COMING] == 0:
                 move_piece(w, g, p, sign)
+            p = w.pieces[p, PIECE.NEXT_OF_JOB]
+
+
+@kernel
+def give_back(w, ends, g, used, below, kept, free, start, end, sign):
+    """Give back what some in the order hold (1), or take it again (-1); on the books too."""
+    for i in range(start, end):
+        j = ends.order[i]
+        q, p = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.QUEUE], w.jobs[j, JOB.FIRST_PIECE]
+        while p >= 0:
+            if w.pieces[p, PIECE.IS_COMING] == 0:
+                n = w.pieces[p, PIECE.NODE]
+                k, milli = w.nodes[n, NODE.KIND], sign * move_piece(w, g, p, sign)
+                touch(g.regs, g.touched, g.spots, n)
+                if g.spots[n, SPOT.IS_OPEN] != 0:
+                    free[k] += milli
+                count_used(w.at, w.queues, w.quotas, used, below, kept, q, k, -milli)
             p = w.pieces[p, PIECE.NEXT_OF_JOB]
 
 

@@ -279,24 +279,23 @@ class Reservations:
 
     def _halve(self, running: Running, s: int) -> tuple[int, Pieces]:
         """The same for any shape: as few as need be, a whole fit each time."""
-        jobs = running.jobs
-        given = high = len(jobs)
-        pieces = self._fit_after(s, jobs, 0, high)
+        given = high = running.count
+        pieces = self._fit_after(s, running, 0, high)
         low = 0
         while pieces and high - low > 1:
             middle = (low + high) // 2
-            found = self._fit_after(s, jobs, given, middle)
+            found = self._fit_after(s, running, given, middle)
             given = middle
             if found:
                 high, pieces = middle, found
             else:
                 low = middle
-        self._give(jobs, given, 0)
+        self._give(running, given, 0)
         return high, pieces
 
-    def _fit_after(self, s: int, jobs: list[int], given: int, wanted: int) -> Pieces:
+    def _fit_after(self, s: int, running: Running, given: int, wanted: int) -> Pieces:
         """Where a shape fits once so many have ended, beside what is reserved already."""
-        self._give(jobs, given, wanted)
+        self._give(running, given, wanted)
         known, shape = self.memo.known(self.world, s), self.world.shape_rows[s]
         self._keep(self.found)
         scoring = self.memo.scoring(self.world, self.policy)
@@ -305,9 +304,13 @@ class Reservations:
         self._let_go(self.found)
         return found.pieces
 
-    def _give(self, jobs: list[int], given: int, wanted: int) -> None:
+    def _give(self, running: Running, given: int, wanted: int) -> None:
         """Have so many of those that end given back, whatever it was before."""
         world = self.world
+        if not world.sliced:
+            running.give_back(self.room, given, wanted)
+            return
+        jobs = running.jobs
         for i in (*range(given, wanted), *range(given - 1, wanted - 1, -1)):
             j = jobs[i]
             s = world.jobs.shape.item(j)

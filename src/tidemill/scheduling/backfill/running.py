@@ -17,6 +17,7 @@ from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
 
 FEWEST_ROWS = 16
+_NO_MATRIX: I64 = np.zeros((1, 1), np.int64)
 SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
 
 
@@ -81,6 +82,17 @@ class Running:
     def end_first(self, room: Room, count: int, sign: int) -> None:
         """Give back what the first so many hold (1), or take it again (-1); off the books."""
         ends.end_first(self.world.matrices, self._ends, room.ground, count, sign)
+
+    def give_back(self, room: Room, given: int, wanted: int) -> None:
+        """Have so many of the first given back, whatever it was before; on the books too."""
+        below, kept = room.below, room.kind_kept
+        if not self.world.tree.keeps:
+            below, kept = _NO_MATRIX, _NO_MATRIX[0]
+        start, end, sign = (given, wanted, 1) if wanted > given else (wanted, given, -1)
+        ends.give_back(
+            self.world.matrices, self._ends, room.ground, room.used, below, kept, room.kind_free,
+            start, end, sign,
+        )  # fmt: skip
 
     def _make_rows(self) -> None:
         """Make room for all jobs there are, and for all that run."""

@@ -7,6 +7,7 @@ from tidemill.model.columns import AT, JOB, NODE, QUEUE, QUOTA
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.keeping import keep, let_go
 from tidemill.scheduling.fitting.ladders import fill_tied
@@ -76,24 +77,9 @@ def has_space(d, g):
 @kernel
 def book(w, d, q, k, milli):
     """Count so much of a type as used by a queue in the room, or as not used any more."""
-    if milli == 0:
-        return
-    used, below, queues, quotas = d.used, d.below, w.queues, w.quotas
-    d.free[k] -= milli
-    if w.at[AT.KEEPS] == 0:
-        while q >= 0:
-            used[q, k] += milli
-            q = queues[q, QUEUE.PARENT]
-        return
-    change = 0
-    while q >= 0:
-        guard = quotas[q, k, QUOTA.GUARD]
-        before = max(guard - used[q, k], below[q, k])
-        below[q, k] += change
-        used[q, k] += milli
-        change = max(guard - used[q, k], below[q, k]) - before
-        q = queues[q, QUEUE.PARENT]
-    d.kept[k] += change
+    if milli != 0:
+        d.free[k] -= milli
+        count_used(w.at, w.queues, w.quotas, d.used, d.below, d.kept, q, k, milli)
 
 
 @kernel

@@ -122,10 +122,10 @@ class Ground(NamedTuple):
 
 
 VECTORS = (
-    "regs", "touched", "domains", "barred", "codes", "limits", "dearest", "still_open",
-    "steps",
+    "regs", "touched", "domains", "barred", "kept", "free", "codes", "limits", "dearest",
+    "still_open", "steps",
 )  # fmt: skip
-MATRICES = ("rungs", "promised")
-"""Beside those of the tuples: ``RUNG`` and ``KEPT`` rows."""
+MATRICES = ("rungs", "promised", "used", "below")
+"""Beside those of the tuples: ``RUNG`` and ``KEPT`` rows; by queue and type, what is used."""
 OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
 """Of the tables of scores."""
