@@ -82,20 +82,23 @@ class Room:
         """
         if role.profile:
             return Filled(*slices.fill(self, role, is_ok))
-        r = self.request(role, is_ok, scoring)
+        r = self.request(role, is_ok, scoring, is_placed=True)
         tables = BLANK if scoring.tables is None else scoring.tables
         return self._filled(
             role, trees.seat(self.world.matrices, self.ground, tables, r, role.count)
         )
 
-    def request(self, role: Role, is_ok: I64, scoring: Scoring) -> int:
-        """The row of what each replica of a role asks for, with room for its pieces."""
+    def request(self, role: Role, is_ok: I64, scoring: Scoring, *, is_placed: bool = False) -> int:
+        """The row of what each replica of a role asks for, with room for its pieces.
+
+        With a tournament, if it is to be placed by one.
+        """
         if self._sweeps and scoring.tables is not None:
             scoring = PACKING
         r = self.requests.row(role, is_ok, scoring)
         if role.count > len(self.ground.out):
             self.ground = self.ground._replace(out=_blank(2 * role.count, len(OUT)))
-        if not self._sweeps:
+        if is_placed and not self._sweeps:
             self.requests.plant(role, r, scoring)
         self.ground = self.requests.joined(self.ground)
         return r

@@ -142,13 +142,15 @@ class Asks:
         role, first, count = shape.roles[0], int(row[ASK.FIRST_OPTION]), int(row[ASK.OPTIONS])
         options = [request.option for request in self.requests[first : first + count]]
         for o, option in enumerate(options, start=first):
-            self.options[o, OPTION.REQUEST] = room.request(role, option.is_ok, scoring)
+            self.options[o, OPTION.REQUEST] = room.request(
+                role, option.is_ok, scoring, is_placed=True
+            )
             self.options[o, OPTION.PACKED] = room.request(role, option.is_ok, PACKING)
         row[ASK.TOGETHER] = UNKNOWN
         is_any = role.count == 1 and not role.kinds and scoring.tables is not None
         if is_any and len(options) > 1 and options[0].kind >= 0:
             is_ok = room.together(tuple(options))
-            row[ASK.TOGETHER] = room.request(role, is_ok, scoring)
+            row[ASK.TOGETHER] = room.request(role, is_ok, scoring, is_placed=True)
         wish = wishes.of(world.topology, shape) if world.topology.tiers else None
         row[ASK.RUNGS] = row[ASK.IS_BINDING] = 0
         if wish is not None:

@@ -113,56 +113,64 @@ def rank_by_tables(w, g, t, r, n):
 
 
 @kernel
-def first_rank(w, g, t, r, e, n, bits):
-    """How well a node suits one replica, or at most could; ``NOWHERE``: it cannot host it.
+def plain_rank(nodes, devices, spots, parts, requests, oks, r, n):
+    """How well a node suits one replica without scores; ``NOWHERE``: it cannot host it."""
+    accelerators, milli = requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI]
+    cpu, memory = requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY]
+    if not is_able(nodes, spots, oks, r, n, accelerators * milli, cpu, memory):
+        return NOWHERE
+    if not hosts_one(nodes, devices, parts, n, accelerators, milli):
+        return NOWHERE
+    if requests[r, REQUEST.SCORE] == SPREAD:
+        return spots[n, SPOT.FREE]
+    return -looseness(nodes, devices, spots, parts, n, milli)
+
+
+@kernel
+def rank_at_most(w, g, t, r, e, n, bits):
+    """How well a node that can host one replica suits it by scores, or at most could.
 
     Scores that take long are not made for every node: nodes enter with what they could reach at
     most.
     """
     requests, spots = g.requests, g.spots
-    accelerators, milli = requests[r, REQUEST.ACCELERATORS], requests[r, REQUEST.MILLI]
-    cpu, memory, score = (
-        requests[r, REQUEST.CPU],
-        requests[r, REQUEST.MEMORY],
-        requests[r, REQUEST.SCORE],
-    )
-    g.exact[e, n] = 1
-    if not is_able(w.nodes, spots, g.oks, r, n, accelerators * milli, cpu, memory):
-        return NOWHERE
-    if not hosts_one(w.nodes, w.devices, g.parts, n, accelerators, milli):
-        return NOWHERE
-    if score == SPREAD:
-        return spots[n, SPOT.FREE]
-    if score != TABLES:
-        return -looseness(w.nodes, w.devices, spots, g.parts, n, milli)
     if bits < 0:
         return rank_by_tables(w, g, t, r, n)
     g.exact[e, n] = 0
     if g.wasted[n, 0] != spots[n, SPOT.CHANGED]:
         look(w, g, t, n)
+    milli = requests[r, REQUEST.MILLI]
     is_untouched = spots[n, SPOT.CPU] == w.nodes[n, NODE.CPU_MILLI]
-    most = bound(g.wasted, n, is_untouched, accelerators * milli, milli, cpu, t)
+    most = bound(
+        g.wasted, n, is_untouched, requests[r, REQUEST.ACCELERATORS] * milli, milli,
+        requests[r, REQUEST.CPU], t,
+    )  # fmt: skip
     return ((most + 1) << bits) - 1
 
 
 @kernel
 def bring_up_to_date(w, g, t, r, e, bits):
     """Rank again whatever was touched since a tournament was asked before, or all nodes."""
-    size, rows = g.regs[CALL.TOUCHED], g.regs[CALL.ROWS]
-    before = g.requests[r, REQUEST.READ] if g.requests[r, REQUEST.IS_SHARED] == 0 else -1
-    g.requests[r, REQUEST.READ] = size
-    if before < 0 or size - before > min(rows, len(g.touched)):
+    size, rows, requests = g.regs[CALL.TOUCHED], g.regs[CALL.ROWS], g.requests
+    before = requests[r, REQUEST.READ] if requests[r, REQUEST.IS_SHARED] == 0 else -1
+    requests[r, REQUEST.READ] = size
+    is_new = before < 0 or size - before > min(rows, len(g.touched))
+    is_by_tables = requests[r, REQUEST.SCORE] == TABLES
+    if is_new:
         for n in range(g.rank.shape[1]):
             g.rank[e, n] = NOWHERE
-        for n in range(rows):
-            g.rank[e, n] = first_rank(w, g, t, r, e, n, bits)
-        play_all(g.rank, g.winner, e)
-        return
-    for i in range(before, size):
-        n = g.touched[i % len(g.touched)]
-        now = first_rank(w, g, t, r, e, n, bits)
-        if now != g.rank[e, n]:
+    for i in range(0 if is_new else before, rows if is_new else size):
+        n = i if is_new else g.touched[i % len(g.touched)]
+        now = plain_rank(w.nodes, w.devices, g.spots, g.parts, requests, g.oks, r, n)
+        g.exact[e, n] = 1
+        if is_by_tables and now > NOWHERE:
+            now = rank_at_most(w, g, t, r, e, n, bits)
+        if is_new:
+            g.rank[e, n] = now
+        elif now != g.rank[e, n]:
             play_one(g.rank, g.winner, e, n, now)
+    if is_new:
+        play_all(g.rank, g.winner, e)
 
 
 @kernel
