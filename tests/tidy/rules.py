@@ -54,7 +54,7 @@ Rule = Callable[[Source], Iterator[str]]
 
 
 def numba_outside_kernels(source: Source) -> Iterator[str]:
-    if source.path.name in ("kernels.py", "compiled.py"):
+    if source.path.name == "kernels.py" or source.is_under("src/tidemill/compiled"):
         return
     for line, module in _imports(source.tree):
         if module.split(".")[0] == "numba":

@@ -14,6 +14,7 @@ counting, atomically, every array of every tuple that is handed on took nine ten
 """
 
 import fcntl
+import gc
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ Whole = tuple[type[Any], tuple[int, ...], Mapping[str, str]]
 """A named tuple of arrays: the dimensions of its fields, and of what those are that are not of
 int64.
 """
+_OWN = sorted(Path(__file__).parent.glob("*.py"))
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 """Whether kernels run as plain Python: slow, and every line of them can be stepped through."""
 
@@ -140,27 +142,32 @@ class _Kernel:
     def __init__(self, function: Callable[..., Any], kernels: _Kernels) -> None:
         self.function, self.kernels = function, kernels
         self._entry: Any = None
+        """What Python calls."""
+        self._made: Any = None
         self._inner: Any = None
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
         if self._entry is None:
             if _Kernels.may_interpret and not self.kernels.were_kept:
                 return self.function(*args)
-            self._entry = self._compiled()
+            self.prepare()
         return self._entry(*args)
 
     @property
     def misses(self) -> int:
         """How often this process has compiled it for Python."""
-        return 0 if self._entry is None else int(sum(self._entry.stats.cache_misses.values()))
+        return 0 if self._made is None else int(sum(self._made.stats.cache_misses.values()))
 
     def prepare(self) -> None:
         """Compile this now, if it is not there yet."""
         if self._entry is None:
-            self._entry = self._compiled()
+            self._made, self._entry = self._compiled()
 
-    def _compiled(self) -> Any:  # noqa: ANN401 - what numba returns
-        """What Python calls: compiled now, or loaded; or compiled for what it is called with."""
+    def _compiled(self) -> tuple[Any, Any]:
+        """What numba made, and what Python calls of it: compiled now, or loaded.
+
+        Where the types are known, numba need not look at what it is called with.
+        """
         numba, kernels = _numba(), self.kernels
         before = getattr(numba.config, _FOLDER)
         setattr(numba.config, _FOLDER, str(kernels.cache))
@@ -171,13 +178,15 @@ class _Kernel:
         compile_one = made.compile
 
         def compile_or_wait(types: Any) -> Any:  # noqa: ANN401 - as above
-            with kernels.alone(self.function):
+            with kernels.alone(self.function), _without_collecting():
                 return compile_one(types)
 
         made.compile = compile_or_wait
-        if kernels.types is not None:
-            made.compile(kernels.types(self.function))
-        return made
+        if kernels.types is None:
+            return made, made
+        types = kernels.types(self.function)
+        made.compile(types)
+        return made, made.overloads[types].entry_point
 
     def translated(self) -> Any:  # noqa: ANN401 - as above
         """What other kernels call: of one list of types, if these are known."""
@@ -214,6 +223,7 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
 
     if not _can_translate():
         return numba
+    _remember_calls(numba)
     finish, optimise = CPUCodeLibrary.finalize, CPUCodeLibrary._optimize_functions
 
     def finalize(library: Any) -> None:  # noqa: ANN401 - as above
@@ -233,6 +243,32 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
     return numba
 
 
+def _remember_calls(numba: Any) -> None:  # noqa: ANN401 - as above
+    """Have numba look up once what an operator makes of some types, and not for each line."""
+    builtin = numba.types.functions.BaseFunction
+    resolve = builtin.get_call_type
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:  # noqa: ANN401 - as above
+        known, called = vars(self).setdefault("_tidemill_known", {}), (args, tuple(kws.items()))
+        if called not in known:
+            known[called] = resolve(self, context, args, kws)
+        return known[called]
+
+    setattr(builtin, resolve.__name__, get_call_type)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Within this no garbage is looked for: what a compiler makes is needed to its end."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _parts(library: Any) -> list[Any]:  # noqa: ANN401 - as above
     """What is to be linked into a library: what it calls, and what that calls in turn."""
     found: dict[Any, None] = {}
@@ -250,9 +286,11 @@ def _parts(library: Any) -> list[Any]:  # noqa: ANN401 - as above
 def _can_translate() -> bool:
     """Whether numba has the insides that are known; if not, kernels are compiled the long way."""
     from numba.core.codegen import CPUCodeLibrary  # noqa: PLC0415 - as above
+    from numba.core.types import functions  # noqa: PLC0415 - as above
 
     names = ("finalize", "_optimize_functions", "_get_module_for_linking")
-    return all(hasattr(CPUCodeLibrary, name) for name in (*names, "_finalize_dynamic_globals"))
+    has_parts = all(hasattr(CPUCodeLibrary, name) for name in (*names, "_finalize_dynamic_globals"))
+    return has_parts and hasattr(functions.BaseFunction, "get_call_type")
 
 
 _PART = "_tidemill_part"
@@ -283,7 +321,7 @@ def _translating(numba: Any) -> Iterator[None]:  # noqa: ANN401 - as above
 
 def _cache(where: Path, name: str, made_of: list[Path]) -> Path:
     stamp = 0
-    for path in made_of:
+    for path in (*_OWN, *made_of):
         stamp = crc32(path.read_bytes(), stamp)
     return where / "__pycache__" / f"{name}-{stamp:08x}"
 
@@ -298,14 +336,14 @@ def _type(
     def array(dims: int, of: str = "int64") -> Any:  # noqa: ANN401 - as above
         return types.Array(getattr(types, of), dims, "C") if dims else types.int64
 
-    if name in whole:
-        cls, dims, others = whole[name]
-        if len(set(dims)) == 1 and not others:
-            return types.NamedUniTuple(array(dims[0]), len(dims), cls)
-        fields: tuple[str, ...] = cls._fields
-        made = [
-            array(each, others.get(field, "int64"))
-            for field, each in zip(fields, dims, strict=True)
-        ]
-        return types.NamedTuple(made, cls)
-    return array(dimensions(name))
+    if name not in whole:
+        return array(dimensions(name))
+    from tidemill.compiled.handing import Handed  # noqa: PLC0415 - as above
+
+    cls, dims, others = whole[name]
+    fields: tuple[str, ...] = cls._fields
+    made = [
+        (field, array(each, others.get(field, "int64")))
+        for field, each in zip(fields, dims, strict=True)
+    ]
+    return Handed(cls.__name__, tuple(made))
