@@ -78,6 +78,16 @@ def across(
     return _Kernels(_cache(path.parent, path.stem, paths), options).take
 
 
+def shared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function to be compiled by itself, and not into each kernel that calls it.
+
+    For what is large and called from several: handing over a few pointers costs it nothing. It
+    returns an integer.
+    """
+    setattr(function, _SHARED, True)
+    return function
+
+
 @contextmanager
 def interpreting() -> Iterator[None]:
     """Within this, kernels that were never compiled on this machine run as plain Python.
@@ -161,7 +171,30 @@ class _Kernel:
     def prepare(self) -> None:
         """Compile this now, if it is not there yet."""
         if self._entry is None:
+            for other in self._shared():
+                other.prepare()
             self._made, self._entry = self._compiled()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is compiled by itself, and not into those that call it."""
+        return hasattr(self.function, _SHARED)
+
+    def _shared(self) -> "dict[_Kernel, None]":
+        """The shared kernels that this calls, or what is compiled into it."""
+        found = dict[_Kernel, None]()
+        seen, left = {self}, [self]
+        while left:
+            function = left.pop().function
+            for name in function.__code__.co_names:
+                other = function.__globals__.get(name)
+                if isinstance(other, _Kernel) and other not in seen:
+                    seen.add(other)
+                    if other.is_shared:
+                        found[other] = None
+                    else:
+                        left.append(other)
+        return found
 
     def _compiled(self) -> tuple[Any, Any]:
         """What numba made, and what Python calls of it: compiled now, or loaded.
@@ -186,10 +219,25 @@ class _Kernel:
             return made, made
         types = kernels.types(self.function)
         made.compile(types)
+        if self.is_shared:
+            from tidemill.compiled import linking  # noqa: PLC0415 - it loads numba
+
+            linking.publish(self.function, made.overloads[types])
         return made, made.overloads[types].entry_point
 
-    def translated(self) -> Any:  # noqa: ANN401 - as above
-        """What other kernels call: of one list of types, if these are known."""
+    def inner(self) -> Any:  # noqa: ANN401 - as above
+        """The numba type of what other kernels call."""
+        if not self.is_shared:
+            return _numba().types.Dispatcher(self._translated())
+        if self._inner is None:
+            from tidemill.compiled import linking  # noqa: PLC0415 - as above
+
+            assert self.kernels.types is not None, "a shared kernel's types follow from its names"
+            self._inner = linking.stub(self.function, self.kernels.types(self.function))
+        return self._inner
+
+    def _translated(self) -> Any:  # noqa: ANN401 - as above
+        """Compiled into others: of one list of types, if these are known."""
         if self._inner is None:
             numba, kernels = _numba(), self.kernels
             bare = (
@@ -219,7 +267,7 @@ def _numba() -> Any:  # noqa: ANN401 - a module without types
 
     @typeof_impl.register(_Kernel)
     def _(kernel: _Kernel, _: object) -> Any:  # noqa: ANN401 - as above
-        return numba.types.Dispatcher(kernel.translated())
+        return kernel.inner()
 
     if not _can_translate():
         return numba
@@ -294,6 +342,7 @@ def _can_translate() -> bool:
 
 
 _PART = "_tidemill_part"
+_SHARED = "_tidemill_shared"
 _depth: list[None] = []
 
 
