@@ -20,7 +20,7 @@ def stub(function: Callable[..., Any], wanted: tuple[Any, ...]) -> Any:  # noqa:
     """The numba type of a shared kernel: what others call in its place. It returns an integer."""
     name = symbol(function)
 
-    def define(context: Any, *_: Any) -> Any:  # noqa: ANN401 - as above
+    def define(_: Any, *__: Any) -> Any:  # noqa: ANN401 - as above
         def call(context: Any, builder: Any, _: Any, args: Any) -> Any:  # noqa: ANN401 - as above
             convention = context.call_conv
             kind = convention.get_function_type(types.int64, wanted)

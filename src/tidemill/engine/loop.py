@@ -11,25 +11,18 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from tidemill.engine import cycle as one
-from tidemill.engine import story
 from tidemill.engine.check import Checker
 from tidemill.engine.fold_batch import Folding, Inflow
-from tidemill.engine.layout import Before
-from tidemill.engine.second_reader import check_story
-from tidemill.engine.story import Story
 from tidemill.model import batch as batches
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import to_events
 from tidemill.model.batch.sheet import Sheet, rows_of
 from tidemill.model.errors import BackendError
 from tidemill.model.events import Event, Plan, Seen
-from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling.memo import Memo
 
 BEATS_AT_ONE_MOMENT = 10_000  # a backend that answers at the same moment for ever is broken
-PAUSE_AT_MOST = 512  # beats one by one before a stretch is tried again
 
 
 class Backend(Protocol):
@@ -57,16 +50,6 @@ class Reader(Protocol):
 
     def take(self, events: Sequence[Event]) -> None:
         """These events happened, after all that were told before."""
-
-
-@runtime_checkable
-class Stretcher(Protocol):
-    """A backend that can let many plain beats pass at once."""
-
-    def stretch(
-        self, world: World, policy: Policy, memo: Memo, until_ms: int
-    ) -> tuple[Before, Story] | None:
-        """Beat before a moment, as far as only the plain life of jobs goes; None: not now."""
 
 
 @runtime_checkable
@@ -120,10 +103,6 @@ class Loop:
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
-        is_able = all(isinstance(reader, BatchReader) for reader in readers)
-        self._stretcher = backend if is_able and isinstance(backend, Stretcher) else None
-        self._pause = 1
-        self._beats_to_pass = 0
 
     def run(
         self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None
@@ -133,8 +112,7 @@ class Loop:
             while (at_ms := self.backend.next_ms()) is not None:
                 if until_ms is not None and at_ms > until_ms:
                     break
-                if not self._stretch(FOREVER_MS if until_ms is None else until_ms + 1):
-                    self.beat(at_ms)
+                self.beat(at_ms)
                 if on_beat is not None:
                     on_beat(self.world.now_ms)
         finally:
@@ -171,26 +149,6 @@ class Loop:
         if self._beats % self.beats_per_commit == 0:
             self.commit()
         self.backend.carry_out(self.world, plan)
-
-    def _stretch(self, until_ms: int) -> bool:
-        """Many beats at once, if the backend and all readers can; then checked and written."""
-        if self._stretcher is None or self._beats_to_pass > 0:
-            self._beats_to_pass -= 1
-            return False
-        found = None
-        if not self.memo.provisioning.is_elastic:
-            found = self._stretcher.stretch(self.world, self.policy, self.memo.scheduling, until_ms)
-        if found is None:
-            self._pause = min(2 * self._pause, PAUSE_AT_MOST)
-            self._beats_to_pass = self._pause
-            return False
-        self._pause = 1
-        before, told = found
-        check_story(self.world, before, told)
-        self._inflow.forget()
-        self._sheet.extend(story.batch(told, self._sheet.dictionary))
-        self.commit()
-        return True
 
     def commit(self) -> None:
         """Make everything that was folded safe, and tell the readers."""

@@ -59,10 +59,6 @@ class Glance(Memo):
             self.write(world, s, found)
         return found
 
-    def nothing_changed(self, world: World) -> bool:  # noqa: ARG002 - the scheduler's signature
-        """Every look is a first look."""
-        return False
-
 
 class Look(NamedTuple):
     """What a look at some waiting shapes found."""

@@ -6,8 +6,7 @@ of it. (The cause that was said may be older than now. And where a policy bounds
 the search for victims, who remembers that one was in vain has one more.)
 """
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +14,14 @@ from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.states import JobClass, NodeState
-from tidemill.model.tables import I64
+from tidemill.model.states import JobClass
+from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling.desk import failures
+from tidemill.scheduling import order
+from tidemill.scheduling.desk import opening
 from tidemill.scheduling.desk.asks import Asks
-from tidemill.scheduling.desk.columns import ASK, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fit import redo
@@ -39,16 +39,6 @@ if TYPE_CHECKING:
 Stamp = tuple[int, ...]
 
 FLEET = -1  # in place of a shape: all of them
-CHANGED_AT_MOST = 256  # nodes; beyond that some of them surely have room
-_READY = int(NodeState.READY)
-
-
-class Failure(NamedTuple):
-    """A shape that did not fit: what was true then, and up to which look it still holds."""
-
-    stamp: Stamp
-    cause: Cause
-    look: int
 
 
 class Memo:
@@ -64,10 +54,13 @@ class Memo:
         """What is remembered of each shape."""
         self.forgets = False
         """Whether what did not fit is tried again in every cycle."""
-        self.look = 0
-        self.changed: dict[int, int] | None = None
+        self.notes: I64 = np.zeros(len(NOTE), np.int64)
+        """Single numbers that are kept from one cycle to the next."""
+        self.notes[[NOTE.JOBS, NOTE.READ]] = -1
+        self.notes[NOTE.FLEET_AGAIN_MS] = FOREVER_MS
+        self.changed: I64 = np.zeros(0, np.int64)
         """By kind, the most that a node that changed since the last look has free."""
-        self._read: tuple[World | None, int] = (None, 0)
+        self._world: World | None = None
         self._supply_at: Stamp = ()
         self._lasting_at: Stamp = ()
         self._changes_at: Stamp = ()
@@ -80,33 +73,35 @@ class Memo:
         """The backfill reservations of the last cycle, for those who explain it."""
         self.made: Made | None = None
         self.running: Running | None = None
-        self.has_refused = False
-        """Whether somebody was kept from passing one: a little later it may be let."""
         self.members: Remembered | None = None
         """Who was in the plan of the whole fleet, where a policy has one."""
         self._lines: Lines | None = None
-        self._seen: Stamp = ()
-        self._decided_ms = 0
         self._evictors_at: Stamp = ()
-        self.watches = self._drifts = False
         self._scoring = scoring.PACKING
         self._scoring_at: tuple[Stamp, Policy] | None = None
         self.laid_out = Laid()
         """The columns of the last cycle."""
-        self._has_questions = False
-        self._fleet_again_ms = FOREVER_MS
-        self.cycle = 0
-        """The number of the cycle, for what holds in one alone."""
         self._elastic: list[int] = []
         self._shapes_seen = 0
 
     def room(self, world: World) -> Room:
-        """A scratch copy of what is free now; the beginning of a new look."""
-        self._look_again(world)
+        """A scratch copy of what is free now."""
         if self._room is None:
             self._room = Room(world, sweeps=self.sweeps)
         else:
             self._room.refresh(world)
+        return self._room
+
+    def room_to_begin(self, world: World) -> Room:
+        """The same; but what changed is copied when a cycle begins (``desk.opening``)."""
+        if self._room is None:
+            self._room = Room(world, sweeps=self.sweeps)
+        else:
+            self._room.lay_out(world)
+        if world is not self._world:
+            self._world, self.notes[NOTE.READ] = world, -1
+        if len(self.changed) < len(world.kinds):
+            self.changed = grown(self.changed, len(world.kinds))
         return self._room
 
     def trial_room(self, world: World) -> Room:
@@ -192,7 +187,8 @@ class Memo:
     def know_waiting(self, world: World) -> None:
         """Write the rows of all waiting shapes that were not looked at, or not since new nodes."""
         self.know_changes(world)
-        for s in self.asks.unknown(self.waiting(world)):
+        shapes, count = self.waiting(world)
+        for s in self.asks.unknown(shapes[:count]):
             self.known(world, s)
 
     def _know_lasting(self, world: World) -> None:
@@ -202,13 +198,16 @@ class Memo:
             self._lasting_at = stamp
 
     @staticmethod
-    def waiting(world: World) -> I64:
-        """The shapes that have a waiting job, or those of them that are to be looked at."""
+    def waiting(world: World) -> tuple[I64, int]:
+        """The shapes that have a waiting job, or those of them that are to be looked at.
+
+        And how many they are: the array may be longer.
+        """
         if isinstance(world.queued, Queued):
             w = world.matrices
-            found: I64 = w.queued[: w.at.item(AT.QUEUED)]
-            return found
-        return np.array(list(world.queued), np.int64)
+            return w.queued, w.at.item(AT.QUEUED)
+        shapes: I64 = np.array(list(world.queued), np.int64)
+        return shapes, len(shapes)
 
     def _forget_known(self, world: World) -> None:
         stamp = (len(world.groups), world.contract_count)
@@ -232,21 +231,6 @@ class Memo:
         self.rows(world)
         self.asks.write(world, s, known)
 
-    def nothing_changed(self, world: World) -> bool:
-        """Whether nothing that a decision depends on happened since the last call."""
-        stamp = (
-            world.job_count,
-            world.supply_changes,
-            int(world.kind_freed.sum()),
-            int(world.queue_freed.sum()),
-            int(world.kind_taken.sum()) if self.watches else 0,
-        )
-        same, self._seen = stamp == self._seen, stamp
-        if not same or self._drifts:
-            return False
-        rows = self.rows(world)
-        return not failures.is_anybody_owed(rows, len(world.shape_rows))
-
     def lines(self, policy: Policy) -> Lines:
         """The waiting jobs of each shape in the policy's order."""
         if self._lines is None or self._lines.policy != policy:
@@ -254,32 +238,14 @@ class Memo:
         return self._lines
 
     def patience_was_lost(self, world: World, policy: Policy) -> bool:
-        """Whether someone lost patience since the last cycle: others may now be held otherwise."""
-        lines, since_ms, now_ms = self.lines(policy), self._decided_ms, world.now_ms
-        return any(
+        """Whether someone lost patience since the last cycle: others may now be held otherwise.
+
+        In an order that is not by shape; where it is, kernels know (``desk.opening``).
+        """
+        lines, since_ms, now_ms = self.lines(policy), self.notes.item(NOTE.DECIDED_MS), world.now_ms
+        return policy.order not in order.BY_SHAPE and any(
             since_ms < lines.first_to_lose_patience_ms(world, s) <= now_ms for s in world.queued
         )
-
-    def watch(self, world: World, policy: Policy, is_holding: bool) -> None:
-        """At the end of a cycle: whether someone waits who may gain by what others take.
-
-        Fair shares change with what anybody takes; and where past use is counted, with time alone:
-        whoever is held now may be first a moment later.
-        """
-        is_fair = policy.fairness != "none"
-        looks = self.waiting(world)
-        self.watches = is_fair or bool(failures.somebody_heeds(looks, self.asks.rows, len(looks)))
-        self._drifts = is_fair and is_holding and policy.usage_half_life_ms > 0
-        self._decided_ms = world.now_ms
-
-    def searches_due(self, world: World, at_most: int) -> int:
-        """Mark who went without a search for victims before, longest ago first; how many.
-
-        A cycle begins.
-        """
-        rows, shapes = self.rows(world), world.matrices.shapes
-        due: int = failures.begin_searches(shapes, rows, len(world.shape_rows), at_most)
-        return due
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
@@ -291,30 +257,16 @@ class Memo:
         What this time is for the whole fleet, where it is planned anew, is kept under ``FLEET``.
         """
         if s == FLEET:
-            self._fleet_again_ms = at_ms
+            self.notes[NOTE.FLEET_AGAIN_MS] = at_ms
         else:
             self.asks.rows[s, ASK.AGAIN_MS] = at_ms
-            self._has_questions = self._has_questions or at_ms < FOREVER_MS
-
-    def note_questions(self, are_any: bool) -> None:
-        """Whether the compiled cycle wrote down when a search is to be made again."""
-        self._has_questions = self._has_questions or are_any
-
-    def is_question_due(self, world: World) -> bool:
-        """Whether a search is to be made again though nothing changed."""
-        return any(at <= world.now_ms for at in self._questions(world))
+            self.notes[NOTE.HAS_QUESTIONS] |= at_ms < FOREVER_MS
 
     def next_question_ms(self, world: World) -> int:
         """When the next search is to be made again by time alone."""
-        return min((at for at in self._questions(world) if at > world.now_ms), default=FOREVER_MS)
-
-    def _questions(self, world: World) -> list[int]:
-        """When searches are to be made again, for shapes that wait."""
-        found = [self._fleet_again_ms]
-        if self._has_questions:
-            again: I64 = self.rows(world)[self.waiting(world), ASK.AGAIN_MS]
-            found += again[again < FOREVER_MS].tolist()
-        return found
+        looks, count = self.waiting(world)
+        rows, now_ms = self.rows(world), world.now_ms
+        return int(opening.next_question(looks, rows, self.notes, count, now_ms))
 
     def elastic_shapes(self, world: World) -> list[int]:
         """The shapes that have an elastic role, in the order in which they came."""
@@ -338,45 +290,6 @@ class Memo:
     def remember_limit(self, s: int, is_limited: bool) -> None:
         """Keep whether limits or floors kept the shape off a kind: what teams free may help it."""
         self.asks.rows[s, ASK.IS_LIMITED] = is_limited
-
-    # What compiled beats begin with, and leave behind (see ``engine.fold_stretch``).
-
-    def last_decision(self) -> tuple[Stamp, int]:
-        """What was seen by the last call of ``nothing_changed``, and when it was decided last."""
-        return self._seen, self._decided_ms
-
-    def remember_decision(self, seen: Stamp, decided_ms: int) -> None:
-        """A cycle saw this, at this moment."""
-        self._seen, self._decided_ms, self.watches = seen, decided_ms, False
-
-    def last_look(self, world: World) -> tuple[int, list[int] | None]:
-        """The number of the last look, and the nodes that changed since; None: not known."""
-        before, position = self._read
-        return self.look, world.changes.since(position) if world is before else None
-
-    def remember_look(self, world: World, look: int, *, is_whole: bool) -> None:
-        """Looks were taken; what changes from now on was not looked at, or (not whole) more."""
-        self.look, self._read = look, (world if is_whole else None, world.changes.end)
-
-    def failures(self) -> Iterable[tuple[int, Failure]]:
-        """The shapes that did not fit, with their stamps, causes and looks."""
-        columns = [ASK.FREED, ASK.GIVEN, ASK.SUPPLY_AT, ASK.CAUSE, ASK.FAILED_LOOK]
-        for s in np.flatnonzero(self.asks.rows[:, ASK.FAILED]).tolist():
-            freed, given, supply, cause, look = self.asks.rows[s, columns].tolist()
-            yield s, Failure((freed, given, supply), Cause(cause), look)
-
-    @property
-    def limited(self) -> set[int]:
-        """Shapes that limits or floors kept off a kind when they did not fit."""
-        return set(np.flatnonzero(self.asks.rows[:, ASK.IS_LIMITED]).tolist())
-
-    def recall_failure(self, s: int, stamp: Stamp, cause: Cause, look: int) -> None:
-        """A shape did not fit when this was true, as was seen up to a look."""
-        self.asks.make(s + 1)
-        columns = [
-            ASK.FAILED, ASK.FREED, ASK.GIVEN, ASK.SUPPLY_AT, ASK.CAUSE, ASK.FAILED_LOOK,
-        ]  # fmt: skip
-        self.asks.rows[s, columns] = (1, *stamp, cause, look)
 
     def may_evict(self, world: World, s: int) -> bool:
         """Whether a shape could ever have a right to another's place: a floor, or a priority."""
@@ -407,15 +320,6 @@ class Memo:
             rows[:, ASK.SUPPLY] = UNKNOWN
             self._supply_at = stamp
 
-    def _look_again(self, world: World) -> None:
-        """Note what the nodes that changed since the last look have free."""
-        before, position = self._read
-        nodes = world.changes.since(position) if world is before else None
-        if nodes is None or nodes:
-            self.look += 1
-            self.changed = None if nodes is None else _most_free(world, nodes)
-        self._read = (world, world.changes.end)
-
 
 def _supply_stamp(world: World) -> Stamp:
     return (world.supply_changes, world.share_changes)
@@ -423,19 +327,6 @@ def _supply_stamp(world: World) -> Stamp:
 
 def _lasting_stamp(world: World) -> Stamp:
     return (*_supply_stamp(world), world.lasting_changes)
-
-
-def _most_free(world: World, nodes: list[int]) -> dict[int, int] | None:
-    """By kind, the most that any of these nodes has free; None: too many to look at."""
-    if len(nodes) > CHANGED_AT_MOST:
-        return None
-    most: dict[int, int] = {}
-    table = world.nodes
-    for n in nodes:
-        if table.state.item(n) == _READY and not table.is_spare.item(n):
-            k, free = table.kind.item(n), table.free_milli.item(n)
-            most[k] = max(free, most.get(k, 0))
-    return most
 
 
 def _evictors(world: World) -> I64:

@@ -57,7 +57,6 @@ def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action
     desk = _Desk(world, policy, memo, stop, memo.members.found)
     desk.seat()
     memo.know_waiting(world)
-    memo.watch(world, policy, is_holding=False)
     return desk.finish()
 
 

@@ -29,6 +29,7 @@ from tidemill.units.mig import geometry as mig
 REMEMBERED = 4096  # touches, at the least; and four of each node
 PIECES = 64  # to begin with
 ALL_BITS = (1 << 64) - 1
+_NOTHING: I64 = np.zeros((1, 0), np.int64)
 
 
 class Room:
@@ -38,20 +39,39 @@ class Room:
         self.world, self._sweeps = world, sweeps
         self.ground: Ground
         """What is free, as kernels take it."""
-        self._read = self._clean = -1
+        self._is_laid_out = False
         self._axis: slices.Axis | None = None
+        self.kind_free = self._kept = _NOTHING[0]
+        self.used = self._below = _NOTHING
+        self._keeps = False
         self._copy_all(world)
 
     def refresh(self, world: World) -> None:
         """Start again from the World: copy what changed there, and what was tried here."""
-        is_known = world is self.world and world.changes.are_known_since(self._read)
+        if self.lay_out(world):
+            w, (regs, spots, parts, touched, *_) = world.matrices, self.ground
+            read, clean, logged = regs.item(CALL.READ), regs.item(CALL.CLEAN), world.changes.end
+            sweeps.copy_changed(
+                w.nodes, w.devices, w.log, regs, touched, spots, parts, clean, read, logged
+            )
+            regs[CALL.READ], regs[CALL.CLEAN] = logged, self.version
+            self._copy_books(world)
+
+    def lay_out(self, world: World) -> bool:
+        """Have columns for a World; whether these have been there, and are to be brought up to now.
+
+        If not, they are as the World is.
+        """
+        is_known = world is self.world and world.changes.are_known_since(
+            self.ground.regs.item(CALL.READ)
+        )
         if not is_known or world.node_count != self.rows or world.topology != self._topology:
             self._copy_all(world)
-            return
+            return False
         self.requests.forget_if_many()
-        self._copy(world.changes.end)
-        self._read, self._clean = world.changes.end, self.version
-        self._copy_books(world)
+        if self.used.shape != world.used.shape or self._keeps != world.tree.keeps:
+            self._copy_books(world)
+        return True
 
     def empty(self) -> None:
         """Pretend that nothing runs: every working device is free. Nothing older is kept."""
@@ -63,13 +83,13 @@ class Room:
         np.multiply(working, WHOLE_MILLI, out=self.node_free)
         self.device_free[:] = WHOLE_MILLI
         self.slices[:] = 0
-        self.kind_free = self._kind_working()
-        self.used = np.zeros_like(self.world.used)
+        self.kind_free[:] = self._kind_working()
+        self.used[:] = 0
         if self.world.tree.keeps:
             self.below, self.kind_kept = kept(self.world.tree, self.world.guard, self.used)
         self.requests.forget_ranks()
         self.ground.regs[CALL.TOUCHED] += 1
-        self._clean = self.version
+        self.ground.regs[CALL.CLEAN] = self.version
 
     # Placing -----------------------------------------------------------------------------------
 
@@ -234,7 +254,7 @@ class Room:
         self._axis = None
         self._read_open()
         self._copy_books(world)
-        self._read, self._clean = world.changes.end, self.version
+        ground.regs[CALL.READ], ground.regs[CALL.CLEAN] = world.changes.end, self.version
         self._together: dict[tuple[int, ...], tuple[I64, tuple[Option, ...]]] = {}
 
     def _read_open(self) -> None:
@@ -244,11 +264,14 @@ class Room:
         self.is_open[:] = is_ready & (nodes.is_spare[:rows] == 0)
 
     def _copy_books(self, world: World) -> None:
-        self.kind_free = world.kind_free_milli.copy()
-        self.used = world.used.copy()
+        """What is free of each kind and used by each team, in the same arrays while they fit."""
+        self._keeps = world.tree.keeps
+        self.kind_free = _copied(self.kind_free, world.kind_free_milli)
+        self.used = _copied(self.used, world.used)
         self.below, self.kind_kept = world.below, world.kind_kept
         if world.tree.keeps:
-            self.below, self.kind_kept = world.below.copy(), world.kind_kept.copy()
+            self._below = self.below = _copied(self._below, world.below)
+            self._kept = self.kind_kept = _copied(self._kept, world.kind_kept)
 
     def _kind_working(self) -> I64:
         """What works of each kind on nodes that take work; no bound where nobody keeps any back."""
@@ -259,22 +282,16 @@ class Room:
         np.add.at(sums, world.nodes.kind[: self.rows][is_open], self.node_free[is_open])
         return sums
 
-    def _copy(self, logged: int) -> None:
-        """Copy the nodes that changed, there or here."""
-        w, (regs, spots, parts, touched, *_) = self.world.matrices, self.ground
-        sweeps.copy_changed(
-            w.nodes, w.devices, w.log, regs, touched, spots, parts, self._clean, self._read, logged
-        )
-
     def _allocate(self, world: World) -> None:
         rows, devices = world.node_count, world.device_count
         self.rows, self.devices, self._topology = rows, devices, world.topology
-        before = self.version + 1 if self._read >= 0 else 0
+        before = self.version + 1 if self._is_laid_out else 0
+        self._is_laid_out = True
         tiers, size = len(world.domains), 1 << max(REMEMBERED, 4 * rows).bit_length()
         self.requests = Requests(rows, max(1, len(world.groups)))
         self.ground = self.requests.joined(
             Ground(
-                regs=np.array([before, rows, 0], np.int64),
+                regs=np.array([before, rows, 0, 0, 0], np.int64),
                 spots=_blank(rows, len(SPOT)), parts=_blank(devices, len(PART)),
                 touched=np.zeros(size, np.int64), **self.requests.blank(),
                 caps=_blank(tiers + 1, rows), gaps=_blank(tiers + 1, rows),
@@ -307,6 +324,14 @@ class Filled(NamedTuple):
 def signed(mask: int) -> int:
     """A mask of 64 bits as a column holds it."""
     return mask - (1 << 64) if mask >> 63 else mask
+
+
+def _copied(old: I64, new: I64) -> I64:
+    """What is in the new array, in the old one if it has room for exactly that."""
+    if old.shape != new.shape:
+        return new.copy()
+    old[:] = new
+    return old
 
 
 def _blank(rows: int, columns: int) -> I64:

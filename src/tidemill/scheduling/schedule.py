@@ -34,9 +34,9 @@ from tidemill.scheduling import reorder as reordering
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import failures, layout, placing, rights
+from tidemill.scheduling.desk import failures, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
-from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Desk
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN
 from tidemill.scheduling.desk.cycle import CODE
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
@@ -68,18 +68,12 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet)
     if not world.queued:
         return
     memo.lines(policy).begin(world)
-    if (
-        memo.nothing_changed(world)
-        and not memo.has_refused
-        and not memo.is_question_due(world)
-        and not memo.patience_was_lost(world, policy)
-        and not reordering.may_reorder(policy)
-    ):
-        return
     if reordering.may_reorder(policy):
         sheet.write(reordering.reorder(world, policy, memo, stop))
-    else:
-        _Desk(world, policy, memo, stop, sheet).decide()
+        return
+    desk = _Desk(world, policy, memo, stop, sheet)
+    if desk.has_news() or memo.forgets:
+        desk.decide()
 
 
 class _Desk:
@@ -87,22 +81,26 @@ class _Desk:
 
     def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
         self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
-        self.room = memo.room(world)
+        self.room = memo.room_to_begin(world)
         self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
         self.sheet = sheet
         self.lines = memo.lines(policy)
         self.leaving: set[int] = set()
         memo.know_changes(world)
-        memo.cycle += 1
-        due = memo.searches_due(world, (policy.searches_per_cycle + 1) // 2)
-        columns = self._lay_out(policy.searches_per_cycle - due)
-        self.columns = layout.let_go(columns, stop.leaving)
-        self.reservations = Reservations(world, policy, memo, self.room, self.columns)
+        self.columns = layout.of(world, policy, memo, self.room)
         self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
+    def has_news(self) -> bool:
+        """Whether there is anything to decide."""
+        world, now_ms = self.world, self.world.now_ms
+        is_news = opening.is_news(world.matrices, self.columns, world.job_count, now_ms)
+        return bool(is_news) or self.memo.patience_was_lost(world, self.policy)
+
     def decide(self) -> None:
+        """Begin a cycle, and work it off."""
+        self._begin()
         self._gather()
         w, reg = self.world.matrices, self.columns.reg
         tables = BLANK if self.scoring.tables is None else self.scoring.tables
@@ -115,11 +113,9 @@ class _Desk:
             self._answer(code, reg.item(REG.WHO))
             columns = layout.with_pools(self.columns, self.memo)
             self.columns = layout.with_pieces(columns, len(self.room.ground.out))
-        self.memo.note_questions(bool(reg[REG.HAS_QUESTIONS]))
-        is_holding = bool(reg[REG.IS_HOLDING] or reg[REG.IS_HOLDING_TEAMS])
-        self.memo.watch(self.world, self.policy, is_holding)
+        is_fair, past_ms = self.policy.fairness != "none", self.policy.usage_half_life_ms
+        opening.close(self.columns, int(is_fair), past_ms)
         self.memo.reservations = self.reservations.found
-        self.memo.has_refused = bool(reg[REG.HAS_REFUSED])
 
     def _answer(self, code: int, s: int) -> None:
         """Do what the compiled cycle came back for."""
@@ -155,25 +151,17 @@ class _Desk:
 
     # Laying out --------------------------------------------------------------------------------
 
-    def _lay_out(self, searches: int) -> Desk:
-        """The columns of this cycle; what is free is the room's."""
-        world, policy, memo = self.world, self.policy, self.memo
-        columns = layout.of(world, policy, memo, self.room)
-        reg = columns.reg
-        reg[REG.NOW] = world.now_ms
-        reg[REG.CLAIMS_LEFT] = policy.reservations_at_most
-        reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
-        reg[REG.LOOK] = memo.look
-        reg[REG.IS_WHOLE] = memo.changed is not None
-        reg[REG.SEARCHES] = searches
-        reg[REG.SHAPES] = len(world.shape_rows)
-        reg[REG.CYCLE] = memo.cycle
-        reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
-        for k, most in (memo.changed or {}).items():
-            columns.changed[k] = most
+    def _begin(self) -> None:
+        """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
+        world, policy, memo, columns = self.world, self.policy, self.memo, self.columns
+        columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
+        columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
+        columns = layout.with_pools(columns, memo)
+        opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         if self.fair.mode != "none":
             columns.fair[:] = self._fair_ranks()
-        return columns
+        self.columns = layout.let_go(columns, self.stop.leaving)
+        self.reservations = Reservations(world, policy, memo, self.room, self.columns)
 
     def _fair_ranks(self) -> I64:
         """By queue: its place by fair share now."""
@@ -225,7 +213,7 @@ class _Desk:
         found = fit_largest(self.room, known.queue, shape, known.options, self.scoring)
         if found.shortage is not None:
             if self.columns.asks[s, ASK.IS_SIMPLE] and found.shortage.is_of_nodes:
-                self.memo.asks.mark_unfit(s, self.memo.cycle)
+                self.memo.asks.mark_unfit(s, self.columns.reg.item(REG.CYCLE))
                 lining.enter(world.matrices, self.columns, s)  # it is known now why it fails
             else:
                 self._not_placed(s, j, diagnose(world, self.memo, self.room, s, found.shortage))

@@ -4,7 +4,6 @@ The plain life of jobs is rows, pushed and taken out by kernels. Whatever has mo
 (a node, a contract, a team, a save on notice) is kept here as an event, under its serial.
 """
 
-from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,34 +71,6 @@ class Agenda:
     def renew(self, **matrices: NDArray[Any]) -> None:
         """Take other matrices in place of these."""
         self.t = self.t._replace(**matrices)
-
-    def rows(self) -> list[Entry]:
-        """All entries, in no order."""
-        return [Entry(*row) for row in self.t.entries[: len(self)].tolist()]
-
-    def first_ms(self, is_meant: Callable[[Entry], bool]) -> int:
-        """When the first entry of some sort is due; ``FOREVER_MS`` when there is none."""
-        return min((entry.at_ms for entry in self.rows() if is_meant(entry)), default=FOREVER_MS)
-
-    def split(self, is_meant: Callable[[Entry], bool]) -> tuple[list[Entry], int]:
-        """Take out the entries of some sort; return them, and the last serial number given."""
-        entries = self.rows()
-        self._fill(entry for entry in entries if not is_meant(entry))
-        return [entry for entry in entries if is_meant(entry)], self.t.clock.item(CLOCK.SERIAL)
-
-    def join(self, entries: list[Entry], serial: int) -> None:
-        """Put entries back that were taken out, or made meanwhile."""
-        self._fill([*self.rows(), *entries])
-        self.t.clock[CLOCK.SERIAL] = serial
-
-    def _fill(self, entries: Iterable[Entry]) -> None:
-        """Hold these entries and no others: sorted rows are a heap."""
-        found = sorted(entries)
-        if len(found) > len(self.t.entries):
-            self.renew(entries=grown(self.t.entries, len(found)))
-        if found:
-            self.t.entries[: len(found)] = found
-        self.t.clock[CLOCK.ENTRIES] = len(found)
 
 
 def _blank() -> Outside:

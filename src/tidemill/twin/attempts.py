@@ -4,16 +4,10 @@ The World is asked whether an attempt is still the one that was meant; the truth
 work, its errors, its load) is kept here and never told.
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
-from tidemill.engine import story
-from tidemill.model import codes, tables
+from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
-from tidemill.model.tables import I64
 from tidemill.model.world import Paces, World
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.event_queue import heap, lives
@@ -29,25 +23,6 @@ _ACTIVE = (_STARTING, _RUNNING)
 _STARTED = codes.KIND_CODE[ev.JobStarted]
 SAVED_AHEAD_MS = 1_000  # and a tenth of the cost: a save is planned to be done so long in time
 _LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
-
-
-class Truths(NamedTuple):
-    """What only the twin knows of jobs, for compiled stretches; one crash at most is foreseen."""
-
-    work_ms: I64
-    ending: I64
-    """The kind of event that ends it; see ``engine.story``."""
-    crash_ms: I64
-    crashes: I64
-    retries: I64
-    """The first row: how many crashes are forgiven."""
-
-
-_STORY_OF = {
-    codes.KIND_CODE[ev.JobFinished]: story.FINISHED,
-    codes.KIND_CODE[ev.JobFailed]: story.FAILED,
-    codes.KIND_CODE[ev.JobCancelled]: story.CANCELLED,
-}
 
 
 class Attempts:
@@ -66,30 +41,6 @@ class Attempts:
         schedule.renew(luck=luck)
         schedule.t.clock[CLOCK.RETRIES] = faults.retries
         schedule.t.clock[CLOCK.EVICT_MS] = faults.evict_ms
-
-    def is_plain(self, j: int) -> bool:
-        """Whether a job runs and ends, in whatever way, without a load of its own."""
-        truths = self._agenda.t.truths
-        has_load = truths.item(j, TRUTH.LOAD) > 0
-        return not self.neighbours.knows(j) and truths.item(j, TRUTH.CRASHES) <= 1 and not has_load
-
-    def truths(self, rows: int) -> Truths:
-        """What only the twin knows of so many jobs."""
-        known, truths = self._agenda.t.truths[:rows], tables.blank(Truths, rows)
-        truths.retries[:1] = self._agenda.t.clock[CLOCK.RETRIES]
-        truths.work_ms[:] = known[:, TRUTH.WORK_MS]
-        truths.crashes[:] = known[:, TRUTH.CRASHED]
-        for kind, told in _STORY_OF.items():
-            truths.ending[known[:, TRUTH.ENDING] == kind] = told
-        some = np.flatnonzero(known[:, TRUTH.CRASHES])
-        crashes_ms = self._agenda.t.crashes[known[some, TRUTH.FIRST_CRASH]]
-        truths.crash_ms[some] = np.maximum(1, crashes_ms)
-        found: Truths = truths
-        return found
-
-    def crashed(self, truths: Truths, jobs: int) -> None:
-        """So many jobs have come, and crashed so often."""
-        self._agenda.t.truths[:jobs, TRUTH.CRASHED] = truths.crashes[:jobs]
 
     # what is asked of them -------------------------------------------------------------------
 
@@ -127,11 +78,6 @@ class Attempts:
             if world.jobs.state[j] == _RUNNING and world.jobs.attempt[j] == attempt:
                 self._foresee_end(world, j, attempt, world.paces.get(j, ()))
         self._saved.clear()
-
-    @property
-    def has_other_ends(self) -> bool:
-        """Whether some job ends at another time than was foreseen when it came up."""
-        return bool(self._agenda.t.truths[:, TRUTH.DUE].any())
 
     def tell_paces(self, world: World) -> None:
         """Neighbours came or went: whose pace is another now is told at this very moment."""

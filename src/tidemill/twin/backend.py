@@ -9,20 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, cast
 
 from tidemill.engine.fold_batch import Inflow
-from tidemill.engine.layout import Before
-from tidemill.engine.story import Story
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_event, to_events
 from tidemill.model.batch.sheet import Sheet, rows_of
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue
 from tidemill.model.states import NodeState
 from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
-from tidemill.scheduling.memo import Memo
-from tidemill.twin import fleet, generate, stretch
+from tidemill.twin import fleet, generate
 from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
@@ -189,15 +185,6 @@ class Twin:
         except EventRefused:
             sheet.drop()
             raise
-
-    def stretch(
-        self, world: World, policy: Policy, memo: Memo, until_ms: int
-    ) -> tuple[Before, Story] | None:
-        """Many beats at once, up to a moment at most; None: there is more than plain jobs now."""
-        until_ms, self._next_ms = min(until_ms, self._wake_ms), -1
-        return stretch.run(
-            world, policy, memo, self._coming, self._attempts, self._agenda, until_ms
-        )
 
     def carry_out(self, world: World, plan: ev.Plan) -> None:
         """Schedule the answers to a plan whose actions were folded into this World."""

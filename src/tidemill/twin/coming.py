@@ -72,17 +72,6 @@ class Coming:
         clock[CLOCK.READ] += len(block)
         return len(block)
 
-    def ahead(self, count: int) -> list[Arrival]:
-        """Up to this many next arrivals, which stay."""
-        self._forget()
-        if len(self._ahead) < count and self._error is None:
-            self.read(count - len(self._ahead))
-        return list(islice(self._ahead, count))
-
-    def have_come(self, count: int) -> None:
-        """So many of the next arrivals have come."""
-        self._agenda.t.clock[CLOCK.CAME] += count
-
     def _block(self, count: int) -> list[Arrival]:
         """The next arrivals. What is wrong with one is said when those before it have come."""
         if self._error is not None:

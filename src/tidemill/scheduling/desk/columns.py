@@ -68,6 +68,27 @@ class REG(IntEnum):
     PRICES = 49  # whether victims are chosen by dollars; else by time
     FOUND = 50  # victims in ``Search.chosen``; UNKNOWN: nobody has searched
     REACH = 51  # how far they were taken back from; 0: by priority
+    SEARCHES_AT_MOST = 52  # for victims, in one cycle
+
+
+class NOTE(IntEnum):
+    """Single numbers that a memo keeps from one cycle to the next."""
+
+    JOBS = 0  # what was seen last: how many jobs came,
+    SUPPLY = 1  # how often supply changed,
+    FREED = 2  # something was freed,
+    GIVEN = 3  # a team gave something back,
+    TAKEN = 4  # and something was taken, if anybody may gain by that
+    WATCHES = 5  # whether somebody may
+    DRIFTS = 6  # whether fair shares change with time alone
+    HAS_REFUSED = 7  # whether somebody was kept from passing: a little later it may be let
+    HAS_QUESTIONS = 8  # whether any search is to be made again at some moment
+    FLEET_AGAIN_MS = 9  # when the whole fleet is to be planned again
+    DECIDED_MS = 10  # when the last cycle was
+    LOOK = 11
+    READ = 12  # up to which change of nodes it was looked; -1: not at all
+    IS_WHOLE = 13  # whether all nodes that changed since the last look are known
+    CYCLE = 14
 
 
 class ASK(IntEnum):
@@ -260,3 +281,4 @@ class Desk(NamedTuple):
     gains: I64  # scratch: ``GAIN``; blank between two searches
     gained: I64  # the same by device, in milli,
     relief: I64  # and by queue and GPU type
+    notes: I64  # what is remembered from cycle to cycle (``NOTE``)

@@ -43,36 +43,43 @@ class Laid:
 
 
 def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
-    """The columns of a new cycle, blank; what is free is the room's."""
-    kept, keeps, looks = memo.laid_out, world.tree.keeps, memo.waiting(world)
-    columns, waiting = kept.columns, len(looks)
+    """The columns of a new cycle, which a kernel wipes; what is free is the room's."""
+    kept, keeps = memo.laid_out, world.tree.keeps
+    columns, looks, waiting = kept.columns, *memo.waiting(world)
     stamp = (policy, world.share_changes, len(world.queue_rows), len(world.kinds))
     is_long = columns is not None and waiting + 2 <= len(columns.line)
     if columns is None or kept.stamp != stamp or not is_long:
         columns = _new(world, policy, 2 * waiting + 64)
         columns.reg[REG.SERIAL] = memo.asks.rows[:, ASK.OWED].max(initial=0)
         kept.stamp = stamp
-    _wipe(columns)
-    columns.reg[REG.LOOKS] = waiting
-    kept.columns = columns = columns._replace(
+    columns.reg[REG.LOOKS], columns.reg[REG.SHAPES] = waiting, len(world.shape_rows)
+    out, asks = len(room.ground.out), memo.asks
+    kept.columns = renewed(
+        columns,
         used=room.used,
         below=room.below if keeps else _NOTHING,
         kept=room.kind_kept if keeps else _NOTHING[0],
         free=room.kind_free,
-        asks=memo.asks.rows,
+        changed=memo.changed,
+        notes=memo.notes,
+        asks=asks.rows,
         looks=looks,
-        types=memo.asks.types,
-        options=memo.asks.options,
-        rungs=memo.asks.rungs,
-        oks=memo.asks.oks,
-        firsts=_firsts(columns, memo.asks.sets),
+        types=asks.types,
+        options=asks.options,
+        rungs=asks.rungs,
+        oks=asks.oks,
+        firsts=_firsts(columns, asks.sets),
+        event_pieces=columns.event_pieces if out <= len(columns.event_pieces) else _pieces(2 * out),
         **_scratch(columns, world),
     )
-    if len(room.ground.out) > len(columns.event_pieces):
-        kept.columns = columns = columns._replace(
-            event_pieces=np.zeros((2 * len(room.ground.out), len(PieceColumn)), np.int64)
-        )
-    return columns
+    return kept.columns
+
+
+def renewed(columns: Desk, **fields: I64) -> Desk:
+    """The columns with these; the same if they are these already, so that kernels know them."""
+    if all(getattr(columns, name) is field for name, field in fields.items()):
+        return columns
+    return columns._replace(**fields)
 
 
 def _scratch(columns: Desk, world: World) -> dict[str, I64]:
@@ -128,15 +135,8 @@ def let_go(columns: Desk, jobs: Iterable[int]) -> Desk:
 def with_pools(columns: Desk, memo: "Memo") -> Desk:
     """The same columns; pools may have grown when others than the waiting were looked at."""
     asks = memo.asks
-    if (
-        columns.types is asks.types
-        and columns.options is asks.options
-        and columns.rungs is asks.rungs
-        and columns.oks is asks.oks
-        and asks.sets <= columns.firsts.shape[1]
-    ):
-        return columns
-    return columns._replace(
+    return renewed(
+        columns,
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
@@ -149,7 +149,11 @@ def with_pieces(columns: Desk, count: int) -> Desk:
     """The same columns, with room to tell of a job of so many pieces; nothing is told yet."""
     if count <= len(columns.event_pieces):
         return columns
-    return columns._replace(event_pieces=np.zeros((2 * count, len(PieceColumn)), np.int64))
+    return columns._replace(event_pieces=_pieces(2 * count))
+
+
+def _pieces(count: int) -> I64:
+    return np.zeros((count, len(PieceColumn)), np.int64)
 
 
 def _firsts(columns: Desk, sets: int) -> I64:
@@ -183,6 +187,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MIN_RUN_MS] = policy.min_run_ms
     reg[REG.EVICTIONS_AT_MOST] = policy.evictions_at_most
     reg[REG.PRICES] = policy.victims != "time"
+    reg[REG.SEARCHES_AT_MOST] = policy.searches_per_cycle
     inner = blank(queues)
     inner[:] = [not is_leaf for is_leaf in world.tree.is_leaf]
     nothing = _NOTHING
@@ -191,22 +196,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
         blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
         blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
-        blank(PIECES, len(PieceColumn)), nothing, nothing, nothing, blank(length, len(CLAIM)),
+        _pieces(PIECES), nothing, nothing, nothing, blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), nothing, inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)),
-        blank(0), blank(queues, kinds),
+        blank(0), blank(queues, kinds), nothing[0],
     )  # fmt: skip
-
-
-def _wipe(columns: Desk) -> None:
-    """Wipe off what the last cycle left."""
-    reg = columns.reg
-    columns.changed[:] = columns.held[:] = columns.claimed[:] = 0
-    columns.limited[:] = 0
-    if reg[REG.IS_HOLDING_TEAMS]:
-        columns.held_teams[:] = 0
-    reg[REG.HEAP] = reg[REG.PLACED] = reg[REG.EVENTS] = reg[REG.EVENT_PIECES] = 0
-    reg[REG.PENDING] = reg[REG.PROMISES] = reg[REG.PASSABLES] = reg[REG.LIMITS] = 0
-    reg[REG.HAS_REFUSED] = reg[REG.IS_SLICED] = 0
-    reg[REG.IS_HOLDING] = reg[REG.IS_HOLDING_TEAMS] = 0
-    reg[REG.GOING] = reg[REG.HAS_QUESTIONS] = 0

@@ -33,6 +33,8 @@ class CALL(IntEnum):
     TOUCHED = 0  # how often any node was touched
     ROWS = 1  # nodes
     SOUGHT = 2  # how often a place was looked for
+    READ = 3  # up to which change of nodes the fleet was read
+    CLEAN = 4  # up to which touch the room is as the fleet was then
 
 
 class REQUEST(IntEnum):

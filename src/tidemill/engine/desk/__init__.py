@@ -1,1 +1,0 @@
-"""The scheduler's desk, compiled: one cycle over columns."""

@@ -1,1 +1,0 @@
-"""Fitting at the compiled desk: a gang on nodes, through trees and scores."""
