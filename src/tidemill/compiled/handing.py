@@ -31,11 +31,11 @@ _DIMENSIONS = _DATA + 8
 _SHAPE = _DATA + 16
 _FLAGS = _DATA + 48
 _IN_ORDER = 0x0101  # numpy's flags: rows one after another, and aligned
-_BYTES = 8  # of an int64, a float64 and a pointer
+_BYTES = 8  # of a pointer, and of a length
 
 
 class Handed(types.Type):
-    """A named tuple of arrays of eight-byte numbers, each with its dimensions."""
+    """A named tuple of arrays, each with its type and its dimensions."""
 
     def __init__(self, name: str, fields: tuple[tuple[str, Any], ...]) -> None:
         self.fields = dict(fields)
@@ -70,7 +70,7 @@ def _array(context: Any, builder: Any, handed: Handed, value: Any, field: str) -
     found = _pointer(builder, value, _ITEMS + _BYTES * handed.places[field])
     shape_at = _pointer(builder, found, _SHAPE)
     shape = [_number(builder, shape_at, _BYTES * d, 64) for d in range(array_type.ndim)]
-    item = context.get_constant(types.intp, _BYTES)
+    item = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
     strides = [item]
     for length in reversed(shape[1:]):
         strides.insert(0, builder.mul(strides[0], length, flags=["nsw"]))

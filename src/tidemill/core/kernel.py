@@ -38,6 +38,7 @@ _WHOLE = {
     name: (cls, tuple(dimensions(field) for field in cls._fields), dict[str, str]())
     for name, cls in (("w", State), ("b", LedgerState))
 }
+STATE = _WHOLE["w"]
 _HERE = Path(__file__).parent
 _MODEL = _HERE.parent / "model"
 _decorate = compiled.folder(_HERE, _MODEL, dimensions=dimensions, whole=_WHOLE)
@@ -66,22 +67,46 @@ def beside(
     fields = {*matrices, *(field for table in tables.values() for field in _fields(table))}
 
     def of(name: str) -> int:
-        if name in vectors:
-            return 1
-        if name in State._fields:
-            return dimensions(name)
-        return 2 if name in fields else 0
+        known = name in State._fields and name not in vectors
+        return dimensions(name) if known else _plain(name, fields, vectors)
 
-    whole = {"w": _WHOLE["w"]} | {
-        name: (
-            table,
-            tuple(of(field) for field in _fields(table)),
-            {field: others[field] for field in _fields(table) if field in others},
-        )
-        for name, table in tables.items()
+    whole = {"w": STATE} | {
+        name: whole_of(table, vectors, others) for name, table in tables.items()
     }
+    return between(file, whole, of, calls)
+
+
+def between(
+    file: str,
+    whole: Mapping[str, compiled.Whole],
+    dimensions: Callable[[str], int] = lambda _: 0,
+    calls: Collection[str] = (),
+) -> Callable[[Callable[..., Any]], Any]:
+    """The same for kernels that take whole tuples, and integers unless ``dimensions`` says more."""
     called = (Path(call).parent for call in calls)
-    return compiled.folder(Path(file).parent, _MODEL, _HERE, *called, dimensions=of, whole=whole)
+    return compiled.folder(
+        Path(file).parent, _MODEL, _HERE, *called, dimensions=dimensions, whole=whole
+    )
+
+
+def whole_of(
+    table: type[Any], vectors: Collection[str], others: Mapping[str, str] = {}
+) -> compiled.Whole:
+    """What a tuple of matrices is made of; as for ``beside``."""
+    fields = _fields(table)
+    dims = tuple(
+        dimensions(field)
+        if field in State._fields and field not in vectors
+        else _plain(field, fields, vectors)
+        for field in fields
+    )
+    return table, dims, {field: others[field] for field in fields if field in others}
+
+
+def _plain(name: str, matrices: Collection[str], vectors: Collection[str]) -> int:
+    if name in vectors:
+        return 1
+    return 2 if name in matrices else 0
 
 
 def _fields(table: type[Any]) -> tuple[str, ...]:

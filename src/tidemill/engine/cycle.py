@@ -27,6 +27,7 @@ from tidemill.model.events import (
     SaidMix,
     SaidWhy,
 )
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.world import World
@@ -35,6 +36,7 @@ from tidemill.reservation import review as reservation
 from tidemill.scheduling.memo import Memo as SchedulingMemo
 from tidemill.scheduling.reorder import next_step_ms
 from tidemill.scheduling.resize import grow
+from tidemill.scheduling.schedule import Cycle as SchedulingCycle
 from tidemill.scheduling.schedule import schedule
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.victims import Stop
@@ -62,6 +64,18 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     sheet.write(asked)
     stop = Stop(partial(losses.lost_ms, world), claims_of(asked).leaving)
     schedule(world, policy, memo.scheduling, stop, sheet)
+    return _climb(world, policy, memo, said, wake_ms)
+
+
+def resume(world: World, policy: Policy, memo: Memo, begun: SchedulingCycle) -> Plan:
+    """The plan of a cycle whose scheduling was begun elsewhere, and writes on the memo's sheet."""
+    begun.work_off()
+    return _climb(world, policy, memo, 0, FOREVER_MS)
+
+
+def _climb(world: World, policy: Policy, memo: Memo, said: int, wake_ms: int) -> Plan:
+    """What follows the scheduler's decisions, in the layers above it; the whole plan."""
+    sheet = memo.sheet
     grown = grow(world, policy, memo.scheduling, Decided(sheet, said))
     sheet.write(grown.actions)
     decided = Decided(sheet, said)

@@ -19,6 +19,7 @@ from tidemill.model.batch.convert import to_events
 from tidemill.model.batch.sheet import Sheet, rows_of
 from tidemill.model.errors import BackendError
 from tidemill.model.events import Event, Plan, Seen
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -50,6 +51,21 @@ class Reader(Protocol):
 
     def take(self, events: Sequence[Event]) -> None:
         """These events happened, after all that were told before."""
+
+
+class Driver(Protocol):
+    """Makes many beats at once."""
+
+    def drive(self, until_ms: int) -> bool:
+        """Beat up to a moment, as far as it can; whether it made any."""
+
+
+@runtime_checkable
+class Drivable(Protocol):
+    """A backend that can make many beats at once."""
+
+    def driver(self, loop: "Loop") -> Driver:
+        """Who makes them."""
 
 
 @runtime_checkable
@@ -95,14 +111,16 @@ class Loop:
         self.journal, self.readers = journal, readers
         self.beats_per_commit = beats_per_commit
         self._folder = backend if isinstance(backend, Folder) else None
-        self._sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
-        self._scratch = Sheet(self._sheet.dictionary)
-        self.memo = one.Memo(self._sheet.dictionary)
-        self._checker = Checker(world)
-        self._inflow = Inflow(world)
+        self.sheet = Sheet(self._folder.dictionary if self._folder else Dictionary())
+        self._scratch = Sheet(self.sheet.dictionary)
+        self.memo = one.Memo(self.sheet.dictionary)
+        self.checker = Checker(world)
+        self.inflow = Inflow(world)
         self._beats = 0
         self._beats_now = 0
         self._at_ms = -1
+        self.driver = backend.driver(self) if isinstance(backend, Drivable) else None
+        """Who makes many beats at once, if the backend can."""
 
     def run(
         self, until_ms: int | None = None, on_beat: Callable[[int], None] | None = None
@@ -112,7 +130,10 @@ class Loop:
             while (at_ms := self.backend.next_ms()) is not None:
                 if until_ms is not None and at_ms > until_ms:
                     break
-                self.beat(at_ms)
+                if self.driver is None or not self.driver.drive(
+                    FOREVER_MS if until_ms is None else until_ms
+                ):
+                    self.beat(at_ms)
                 if on_beat is not None:
                     on_beat(self.world.now_ms)
         finally:
@@ -130,7 +151,7 @@ class Loop:
     def take(self) -> bool:
         """Fold what happens in the next moment; whether anything does."""
         if self._folder is not None:
-            return self._folder.happen(self._inflow, self._sheet)
+            return self._folder.happen(self.inflow, self.sheet)
         seen = self.backend.take(self.world)
         if isinstance(seen, Batch):
             self._write(seen)
@@ -143,19 +164,28 @@ class Loop:
 
     def settle(self, plan: Plan) -> None:
         """Check a plan, write it, and carry it out."""
-        self._checker.check(plan, self.policy)
+        self.checker.check(plan, self.policy)
         self._write(rows_of(plan))
-        self._beats += 1
-        if self._beats % self.beats_per_commit == 0:
-            self.commit()
+        self.made(1)
         self.backend.carry_out(self.world, plan)
+
+    @property
+    def beats_to_commit(self) -> int:
+        """How many beats may be made until all is to be made safe."""
+        return self.beats_per_commit - self._beats % self.beats_per_commit
+
+    def made(self, beats: int) -> None:
+        """So many beats were made elsewhere."""
+        self._beats += beats
+        if beats and self._beats % self.beats_per_commit == 0:
+            self.commit()
 
     def commit(self) -> None:
         """Make everything that was folded safe, and tell the readers."""
-        if not len(self._sheet):
+        if not len(self.sheet):
             return
-        batch, journal = self._sheet.batch(), self.journal
-        self._sheet.clear()
+        batch, journal = self.sheet.batch(), self.journal
+        self.sheet.clear()
         if isinstance(journal, BatchKeeper):
             journal.append_batch(batch)
         elif journal is not None:
@@ -174,7 +204,7 @@ class Loop:
         try:
             folding.all()
         finally:
-            self._sheet.extend(batches.cut(batch, 0, folding.at))
+            self.sheet.extend(batches.cut(batch, 0, folding.at))
 
     def _count_beats(self, at_ms: int) -> None:
         self._beats_now = self._beats_now + 1 if at_ms == self._at_ms else 0

@@ -123,8 +123,13 @@ def _return_idle(
     return actions, wake_ms
 
 
+def look_again_after_ms(policy: Policy) -> int:
+    """How long after a look at unmet demand the next is, while somebody waits."""
+    return max(policy.scale_up_after_ms, LOOK_AGAIN_MS)
+
+
 def _look_again_ms(world: World, policy: Policy) -> int:
-    return world.now_ms + max(policy.scale_up_after_ms, LOOK_AGAIN_MS)
+    return world.now_ms + look_again_after_ms(policy)
 
 
 def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.Action], int]:

@@ -36,14 +36,14 @@ from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
 from tidemill.scheduling.desk import failures, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
-from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Search
 from tidemill.scheduling.desk.cycle import CODE
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import Fit, redo, undo
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.scores.tables import BLANK
+from tidemill.scheduling.scores.tables import BLANK, Tables
 from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
@@ -71,12 +71,14 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet)
     if reordering.may_reorder(policy):
         sheet.write(reordering.reorder(world, policy, memo, stop))
         return
-    desk = _Desk(world, policy, memo, stop, sheet)
-    if desk.has_news() or memo.forgets:
-        desk.decide()
+    one = Cycle(world, policy, memo, stop, sheet)
+    if one.has_news() or memo.forgets:
+        one.begin()
+        one.gather()
+        one.work_off()
 
 
-class _Desk:
+class Cycle:
     """One cycle at work: the compiled one, and in Python what it comes back for."""
 
     def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
@@ -86,10 +88,20 @@ class _Desk:
         self.scoring = memo.scoring(world, policy)
         self.sheet = sheet
         self.lines = memo.lines(policy)
-        self.leaving: set[int] = set()
         memo.know_changes(world)
-        self.columns = layout.of(world, policy, memo, self.room)
-        self.move_searches = max(1, policy.searches_per_cycle // MOVE_SHARE)
+        columns = layout.of(world, policy, memo, self.room)
+        columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
+        columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
+        self.columns = layout.with_pools(columns, memo)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what Python did in the cycle before."""
+        self.leaving: set[int] = set()
+        self.reservations = Reservations(
+            self.world, self.policy, self.memo, self.room, self.columns
+        )
+        self.move_searches = max(1, self.policy.searches_per_cycle // MOVE_SHARE)
         self.again_ms = FOREVER_MS
 
     def has_news(self) -> bool:
@@ -98,29 +110,42 @@ class _Desk:
         is_news = opening.is_news(world.matrices, self.columns, world.job_count, now_ms)
         return bool(is_news) or self.memo.patience_was_lost(world, self.policy)
 
-    def decide(self) -> None:
-        """Begin a cycle, and work it off."""
-        self._begin()
-        self._gather()
-        w, reg = self.world.matrices, self.columns.reg
-        tables = BLANK if self.scoring.tables is None else self.scoring.tables
+    @property
+    def hunt(self) -> Search:
+        """What a search for victims writes into."""
+        return layout.hunt(self.memo.laid_out, self.world, self.room)
+
+    @property
+    def tables(self) -> Tables:
+        """What nodes are scored by."""
+        return BLANK if self.scoring.tables is None else self.scoring.tables
+
+    def work_off(self) -> None:
+        """Go through the line until it is empty."""
+        w = self.world.matrices
         while True:
-            self.hunt = layout.hunt(self.memo.laid_out, self.world, self.room)
-            code = desk.work_off(w, self.columns, self.room.ground, tables, self.hunt)
-            self._tell()
+            code = desk.work_off(w, self.columns, self.room.ground, self.tables, self.hunt)
+            self.tell()
             if code == CODE.OVER:
                 break
-            self._answer(code, reg.item(REG.WHO))
-            columns = layout.with_pools(self.columns, self.memo)
-            self.columns = layout.with_pieces(columns, len(self.room.ground.out))
+            self.answer(code)
         is_fair, past_ms = self.policy.fairness != "none", self.policy.usage_half_life_ms
         opening.close(self.columns, int(is_fair), past_ms)
         self.memo.reservations = self.reservations.found
 
-    def _answer(self, code: int, s: int) -> None:
+    def answer(self, code: int) -> None:
         """Do what the compiled cycle came back for."""
+        self._answer(code, self.columns.reg.item(REG.WHO))
+        columns = layout.with_pools(self.columns, self.memo)
+        self.columns = layout.with_pieces(columns, len(self.room.ground.out))
+
+    def _answer(self, code: int, s: int) -> None:
         world, reg = self.world, self.columns.reg
         match code:
+            case CODE.KNOW:
+                self.memo.known(world, s)
+            case CODE.OUTLASTS:
+                fits_when_others_end(world, self.memo, s)
             case CODE.FIT:
                 self._fit(s)
             case CODE.FAILED:
@@ -151,17 +176,13 @@ class _Desk:
 
     # Laying out --------------------------------------------------------------------------------
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
-        world, policy, memo, columns = self.world, self.policy, self.memo, self.columns
-        columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
-        columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
-        columns = layout.with_pools(columns, memo)
+        world, columns = self.world, self.columns
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         if self.fair.mode != "none":
             columns.fair[:] = self._fair_ranks()
         self.columns = layout.let_go(columns, self.stop.leaving)
-        self.reservations = Reservations(world, policy, memo, self.room, self.columns)
 
     def _fair_ranks(self) -> I64:
         """By queue: its place by fair share now."""
@@ -173,7 +194,7 @@ class _Desk:
             ranks[q] = place[one]
         return ranks
 
-    def _gather(self) -> None:
+    def gather(self) -> None:
         """Line up whoever is looked at."""
         w, columns = self.world.matrices, self.columns
         if not columns.reg[REG.BY_SHAPE]:
@@ -183,12 +204,7 @@ class _Desk:
                     self.world, s
                 )
         while (code := desk.gather(w, self.columns)) != CODE.OVER:
-            s = columns.reg.item(REG.WHO)
-            if code == CODE.KNOW:
-                self.memo.known(self.world, s)
-                self.columns = layout.with_pools(self.columns, self.memo)
-            else:
-                fits_when_others_end(self.world, self.memo, s)
+            self.answer(code)
 
     def _write_head(self, s: int) -> None:
         """Who is next of a shape, and its place in the policy's own order."""
@@ -196,7 +212,7 @@ class _Desk:
         row = self.columns.asks[s]
         row[ASK.UPCOMING], row[ASK.FIRST], row[ASK.SECOND] = j, first, second
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         """Take over what the compiled cycle said."""
         reg, columns = self.columns.reg, self.columns
         count, pieces = reg.item(REG.EVENTS), reg.item(REG.EVENT_PIECES)
@@ -230,7 +246,7 @@ class _Desk:
         attempt = int(world.jobs.attempt[j]) + 1
         self.sheet.write_one(AskedPlace(world.now_ms, j, attempt, pieces))
         placing.pass_by(world.matrices, self.columns, s, world.shapes.queue.item(s))
-        self._tell()
+        self.tell()
         self.columns.reg[REG.PLACED] += 1
         if self.fair.mode != "none":
             self.columns.fair[:] = self._fair_ranks()

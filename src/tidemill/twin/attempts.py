@@ -50,6 +50,11 @@ class Attempts:
         slow_ppm = self._pace.slow_ppm(world, j)
         lives.place(world.matrices.jobs, self._agenda.t, j, attempt, slow_ppm, world.now_ms)
 
+    @property
+    def has_followers(self) -> bool:
+        """Whether somebody moved, or saved, at this moment: what follows is pushed later."""
+        return bool(self._moved or self._saved)
+
     def start_moved(self, world: World) -> None:
         """Whoever moved comes up in its new place, if that was not lost at the same moment."""
         for j, attempt, keeps_work in self._moved:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, cast
 
 from tidemill.engine.fold_batch import Inflow
+from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_event, to_events
 from tidemill.model.batch.sheet import Sheet, rows_of
@@ -16,6 +17,7 @@ from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Contract, Job, Queue
 from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
 from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.twin import fleet, generate
@@ -23,6 +25,7 @@ from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
 from tidemill.twin.coming import Coming
+from tidemill.twin.driving.driver import Driver
 from tidemill.twin.event_queue import columns, lives
 from tidemill.twin.event_queue.columns import CLOCK
 from tidemill.twin.faults import QUIET, Faults
@@ -58,22 +61,22 @@ class Twin:
                 hint="faults never run out: give `horizon_ms`, or a `horizon` in the file",
             )
         streams = Streams(seed)
-        self._horizon_ms = horizon_ms
-        self._agenda = Agenda()
-        self._machines = Machines(contracts, faults, streams, self._agenda, nodes_per or {})
+        self.horizon_ms = horizon_ms
+        self.agenda = Agenda()
+        self._machines = Machines(contracts, faults, streams, self.agenda, nodes_per or {})
         neighbours = Neighbours(sharing)
-        self._attempts = Attempts(faults, streams, self._agenda, neighbours)
-        self._coming = Coming(_in_order(arrivals), self._agenda, neighbours)
+        self._attempts = Attempts(faults, streams, self.agenda, neighbours)
+        self._coming = Coming(_in_order(arrivals), self.agenda, neighbours)
         self.dictionary = self._coming.dictionary
         """What jobs name by number: their shapes and users."""
         self._told = Sheet(self.dictionary)
-        self._wake_ms = FOREVER_MS
+        self.agenda.t.clock[CLOCK.WAKE_MS] = FOREVER_MS
         self._next_ms = -1
         """The next moment, where it was asked for already; -1: it may be another."""
         self._warned: list[int] = []
         """Nodes that were announced to be taken, at this moment."""
         if topology.tiers:
-            self._agenda.push(columns.SIGNED, 0, 0, ev.TopologySet(0, topology))
+            self.agenda.push(columns.SIGNED, 0, 0, ev.TopologySet(0, topology))
         self._open(contracts, queues)
 
     @classmethod
@@ -111,9 +114,10 @@ class Twin:
     def next_ms(self) -> int | None:
         """When something happens next; None when the story is over."""
         if self._next_ms < 0:
-            self._next_ms = min(self._agenda.next_ms, self._wake_ms, self._coming.next_ms)
+            wake_ms, came_ms = self.agenda.t.clock.item(CLOCK.WAKE_MS), self._coming.next_ms
+            self._next_ms = min(self.agenda.next_ms, wake_ms, came_ms)
         at_ms = self._next_ms
-        return at_ms if at_ms <= self._horizon_ms and at_ms < FOREVER_MS else None
+        return at_ms if at_ms <= self.horizon_ms and at_ms < FOREVER_MS else None
 
     def take(self, world: World) -> list[ev.Seen]:
         """All that happens at the next moment; empty when all of it turned out to be stale."""
@@ -139,45 +143,81 @@ class Twin:
         at_ms = self.next_ms()
         assert at_ms is not None, "the simulation is over; call next_ms first"
         self._next_ms = -1
-        clock, before = self._agenda.t.clock, len(sheet)
-        clock[CLOCK.BATCH] += 1
-        clock[CLOCK.WOKE] = self._wake_ms == at_ms
-        if self._wake_ms <= at_ms:
-            self._wake_ms = FOREVER_MS
+        clock, before = self.agenda.t.clock, len(sheet)
+        lives.begin_moment(clock, at_ms)
         while code := self._happen(world, at_ms, sheet, inflow):
-            if code == lives.READ_ON:
-                self._coming.read()
-            elif code == lives.SINGLE:
-                self._fold_one(sheet, inflow)
-            elif code == lives.RARE:
-                _note(self._rare_due(world, *self._agenda.pop()), sheet, inflow)
+            self.tell_rare(world, code, sheet, inflow)
         if clock[CLOCK.WOKE] and len(sheet) == before:
             _note(ev.Woke(at_ms), sheet, inflow)
 
     def _happen(self, world: World, at_ms: int, sheet: Sheet, inflow: Inflow | None) -> int:
         """Let kernels tell as much as they can; why they came back (0: the moment is over)."""
-        agenda, coming, before = self._agenda, self._coming, len(sheet)
+        agenda, coming, before = self.agenda, self._coming, len(sheet)
         agenda.make_room(len(agenda) + 2)  # an attempt that comes up pushes two
         assert sheet.dictionary is coming.dictionary, "jobs are written by number"
-        if (events := sheet.room(EVENTS_AT_LEAST)) is not agenda.t.events:
+        events, _ = sheet.room(EVENTS_AT_LEAST)
+        if events is not agenda.t.events:
             agenda.renew(events=events)
         t, clock = agenda.t, agenda.t.clock
-        came = clock.item(CLOCK.CAME)
         clock[CLOCK.EVENTS] = clock[CLOCK.FOLDED] = before
-        clock[CLOCK.FIRST] = came - sheet.job_count
+        clock[CLOCK.FIRST] = clock[CLOCK.CAME] - sheet.job_count
         if inflow is None:
             code = int(lives.happen(world.matrices, t, at_ms, 0))
         else:
-            inflow.foresee(coming.first, coming.jobs, coming.names, coming.dictionary)
+            self.foresee(inflow)
             code = int(lives.happen(inflow.ready(t.counts), t, at_ms, 1))
             inflow.done(t.counts, clock.item(CLOCK.FOLDED) - before, at_ms)
-        first, end = came - coming.first, clock.item(CLOCK.CAME) - coming.first
-        sheet.wrote(clock.item(CLOCK.EVENTS), coming.jobs[first:end], coming.names[first:end])
+        sheet.wrote(clock.item(CLOCK.EVENTS), sheet.piece_count, *self.came(sheet))
         return code
+
+    # For a driver ------------------------------------------------------------------------------
+
+    def driver(self, loop: Loop) -> Driver:
+        """Who makes many beats of this twin at once."""
+        return Driver(self, loop)
+
+    @property
+    def has_neighbours(self) -> bool:
+        """Whether jobs share devices, and slow each other."""
+        return self._attempts.neighbours.are_any
+
+    @property
+    def has_followers(self) -> bool:
+        """Whether something follows, after the next plan, from what was told at this moment."""
+        return bool(self._warned) or self._attempts.has_followers
+
+    def foresee(self, inflow: Inflow) -> None:
+        """Have the rows of jobs that come next written ahead."""
+        coming = self._coming
+        inflow.foresee(coming.first, coming.jobs, coming.names, coming.dictionary)
+
+    def came(self, sheet: Sheet) -> tuple[I64, list[str]]:
+        """The rows and names of jobs that kernels submitted since a sheet was last written on."""
+        clock, coming = self.agenda.t.clock, self._coming
+        first = clock.item(CLOCK.FIRST) + sheet.job_count - coming.first
+        end = clock.item(CLOCK.CAME) - coming.first
+        return coming.jobs[first:end], coming.names[first:end]
+
+    def read_on(self) -> None:
+        """Read more of the jobs that come."""
+        self._coming.read()
+
+    def forget_next(self) -> None:
+        """The next moment may be another by now."""
+        self._next_ms = -1
+
+    def tell_rare(self, world: World, code: int, sheet: Sheet, inflow: Inflow | None) -> None:
+        """What kernels could not tell, or fold, at this moment."""
+        if code == lives.READ_ON:
+            self._coming.read()
+        elif code == lives.SINGLE:
+            self._fold_one(sheet, inflow)
+        elif code == lives.RARE:
+            _note(self._rare_due(world, *self.agenda.pop()), sheet, inflow)
 
     def _fold_one(self, sheet: Sheet, inflow: Inflow | None) -> None:
         """Fold the last event by itself, as kernels could not; one that is refused is not told."""
-        clock = self._agenda.t.clock
+        clock = self.agenda.t.clock
         assert inflow is not None, "what is not folded is told to the end"
         assert clock[CLOCK.FOLDED] == len(sheet) - 1, "a start, which kernels fold, tells two"
         try:
@@ -196,37 +236,36 @@ class Twin:
         self._warned.clear()
         self._answer_all(world, plan)
         self._attempts.tell_paces(world)
-        wake_ms = max(plan.wake_at_ms, world.now_ms)
-        if wake_ms < self._wake_ms and wake_ms < self._horizon_ms:
-            self._wake_ms = wake_ms
+        lives.wake(self.agenda.t.clock, plan.wake_at_ms, self.horizon_ms, world.now_ms)
 
     def _answer_all(self, world: World, plan: ev.Plan) -> None:
         """Let kernels push what follows, and do what is rare by itself, in order."""
         asked, i = rows_of(plan).events, 0
         if not len(asked):
             return
-        self._agenda.renew(asked=asked)
+        self.agenda.renew(asked=asked)
+        self.agenda.t.clock[CLOCK.ASKED] = len(asked)
         jobs, tiers = world.matrices.jobs, len(world.topology.tiers)
         while True:
-            self._agenda.make_room(len(asked))
-            i = lives.carry_out(jobs, self._agenda.t, i, tiers, world.now_ms)
+            self.agenda.make_room(len(asked))
+            i = lives.carry_out(jobs, self.agenda.t, i, tiers, world.now_ms)
             if i >= len(asked):
                 return
-            self._answer(world, plan.actions[i])
+            self.answer(world, plan.actions[i])
             i += 1
 
     def _open(self, contracts: Sequence[Contract], queues: Sequence[Queue]) -> None:
         """The first page: contracts and teams; and the last: somebody looks at the clock."""
         for c, row in enumerate(contracts):
-            self._agenda.push(columns.SIGNED, c, 0, ev.ContractSigned(0, row))
+            self.agenda.push(columns.SIGNED, c, 0, ev.ContractSigned(0, row))
             start = ev.ContractStarted(row.start_ms, c)
-            self._agenda.push(columns.CONTRACT_START, c, 0, start)
+            self.agenda.push(columns.CONTRACT_START, c, 0, start)
             if row.end_ms < FOREVER_MS:
-                self._agenda.push(columns.CONTRACT_END, c, 0, ev.ContractEnded(row.end_ms, c))
+                self.agenda.push(columns.CONTRACT_END, c, 0, ev.ContractEnded(row.end_ms, c))
         for q, queue in enumerate(queues):
-            self._agenda.push(columns.SIGNED, q, 0, ev.QueueSet(0, queue))
-        if self._horizon_ms < FOREVER_MS:
-            self._agenda.push(columns.HORIZON, 0, 0, ev.Woke(self._horizon_ms))
+            self.agenda.push(columns.SIGNED, q, 0, ev.QueueSet(0, queue))
+        if self.horizon_ms < FOREVER_MS:
+            self.agenda.push(columns.HORIZON, 0, 0, ev.Woke(self.horizon_ms))
 
     def _rare_due(self, world: World, entry: Entry, event: ev.Seen | None) -> ev.Seen | None:
         """What is due and has more to say than a row; None: it was stale."""
@@ -253,7 +292,8 @@ class Twin:
             self._warned.append(n)
         return found
 
-    def _answer(self, world: World, action: ev.Action) -> None:
+    def answer(self, world: World, action: ev.Action) -> None:
+        """Schedule what follows from an action that kernels do not answer."""
         now_ms = world.now_ms
         match action:
             case ev.AskedPlace(job=j, attempt=attempt):

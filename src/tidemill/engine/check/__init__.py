@@ -22,9 +22,6 @@ from tidemill.model.events import Plan
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
-READ_AT_ONCE = 2048
-"""Nodes and running jobs; to read so many takes about as long as to read a plan ten times."""
-
 
 class Checker:
     """Reads the plans for one cluster state; remembers what it read of nodes, shapes and queues."""
@@ -39,10 +36,11 @@ class Checker:
         batch = rows_of(plan)
         if not len(batch.events):
             return
-        every = 1 + (self.world.node_count + len(self.world.placements)) // READ_AT_ONCE
-        found = self.violations(plan, policy, reads_fleet=self.world.seq % every == 0)
+        world = self.world
+        is_turn = reservations.is_turn(world.seq, world.node_count, len(world.placements))
+        found = self.violations(plan, policy, reads_fleet=is_turn)
         if found:
-            now_ms = self.world.now_ms
+            now_ms = world.now_ms
             raise PlanRefused(
                 f"a plan at {now_ms} ms would break {len(found)} promises: " + "; ".join(found),
                 hint="nothing was carried out; this is a bug, please report it with the journal",
@@ -58,7 +56,7 @@ class Checker:
         if lost:
             self._book.make_wrongs(len(wrong) + lost)
             wrong, _ = self._read(batch, policy)
-        if reads_fleet and not wrong and self._is_judged(policy):
+        if reads_fleet and not wrong and reservations.is_judged(self._book.sums.reg):
             self._read_passing(batch)
             wrong += self._told(batch)
         return wrong
@@ -68,7 +66,8 @@ class Checker:
         lost = 0
         book, rows = self._book, Rows(batch.events, batch.pieces)
         book.read()
-        self._take(policy)
+        self.take(policy)
+        book.sums.reg[REG.ROWS] = len(batch.events)
         view, sums, e, rare = book.view, book.sums, 0, None
         wrong: list[str] = []
         while True:
@@ -83,24 +82,30 @@ class Checker:
             rare.wrong = []
             e += 1
 
-    def _take(self, policy: Policy) -> None:
-        """Write what a policy says into the registers."""
+    def laid_out(self, policy: Policy, jobs: int) -> Book:
+        """The columns as kernels take them, for so many jobs."""
+        self._book.read()
+        self._book.make_names(jobs)
+        self.take(policy)
+        return self._book
+
+    def take(self, policy: Policy) -> None:
+        """Write into the registers what a policy says, and whether room is being made."""
         world, reg = self.world, self._book.sums.reg
         if policy is not self._policy:
             self._policy = policy
             order.write(policy, reg)
+        reg[REG.JUDGES] = self._is_judged(policy)
         if world.promised:
             reg[REG.LINES] = 0  # room was made for somebody, who goes before all others
             self._policy = None
 
     def _is_judged(self, policy: Policy) -> bool:
         """Whether the order is plain enough to say who is first, and nobody makes room."""
-        world, reg = self.world, self._book.sums.reg
         if policy.backfill == "none" or policy.fairness != "none":
             return False
-        if policy.order not in ("fifo", "priority") or world.promised or world.leaving_for:
-            return False
-        return bool(reg[REG.IS_FLAT] and reg[REG.PLACES_ONLY]) and not reg[REG.SLICED]
+        is_plain = policy.order in ("fifo", "priority")
+        return is_plain and not (self.world.promised or self.world.leaving_for)
 
     def _read_passing(self, batch: Batch) -> None:
         """Look for somebody whom those who pass it delay."""

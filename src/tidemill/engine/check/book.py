@@ -78,11 +78,15 @@ class Book:
             self._ask()
         if self._shared_at != (world.share_changes, len(world.queue_rows), len(world.kinds)):
             self._read_queues()
-        if len(self.sums.named) < world.job_count:
-            self.sums = self.sums._replace(named=grown(self.sums.named, world.job_count))
+        self.make_names(world.job_count)
         reg[REG.NOW], reg[REG.WRONGS], reg[REG.PLACED] = world.now_ms, 0, 0
         reg[REG.JOBS], reg[REG.NODES] = world.job_count, world.node_count
         reg[REG.CONTRACTS], reg[REG.SHAPES] = world.contract_count, len(world.shape_rows)
+
+    def make_names(self, jobs: int) -> None:
+        """Make room to name so many jobs."""
+        if len(self.sums.named) < jobs:
+            self.sums = self.sums._replace(named=grown(self.sums.named, jobs))
 
     def make_wrongs(self, count: int) -> None:
         """Make room for so many broken promises."""

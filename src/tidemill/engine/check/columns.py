@@ -75,6 +75,8 @@ class REG(IntEnum):
     UNKNOWN_MS = 14  # what is taken where nobody says anything,
     HOLD_AFTER_MS = 15
     LINES = 16  # and whether jobs of one shape go in line (``order.write``)
+    ROWS = 17  # of the plan
+    JUDGES = 18  # whether the policy's order is plain enough to say who is delayed
 
 
 class TAKES(IntEnum):

@@ -10,6 +10,7 @@ one; with backfill one that is taken to end before it may be, since it may end b
 reserved begins where the earlier one does not.
 """
 
+from tidemill.compiled import shared
 from tidemill.engine.check.columns import ON, REG, RULE
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.gangs import read_gang
@@ -82,7 +83,7 @@ def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
 @kernel
 def read_lines(w, c, p):
     """Tell who is placed before an earlier one that asks for the same."""
-    for e in range(len(p.events)):
+    for e in range(c.reg[REG.ROWS]):
         j = p.events[e, EventColumn.WHO]
         if p.events[e, EventColumn.KIND] == PLACE:
             other = first_passed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, c.named, j)
@@ -110,11 +111,12 @@ def read_row(w, c, f, p, e):
 
 
 @kernel
+@shared
 def read(w, c, f, p, e):
     """Read a plan from a row on; the first row of a rare kind, for Python, or where it ends."""
     if e == 0 and not are_known(c.reg, c.wrong, p.events, p.event_pieces):
-        return len(p.events)
-    while e < len(p.events):
+        return c.reg[REG.ROWS]
+    while e < c.reg[REG.ROWS]:
         if not read_row(w, c, f, p, e):
             return e
         e += 1

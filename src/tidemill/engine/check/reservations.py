@@ -7,6 +7,7 @@ one of ``conservative``. Said for gangs of one role under orders that do not rea
 neither floors nor shares decide who is first; of anything else nothing is said.
 """
 
+from tidemill.compiled import shared
 from tidemill.engine.check.columns import END, OF, REG, RULE, YARD
 from tidemill.engine.check.expecting import end_if_placed, end_of_active
 from tidemill.engine.check.kernel import kernel
@@ -19,6 +20,8 @@ from tidemill.model.states import NodeState
 READY = int(NodeState.READY)
 IS_DELAYED = int(RULE.DELAYED)
 PLACED, MOVING = 1, 2  # in ``named``
+READ_AT_ONCE = 2048
+"""Nodes and running jobs; to read so many takes about as long as to read a plan ten times."""
 
 
 # What would be free ---------------------------------------------------------------------------
@@ -220,10 +223,10 @@ def next_passed(w, c, f, claimed, last):
 
 
 @kernel
-def may_be_limited(jobs, shapes, quotas, events, s):
+def may_be_limited(jobs, shapes, quotas, events, rows, s):
     """Whether its team's limit may keep a gang off a type that it may use: then nothing is said."""
     q, more = shapes[s, SHAPE.QUEUE], shapes[s, SHAPE.TOTAL_MILLI]
-    for e in range(len(events)):
+    for e in range(rows):
         if events[e, EventColumn.KIND] == PLACE:
             other = jobs[events[e, EventColumn.WHO], JOB.SHAPE]
             if shapes[other, SHAPE.QUEUE] == q:
@@ -242,7 +245,7 @@ def place_some(w, c, f, p, y, j, r, moment):
     """
     passed = w.jobs[j, JOB.PASSED_MS]
     is_overdue = 0 <= passed <= c.reg[REG.NOW] - c.reg[REG.HOLD_AFTER_MS]
-    for e in range(len(p.events)):
+    for e in range(c.reg[REG.ROWS]):
         who = p.events[e, EventColumn.WHO]
         if p.events[e, EventColumn.KIND] != PLACE:
             continue
@@ -265,7 +268,9 @@ def is_delayed(w, c, f, p, y, j):
     s = w.jobs[j, JOB.SHAPE]
     r = w.shapes[s, SHAPE.FIRST_ROLE]
     wanted = w.roles[r, ROLE.COUNT]
-    if f.of_shape[s, 2] == 0 or may_be_limited(w.jobs, w.shapes, w.quotas, p.events, s):
+    if f.of_shape[s, 2] == 0 or may_be_limited(
+        w.jobs, w.shapes, w.quotas, p.events, c.reg[REG.ROWS], s
+    ):
         return False
     for k in range(len(y.hosts)):
         y.hosts[k] = f.wants[c.of_role[r, OF.RULE], k] - 1
@@ -282,13 +287,31 @@ def is_delayed(w, c, f, p, y, j):
 
 
 @kernel
+def is_turn(seq, nodes_there, active_there):
+    """Whether it is the turn of a plan to be read for whom it delays.
+
+    Every plan's, on a fleet of up to ``READ_AT_ONCE`` nodes and running jobs.
+    """
+    return seq % (1 + (nodes_there + active_there) // READ_AT_ONCE) == 0
+
+
+@kernel
+def is_judged(reg):
+    """Whether it can be said whom a plan delays that was read; it can if it is plain enough."""
+    if reg[REG.JUDGES] == 0 or reg[REG.IS_FLAT] == 0 or reg[REG.SLICED] != 0:
+        return False
+    return reg[REG.PLACES_ONLY] != 0
+
+
+@kernel
+@shared
 def read_passing(w, c, f, p, y):
     """Tell who is delayed by those who pass it in this plan, in which only placing goes on.
 
     Who makes room, or takes nodes away, changes what was counted on.
     """
     last = -1
-    for e in range(len(p.events)):
+    for e in range(c.reg[REG.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             j = p.events[e, EventColumn.WHO]
             c.named[j] += PLACED
@@ -303,6 +326,7 @@ def read_passing(w, c, f, p, y):
         wants_some(w.shapes, c.of_role, f.wants, y.claimed, w.jobs[j, JOB.SHAPE], 1)
         following = next_passed(w, c, f, y.claimed, last)
         j = following if following != j else -1
-    for e in range(len(p.events)):
+    for e in range(c.reg[REG.ROWS]):
         if p.events[e, EventColumn.KIND] == PLACE:
             c.named[p.events[e, EventColumn.WHO]] -= PLACED
+    return c.reg[REG.WRONGS]

@@ -120,8 +120,8 @@ def finish_name(reg, wrong, on_node, named, kind, who, e):
 @kernel
 def finish(w, c, p):
     """Compare all sums with what there is, and leave them at zero."""
-    reg, wrong, events = c.reg, c.wrong, p.events
-    for e in range(len(events)):
+    reg, wrong, events, rows = c.reg, c.wrong, p.events, c.reg[REG.ROWS]
+    for e in range(rows):
         first = events[e, EventColumn.FIRST]
         for i in range(first, first + events[e, EventColumn.COUNT]):
             n = p.event_pieces[i, PieceColumn.NODE]
@@ -129,11 +129,11 @@ def finish(w, c, p):
     for k in range(c.on_team.shape[1] if reg[REG.PLACED] and reg[REG.KEEPS] else 0):
         finish_kept(reg, wrong, w.kinds, w.quotas, c.on_team, c.lends, c.queue, k)
     for forgets in range(2 if reg[REG.PLACED] else 0):
-        for e in range(len(events)):
+        for e in range(rows):
             if events[e, EventColumn.COUNT]:
                 s = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE]
                 q = w.shapes[s, SHAPE.QUEUE]
                 finish_team(reg, wrong, w.quotas, c.on_team, c.queue, e, q, forgets)
-    for e in range(len(events)):
+    for e in range(rows):
         kind, who = events[e, EventColumn.KIND], events[e, EventColumn.WHO]
         finish_name(reg, wrong, c.on_node, c.named, kind, who, e)

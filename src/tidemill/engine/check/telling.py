@@ -56,7 +56,7 @@ def are_known(reg, wrong, events, event_pieces):
     """Whether all numbers in a plan are of something; and notes whether it only places."""
     found = True
     reg[REG.PLACES_ONLY] = 1
-    for e in range(len(events)):
+    for e in range(reg[REG.ROWS]):
         kind, first = events[e, EventColumn.KIND], events[e, EventColumn.FIRST]
         if events[e, EventColumn.AT] != reg[REG.NOW]:
             tell(reg, wrong, IS_DATED, e, 0, events[e, EventColumn.AT], 0)

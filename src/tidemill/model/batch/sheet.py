@@ -91,17 +91,17 @@ class Sheet:
         self._job_names += batch.job_names
         self._node_names += batch.node_names
 
-    def room(self, events: int) -> Matrix:
-        """The rows of events, with room for so many more after those that there are: for kernels.
+    def room(self, events: int, pieces: int = 0) -> tuple[Matrix, Matrix]:
+        """The rows of events, and of pieces, with room for so many more: for kernels.
 
         What they wrote is part of the sheet when ``wrote`` was called.
         """
-        self._make_rows(events, 0, 0)
-        return self._events
+        self._make_rows(events, pieces, 0)
+        return self._events, self._pieces
 
-    def wrote(self, count: int, jobs: Matrix, job_names: list[str]) -> None:
-        """There are so many events now; these jobs were submitted by the new ones."""
-        self._count = count
+    def wrote(self, count: int, pieces: int, jobs: Matrix, job_names: list[str]) -> None:
+        """There are so many events and pieces now; these jobs were submitted by the new ones."""
+        self._count, self._piece_count = count, pieces
         if job_names:
             self._make_rows(0, 0, len(jobs))
             self._jobs[self._job_count : self._job_count + len(jobs)] = jobs
@@ -114,6 +114,11 @@ class Sheet:
         if self._events[self._count, _E.KIND] == SUBMITTED:
             self._job_count -= 1
             self._job_names.pop()
+
+    @property
+    def piece_count(self) -> int:
+        """How many pieces the events name."""
+        return self._piece_count
 
     @property
     def job_count(self) -> int:

@@ -8,6 +8,7 @@ another of its like in this cycle. For everything else they return a code, with 
 
 from enum import IntEnum
 
+from tidemill.compiled import shared
 from tidemill.core.order import guarded_from
 from tidemill.model.columns import JOB, QUEUE, SHAPE
 from tidemill.model.measures import FOREVER_MS
@@ -518,6 +519,7 @@ def try_first(w, d, g, t, h, s, q):
 
 
 @kernel
+@shared
 def work_off(w, d, g, t, h):
     """Go through the line until it is empty, or until Python must do something."""
     reg, asks, line = d.reg, d.asks, d.line

@@ -37,6 +37,8 @@ class CLOCK(IntEnum):
     WOKE = 9  # whether somebody looks at the clock at this moment
     RETRIES = 10  # crashes that a job is forgiven
     EVICT_MS = 11  # how long a job takes to leave
+    ASKED = 12  # rows of ``asked``
+    WAKE_MS = 13  # when the last plan asked to be woken
 
 
 class ENTRY(IntEnum):
@@ -86,7 +88,7 @@ class Outside(NamedTuple):
     loads: I64
     levels: I64  # busy shares, step by step
     luck: NDArray[np.float64]  # of start-up times, by job and attempt
-    events: I64  # where what happens is told (``EventColumn``)
-    event_pieces: I64  # none: the twin places nothing
+    events: I64  # where what happens is told (``EventColumn``),
+    event_pieces: I64  # and where jobs are placed; the twin itself places nothing
     counts: I64  # as for ``core.replay``
     asked: I64  # the actions of a plan (``EventColumn``)

@@ -3,7 +3,7 @@
 from tidemill.core.kernel import beside
 from tidemill.twin.event_queue.columns import Outside
 
-kernel = beside(
-    __file__, {"t": Outside}, ("clock", "crashes", "levels", "luck"), {"luck": "float64"}
-)
+VECTORS = ("clock", "crashes", "levels", "luck")
+OTHERS = {"luck": "float64"}
+kernel = beside(__file__, {"t": Outside}, VECTORS, OTHERS)
 """Compile this, unless the process runs interpreted."""

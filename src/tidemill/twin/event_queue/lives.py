@@ -8,6 +8,7 @@ the one that was meant.
 
 from enum import IntEnum
 
+from tidemill.compiled import shared
 from tidemill.core import rhythm
 from tidemill.core.fold import RUNNING, STARTING, WAITING
 from tidemill.core.progress import run_ms
@@ -246,6 +247,24 @@ def take_out(w, t, now):
 
 
 @kernel
+def begin_moment(clock, now):
+    """Another moment begins; whoever asked to be woken by now is."""
+    clock[CLOCK.BATCH] += 1
+    clock[CLOCK.WOKE] = int(clock[CLOCK.WAKE_MS] == now)
+    if clock[CLOCK.WAKE_MS] <= now:
+        clock[CLOCK.WAKE_MS] = FOREVER_MS
+
+
+@kernel
+def wake(clock, wake_ms, horizon_ms, now):
+    """A plan asks to be woken; not in the past, and not after the end."""
+    wake_ms = max(wake_ms, now)
+    if wake_ms < clock[CLOCK.WAKE_MS] and wake_ms < horizon_ms:
+        clock[CLOCK.WAKE_MS] = wake_ms
+
+
+@kernel
+@shared
 def happen(w, t, now, folds):
     """Tell, and fold if that is asked for, what is due at a moment; why it came back."""
     clock, truths = t.clock, t.truths
@@ -286,7 +305,7 @@ def place(jobs, t, j, attempt, slow_ppm, now):
 def carry_out(jobs, t, i, tiers, now):
     """Push what follows from the actions of a plan, from one on; the first that is for Python."""
     clock, entries, asked = t.clock, t.entries, t.asked
-    while i < len(asked):
+    while i < clock[CLOCK.ASKED]:
         kind, j = asked[i, EventColumn.KIND], asked[i, EventColumn.WHO]
         attempt = asked[i, EventColumn.ATTEMPT]
         if kind == PLACED:

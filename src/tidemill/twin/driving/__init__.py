@@ -1,0 +1,1 @@
+"""Driving: beat after beat in one call, with Python only for what is rare."""

@@ -1,0 +1,52 @@
+"""What the compiled loop goes by: where it is, how far it may go, when Python must look."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from tidemill.model.tables import I64
+
+
+class STAGE(IntEnum):
+    """Where a beat is."""
+
+    MOMENT = 0  # it has not begun
+    TELLING = 1  # what happens at the moment is told, and folded
+    CYCLE = 2  # it is to be decided,
+    GATHERING = 3  # by those who are looked at,
+    WORKING = 4  # one after the other;
+    CHECKING = 5  # the plan is to be checked,
+    FOLDING = 6  # folded, row by row,
+    CARRYING = 7  # and carried out
+
+
+class DRIVE(IntEnum):
+    """Registers of the loop."""
+
+    STAGE = 0
+    NOW = 1  # the moment of this beat
+    UNTIL_MS = 2  # the last moment that may be gone to
+    HORIZON_MS = 3
+    LEFT = 4  # beats that may be made
+    MADE = 5  # beats that were
+    SAME = 6  # moments at the same time, one after the other
+    SEQ = 7  # events that were folded, in all
+    FOLDED_MS = 8  # when the last of them was
+    BEFORE = 9  # rows that were told before this moment
+    ROW = 10  # of the plan: the next to be folded, or to be carried out
+    PIECES = 11  # rows of pieces that were told
+    IS_RARE = 12  # whether this beat is Python's to decide and to carry out
+    SUPPLY = 13  # changes of supply that everybody has seen,
+    LASTING = 14  # and of the services
+    PROVISION_MS = 15  # when nodes are to be looked at again;
+    IS_ELASTIC = 16  # where they are launched and returned, and somebody waits,
+    LOOK_AGAIN_MS = 17  # after how long at most
+    RESERVE_MS = 18  # when contracts are to be looked at again
+    MIX_AT = 19  # when so many jobs came, the mix is looked at
+    ACTIVE_AT_MOST = 20  # running jobs for which there is room
+    WAKE_MS = 21  # when the plan asks to be woken
+
+
+class Beat(NamedTuple):
+    """What the loop goes by, beside all others' columns."""
+
+    drive: I64

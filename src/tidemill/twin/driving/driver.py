@@ -1,0 +1,235 @@
+"""The driver: lays out what the compiled loop takes, and does what it comes back for.
+
+Only where a beat is jobs, nodes and the scheduler: where past use decays, devices are shared with
+neighbours, idle work is culled, elastic jobs grow, or a policy orders and fairness counts by more
+than columns hold, every beat is Python's (``engine.loop``), with the same journal.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidemill.core import rows
+from tidemill.engine import cycle as one
+from tidemill.engine import fold_mix
+from tidemill.engine.check.columns import Rows
+from tidemill.model.batch import Batch, JobColumn
+from tidemill.model.batch.convert import to_event
+from tidemill.model.events import Action
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import I64
+from tidemill.provisioning.review import look_again_after_ms
+from tidemill.scheduling import order, reorder
+from tidemill.scheduling.desk.columns import REG
+from tidemill.scheduling.desk.cycle import CODE
+from tidemill.scheduling.schedule import Cycle
+from tidemill.scheduling.scores import scoring
+from tidemill.scheduling.victims import Stop
+from tidemill.twin.driving import beats
+from tidemill.twin.driving.beats import BACK
+from tidemill.twin.driving.columns import DRIVE, STAGE, Beat
+from tidemill.twin.event_queue.columns import CLOCK
+from tidemill.workload import losses
+
+if TYPE_CHECKING:
+    from tidemill.engine.loop import Loop
+    from tidemill.twin.backend import Twin
+
+BEATS_AT_ONCE = 1_024  # then whoever waits for news of how far it is may have some
+EVENTS, PIECES = 4_096, 4_096  # rows that there is room for in one call
+_NO_JOBS: I64 = np.zeros((0, len(JobColumn)), np.int64)
+_MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.HOLD, CODE.STEP, CODE.TELL)
+_IN_CYCLE = (STAGE.GATHERING, STAGE.WORKING, STAGE.CHECKING, STAGE.FOLDING, STAGE.CARRYING)
+
+
+class Driver:
+    """One for a twin and a loop."""
+
+    def __init__(self, twin: "Twin", loop: "Loop") -> None:
+        self._twin, self._loop = twin, loop
+        self._beat = Beat(np.zeros(len(DRIVE), np.int64))
+        self._cycle: Cycle | None = None
+        self._number = -1
+        """Of the cycle that Python answered last."""
+        self.codes = dict.fromkeys(BACK, 0)
+        """How often the compiled loop came back, and why."""
+
+    def drive(self, until_ms: int) -> bool:
+        """Beat as long as it may; whether any beat was made, or begun and finished."""
+        if not self._may_begin():
+            return False
+        drive, loop = self._beat.drive, self._loop
+        drive[DRIVE.STAGE], drive[DRIVE.MADE] = STAGE.MOMENT, 0
+        drive[DRIVE.UNTIL_MS] = min(until_ms, self._twin.horizon_ms)
+        drive[DRIVE.HORIZON_MS] = self._twin.horizon_ms
+        drive[DRIVE.LEFT] = min(BEATS_AT_ONCE, loop.beats_to_commit)
+        drive[DRIVE.SAME] = 0
+        finished = 0
+        while True:
+            made = drive.item(DRIVE.MADE)
+            code = beats.drive(*self._laid_out())
+            self._take_over()
+            loop.made(drive.item(DRIVE.MADE) - made)
+            self.codes[BACK(code)] += 1
+            if code in (BACK.OVER, BACK.PAUSE):
+                break
+            finished += self._answer(BACK(code))
+            if drive[DRIVE.STAGE] == STAGE.MOMENT and (finished or not self._may_begin()):
+                break
+        self._cycle = None
+        return bool(drive[DRIVE.MADE] or finished)
+
+    def _may_begin(self) -> bool:
+        """Whether beats are of the kind that the compiled loop makes."""
+        loop, twin = self._loop, self._twin
+        world, policy = loop.world, loop.policy
+        if policy.order not in order.BY_SHAPE or policy.fairness != "none":
+            return False
+        if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
+            return False
+        if reorder.may_reorder(policy) or world.moving or twin.has_neighbours:
+            return False
+        return not (policy.may_resize and loop.memo.scheduling.elastic_shapes(world))
+
+    # Laying out --------------------------------------------------------------------------------
+
+    def _laid_out(self) -> tuple[Any, ...]:
+        """Everything that the compiled loop takes, with room for more."""
+        loop, twin, drive = self._loop, self._twin, self._beat.drive
+        world, policy, memo = loop.world, loop.policy, loop.memo
+        agenda, sheet = twin.agenda, loop.sheet
+        if self._cycle is None or drive[DRIVE.STAGE] not in _IN_CYCLE:
+            memo.sheet.clear()
+            stop = Stop(partial(losses.lost_ms, world), frozenset())
+            self._cycle = Cycle(world, policy, memo.scheduling, stop, memo.sheet)
+        at_work, book = self._cycle, loop.checker.laid_out(policy, world.job_count + EVENTS)
+        d = at_work.columns
+        more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
+        agenda.make_room(2 * len(agenda) + more)
+        rows.make_pieces(world, more_pieces)
+        twin.foresee(loop.inflow)
+        events, pieces = sheet.room(more, more_pieces)
+        agenda.renew(events=events, event_pieces=pieces, asked=d.events)
+        clock, hunt, yard = agenda.t.clock, at_work.hunt, book.yard()
+        clock[CLOCK.EVENTS] = clock[CLOCK.FOLDED] = len(sheet)
+        clock[CLOCK.FIRST] = clock[CLOCK.CAME] - sheet.job_count
+        drive[DRIVE.PIECES], drive[DRIVE.SEQ] = sheet.piece_count, world.seq
+        drive[DRIVE.FOLDED_MS] = world.now_ms
+        drive[DRIVE.ACTIVE_AT_MOST] = min(len(hunt.victims), len(d.candidates), len(yard.ends))
+        self._write_layers()
+        w = loop.inflow.ready(agenda.t.counts)
+        return (
+            w, d, at_work.room.ground, at_work.tables, hunt, agenda.t, book.view, book.sums,
+            book.facts, Rows(d.events, d.event_pieces), yard, self._beat,
+        )  # fmt: skip
+
+    def _write_layers(self) -> None:
+        """Write when the layers above the scheduler look again."""
+        loop, drive = self._loop, self._beat.drive
+        world, policy, memo = loop.world, loop.policy, loop.memo
+        supply, nodes, contracts = world.supply_changes, memo.provisioning, memo.reservation
+        is_seen = nodes.supply_changes == contracts.supply_changes == supply
+        drive[DRIVE.SUPPLY] = supply if is_seen else -1
+        drive[DRIVE.LASTING] = world.lasting_changes
+        drive[DRIVE.PROVISION_MS], drive[DRIVE.RESERVE_MS] = nodes.wake_ms, contracts.wake_ms
+        drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
+        drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
+        looks_ahead = scoring.looks_ahead(policy)
+        drive[DRIVE.MIX_AT] = fold_mix.next_point(world) if looks_ahead else FOREVER_MS
+
+    def _take_over(self) -> None:
+        """What was told and folded is the loop's, and the World's."""
+        loop, drive, clock = self._loop, self._beat.drive, self._twin.agenda.t.clock
+        jobs, names = self._twin.came(loop.sheet)
+        loop.sheet.wrote(clock.item(CLOCK.EVENTS), drive.item(DRIVE.PIECES), jobs, names)
+        folded = drive.item(DRIVE.SEQ) - loop.world.seq
+        loop.inflow.done(self._twin.agenda.t.counts, folded, drive.item(DRIVE.FOLDED_MS))
+        loop.memo.provisioning.wake_ms = drive.item(DRIVE.PROVISION_MS)
+        if self._cycle is not None:
+            at_work = self._cycle.columns.reg.item(REG.CYCLE)
+            made = self._cycle.reservations.found if at_work == self._number else []
+            loop.memo.scheduling.reservations = made
+        self._twin.forget_next()
+
+    # Answers -----------------------------------------------------------------------------------
+
+    def _answer(self, code: BACK) -> bool:
+        """Do what the compiled loop came back for; whether that finished the beat."""
+        match code:
+            case BACK.TELL:
+                self._tell(self._beat.drive.item(DRIVE.ROW))
+            case BACK.READ_ON:
+                self._twin.read_on()
+            case BACK.DECIDE:
+                self._decide()
+                return True
+            case BACK.ANSWER:
+                return self._go_on(self._beat.drive.item(DRIVE.ROW))
+            case BACK.WRONG:
+                self._judge()
+            case BACK.FOLD:
+                self._fold()
+            case BACK.CARRY:
+                self._twin.answer(self._loop.world, self._row())
+                self._beat.drive[DRIVE.ROW] += 1
+            case _:
+                assert code in (BACK.GROW, BACK.ANEW), f"nobody asked for {code!r}"
+        return False
+
+    def _tell(self, code: int) -> None:
+        """What happens now is rare; the rest of the moment goes on after it."""
+        loop, twin = self._loop, self._twin
+        twin.tell_rare(loop.world, code, loop.sheet, loop.inflow)
+        if twin.has_followers or not self._may_begin():
+            self._beat.drive[DRIVE.IS_RARE] = 1
+
+    def _decide(self) -> None:
+        """A whole cycle in Python."""
+        self._cycle, loop = None, self._loop
+        loop.settle(one.cycle(loop.world, loop.policy, loop.memo))
+        self._beat.drive[DRIVE.STAGE] = STAGE.MOMENT
+
+    def _go_on(self, code: int) -> bool:
+        """Answer the compiled cycle; where that decided something, finish it in Python."""
+        loop, at_work, drive = self._loop, self._cycle, self._beat.drive
+        assert at_work is not None, "a cycle is at work"
+        number = at_work.columns.reg.item(REG.CYCLE)
+        if number != self._number:
+            at_work.begin_anew()
+            self._number = number
+        if code in _MAY_DECIDE:
+            at_work.tell()
+        at_work.answer(code)
+        if not len(at_work.sheet):
+            return False
+        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
+        self._cycle, drive[DRIVE.STAGE] = None, STAGE.MOMENT
+        return True
+
+    def _judge(self) -> None:
+        """Have Python say what is wrong with the plan."""
+        loop, at_work = self._loop, self._cycle
+        assert at_work is not None, "a plan was made"
+        at_work.tell()
+        loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
+        raise AssertionError("a plan is wrong that is right")
+
+    def _fold(self) -> None:
+        """Fold one row of the plan by itself, and write it."""
+        loop, drive = self._loop, self._beat.drive
+        action = self._row()
+        loop.inflow.single(action)
+        loop.sheet.write_one(action)
+        drive[DRIVE.ROW] += 1
+
+    def _row(self) -> Action:
+        """The row of the plan that the compiled loop is at."""
+        assert self._cycle is not None, "a plan was made"
+        d = self._cycle.columns
+        count, pieces = d.reg.item(REG.EVENTS), d.reg.item(REG.EVENT_PIECES)
+        batch = Batch(
+            d.events[:count], d.event_pieces[:pieces], _NO_JOBS, [], [], self._loop.sheet.dictionary
+        )
+        found: Any = to_event(batch, self._beat.drive.item(DRIVE.ROW))
+        return found
