@@ -31,6 +31,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import moves, resize, shares, victims
 from tidemill.scheduling import reorder as reordering
+from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
@@ -91,6 +92,8 @@ class Cycle:
         memo.know_changes(world)
         columns = layout.of(world, policy, memo, self.room)
         columns.reg[REG.MAY_RESIZE] = policy.may_resize and bool(memo.elastic_shapes(world))
+        columns.reg[REG.IS_MOVING] = bool(world.moving)
+        columns.reg[REG.SPREADS] = self.scoring.spreads
         columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
         self.columns = layout.with_pools(columns, memo)
         self.begin_anew()
@@ -116,6 +119,11 @@ class Cycle:
         return layout.hunt(self.memo.laid_out, self.world, self.room)
 
     @property
+    def ends(self) -> Ends:
+        """Who ends when; with room for all that run."""
+        return self.reservations.running.columns
+
+    @property
     def tables(self) -> Tables:
         """What nodes are scored by."""
         return BLANK if self.scoring.tables is None else self.scoring.tables
@@ -124,14 +132,16 @@ class Cycle:
         """Go through the line until it is empty."""
         w = self.world.matrices
         while True:
-            code = desk.work_off(w, self.columns, self.room.ground, self.tables, self.hunt)
+            code = desk.work_off(
+                w, self.columns, self.room.ground, self.tables, self.hunt, self.ends
+            )
             self.tell()
             if code == CODE.OVER:
                 break
             self.answer(code)
         is_fair, past_ms = self.policy.fairness != "none", self.policy.usage_half_life_ms
         opening.close(self.columns, int(is_fair), past_ms)
-        self.memo.reservations = self.reservations.found
+        self.memo.reservations = self.reservations.made()
 
     def answer(self, code: int) -> None:
         """Do what the compiled cycle came back for."""

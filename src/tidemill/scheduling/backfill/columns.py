@@ -15,12 +15,23 @@ class END(IntEnum):
     AT_MS = 3  # when it is expected to end
 
 
+SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
+
+
+class TALLY(IntEnum):
+    """Single numbers."""
+
+    COUNT = 0  # jobs in ``order``
+
+
 class Ends(NamedTuple):
     """Running jobs that end, by when."""
 
     rows: I64
     order: I64
     outrun: I64
+    barred: I64  # scratch: devices that nobody may count on
+    tally: I64
 
 
-VECTORS = ("order", "outrun")
+VECTORS = ("order", "outrun", "barred", "tally")

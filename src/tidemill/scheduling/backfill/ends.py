@@ -100,6 +100,24 @@ def sort_again(rows, order, count):
 
 
 @kernel
+def sort_all(rows, order, count):
+    """The same where many are out of order: far ones change places first (Shell's sort)."""
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 1:
+        for i in range(gap, count):
+            j = order[i]
+            at = i
+            while at >= gap and rows[order[at - gap], END.AT_MS] > rows[j, END.AT_MS]:
+                order[at] = order[at - gap]
+                at -= gap
+            order[at] = j
+        gap //= 3
+    sort_again(rows, order, count)
+
+
+@kernel
 def move_piece(w, g, p, sign):
     """Give a piece back to its node in the room (1), or take it again (-1); its GPUs in milli.
 

@@ -3,12 +3,10 @@
 import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import MAX_DEVICES, Piece, Role, Shape
+from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.tables import I64
-from tidemill.scheduling.fitting.columns import KEPT
+from tidemill.scheduling.fitting.columns import KEPT, KEPT_COLUMNS
 from tidemill.scheduling.room import Room, signed
-
-WIDTH = int(KEPT.KEPT_PART) + MAX_DEVICES
 
 Sliced = tuple[Shape, tuple[Piece, ...]]
 """Free slices that are kept for an instance, as a shape of their own."""
@@ -16,7 +14,7 @@ Sliced = tuple[Shape, tuple[Piece, ...]]
 
 def kept(shape: Shape, pieces: tuple[Piece, ...]) -> I64:
     """The pieces of a reservation as rows (``KEPT``); nothing is kept yet."""
-    rows: I64 = np.zeros((len(pieces), WIDTH), np.int64)
+    rows: I64 = np.zeros((len(pieces), KEPT_COLUMNS), np.int64)
     roles = shape.roles
     if not pieces:
         return rows
@@ -24,7 +22,7 @@ def kept(shape: Shape, pieces: tuple[Piece, ...]) -> I64:
         (
             piece.node, signed(piece.devices), roles[piece.role].milli,
             piece.replicas * roles[piece.role].cpu_milli,
-            piece.replicas * roles[piece.role].memory_mib,
+            piece.replicas * roles[piece.role].memory_mib, piece.replicas,
         )
         for piece in pieces
     ]  # fmt: skip

@@ -30,13 +30,15 @@ from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.desk import placing
 from tidemill.scheduling.desk.columns import ASK, PROMISE, REG, Desk
 from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
+from tidemill.scheduling.desk.layout import renewed
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo
 from tidemill.scheduling.fitting import keeping
+from tidemill.scheduling.fitting.columns import KEPT, KEPT_COLUMNS
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.room import ALL_BITS, Room
 from tidemill.scheduling.topology import place, wishes
 
 Pieces = tuple[Piece, ...]
@@ -69,7 +71,23 @@ class Reservations:
         self.found: list[Reservation] = []
         self._kept: dict[int, I64] = {}
         self._sliced: dict[int, list[Sliced]] = {}
-        self._running: Running | None = None
+        self.running = self._running_of()
+        self._has_read = False
+
+    def made(self) -> list[Reservation]:
+        """The reservations of this cycle, those too that kernels made."""
+        columns, world = self.columns, self.world
+        for job, at_ms, first, count, _ in columns.promises[
+            len(self.found) : columns.reg.item(REG.PROMISES)
+        ].tolist():
+            kinds = self.memo.known(world, world.jobs.shape.item(job)).kinds
+            rows = columns.promised[first : first + count].tolist()
+            pieces = tuple(
+                Piece(0, row[KEPT.NODE], row[KEPT.REPLICAS], row[KEPT.DEVICES] & ALL_BITS)
+                for row in rows
+            )
+            self.found.append(Reservation(job, kinds, at_ms, pieces))
+        return self.found
 
     def claim(self, s: int, j: int) -> None:
         """A job that does not fit shall have a reservation, if the policy has one for it."""
@@ -100,7 +118,7 @@ class Reservations:
         The pieces as they are, others, or none; the room is left accordingly. What was claimed is
         made.
         """
-        if not self.found:
+        if not self.made():
             return pieces
         world, room = self.world, self.room
         shape, q = world.shape_rows[s], world.shapes.queue.item(s)
@@ -144,7 +162,8 @@ class Reservations:
 
     def make_all(self, columns: Desk) -> Desk:
         """Make what was claimed; the same again if nothing that it depends on changed."""
-        self.columns, world, before = columns, self.world, tuple(self.found)
+        self.columns = columns
+        world, before = self.world, tuple(self.made())
         rows = columns.claims[: columns.reg.item(REG.PENDING)].tolist()
         claims = tuple((s, j) for s, j in rows)
         stamp = (
@@ -170,8 +189,9 @@ class Reservations:
 
     def _laid_out(self, columns: Desk) -> Desk:
         """The columns with these reservations in them."""
-        reg, first = columns.reg, 0
-        promises: I64 = np.zeros((len(self.found) + 1, len(PROMISE)), np.int64)
+        reg, first, promises = columns.reg, 0, columns.promises
+        if len(self.found) > len(promises):
+            promises = np.zeros((2 * len(self.found), len(PROMISE)), np.int64)
         for row, one in zip(promises, self.found, strict=False):
             row[: PROMISE.IS_DISTURBED] = (one.job, one.at_ms, first, len(one.pieces))
             first += len(one.pieces)
@@ -180,8 +200,12 @@ class Reservations:
         if self.found and not reg[REG.IS_SLICED]:
             shapes = (self.world.shape_of(one.job) for one in self.found)
             rows = [kept(s, one.pieces) for s, one in zip(shapes, self.found, strict=True)]
-            columns = columns._replace(promised=np.concatenate(rows))
-        return columns._replace(promises=promises)
+            promised = columns.promised
+            if first > len(promised):
+                promised = np.zeros((2 * first, KEPT_COLUMNS), np.int64)
+            np.concatenate(rows, out=promised[:first])
+            columns = renewed(columns, promised=promised)
+        return renewed(columns, promises=promises)
 
     def _make(self, running: Running, s: int, j: int) -> Reservation | None:
         options = self._within_limit(s) if self._is_simple(s) else ()
@@ -194,17 +218,22 @@ class Reservations:
         at_ms = running.ends_ms.item(ended - 1)
         return Reservation(j, self.memo.known(self.world, s).kinds, at_ms, pieces)
 
+    def _running_of(self) -> Running:
+        """What runs, as was known last."""
+        before = self.memo.running
+        if before is None or before.world is not self.world:
+            before = None
+        if before is None or before.estimates is not self.estimates:
+            before = Running(self.world, self.estimates)
+        self.memo.running = before
+        return before
+
     def _read_running(self) -> Running:
         """What runs, as of now."""
-        if self._running is None:
-            before = self.memo.running
-            if before is None or before.world is not self.world:
-                before = None
-            if before is None or before.estimates is not self.estimates:
-                before = Running(self.world, self.estimates)
-            self._running = self.memo.running = before
-            self._running.read()
-        return self._running
+        if not self._has_read:
+            self._has_read = True
+            self.running.read()
+        return self.running
 
     # In one pass -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import ends
-from tidemill.scheduling.backfill.columns import END, Ends
+from tidemill.scheduling.backfill.columns import END, SORTED_AT_ONCE, TALLY, Ends
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Basis, Estimates
 from tidemill.scheduling.room import Room
@@ -18,7 +18,6 @@ from tidemill.scheduling.scores.scoring import PACKING
 
 FEWEST_ROWS = 16
 _NO_MATRIX: I64 = np.zeros((1, 1), np.int64)
-SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
 
 
 class Running:
@@ -28,15 +27,27 @@ class Running:
         self.world, self.estimates = world, estimates
         self.count = 0
         """How many are expected to end."""
-        self._all = 0
         self._ends = Ends(
             np.zeros((FEWEST_ROWS, len(END)), np.int64),
             np.zeros(FEWEST_ROWS, np.int64),
             np.zeros(FEWEST_ROWS, np.int64),
+            np.zeros(0, np.int64),
+            np.zeros(len(TALLY), np.int64),
         )
         self._bases: dict[int, Basis] = {}
         self._outran: set[int] = set()
         self._ended = -1
+
+    @property
+    def columns(self) -> Ends:
+        """As kernels take it, with room for all that run and may come soon."""
+        self._make_rows()
+        return self._ends
+
+    @property
+    def _all(self) -> int:
+        """How many are in order, those that move too."""
+        return self._ends.tally.item(TALLY.COUNT)
 
     @property
     def ends_ms(self) -> I64:
@@ -54,7 +65,7 @@ class Running:
         """Bring everything up to this moment."""
         w, now_ms, before = self.world.matrices, self.world.now_ms, self._all
         self._make_rows()
-        self._all = ends.follow(w, self._ends, before)
+        self._ends.tally[TALLY.COUNT] = ends.follow(w, self._ends, before)
         if self.estimates.reads_history:
             self._learn()
         outrun = ends.expect_all(w, self._ends, self._all, now_ms)
@@ -96,19 +107,25 @@ class Running:
 
     def _make_rows(self) -> None:
         """Make room for all jobs there are, and for all that run."""
-        rows, order, outrun = self._ends
+        rows, order, outrun, barred, tally = self._ends
         if self.world.job_count > len(rows):
             rows = grown(rows, self.world.job_count)
-        if len(self.world.placements) + self._all > len(order):
-            most = len(self.world.placements) + self._all
-            order, outrun = grown(order, most), grown(outrun, most)
-        self._ends = Ends(rows, order, outrun)
+        most = len(self.world.placements) + self._all
+        if most > len(order):
+            order, outrun = grown(order, 2 * most), grown(outrun, 2 * most)
+        if self.world.device_count != len(barred):
+            barred = np.zeros(self.world.device_count, np.int64)
+        if (
+            rows is not self._ends.rows
+            or order is not self._ends.order
+            or (barred is not self._ends.barred)
+        ):
+            self._ends = Ends(rows, order, outrun, barred, tally)
 
     def _sort(self, more: int) -> None:
-        rows, order, _ = self._ends
+        rows, order, *_ = self._ends
         if more > SORTED_AT_ONCE:
-            some = order[: self._all]
-            order[: self._all] = some[np.lexsort((some, rows[some, END.AT_MS]))]
+            ends.sort_all(rows, order, self._all)
         else:
             ends.sort_again(rows, order, self._all)
 

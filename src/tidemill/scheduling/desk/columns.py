@@ -69,6 +69,8 @@ class REG(IntEnum):
     FOUND = 50  # victims in ``Search.chosen``; UNKNOWN: nobody has searched
     REACH = 51  # how far they were taken back from; 0: by priority
     SEARCHES_AT_MOST = 52  # for victims, in one cycle
+    IS_MOVING = 53  # whether anybody is on its way to another place
+    SPREADS = 54  # whether gangs without wishes are spread over nodes
 
 
 class NOTE(IntEnum):

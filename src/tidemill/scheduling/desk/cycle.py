@@ -34,6 +34,8 @@ from tidemill.scheduling.desk.placing import (
     settle_books,
     undo,
 )
+from tidemill.scheduling.desk.reserving import READY, make_all
+from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
 from tidemill.scheduling.desk.rights import is_in_vain
 from tidemill.scheduling.desk.shortage import shortage
 from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
@@ -434,7 +436,18 @@ def go_on(w, d, s):
 
 
 @kernel
-def pass_others(w, d, g, t, s, q, count):
+def make(w, d, g, e, s):
+    """Make what was claimed before a shape may pass, which is the first in line again after it."""
+    why = make_all(w, d, g, e)
+    other = d.reg[REG.WHO]
+    ask_first(d, s, MAKE)
+    if why == UNPREPARED_CLAIM:
+        return ask(d, other, PREPARE)
+    return MAKE if why != READY else DONE
+
+
+@kernel
+def pass_others(w, d, g, t, e, s, q, count):
     """A job fits: place it if it disturbs no reservation, there or elsewhere.
 
     DONE, or a code.
@@ -442,7 +455,7 @@ def pass_others(w, d, g, t, s, q, count):
     reg, asks = d.reg, d.asks
     if reg[REG.PENDING] > 0:
         undo(w, d, g, s, q, count)
-        return ask_first(d, s, MAKE)
+        return make(w, d, g, e, s)
     if reg[REG.PROMISES] == 0:
         place(w, d, g, s, q, count)
         return go_on(w, d, s)
@@ -480,14 +493,14 @@ def is_plain(d, s):
 
 
 @kernel
-def fit_first(w, d, g, t, h, s, q):
+def fit_first(w, d, g, t, h, e, s, q):
     """Fit the first in line and place it, or settle why not; DONE, OVER, or a code."""
     if not is_plain(d, s):
         return ask(d, s, FIT)
     count = fit(w, d, g, t, s, q)
     if count > 0:
         settle_books(w, d, g, s, q, 1)
-        return pass_others(w, d, g, t, s, q, count)
+        return pass_others(w, d, g, t, e, s, q, count)
     if count != NO_NODES:
         return ask(d, s, FIT)
     asks, options = d.asks, d.options
@@ -497,7 +510,7 @@ def fit_first(w, d, g, t, h, s, q):
 
 
 @kernel
-def try_first(w, d, g, t, h, s, q):
+def try_first(w, d, g, t, h, e, s, q):
     """The first in line, whom nobody holds back: why it does not fit, in ``REG.CAUSE``.
 
     A code if Python must say; DONE if there is nothing more to do about it.
@@ -513,14 +526,14 @@ def try_first(w, d, g, t, h, s, q):
     if is_unfit(w, d, s, q):
         return settle(w, d, g, t, h, s)
     if not is_kept_back(w, d, s, q):
-        return fit_first(w, d, g, t, h, s, q)
+        return fit_first(w, d, g, t, h, e, s, q)
     keep_back(w, d, s)
     return DONE
 
 
 @kernel
 @shared
-def work_off(w, d, g, t, h):
+def work_off(w, d, g, t, h, e):
     """Go through the line until it is empty, or until Python must do something."""
     reg, asks, line = d.reg, d.asks, d.line
     while reg[REG.HEAP] > 0:
@@ -537,7 +550,7 @@ def work_off(w, d, g, t, h):
                 return ask_first(d, s, SUPPLY)
             say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
             continue
-        code = try_first(w, d, g, t, h, s, q)
+        code = try_first(w, d, g, t, h, e, s, q)
         if code > OVER:
             return code
         if code == OVER:

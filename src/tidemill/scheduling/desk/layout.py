@@ -17,19 +17,21 @@ from tidemill.scheduling.desk.columns import (
     LINE,
     OFFER,
     PASSABLE,
+    PROMISE,
     REG,
     VICTIM,
     Desk,
     Search,
 )
-from tidemill.scheduling.fitting.columns import OUT
+from tidemill.scheduling.fitting.columns import KEPT_COLUMNS, OUT
 from tidemill.scheduling.room import Room
 
 if TYPE_CHECKING:
     from tidemill.scheduling.memo import Memo
 
 _BACKFILL = {"none": 0, "easy": 1, "conservative": 2}
-PIECES = 256  # of placements that are told at once, to begin with
+PIECES = 256  # of placements that are told at once, and of reservations, to begin with
+PROMISES = 64
 _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
 
@@ -70,7 +72,7 @@ def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
         oks=asks.oks,
         firsts=_firsts(columns, asks.sets),
         event_pieces=columns.event_pieces if out <= len(columns.event_pieces) else _pieces(2 * out),
-        **_scratch(columns, world),
+        **_scratch(columns, asks.rows, world),
     )
     return kept.columns
 
@@ -82,10 +84,13 @@ def renewed(columns: Desk, **fields: I64) -> Desk:
     return columns._replace(**fields)
 
 
-def _scratch(columns: Desk, world: World) -> dict[str, I64]:
+def _scratch(columns: Desk, asks: I64, world: World) -> dict[str, I64]:
     """What a search for victims writes into, where the fleet or the jobs have become more."""
     shapes, jobs = len(world.shape_rows), len(world.placements)
     found: dict[str, I64] = {}
+    most = int(asks[:, ASK.COUNT].max(initial=0))
+    if 2 * most > len(columns.promised):
+        found["promised"] = np.zeros((4 * most, KEPT_COLUMNS), np.int64)
     if shapes > len(columns.evictable):
         found["evictable"] = np.zeros(2 * shapes, np.int64)
     if jobs > len(columns.candidates):
@@ -196,7 +201,8 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(length, len(LINE)), blank(queues), nothing, nothing, nothing[0], nothing[0],
         blank(kinds), blank(kinds), blank(queues, kinds), blank(kinds), blank(queues, kinds),
         blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
-        _pieces(PIECES), nothing, nothing, nothing, blank(length, len(CLAIM)),
+        _pieces(PIECES), nothing, blank(PROMISES, len(PROMISE)),
+        blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), nothing, inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)),
         blank(0), blank(queues, kinds), nothing[0],

@@ -6,6 +6,7 @@
 from enum import IntEnum
 from typing import NamedTuple
 
+from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.tables import I64
 
 
@@ -84,9 +85,13 @@ class KEPT(IntEnum):
     MILLI = 2
     CPU = 3
     MEMORY = 4
-    KEPT_CPU = 5
-    KEPT_MEMORY = 6
-    KEPT_PART = 7  # and one more column for every other device
+    REPLICAS = 5
+    KEPT_CPU = 6
+    KEPT_MEMORY = 7
+    KEPT_PART = 8  # and one more column for every other device
+
+
+KEPT_COLUMNS = int(KEPT.KEPT_PART) + MAX_DEVICES
 
 
 class SORT(IntEnum):

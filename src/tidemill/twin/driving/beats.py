@@ -149,7 +149,7 @@ def begin_cycle(w, d, g, o, c, b):
 
 
 @kernel
-def decide(w, d, g, t, h, b):
+def decide(w, d, g, t, h, e, b):
     """Line up whoever is looked at, and work the line off; 0, or why Python must do something."""
     drive = b.drive
     if drive[DRIVE.STAGE] == GATHERING:
@@ -158,7 +158,7 @@ def decide(w, d, g, t, h, b):
             drive[DRIVE.ROW] = code
             return ANSWER
         drive[DRIVE.STAGE] = WORKING
-    code = work_off(w, d, g, t, h)
+    code = work_off(w, d, g, t, h, e)
     if code != CYCLE_OVER:
         drive[DRIVE.ROW] = code
         return ANSWER
@@ -200,17 +200,17 @@ def check(v, d, o, c, f, p, y, b):
 
 
 @kernel
-def write(d, o, b, e):
+def write(d, o, b, i):
     """Write a row of the plan where the events are told; with its pieces."""
     clock, drive = o.clock, b.drive
-    row, first = clock[CLOCK.EVENTS], d.events[e, EventColumn.FIRST]
+    row, first = clock[CLOCK.EVENTS], d.events[i, EventColumn.FIRST]
     for column in range(d.events.shape[1]):
-        o.events[row, column] = d.events[e, column]
-    if d.events[e, EventColumn.KIND] == PLACED:
+        o.events[row, column] = d.events[i, column]
+    if d.events[i, EventColumn.KIND] == PLACED:
         o.events[row, EventColumn.FIRST] = drive[DRIVE.PIECES]
-        for i in range(first, first + d.events[e, EventColumn.COUNT]):
+        for p in range(first, first + d.events[i, EventColumn.COUNT]):
             for column in range(d.event_pieces.shape[1]):
-                o.event_pieces[drive[DRIVE.PIECES], column] = d.event_pieces[i, column]
+                o.event_pieces[drive[DRIVE.PIECES], column] = d.event_pieces[p, column]
             drive[DRIVE.PIECES] += 1
     clock[CLOCK.EVENTS] += 1
     clock[CLOCK.FOLDED] += 1
@@ -224,10 +224,10 @@ def fold(w, d, o, b):
     """Fold the plan, row by row; 0, or that Python must fold one."""
     drive = b.drive
     while drive[DRIVE.ROW] < d.reg[REG.EVENTS]:
-        e = drive[DRIVE.ROW]
-        if not fold_one(w, d.events, d.event_pieces, o.counts, e, drive[DRIVE.NOW]):
+        i = drive[DRIVE.ROW]
+        if not fold_one(w, d.events, d.event_pieces, o.counts, i, drive[DRIVE.NOW]):
             return FOLD
-        write(d, o, b, e)
+        write(d, o, b, i)
     drive[DRIVE.ROW] = 0
     o.clock[CLOCK.ASKED] = d.reg[REG.EVENTS]
     drive[DRIVE.STAGE] = CARRYING
@@ -249,7 +249,7 @@ def carry(w, d, o, b):
 
 
 @kernel
-def drive(w, d, g, t, h, o, v, c, f, p, y, b):
+def drive(w, d, g, t, h, e, o, v, c, f, p, y, b):
     """Beat until time is up, or until Python must do something; why it came back."""
     while True:
         stage, code = b.drive[DRIVE.STAGE], 0
@@ -260,7 +260,7 @@ def drive(w, d, g, t, h, o, v, c, f, p, y, b):
         elif stage == CYCLE:
             code = begin_cycle(w, d, g, o, c, b)
         elif stage in (GATHERING, WORKING):
-            code = decide(w, d, g, t, h, b)
+            code = decide(w, d, g, t, h, e, b)
         elif stage == CHECKING:
             code = check(v, d, o, c, f, p, y, b)
         elif stage == FOLDING:

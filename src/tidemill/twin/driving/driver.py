@@ -120,8 +120,8 @@ class Driver:
         self._write_layers()
         w = loop.inflow.ready(agenda.t.counts)
         return (
-            w, d, at_work.room.ground, at_work.tables, hunt, agenda.t, book.view, book.sums,
-            book.facts, Rows(d.events, d.event_pieces), yard, self._beat,
+            w, d, at_work.room.ground, at_work.tables, hunt, at_work.ends, agenda.t, book.view,
+            book.sums, book.facts, Rows(d.events, d.event_pieces), yard, self._beat,
         )  # fmt: skip
 
     def _write_layers(self) -> None:
@@ -147,9 +147,7 @@ class Driver:
         loop.inflow.done(self._twin.agenda.t.counts, folded, drive.item(DRIVE.FOLDED_MS))
         loop.memo.provisioning.wake_ms = drive.item(DRIVE.PROVISION_MS)
         if self._cycle is not None:
-            at_work = self._cycle.columns.reg.item(REG.CYCLE)
-            made = self._cycle.reservations.found if at_work == self._number else []
-            loop.memo.scheduling.reservations = made
+            loop.memo.scheduling.reservations = self._at_work(self._cycle).reservations.made()
         self._twin.forget_next()
 
     # Answers -----------------------------------------------------------------------------------
@@ -194,10 +192,7 @@ class Driver:
         """Answer the compiled cycle; where that decided something, finish it in Python."""
         loop, at_work, drive = self._loop, self._cycle, self._beat.drive
         assert at_work is not None, "a cycle is at work"
-        number = at_work.columns.reg.item(REG.CYCLE)
-        if number != self._number:
-            at_work.begin_anew()
-            self._number = number
+        self._at_work(at_work)
         if code in _MAY_DECIDE:
             at_work.tell()
         at_work.answer(code)
@@ -206,6 +201,14 @@ class Driver:
         loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
         self._cycle, drive[DRIVE.STAGE] = None, STAGE.MOMENT
         return True
+
+    def _at_work(self, one: Cycle) -> Cycle:
+        """The cycle of now: what Python did in another is forgotten."""
+        number = one.columns.reg.item(REG.CYCLE)
+        if number != self._number:
+            one.begin_anew()
+            self._number = number
+        return one
 
     def _judge(self) -> None:
         """Have Python say what is wrong with the plan."""

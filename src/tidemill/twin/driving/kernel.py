@@ -4,17 +4,13 @@ from tidemill.core.kernel import STATE, between, whole_of
 from tidemill.engine.check import columns as check
 from tidemill.engine.check import kernel as check_kernel
 from tidemill.scheduling.desk import kernel as desk_kernel
-from tidemill.scheduling.desk.columns import Desk, Search
 from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting import kernel as fitting_kernel
-from tidemill.scheduling.scores.tables import Tables
 from tidemill.twin.driving.columns import Beat
 from tidemill.twin.event_queue import kernel as queue_kernel
 from tidemill.twin.event_queue.columns import Outside
 
 _CHECK = {"v": check.View, "c": check.Sums, "f": check.Facts, "p": check.Rows, "y": check.Yard}
-_DESK = {"d": Desk, "h": Search, "g": fitting.Ground, "t": Tables}
-_DESK_VECTORS = (*desk_kernel.VECTORS, *fitting.VECTORS)
 _FILES = (check_kernel, desk_kernel, fitting_kernel, queue_kernel)
 
 kernel = between(
@@ -25,7 +21,10 @@ kernel = between(
         "b": whole_of(Beat, ("drive",)),
     }
     | {name: whole_of(table, check.VECTORS) for name, table in _CHECK.items()}
-    | {name: whole_of(table, _DESK_VECTORS, fitting.OTHERS) for name, table in _DESK.items()},
+    | {
+        name: whole_of(table, desk_kernel.VECTORS, fitting.OTHERS)
+        for name, table in desk_kernel.TABLES.items()
+    },
     calls=[*(str(file.__file__) for file in _FILES), *fitting_kernel.CALLS],
 )
 """Compile this, unless the process runs interpreted."""

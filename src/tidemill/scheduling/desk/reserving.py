@@ -1,0 +1,221 @@
+"""Reservations, made in the compiled cycle: when and where jobs that were kept out will fit.
+
+For jobs of one role, where owners alone say how long jobs run; of others Python makes them
+(``backfill.reservations``, which also says what a reservation is).
+"""
+
+from tidemill.core.order import total_if_given
+from tidemill.model.columns import AT, DEVICE, JOB, NODE, ROLE, SHAPE
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.scheduling.backfill.columns import END, SORTED_AT_ONCE, TALLY
+from tidemill.scheduling.backfill.ends import (
+    end_first,
+    enough_after,
+    expect,
+    expect_all,
+    follow,
+    sort_again,
+    sort_all,
+)
+from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, REG
+from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.placing import is_over_limit
+from tidemill.scheduling.fitting.columns import KEPT, OUT
+from tidemill.scheduling.fitting.keeping import keep, let_go
+from tidemill.scheduling.fitting.ladders import fill_tied
+from tidemill.scheduling.fitting.sweeps import fill, give_all
+
+ANYWHERE = -1
+READY, UNPREPARED, NOT_HERE = 0, 1, 2
+
+
+@kernel
+def is_whole(shapes, roles, s):
+    """Whether a shape of one role keeps whole devices and nothing else."""
+    r = shapes[s, SHAPE.FIRST_ROLE]
+    return (
+        shapes[s, SHAPE.ROLES] == 1
+        and roles[r, ROLE.MILLI] == WHOLE_MILLI
+        and roles[r, ROLE.CPU] == 0
+        and roles[r, ROLE.MEMORY] == 0
+    )
+
+
+@kernel
+def is_simple(asks, s):
+    """Whether a shape has one role of one size, and neither bonds nor a choice bind it.
+
+    Wishes alone bind nobody: whoever has some fits when it would without them.
+    """
+    if asks[s, ASK.IS_SIMPLE] == 0:
+        return False
+    return asks[s, ASK.RUNGS] == 0 or (asks[s, ASK.IS_BINDING] == 0 and asks[s, ASK.OPTIONS] == 1)
+
+
+@kernel
+def is_off_limits(w, d, s):
+    """Whether limits keep a shape with wishes off its only type."""
+    asks, need, q = d.asks, d.asks[s, ASK.NEED], w.shapes[s, SHAPE.QUEUE]
+    if asks[s, ASK.RUNGS] == 0 or need == 0:
+        return False
+    k = d.options[asks[s, ASK.FIRST_OPTION], OPTION.KIND]
+    return is_over_limit(w.queues, w.quotas, d.used, q, k, need)
+
+
+@kernel
+def may_make(w, d, e):
+    """Whether all that was claimed can be made here; ``REG.WHO``: who is to be prepared before."""
+    reg, asks, first = d.reg, d.asks, 0
+    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or reg[REG.IS_SLICED] != 0:
+        return NOT_HERE
+    if w.at[AT.SLICED] != 0 or w.at[AT.KEEPS] != 0 or d.notes[NOTE.JOBS] > len(e.rows):
+        return NOT_HERE
+    if w.at[AT.ACTIVE] + e.tally[TALLY.COUNT] > len(e.order):
+        return NOT_HERE
+    total = reg[REG.PROMISES] + reg[REG.PENDING]
+    if total > len(d.promises):
+        return NOT_HERE
+    for i in range(reg[REG.PROMISES]):
+        first += d.promises[i, PROMISE.PIECES]
+        if not is_whole(w.shapes, w.roles, w.jobs[d.promises[i, PROMISE.JOB], JOB.SHAPE]):
+            return NOT_HERE
+    for i in range(reg[REG.PENDING]):
+        s = d.claims[i, CLAIM.SHAPE]
+        if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != reg[REG.ROOM_AT]:
+            reg[REG.WHO] = s
+            return UNPREPARED
+        if not is_simple(asks, s) or is_off_limits(w, d, s):
+            return NOT_HERE
+        if i + 1 < reg[REG.PENDING] and not is_whole(w.shapes, w.roles, s):
+            return NOT_HERE
+        first += asks[s, ASK.COUNT]
+    return READY if first <= len(d.promised) else NOT_HERE
+
+
+@kernel
+def read_running(w, d, e):
+    """Bring the order of the ends up to this moment; how many are expected to end."""
+    now, before = d.reg[REG.NOW], e.tally[TALLY.COUNT]
+    count = follow(w, e, before)
+    outrun = expect_all(w, e, count, now)
+    for i in range(outrun):
+        j = e.outrun[i]
+        done, unknown = e.rows[j, END.DONE_MS], d.reg[REG.UNKNOWN_RUN_MS]
+        e.rows[j, END.TOTAL_MS] = total_if_given(w.jobs, j, done, unknown)
+        expect(w.jobs, e.rows, j, now)
+    if count - before > SORTED_AT_ONCE:
+        sort_all(e.rows, e.order, count)
+    else:
+        sort_again(e.rows, e.order, count)
+    e.tally[TALLY.COUNT] = count
+    return count
+
+
+@kernel
+def bar(w, d, e):
+    """Note devices that nobody else may count on: failed, or reserved whole."""
+    for c in range(len(e.barred)):
+        e.barred[c] = w.devices[c, DEVICE.IS_FAILED]
+    for i in range(d.reg[REG.PROMISES]):
+        first = d.promises[i, PROMISE.FIRST_PIECE]
+        for p in range(first, first + d.promises[i, PROMISE.PIECES]):
+            start = w.nodes[d.promised[p, KEPT.NODE], NODE.FIRST_DEVICE]
+            for c in range(w.nodes[d.promised[p, KEPT.NODE], NODE.DEVICES]):
+                if d.promised[p, KEPT.DEVICES] >> c & 1:
+                    e.barred[start + c] = 1
+
+
+@kernel
+def seat_then(w, d, g, s, o):
+    """Where a shape that fits on one type sits, as it wishes if it can; nothing is taken."""
+    asks, r = d.asks, d.options[o, OPTION.PACKED]
+    if asks[s, ASK.RUNGS] > 0:
+        first, rungs_there = asks[s, ASK.FIRST_RUNG], asks[s, ASK.RUNGS]
+        count = fill_tied(w, g, d.rungs, r, first, rungs_there, 0, ANYWHERE)
+        if count > 0:
+            return count
+    spreads = d.reg[REG.SPREADS] if asks[s, ASK.RUNGS] == 0 else 0
+    count = fill(w, g, r, asks[s, ASK.COUNT], spreads)
+    if count > 0:
+        give_all(w, g, r, count, 1)
+    return count
+
+
+@kernel
+def keep_promises(w, d, g, sign):
+    """Take what reservations need and is free now out of the room (1), or give it back (-1)."""
+    end = 0
+    for i in range(d.reg[REG.PROMISES]):
+        end += d.promises[i, PROMISE.PIECES]
+    if sign > 0:
+        keep(w, g, d.promised, 0, end)
+    else:
+        let_go(w, g, d.promised, 0, end)
+
+
+@kernel
+def promise(w, d, g, s, j, moment, count):
+    """Write a reservation down, with the pieces that were found."""
+    reg, promises, promised = d.reg, d.promises, d.promised
+    i, first, r = reg[REG.PROMISES], 0, w.shapes[s, SHAPE.FIRST_ROLE]
+    if i > 0:
+        first = promises[i - 1, PROMISE.FIRST_PIECE] + promises[i - 1, PROMISE.PIECES]
+    promises[i, PROMISE.JOB] = j
+    promises[i, PROMISE.AT_MS] = moment
+    promises[i, PROMISE.FIRST_PIECE] = first
+    promises[i, PROMISE.PIECES] = count
+    promises[i, PROMISE.IS_DISTURBED] = 0
+    for c in range(count):
+        replicas = g.out[c, OUT.REPLICAS]
+        promised[first + c, KEPT.NODE] = g.out[c, OUT.NODE]
+        promised[first + c, KEPT.DEVICES] = g.out[c, OUT.DEVICES]
+        promised[first + c, KEPT.MILLI] = w.roles[r, ROLE.MILLI]
+        promised[first + c, KEPT.CPU] = replicas * w.roles[r, ROLE.CPU]
+        promised[first + c, KEPT.MEMORY] = replicas * w.roles[r, ROLE.MEMORY]
+        promised[first + c, KEPT.REPLICAS] = replicas
+    reg[REG.PROMISES] = i + 1
+
+
+@kernel
+def reserve(w, d, g, e, s, j, running):
+    """Make one reservation, if the job will fit at all.
+
+    On the type on which it does when the fewest have ended.
+    """
+    asks, options, q, need = d.asks, d.options, w.shapes[s, SHAPE.QUEUE], d.asks[s, ASK.NEED]
+    best, ended = -1, 0
+    bar(w, d, e)
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        k = options[o, OPTION.KIND]
+        if need != 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need):
+            continue
+        short = need - d.free[k] if need != 0 else 0
+        after = enough_after(
+            w, e, g, e.barred, running, options[o, OPTION.PACKED], asks[s, ASK.COUNT], k, short
+        )
+        if after > 0 and (best < 0 or after < ended):
+            best, ended = o, after
+    if best < 0:
+        return
+    end_first(w, e, g, ended, 1)
+    keep_promises(w, d, g, 1)
+    count = seat_then(w, d, g, s, best)
+    keep_promises(w, d, g, -1)
+    end_first(w, e, g, ended, -1)
+    if count > 0:
+        promise(w, d, g, s, j, e.rows[e.order[ended - 1], END.AT_MS], count)
+
+
+@kernel
+def make_all(w, d, g, e):
+    """Make all reservations that were claimed: READY, or why Python must."""
+    reg = d.reg
+    why = may_make(w, d, e)
+    if why != READY:
+        return why
+    running = read_running(w, d, e)
+    for i in range(reg[REG.PENDING]):
+        reserve(w, d, g, e, d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB], running)
+    reg[REG.PENDING] = 0
+    reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST] - reg[REG.PROMISES]
+    return READY
