@@ -218,12 +218,13 @@ class Player(Loop):
         super().__init__(
             World(), script.policy, stage, self.kept, beats_per_commit=beats_per_commit
         )
+        self.driver = None  # one beat after the other, each of which is remembered
 
     def beat(self, at_ms: int) -> ev.Plan | None:
         before = self.world.seq
         plan = super().beat(at_ms)
         if plan is not None:
-            folded = (*self.kept, *to_events(self._sheet.batch()))[before:]
+            folded = (*self.kept, *to_events(self.sheet.batch()))[before:]
             seen = folded[: len(folded) - len(plan.actions)]
             self.beats.append(Beat(seen, plan))
         return plan

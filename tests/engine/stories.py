@@ -67,6 +67,12 @@ def played(seed: int, source: str = "stage") -> Player:
 
 
 def _twinned(script: Script, seed: int) -> Player:
+    player = Player(script, backend=twin_of(script, seed))
+    player.run()
+    return player
+
+
+def twin_of(script: Script, seed: int) -> Twin:
     """The same fleet, teams and jobs in the twin, whose faults come from its own chance."""
     faults = Faults(
         node_rate=1500,
@@ -79,7 +85,7 @@ def _twinned(script: Script, seed: int) -> Player:
         evict_ms=script.grace_ms,
         startup_spread=0.2,
     )
-    twin = Twin(
+    return Twin(
         script.contracts,
         script.teams,
         [(at_ms, row, work_ms) for at_ms, row, work_ms in script.arrivals],
@@ -90,9 +96,6 @@ def _twinned(script: Script, seed: int) -> Player:
         sharing=("time-slice", "mps")[seed % 2],
         nodes_per={row.name: dict(script.nodes_per) for row in script.contracts},
     )
-    player = Player(script, backend=twin)
-    player.run()
-    return player
 
 
 def story(seed: int) -> Script:

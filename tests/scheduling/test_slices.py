@@ -27,7 +27,6 @@ from tests.builders import (
 )
 from tests.engine.audit import audit
 from tidemill import explain
-from tidemill.engine import fold_stretch
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
@@ -251,16 +250,6 @@ def test_a_gang_of_more_instances_than_all_devices_hold_never_fits():
     submit(world, cut("t", "1g.10gb", 8))
     beat(world)
     assert cause_of(world, "t") is Cause.IMPOSSIBLE_GANG
-
-
-def test_compiled_beats_stand_aside_while_devices_are_cut():
-    """A stretch does not begin while a device carries instances; such jobs are not plain."""
-    world = fleet(nodes=1)
-    assert fold_stretch.may_begin(world, Policy())
-    submit(world, cut("t", "1g.10gb"))
-    assert not fold_stretch.is_plain(world.shape_rows[0])
-    beat(world)
-    assert not fold_stretch.may_begin(world, Policy())
 
 
 def test_the_survey_counts_what_fits_beside_and_on_empty_devices():

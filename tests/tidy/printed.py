@@ -51,7 +51,6 @@ ALLOWED = {
         "cli/ledger.py",
         "kind",
     ): "the value of `--by` that its help lists, with its meaning beside it",
-    ("engine/layout.py", "kinds"): "names of columns, not prose",
     ("journal/version1.py", "kind"): "a column of a table, in SQL",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
     ("twin/describe.py", "kind"): "a field of a spec, in TOML",

@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders import contract, job, role, team
-from tests.twin.test_stretch import Kept, OneByOne
+from tests.twin.test_driving import Kept
 from tidemill import api
 from tidemill.core import snapshot
-from tidemill.engine import loop
 from tidemill.engine.fold import fold_all
 from tidemill.engine.loop import Loop
 from tidemill.ledger.buckets import Bucket
@@ -23,7 +22,6 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Demand, Job
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.twin import stretch
 from tidemill.twin.arrivals import Arrival, Ending
 from tidemill.twin.backend import Twin
 from tidemill.twin.faults import FaultAt, Faults
@@ -147,23 +145,16 @@ def test_what_was_saved_before_a_crash_is_what_was_done():
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_work_is_neither_lost_nor_made(seed: int, monkeypatch: pytest.MonkeyPatch):
+def test_work_is_neither_lost_nor_made(seed: int):
     """Random jobs of random parts of devices, with saves, crashes and idle neighbours: whoever
-    finished did exactly its work, what the ledger holds adds up, and stretches do not begin while
-    neighbours slow each other (one by one or with stretches allowed, the story is the same).
+    finished did exactly its work, and what the ledger holds adds up.
     """
-    monkeypatch.setattr(stretch, "WORTH_IT", 8)
-    monkeypatch.setattr(loop, "PAUSE_AT_MOST", 2)
     luck = random.Random(seed)
     rows = [_random(luck, i) for i in range(60)]
     sharing: Sharing = "mps" if seed % 2 else "time-slice"
-    worlds = []
-    for extra in ([], [OneByOne()]):
-        twin = Twin([contract("c", gpus=4, per_node=4)], [team("a")], rows, sharing=sharing)
-        world, kept, ledger = World(), Kept(), Ledger(Policy())
-        Loop(world, Policy(), twin, kept, [ledger, *extra], 64).run()
-        worlds.append((list(kept), snapshot.dump(world)))
-    assert worlds[0] == worlds[1]
+    twin = Twin([contract("c", gpus=4, per_node=4)], [team("a")], rows, sharing=sharing)
+    world, kept, ledger = World(), Kept(), Ledger(Policy())
+    Loop(world, Policy(), twin, kept, [ledger], 64).run()
     assert any(isinstance(e, ev.PaceSeen) for e in kept)
     assert booked(ledger, Bucket.INTERFERENCE) > 0
     _expect_work_done(kept, {f"j{i}": row.work_ms for i, row in enumerate(rows)})

@@ -150,27 +150,34 @@ class Cycle:
         self.columns = layout.with_pieces(columns, len(self.room.ground.out))
 
     def _answer(self, code: int, s: int) -> None:
-        world, reg = self.world, self.columns.reg
+        world, memo = self.world, self.memo
         match code:
             case CODE.KNOW:
-                self.memo.known(world, s)
+                memo.known(world, s)
             case CODE.OUTLASTS:
-                fits_when_others_end(world, self.memo, s)
-            case CODE.FIT:
-                self._fit(s)
-            case CODE.FAILED:
-                self._not_placed(s, self._upcoming(s), Cause(reg.item(REG.CAUSE)))
-            case CODE.HOLD:
-                self._hold_behind(s, self._upcoming(s), Cause(reg.item(REG.CAUSE)))
+                fits_when_others_end(world, memo, s)
             case CODE.SUPPLY:
-                supply_cause(world, self.memo, s)
+                supply_cause(world, memo, s)
             case CODE.PREPARE:
                 self._prepare(s)
             case CODE.MAKE:
                 self.columns = self.reservations.make_all(self.columns)
+            case _:
+                self._decide_on(s, code)
+
+    def _decide_on(self, s: int, code: int) -> None:
+        """Do what may place somebody, stop somebody, or say why somebody waits."""
+        cause = self.columns.reg.item(REG.CAUSE)
+        match code:
+            case CODE.FIT:
+                self._fit(s)
+            case CODE.FAILED:
+                self._not_placed(s, self._upcoming(s), Cause(cause))
+            case CODE.HOLD:
+                self._hold_behind(s, self._upcoming(s), Cause(cause))
             case CODE.STEP:
                 if self._step_on(s):
-                    lining.enter(world.matrices, self.columns, s)
+                    lining.enter(self.world.matrices, self.columns, s)
             case _:
                 assert code == CODE.TELL, f"nobody asked for {code}"
 

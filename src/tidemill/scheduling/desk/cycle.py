@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from tidemill.compiled import shared
 from tidemill.core.order import guarded_from
-from tidemill.model.columns import JOB, QUEUE, SHAPE
+from tidemill.model.columns import JOB, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
@@ -18,6 +18,7 @@ from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
 from tidemill.scheduling.desk.placing import (
+    BARRED,
     NO_NODES,
     UNFIT,
     UNSURE,
@@ -27,6 +28,7 @@ from tidemill.scheduling.desk.placing import (
     fit_beside,
     has_space,
     latest_disturbed,
+    note_first,
     obstacle,
     place,
     refuse,
@@ -407,15 +409,52 @@ def is_out_of_date(w, d):
 
 
 @kernel
+def limit_on(queues, quotas, used, q, k, need):
+    """The highest queue whose limit keeps so much out; the queue itself where none does."""
+    found, a = q, q
+    while a >= 0:
+        if used[a, k] + need > quotas[a, k, QUOTA.LIMIT]:
+            found = a
+        a = queues[a, QUEUE.PARENT]
+    return found
+
+
+@kernel
+def hold_under(w, d, s, j):
+    """Keep others back, or let them pass, who are under the limits that keep a shape out."""
+    reg, asks, q, first = d.reg, d.asks, w.shapes[s, SHAPE.QUEUE], d.reg[REG.LIMITS]
+    if asks[s, ASK.ROLES] != 1:
+        return ask(d, s, HOLD)
+    guards, end = is_guarded(reg, w.jobs, j), first
+    for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
+        k = d.types[i]
+        a = limit_on(w.queues, w.quotas, d.used, q, k, asks[s, ASK.NEED])
+        if guards:
+            d.held_teams[a, k] = 1
+            reg[REG.IS_HOLDING_TEAMS] = 1
+        else:
+            d.limited[q, k] = 1
+            d.limit_rows[end, 0] = a
+            d.limit_rows[end, 1] = k
+            end += 1
+    if not guards:
+        reg[REG.LIMITS] = end
+        note_first(d, w.jobs, s, j, first, end - first)
+    return OVER
+
+
+@kernel
 def hold(w, d, s, cause):
     """Keep others back behind a shape that does not fit, or reserve for it; a code if Python must.
 
     Whoever the starvation guard protects keeps everybody off its types. A job that a limit keeps
-    out is for Python.
+    out has no reservation, and is in the way of those alone who are under that limit.
     """
     reg, asks, j = d.reg, d.asks, d.asks[s, ASK.UPCOMING]
-    if asks[s, ASK.OUTLASTS] == UNKNOWN or cause == OVER_LIMIT:
+    if asks[s, ASK.OUTLASTS] == UNKNOWN:
         return ask(d, s, HOLD)
+    if cause == OVER_LIMIT:
+        return hold_under(w, d, s, j)
     if not is_guarded(reg, w.jobs, j):
         claim(w, d, s, j)
         return OVER
@@ -501,12 +540,28 @@ def fit_first(w, d, g, t, h, e, s, q):
     if count > 0:
         settle_books(w, d, g, s, q, 1)
         return pass_others(w, d, g, t, e, s, q, count)
+    asks, options = d.asks, d.options
+    if count == BARRED and asks[s, ASK.IS_BINDING] == 0:
+        return settle(w, d, g, t, h, s)
     if count != NO_NODES:
         return ask(d, s, FIT)
-    asks, options = d.asks, d.options
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
     return settle(w, d, g, t, h, s)
+
+
+@kernel
+def has_no_type(w, d, s):
+    """A shape of one role may use no type that there is: supply says why. A code if Python must."""
+    supply = d.asks[s, ASK.SUPPLY]
+    if supply == UNKNOWN:
+        return ask_first(d, s, SUPPLY)
+    if supply == NOTHING or w.shapes[s, SHAPE.IS_PROMISED] != 0:
+        return ask(d, s, FIT)
+    d.reg[REG.CAUSE] = supply
+    d.asks[s, ASK.IS_LIMITED] = 0
+    remember(w, d, s, supply)
+    return OVER
 
 
 @kernel
@@ -521,6 +576,8 @@ def try_first(w, d, g, t, h, e, s, q):
         d.reg[REG.CAUSE] = failure(w, d, s)
     if d.reg[REG.CAUSE] != UNKNOWN:
         return OVER
+    if asks[s, ASK.TYPES] == 0 and asks[s, ASK.ROLES] == 1 and asks[s, ASK.IS_SIMPLE] == 0:
+        return has_no_type(w, d, s)
     if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != d.reg[REG.ROOM_AT]:
         return ask_first(d, s, PREPARE)
     if is_unfit(w, d, s, q):

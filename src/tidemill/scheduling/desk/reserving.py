@@ -63,17 +63,28 @@ def is_off_limits(w, d, s):
 
 
 @kernel
+def is_rare(w, d):
+    """Whether others than owners say how long jobs run, jobs move, or devices or quotas are cut."""
+    reg = d.reg
+    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or reg[REG.IS_SLICED] != 0:
+        return True
+    return w.at[AT.SLICED] != 0 or w.at[AT.KEEPS] != 0
+
+
+@kernel
+def has_space(w, d, e):
+    """Whether all that run, and all that was claimed, has a row."""
+    if d.reg[REG.PROMISES] + d.reg[REG.PENDING] > len(d.promises):
+        return False
+    active = w.at[AT.ACTIVE] + e.tally[TALLY.COUNT]
+    return active <= len(e.order) and d.notes[NOTE.JOBS] <= len(e.rows)
+
+
+@kernel
 def may_make(w, d, e):
     """Whether all that was claimed can be made here; ``REG.WHO``: who is to be prepared before."""
     reg, asks, first = d.reg, d.asks, 0
-    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or reg[REG.IS_SLICED] != 0:
-        return NOT_HERE
-    if w.at[AT.SLICED] != 0 or w.at[AT.KEEPS] != 0 or d.notes[NOTE.JOBS] > len(e.rows):
-        return NOT_HERE
-    if w.at[AT.ACTIVE] + e.tally[TALLY.COUNT] > len(e.order):
-        return NOT_HERE
-    total = reg[REG.PROMISES] + reg[REG.PENDING]
-    if total > len(d.promises):
+    if is_rare(w, d) or not has_space(w, d, e):
         return NOT_HERE
     for i in range(reg[REG.PROMISES]):
         first += d.promises[i, PROMISE.PIECES]

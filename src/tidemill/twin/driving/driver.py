@@ -53,7 +53,9 @@ class Driver:
         self._number = -1
         """Of the cycle that Python answered last."""
         self.codes = dict.fromkeys(BACK, 0)
-        """How often the compiled loop came back, and why."""
+        """How often the compiled loop came back, and why;"""
+        self.answers = dict.fromkeys(CODE, 0)
+        """and for which codes of the compiled cycle."""
 
     def drive(self, until_ms: int) -> bool:
         """Beat as long as it may; whether any beat was made, or begun and finished."""
@@ -192,6 +194,7 @@ class Driver:
         """Answer the compiled cycle; where that decided something, finish it in Python."""
         loop, at_work, drive = self._loop, self._cycle, self._beat.drive
         assert at_work is not None, "a cycle is at work"
+        self.answers[CODE(code)] += 1
         self._at_work(at_work)
         if code in _MAY_DECIDE:
             at_work.tell()

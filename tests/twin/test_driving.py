@@ -1,0 +1,181 @@
+"""Compiled beats tell the same story as beats one by one: events, cluster state and ledger."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.builders import contract, job, role, team
+from tests.engine.stories import played, replayable, seeds, story, twin_of
+from tidemill.core import snapshot
+from tidemill.engine.check import Checker
+from tidemill.engine.check.book import Book
+from tidemill.engine.loop import Loop
+from tidemill.ledger.reader import Ledger
+from tidemill.ledger.rows import rows_of
+from tidemill.ledger.spans import Window
+from tidemill.model import events as ev
+from tidemill.model.errors import PlanRefused
+from tidemill.model.measures import HOUR_MS
+from tidemill.model.policy import Placement, Policy
+from tidemill.model.rows import Contract, Queue
+from tidemill.model.world import World
+from tidemill.twin.arrivals import Arrival, Ending
+from tidemill.twin.backend import Twin
+from tidemill.twin.driving.beats import BACK
+from tidemill.twin.driving.driver import Driver
+from tidemill.twin.faults import QUIET, FaultAt, Faults
+
+REQUESTS = [(1, 1000), (2, 1000), (4, 1000), (8, 1000), (1, 500), (1, 250), (0, 1000)]
+KINDS = [(), ("H100",), ("A100", "H100"), ("B200",)]
+PLACEMENTS: list[Placement | tuple[Placement, ...]] = [
+    "pack", "spread", "tide", "best-fit", ("spread", "fgd"), ("tide", "pack")
+]  # fmt: skip
+TEAMS = [team("a", limit=24), team("b"), Queue("c")]
+
+
+class Kept(list[ev.Event]):
+    """A keeper of events."""
+
+    def append(self, events: Sequence[ev.Event]) -> None:  # type: ignore[override]
+        self.extend(events)
+
+
+def _contracts() -> list[Contract]:
+    return [
+        contract("c", gpus=48, cpu_milli=40, memory_mib=60),
+        contract("d", gpus=16, per_node=4, kind="A100", cpu_milli=10, memory_mib=10),
+    ]
+
+
+def _arrivals(luck: random.Random, count: int, odd_share: float) -> list[Arrival]:
+    """Jobs of a dozen shapes; some of them fail or are taken back; a few have two roles."""
+    asks = [
+        role(
+            luck.choice([1, 1, 1, 2, 3]), gpus=gpus, milli=milli, cpu_milli=luck.choice([0, 1, 3]),
+            memory_mib=luck.choice([0, 2]), kinds=luck.choice(KINDS),
+        )
+        for gpus, milli in (luck.choice(REQUESTS) for _ in range(12))
+    ]  # fmt: skip
+    if luck.random() < 0.5:
+        asks[4:] = [*asks[:4], *asks[:4]]  # teams that ask for the same
+    arrivals, at_ms = [], 0
+    for i in range(count):
+        at_ms += luck.choice([0, 0, 1, 50, 300, 1000])
+        nth = luck.randrange(12)
+        roles = [asks[nth]]
+        ending = Ending.FINISHED
+        crashes_ms: tuple[int, ...] = ()
+        if luck.random() < 0.1:
+            ending = luck.choice([Ending.FAILED, Ending.CANCELLED])
+            crashes_ms = luck.choice([(), (200,), (2500,)])
+        if luck.random() < odd_share:
+            roles = [*roles, role(1, name="head", gpus=0, cpu_milli=1)]
+        row = job(
+            f"j{i}", roles=roles, team="abc"[nth // 4], startup_ms=luck.choice([0, 0, 100]),
+            restart_ms=50, saves_every_ms=luck.choice([0, 500]), save_ms=10,
+            estimate_ms=luck.choice([0, 100, 2000, 30_000]), user=("", "ana", "bo")[i % 3],
+        )  # fmt: skip
+        arrivals.append(Arrival(at_ms, row, luck.choice([1, 500, 3000, 20000]), ending, crashes_ms))
+    return arrivals
+
+
+def _play(
+    twin: Twin, policy: Policy, *, at_once: bool
+) -> tuple[Kept, World, Ledger, dict[BACK, int]]:
+    world, kept = World(), Kept()
+    ledger = Ledger(policy, Window(50_000, 350_000, 60_000))
+    loop = Loop(world, policy, twin, kept, [ledger], 64)
+    assert isinstance(loop.driver, Driver)
+    codes = loop.driver.codes
+    if not at_once:
+        loop.driver = None
+    loop.run()
+    return kept, world, ledger, codes
+
+
+def _expect_the_same(arrivals: list[Arrival], policy: Policy, **more: Any) -> dict[BACK, int]:
+    """A twin plays the same, one by one and at once; why compiled beats came back."""
+    of: dict[str, Any] = {"contracts": _contracts(), "queues": TEAMS} | more
+    one_by_one, apart, ledger_apart, none = _play(
+        Twin(arrivals=arrivals, **of), policy, at_once=False
+    )
+    at_once, world, ledger, codes = _play(Twin(arrivals=arrivals, **of), policy, at_once=True)
+    assert not sum(none.values())
+    assert at_once == one_by_one
+    assert snapshot.dump(world) == snapshot.dump(apart)
+    assert _amounts(ledger) == _amounts(ledger_apart)
+    assert ledger.cut_short == ledger_apart.cut_short
+    for told, apart_told in zip(ledger.waited(), ledger_apart.waited(), strict=True):
+        assert told.tolist() == apart_told.tolist(), "waits"
+    assert ledger.stops == ledger_apart.stops
+    return codes
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("faulty", [False, True], ids=["quiet", "faulty"])
+def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
+    """With limits, backfill, every score, crashes, faults and gangs of two roles among them."""
+    luck = random.Random(seed)
+    arrivals = _arrivals(luck, 700, 0.02 if faulty else 0.0)
+    faults = QUIET
+    if faulty:
+        known = tuple(FaultAt(luck.randrange(200_000), luck.randrange(10), 5000) for _ in range(4))
+        faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
+    policy = Policy(
+        order=luck.choice(["fifo", "priority"]), placement=luck.choice(PLACEMENTS),
+        patience_ms=luck.choice([HOUR_MS, 20_000]),
+        backfill=luck.choice(["none", "easy", "easy", "conservative"]),
+        hold_after_ms=luck.choice([60_000, HOUR_MS]), unknown_run_ms=4000,
+    )  # fmt: skip
+    codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
+    assert faulty or sum(codes.values()) < 1000, codes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_instances_in_the_middle_are_placed_by_python(seed: int):
+    """A burst of MIG instances, which compiled beats do not place, changes nothing after it."""
+    luck = random.Random(f"instances {seed}")
+    arrivals = _arrivals(luck, 500, 0.0)
+    for i in range(150, 180):
+        profile, milli = luck.choice([("1g.10gb", 125), ("3g.40gb", 500), ("2g.10gb", 250)])
+        row = job(f"cut{i}", roles=[role(luck.choice([1, 2]), milli=milli, profile=profile)])
+        arrivals[i] = arrivals[i]._replace(job=row, work_ms=2000, crashes_ms=())
+    policy = Policy(backfill=luck.choice(["none", "easy"]), unknown_run_ms=4000)
+    codes = _expect_the_same(arrivals, policy, seed=seed)
+    assert codes[BACK.ANSWER] > 0
+
+
+def test_every_story_is_the_same_at_once():
+    """The stories of the property tests: any policy, quotas, topologies, services, spot nodes."""
+    for seed in seeds(40):
+        with replayable(seed):
+            kept = Kept()
+            script = story(seed)
+            Loop(World(), script.policy, twin_of(script, seed), kept, [], 64).run()
+            assert kept == list(played(seed, "twin").kept)
+
+
+def test_a_wrong_plan_of_compiled_beats_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """What the compiled plan checker finds is said in words, and nothing of it is written."""
+    arrivals = [Arrival(i, job(f"j{i}", gpus=4), 40) for i in range(60)]
+    twin = Twin([contract("c", gpus=16)], [team("a")], arrivals, seed=0)
+    world, kept = World(), Kept()
+    loop = Loop(world, Policy(), twin, kept, [])
+    assert isinstance(loop.driver, Driver)
+    lay_out = Checker.laid_out
+
+    def doubting(self: Checker, policy: Policy, jobs: int) -> Book:
+        book = lay_out(self, policy, jobs)
+        book.facts.wants[:] = 0  # as if no job might use any type
+        return book
+
+    monkeypatch.setattr(Checker, "laid_out", doubting)
+    with pytest.raises(PlanRefused, match="may not use"):
+        loop.run()
+    assert not any(isinstance(event, ev.AskedPlace) for event in kept)
+
+
+def _amounts(ledger: Ledger) -> list[tuple[int, ...]]:
+    return sorted(zip(*(column.tolist() for column in rows_of(ledger)), strict=True))
