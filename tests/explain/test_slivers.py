@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.builders import contract, job, role, team
-from tests.twin.test_stretch import Kept
+from tests.twin.test_driving import Kept
 from tidemill.engine.loop import Loop
 from tidemill.explain import slivers
 from tidemill.model.measures import HOUR_MS

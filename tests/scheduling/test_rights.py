@@ -12,7 +12,7 @@ from tidemill.scheduling import victims
 from tidemill.scheduling.desk import layout, rights
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.schedule import _Desk
+from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.victims import Stop
 
 SEEDS = (9, 12, 15, 25, 31)
@@ -26,7 +26,8 @@ class Look:
     def __init__(self, world: World, policy: Policy) -> None:
         self.world, self.policy, self.memo = world, policy, Memo()
         self.memo.know_waiting(world)
-        self.desk = _Desk(world, policy, self.memo, STOP, Sheet())
+        self.desk = Cycle(world, policy, self.memo, STOP, Sheet())
+        self.desk.begin()
         for s in world.queued:
             self.memo.known(world, s)
         self.desk.columns = layout.with_pools(self.desk.columns, self.memo)

@@ -34,7 +34,7 @@ from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.room import Room
-from tidemill.scheduling.schedule import _Desk
+from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.victims import Stop
 
 EASY = Policy(order="fifo", placement="pack", backfill="easy", may_preempt=False)
@@ -127,7 +127,7 @@ def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
     room = memo.scheduling.room(world)
     found = 0
     for is_beside in (False, True):
-        desk = _Desk(world, EASY, memo.scheduling, Stop(lambda _: 0), Sheet()).reservations
+        desk = Cycle(world, EASY, memo.scheduling, Stop(lambda _: 0), Sheet()).reservations
         running = desk._read_running()
         before = [column.tolist() for column in _columns(room)]
         for s in world.queued:

@@ -33,7 +33,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import victims
 from tidemill.scheduling.desk.columns import VICTIM
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.schedule import _Desk
+from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
 
@@ -108,8 +108,10 @@ def test_the_compiled_search_stops_whom_python_stops():
         world = crowded(luck, policy)
         submit(world, some_job(luck, "high", LARGE, priority=2))
         sheet, stop = Sheet(), Stop(partial(losses.lost_ms, world))
-        desk = _Desk(world, policy, Memo(), stop, sheet)
-        desk.decide()
+        desk = Cycle(world, policy, Memo(), stop, sheet)
+        desk.begin()
+        desk.gather()
+        desk.work_off()
         plan = sheet.actions()
         found = [(one.job, one.why) for one in plan if isinstance(one, AskedEvict)]
         if any(isinstance(one, AskedPlace) for one in plan):

@@ -172,7 +172,7 @@ def test_a_wrong_plan_of_compiled_beats_is_refused(monkeypatch: pytest.MonkeyPat
         return book
 
     monkeypatch.setattr(Checker, "laid_out", doubting)
-    with pytest.raises(PlanRefused, match="may not use"):
+    with pytest.raises(PlanRefused, match="gets `H100`"):
         loop.run()
     assert not any(isinstance(event, ev.AskedPlace) for event in kept)
 

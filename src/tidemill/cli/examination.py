@@ -78,12 +78,11 @@ def _library(name: str) -> Finding:
 
 
 def _kernels() -> Finding:
-    from tidemill.scheduling import kernels
+    from tidemill.core import progress
 
-    free, failed = np.full(8, 1000, np.int64), np.zeros(8, np.int64)
-    hosted = kernels.devices_hosting(free, failed, 0, 8, 2, 1000)
-    is_right = hosted == 4
-    return Finding(is_right, "compiled kernels", f"answer {hosted} of 4", "", not is_right)
+    found = progress.run_ms(100, 30, 2)
+    is_right = found == 106
+    return Finding(is_right, "compiled kernels", f"answer {found} of 106", "", not is_right)
 
 
 def _share(count: int, total: int, noun: str = "job") -> str:

@@ -35,10 +35,10 @@ from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import failures, layout, opening, placing, rights
+from tidemill.scheduling.desk import failures, gathering, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
+from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Search
-from tidemill.scheduling.desk.cycle import CODE
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
@@ -220,7 +220,7 @@ class Cycle:
                 columns.asks[s, ASK.PATIENCE_MS] = self.lines.first_to_lose_patience_ms(
                     self.world, s
                 )
-        while (code := desk.gather(w, self.columns)) != CODE.OVER:
+        while (code := gathering.gather(w, self.columns)) != CODE.OVER:
             self.answer(code)
 
     def _write_head(self, s: int) -> None:
@@ -453,7 +453,7 @@ class Cycle:
             return
         if not fits_when_others_end(world, self.memo, s):
             return
-        is_guarded = desk.is_guarded(columns.reg, world.matrices.jobs, j)
+        is_guarded = gathering.is_guarded(columns.reg, world.matrices.jobs, j)
         if is_limited:
             limits = shares.limits_on(
                 self.world, self.room.used, s, self.memo.known(self.world, s).kinds

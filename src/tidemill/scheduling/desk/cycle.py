@@ -1,20 +1,30 @@
-"""The compiled part of a cycle: who is looked at, in which order, and what is known of them.
+"""The compiled part of a cycle: the line of those who are looked at, one after the other.
 
-``gather`` lines up whoever may fit or keeps others back; ``work_off`` goes through the line. What
-is common is done here: who is behind somebody, what failed before and still does, what failed for
-another of its like in this cycle. For everything else they return a code, with the shape in
-``REG.WHO``; Python does that over the same columns and calls again.
+``work_off`` goes through the line that ``gathering`` made. What is common is done here: who is
+behind somebody, what failed before and still does, who is placed, for whom others are stopped or
+kept back. For everything else it returns a code, with the shape in ``REG.WHO``; Python does that
+over the same columns and calls again.
 """
 
-from enum import IntEnum
-
 from tidemill.compiled import shared
-from tidemill.core.order import guarded_from
 from tidemill.model.columns import JOB, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
+from tidemill.scheduling.desk.codes import (
+    DONE,
+    FAILED,
+    FIT,
+    HOLD,
+    MAKE,
+    OVER,
+    PREPARE,
+    STEP,
+    SUPPLY,
+    TELL,
+)
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
+from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
 from tidemill.scheduling.desk.placing import (
@@ -52,146 +62,6 @@ OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
 )  # fmt: skip
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 NOTHING = int(Cause.NONE)
-NONE, EASY = 0, 1
-
-
-class CODE(IntEnum):
-    """What Python is asked to do."""
-
-    OVER = 0  # nothing: the line is empty
-    FIT = 1  # fit a shape, and deal with it
-    FAILED = 2  # a shape does not fit, for REG.CAUSE: search for victims, or keep a promise
-    HOLD = 3  # a shape does not fit, for REG.CAUSE: hold or reserve for it
-    SUPPLY = 4  # say what supply says about it
-    OUTLASTS = 5  # say whether it would fit if others ended
-    PREPARE = 6  # write the requests of its options
-    MAKE = 7  # make the reservations that were claimed
-    STEP = 8  # a job of it was placed: go on to the next, in an order that Python knows
-    TELL = 9  # take over what was decided so far
-    KNOW = 10  # write what it asks for
-
-
-OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW = map(int, CODE)
-DONE = -1  # with a shape; among kernels alone
-
-
-@kernel
-def is_cured(cause):
-    """Whether a cause goes away when running jobs end."""
-    return BUSY <= cause <= KEPT_BACK or cause == TOPOLOGY
-
-
-@kernel
-def is_guarded(reg, jobs, j):
-    """Whether the starvation guard protects a waiting job: nobody may pass it any more."""
-    backfills, by_shape = reg[REG.BACKFILL], reg[REG.BY_SHAPE]
-    patience, hold_after = reg[REG.PATIENCE_MS], reg[REG.HOLD_AFTER_MS]
-    return guarded_from(jobs, j, backfills, by_shape, patience, hold_after) <= reg[REG.NOW]
-
-
-# Who is looked at -----------------------------------------------------------------------------
-
-
-@kernel
-def look_at(w, d):
-    """Write down, of every waiting shape, who is next and why it is out; whether somebody is not.
-
-    (In an order that reads jobs, Python has written who is next.)
-    """
-    reg, asks, shapes, passes = d.reg, d.asks, w.shapes, False
-    for i in range(reg[REG.LOOKS]):
-        s = d.looks[i]
-        if reg[REG.BY_SHAPE] != 0:
-            head = shapes[s, SHAPE.HEAD]
-            asks[s, ASK.UPCOMING] = head
-            asks[s, ASK.FIRST] = 1
-            asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
-            asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
-        asks[s, ASK.TAKEN] = 0
-        asks[s, ASK.TRIED] = 0
-        asks[s, ASK.REFUSED_MS] = FOREVER_MS
-        asks[s, ASK.SAID] = shapes[s, SHAPE.CAUSE]
-        asks[s, ASK.OUT] = UNKNOWN
-        if shapes[s, SHAPE.IS_PROMISED] == 0:
-            asks[s, ASK.OUT] = failure(w, d, s)
-        passes = passes or asks[s, ASK.OUT] == UNKNOWN
-    return passes
-
-
-@kernel
-def enter_other(d, others, s):
-    """A shape that may keep others back lines up in the second line."""
-    at, asks = d.reg[REG.RESERVABLE], d.asks
-    others[at, LINE.STANDING] = 0
-    others[at, LINE.FAIR] = 0
-    others[at, LINE.FIRST] = asks[s, ASK.FIRST]
-    others[at, LINE.SECOND] = asks[s, ASK.SECOND]
-    others[at, LINE.JOB] = asks[s, ASK.UPCOMING]
-    others[at, LINE.SHAPE] = s
-    rise(others, at)
-    d.reg[REG.RESERVABLE] = at + 1
-
-
-@kernel
-def enter_first(w, d, others):
-    """Of those who may keep others back, those that have a reservation or are the first under a
-    limit line up; and whoever the starvation guard protects.
-    """
-    reg, asks, firsts = d.reg, d.asks, d.firsts
-    left, count = reg[REG.RESERVATIONS_AT_MOST], reg[REG.RESERVABLE]
-    anybody = len(firsts) - 1
-    while count > 0:
-        s = others[0, LINE.SHAPE]
-        leave(others, count)
-        count -= 1
-        is_limited = asks[s, ASK.OUT] == OVER_LIMIT
-        q, some = w.shapes[s, SHAPE.QUEUE] if is_limited else anybody, asks[s, ASK.TYPE_SET]
-        is_first = firsts[q, some] != reg[REG.CYCLE]
-        if not is_limited and reg[REG.BACKFILL] != EASY:
-            is_first = left > 0
-        if is_guarded(reg, w.jobs, asks[s, ASK.UPCOMING]):
-            enter(w, d, s)
-        elif is_first:
-            enter(w, d, s)
-            firsts[q, some] = reg[REG.CYCLE]
-            if not is_limited:
-                left -= 1
-
-
-@kernel
-def gather(w, d):
-    """Line up the shapes that are looked at: they may fit, or keep others back.
-
-    With backfill: whoever may fit, or is told another cause; and if somebody may fit, who keeps
-    others back. Where keys do not change in a cycle, only the first of those who may use the same
-    types has a reservation under ``easy``, and only the first few under ``conservative``. Of those
-    whom a limit keeps out, only the first of a team can be the first to be passed under it.
-    """
-    reg, asks = d.reg, d.asks
-    reg[REG.HEAP] = 0
-    reg[REG.RESERVABLE] = 0
-    for i in range(reg[REG.LOOKS]):
-        if asks[d.looks[i], ASK.IS_KNOWN] == 0:
-            reg[REG.WHO] = d.looks[i]
-            return KNOW
-    passes = look_at(w, d)
-    is_everybody = passes and reg[REG.KEYS_CHANGE] != 0
-    for i in range(reg[REG.LOOKS]):
-        s = d.looks[i]
-        cause = asks[s, ASK.OUT]
-        if reg[REG.BACKFILL] == NONE:
-            if cause == UNKNOWN or asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]:
-                enter(w, d, s)
-        elif cause == UNKNOWN or cause != asks[s, ASK.SAID] or is_everybody:
-            enter(w, d, s)
-        elif passes and (is_cured(cause) or cause == OVER_LIMIT):
-            if asks[s, ASK.OUTLASTS] == UNKNOWN:
-                reg[REG.WHO] = s
-                return OUTLASTS
-            if asks[s, ASK.OUTLASTS] != 0:
-                enter_other(d, d.others, s)
-    enter_first(w, d, d.others)
-    return OVER
 
 
 # What is known of them ------------------------------------------------------------------------

@@ -8,8 +8,8 @@ change rarely (``scores.tables``), so that it stays true until the node changes.
 import numpy as np
 
 from tidemill.compiled import across
-from tidemill.scheduling import kernels as scheduling
-from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
+from tidemill.model import measures
+from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.scores import codes as policies
 from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
@@ -25,23 +25,17 @@ from tidemill.scheduling.scores.codes import (
 )
 from tidemill.scheduling.scores.futures import kernels as futures
 from tidemill.scheduling.scores.futures.kernels import (
-    SEED,
     fragments,
-    state_key,
-    stir,
     waste,
-    waste_of,
-    weighed,
 )
 from tidemill.scheduling.scores.tables import (
     ACCELERATORS,
     CPU,
     MEMORY,
     PRICE,
-    Tables,
 )
 
-PARTS = (scheduling, policies, columns, futures)
+PARTS = (measures, policies, columns, futures)
 """What these loops are made of, for those who call them (see ``across``)."""
 compiled = across(__file__, *PARTS)
 
@@ -54,102 +48,6 @@ ONE = np.uint64(1)
 
 
 @compiled
-def fill_one_loose(
-    rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
-    is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed, wasted,
-    rows, accelerators, milli, cpu, memory, out_mask, codes, limits, classes, dearest, admits,
-    draws, turns, still_open, steps, known, ranked, scratch,
-):  # fmt: skip
-    """As ``fill_one``, for callers that are not compiled: to hand over a tuple takes them 3 us."""
-    tables = Tables(
-        codes, limits, classes, dearest, admits, draws, turns, still_open, steps, known, ranked,
-        scratch,
-    )  # fmt: skip
-    return fill_one(
-        rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
-        is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed,
-        wasted, rows, accelerators, milli, cpu, memory, tables, out_mask,
-    )  # fmt: skip
-
-
-@compiled
-def fill_one(
-    rank, winner, is_exact, which, is_new, state, is_spare, group, kind, first_device, devices,
-    is_failed, is_ok, cpu_total, cpu_free, memory_free, node_free, device_free, changed, wasted,
-    rows, accelerators, milli, cpu, memory, tables, out_mask,
-):  # fmt: skip
-    """Place one replica on the node of the highest score through its tournament; or return -1.
-
-    Scores that take long are not made for every node: nodes enter the tournament with what they
-    could reach at most, and only who wins with that is asked for the score itself; nodes in equal
-    state have equal scores. (The first checks stand in the loop: a call with so many columns costs
-    more than they do.)
-    """
-    bits, need = bits_after(tables.codes), accelerators * milli
-    if is_new:
-        for n in range(len(rank)):
-            rank[n] = NOWHERE
-    for i in range(rows if is_new else len(which)):
-        n = i if is_new else which[i]
-        now, is_exact[n] = NOWHERE, True
-        if (
-            state[n] == READY and is_spare[n] == 0 and is_ok[group[n]] != 0
-            and node_free[n] >= need and cpu_free[n] >= cpu and memory_free[n] >= memory
-        ):  # fmt: skip
-            left, first = accelerators, first_device[n]
-            for d in range(first, first + devices[n]):
-                if left > 0 and is_failed[d] == 0 and device_free[d] >= milli:
-                    left -= 1
-            if left == 0:
-                is_exact[n] = bits < 0
-                if bits < 0:
-                    now = rank_one(
-                        n, kind, first_device, devices, is_failed, cpu_total, cpu_free,
-                        memory_free, device_free, accelerators, milli, cpu, memory, tables,
-                    )  # fmt: skip
-                else:
-                    if wasted[n, 0] != changed[n]:
-                        look(
-                            n, kind[n], first, devices[n], is_failed, cpu_free[n], memory_free[n],
-                            device_free, changed[n], wasted, tables,
-                        )  # fmt: skip
-                    is_untouched = cpu_free[n] == cpu_total[n]
-                    most = bound(wasted, n, is_untouched, need, milli, cpu, tables)
-                    now = ((most + 1) << bits) - 1
-        if is_new:
-            rank[n] = now
-        elif now != rank[n]:
-            play_one(rank, winner, n, now)
-    if is_new:
-        play_all(rank, winner)
-    n, request = winner[1], stir(stir(stir(stir(SEED, accelerators), milli), cpu), memory)
-    while rank[n] > NOWHERE and not is_exact[n]:
-        is_exact[n] = True
-        key = stir(stir(request, wasted[n, 3]), cpu_free[n] == cpu_total[n])
-        at = key & (len(tables.ranked) - 1)
-        if tables.ranked[at, 0] != key:
-            tables.ranked[at, 0] = key
-            tables.ranked[at, 1] = rank_one(
-                n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free,
-                device_free, accelerators, milli, cpu, memory, tables,
-            )  # fmt: skip
-        now = tables.ranked[at, 1]
-        if now != rank[n]:
-            play_one(rank, winner, n, now)
-        n = winner[1]
-    if rank[n] <= NOWHERE:
-        return -1
-    out_mask[0] = take(
-        n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
-        accelerators, milli, cpu, memory, tables,
-    )  # fmt: skip
-    cpu_free[n] -= cpu
-    memory_free[n] -= memory
-    node_free[n] -= need
-    return int(n)
-
-
-@compiled
 def bits_after(codes):
     """How many bits follow the first score in a rank, if that one takes long; -1: it does not."""
     if codes[0] != TIDE and codes[0] != FGD:
@@ -158,32 +56,6 @@ def bits_after(codes):
     for i in range(1, len(codes)):
         bits += BITS[codes[i]]
     return bits
-
-
-@compiled
-def look(
-    n, kind, first, slots, is_failed, cpu_free, memory_free, device_free, changed, wasted, tables
-):
-    """Note what is wasted of a node as it is, how much of that is lost for good, and its state.
-
-    For ``tide`` its waste, what lies on devices with too little for any class, and what fragments
-    count for in it; for ``fgd`` its fragments.
-    """
-    free, count, lost = tables.scratch[0], 0, 0
-    for d in range(first, first + slots):
-        if is_failed[d] == 0:
-            free[count] = device_free[d]
-            if free[count] < tables.limits[3]:
-                lost += free[count]
-            count += 1
-    key = state_key(free, count, kind, cpu_free, memory_free, tables.scratch[2])
-    wasted[n, 0], wasted[n, 3] = changed, key
-    if tables.codes[0] == FGD:
-        wasted[n, 1] = fragments(free, count, kind, cpu_free, tables)
-    else:
-        wasted[n, 1] = waste_of(key, count, kind, cpu_free, memory_free, tables)
-        wasted[n, 2] = lost * len(tables.draws)
-        wasted[n, 4] = weighed(free, count, kind, cpu_free, tables)
 
 
 @compiled
@@ -206,19 +78,6 @@ def bound(wasted, n, is_untouched, need, milli, cpu, tables):
 
 
 @compiled
-def rank_one(
-    n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
-    accelerators, milli, cpu, memory, tables,
-):  # fmt: skip
-    """The scores of a node that can host the replica in one number, the higher the better."""
-    count = load(n, first_device, devices, is_failed, device_free, tables.scratch[0])
-    return rank_node(
-        count, kind[n], cpu_free[n], memory_free[n], cpu_free[n] == cpu_total[n], accelerators,
-        milli, cpu, memory, tables,
-    )  # fmt: skip
-
-
-@compiled
 def rank_node(
     count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory, tables
 ):
@@ -231,55 +90,6 @@ def rank_node(
         )  # fmt: skip
         rank = (rank << BITS[code]) + score
     return rank
-
-
-@compiled
-def take(
-    n, kind, first_device, devices, is_failed, cpu_total, cpu_free, memory_free, device_free,
-    accelerators, milli, cpu, memory, tables,
-):  # fmt: skip
-    """Take the devices of one replica that fits: those the first score prefers, else the tightest.
-
-    Whole devices are all alike; of those with room for a fraction the choice is the score's.
-    """
-    free, count = tables.scratch[0], 0
-    first = first_device[n]
-    mask, wanted = np.uint64(0), accelerators
-    if milli >= WHOLE:
-        for d in range(first, first + devices[n]):
-            if wanted > 0 and is_failed[d] == 0 and device_free[d] == WHOLE:
-                device_free[d] = 0
-                mask |= ONE << np.uint64(d - first)
-                wanted -= 1
-        return mask
-    count = load(n, first_device, devices, is_failed, device_free, free)
-    chosen = tightest(free, count, milli)
-    for code in tables.codes:
-        if code == FGD or code == TIDE:
-            _, chosen = score_one(
-                code, free, count, kind[n], cpu_free[n], memory_free[n],
-                cpu_free[n] == cpu_total[n], accelerators, milli, cpu, memory, tables,
-            )  # fmt: skip
-            break
-    for d in range(first, first + devices[n]):
-        if is_failed[d] == 0:
-            if chosen == 0:
-                device_free[d] -= milli
-                mask = ONE << np.uint64(d - first)
-                break
-            chosen -= 1
-    return mask
-
-
-@compiled
-def load(n, first_device, devices, is_failed, device_free, free):
-    """Write the free milli of the working devices of a node into ``free``; return how many."""
-    count = 0
-    for d in range(first_device[n], first_device[n] + devices[n]):
-        if is_failed[d] == 0:
-            free[count] = device_free[d]
-            count += 1
-    return count
 
 
 @compiled

@@ -14,9 +14,10 @@ from tidemill.engine.check.reservations import is_judged, is_turn, read_passing
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
+from tidemill.scheduling.desk.codes import OVER as CYCLE_OVER
 from tidemill.scheduling.desk.columns import REG
-from tidemill.scheduling.desk.cycle import OVER as CYCLE_OVER
-from tidemill.scheduling.desk.cycle import gather, work_off
+from tidemill.scheduling.desk.cycle import work_off
+from tidemill.scheduling.desk.gathering import gather
 from tidemill.scheduling.desk.opening import begin, close, is_news, next_question
 from tidemill.twin.driving.columns import DRIVE, STAGE
 from tidemill.twin.driving.kernel import kernel

@@ -21,8 +21,8 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
 from tidemill.provisioning.review import look_again_after_ms
 from tidemill.scheduling import order, reorder
+from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
-from tidemill.scheduling.desk.cycle import CODE
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.victims import Stop
@@ -58,16 +58,17 @@ class Driver:
         """and for which codes of the compiled cycle."""
 
     def drive(self, until_ms: int) -> bool:
-        """Beat as long as it may; whether any beat was made, or begun and finished."""
+        """Beat as long as it may; whether time went on, be it by moments at which nothing was."""
         if not self._may_begin():
             return False
         drive, loop = self._beat.drive, self._loop
+        before = self._twin.agenda.t.clock.item(CLOCK.BATCH)
         drive[DRIVE.STAGE], drive[DRIVE.MADE] = STAGE.MOMENT, 0
         drive[DRIVE.UNTIL_MS] = min(until_ms, self._twin.horizon_ms)
         drive[DRIVE.HORIZON_MS] = self._twin.horizon_ms
         drive[DRIVE.LEFT] = min(BEATS_AT_ONCE, loop.beats_to_commit)
         drive[DRIVE.SAME] = 0
-        finished = 0
+        is_finished = False
         while True:
             made = drive.item(DRIVE.MADE)
             code = beats.drive(*self._laid_out())
@@ -76,11 +77,11 @@ class Driver:
             self.codes[BACK(code)] += 1
             if code in (BACK.OVER, BACK.PAUSE):
                 break
-            finished += self._answer(BACK(code))
-            if drive[DRIVE.STAGE] == STAGE.MOMENT and (finished or not self._may_begin()):
+            is_finished = self._answer(BACK(code)) or is_finished
+            if drive[DRIVE.STAGE] == STAGE.MOMENT and (is_finished or not self._may_begin()):
                 break
         self._cycle = None
-        return bool(drive[DRIVE.MADE] or finished)
+        return self._twin.agenda.t.clock.item(CLOCK.BATCH) > before
 
     def _may_begin(self) -> bool:
         """Whether beats are of the kind that the compiled loop makes."""

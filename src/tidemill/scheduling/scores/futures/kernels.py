@@ -8,12 +8,12 @@ of that class are crossed out, at the start for all rollouts at once, as bits of
 import numpy as np
 
 from tidemill.compiled import across
-from tidemill.scheduling import kernels as scheduling
-from tidemill.scheduling.kernels import WHOLE
+from tidemill.model import measures
+from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.tables import ACCELERATORS, CPU, MEMORY, MILLI, WEIGHT
 
-compiled = across(__file__, scheduling, columns)
+compiled = across(__file__, measures, columns)
 
 NO_DEVICE = 1 << 29
 THOUSAND = 1000
