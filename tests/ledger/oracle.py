@@ -174,7 +174,7 @@ class Oracle:
 
     def _paid_milli(self, c: int) -> int:
         row = self.world.contract_rows[c]
-        if row.terms is Terms.RESERVED and self.world.contracts.is_running[c]:
+        if row.terms == Terms.RESERVED and self.world.contracts.is_running[c]:
             return row.count * 1000
         return sum(row.node.devices * 1000 for n in self._nodes(c) if self._state(n) in LAUNCHED)
 

@@ -46,7 +46,7 @@ def launch(case: Case, replicas: int) -> Fix | None:
     for c in case.supply.contracts:
         row, contracts = case.world.contract_rows[c], case.world.contracts
         per_node = diagnose.replicas_per_node(row, case.role)
-        if not contracts.is_running[c] or contracts.is_reserved[c] or not per_node:
+        if not contracts.is_running[c] or not contracts.is_elastic[c] or not per_node:
             continue
         nodes = -(-replicas // per_node)
         have = int(contracts.nodes[c]) + int(contracts.asked_nodes[c])

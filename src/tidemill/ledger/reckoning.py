@@ -20,7 +20,7 @@ from tidemill.model.measures import (
     WHOLE_MILLI,
     duration_text,
 )
-from tidemill.model.states import ACTIVE, JobClass, JobState, Terms
+from tidemill.model.states import ACTIVE, JobClass, JobState
 from tidemill.model.tables import I64
 
 # Fitted on the examples, the demo and generated fleets with a seed below 100; the rule of what is
@@ -66,11 +66,11 @@ def _released(statement: Statement, cut: release.Cut, free: touched.Theirs) -> F
 def return_sooner(statement: Statement) -> list[Fix]:
     """Empty nodes that are paid by the hour go back sooner."""
     now_ms = statement.policy.return_idle_after_ms
-    rows = statement.world.contract_rows
+    committed = statement.world.contracts.committed_milli
     paid = [
         theirs
         for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND)
-        if rows[c].terms is not Terms.RESERVED
+        if not committed[c]
     ]
     usd_micro = sum(theirs.usd_micro for theirs in paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:
@@ -282,7 +282,7 @@ def _worth(statement: Statement, jobs: I64, milli_ms: int) -> tuple[int, int]:
     rows, world = statement.rows, statement.world
     mine = np.isin(rows.job, jobs)
     held = int(rows.milli_ms[mine].sum())
-    by_hour = [c for c, row in enumerate(world.contract_rows) if row.terms is not Terms.RESERVED]
+    by_hour = np.flatnonzero(world.contracts.committed_milli[: world.contract_count] == 0)
     elastic = statement.select(mine & np.isin(rows.contract, by_hour))
     usd = rounded(elastic.paid_money * milli_ms, DENOMINATOR * max(1, held))
     is_cut = np.isin(world.jobs.state[jobs], [int(state) for state in (*ACTIVE, JobState.WAITING)])

@@ -17,7 +17,6 @@ import numpy as np
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import Terms
 from tidemill.model.tables import I64
 
 KEPT_PERCENT = 99  # of the hours
@@ -63,11 +62,11 @@ def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> Cut:
 
 def reserved(statement: Statement) -> list[int]:
     """Contracts that are paid whether they are used or not, and were."""
-    rows = statement.world.contract_rows
+    is_elastic = statement.world.contracts.is_elastic
     return [
         c
-        for c, row in enumerate(rows)
-        if row.terms is Terms.RESERVED and statement.paid[:, c].any()
+        for c in range(statement.world.contract_count)
+        if not is_elastic[c] and statement.paid[:, c].any()
     ]
 
 
@@ -139,9 +138,9 @@ def _for_gangs(statement: Statement, c: int) -> int:
 
 def _others(statement: Statement, c: int) -> int:
     """Accelerators of the same GPU type under other reserved contracts."""
-    rows = statement.world.contract_rows
+    rows, is_elastic = statement.world.contract_rows, statement.world.contracts.is_elastic
     return sum(
         row.count
         for n, row in enumerate(rows)
-        if n != c and row.kind == rows[c].kind and row.terms is Terms.RESERVED
+        if n != c and row.kind == rows[c].kind and not is_elastic[n]
     )

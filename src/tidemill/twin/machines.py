@@ -12,7 +12,8 @@ import numpy as np
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS
 from tidemill.model.rows import Contract, Node
-from tidemill.model.states import NodeState, Terms
+from tidemill.model.states import NodeState
+from tidemill.reservation import types
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.event_queue import columns
 from tidemill.twin.faults import Delay, Faults
@@ -209,7 +210,7 @@ class Machines:
             at_ms = now_ms + _waiting_ms(self._luck(machine, "cordons"), faults.maintenance_rate)
             moved = ev.NodeMoved(at_ms, n, NodeState.CORDONED, ev.Why.MAINTENANCE)
             self._schedule(machine, moved)
-        if faults.reclaim_rate and machine.claim.row.terms is Terms.SPOT:
+        if faults.reclaim_rate and types.of(machine.claim.row).is_reclaimable:
             at_ms = now_ms + _waiting_ms(self._luck(machine, "reclaims"), faults.reclaim_rate)
             until_ms = at_ms + faults.notice_ms
             moved = ev.NodeMoved(at_ms, n, NodeState.DRAINING, ev.Why.SPOT_RECLAIM, until_ms)

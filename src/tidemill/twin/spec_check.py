@@ -7,6 +7,7 @@ reading; what jobs ask for is checked in ``spec_check_jobs``.
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, duration_text
 from tidemill.model.tree import MAX_DEPTH
+from tidemill.reservation import types
 from tidemill.twin import effort, fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
 from tidemill.twin.spec_errors import Place, nearest, shown
 from tidemill.twin.spec_tables import (
@@ -85,6 +86,9 @@ def _refuse_same_contracts(spec: Spec) -> None:
 
 
 def _check_contract(place: Place, row: ContractTable) -> None:
+    if row.terms not in types.TYPES:
+        found = f"expected one of {', '.join(types.TYPES)}; found {shown(row.terms)}"
+        place.refuse("terms", found, hint=nearest(row.terms, types.TYPES))
     if row.end is not None and row.end <= row.start:
         found = (
             f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"

@@ -55,7 +55,7 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     count: Whole
     usd_per_hour: Dollars
     pool: Maybe = ""
-    terms: Terms = Terms.RESERVED
+    terms: Name = Terms.RESERVED.value
     start: Span = Span(0)
     end: Span | None = None
     spares: Zero = 0

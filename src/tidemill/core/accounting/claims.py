@@ -12,9 +12,9 @@ from tidemill.model.columns import AT, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
-IS_RUNNING, IS_RESERVED, COUNT_MILLI, LAUNCHED_MILLI = (
+IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name)
-    for name in ("is_running", "is_reserved", "count_milli", "launched_milli")
+    for name in ("is_running", "committed_milli", "launched_milli")
 )
 
 
@@ -142,8 +142,8 @@ def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
             if tables[TABLE.OF_LEVEL, level] >= 0:
                 unheld[c, tables[TABLE.OF_LEVEL, level], 0] += levels[c, level] * dt
         paid_now = contracts[c, LAUNCHED_MILLI]
-        if contracts[c, IS_RESERVED] != 0 and contracts[c, IS_RUNNING] != 0:
-            paid_now = contracts[c, COUNT_MILLI]
+        if contracts[c, IS_RUNNING] != 0:
+            paid_now = max(paid_now, contracts[c, COMMITTED_MILLI])
         paid[c] += paid_now * dt
         unheld[c, marks[MARK.NOT_LAUNCHED], 0] += (paid_now - launched) * dt
         unheld[c, marks[MARK.NO_DEMAND], 0] += lots[c, LOT.FREE] * dt
