@@ -238,8 +238,9 @@ class Oracle:
         if policy.order == "priority":
             place = (1, -shape.priority)
         elif policy.order != "fifo":
-            head = min(waiting, key=lambda j: (check_order.place(self.world, policy, j), j))
-            place = check_order.place(self.world, policy, head)
+            reg = check_order.registers(policy)
+            head = min(waiting, key=lambda j: (check_order.place(self.world, policy, reg, j), j))
+            place = check_order.place(self.world, policy, reg, head)
         if s in self.world.promised:
             return ((-1,), (), (0, 0), head)
         path = self._path(shape.team)

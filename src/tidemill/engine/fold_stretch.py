@@ -32,6 +32,7 @@ from tidemill.model import events as ev
 from tidemill.model import tables
 from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
+from tidemill.model.placements import score_of
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Shape
@@ -68,6 +69,8 @@ def may_begin(world: World, policy: Policy) -> bool:
     if world.topology.tiers or not _knows_backfill(world, policy):
         return False
     if policy.order not in ORDERS or len(world.kinds) > KINDS_AT_MOST:
+        return False
+    if score_of(policy.placement) is not None:
         return False
     if world.tree.depth > 1 or world.tree.keeps:
         return False

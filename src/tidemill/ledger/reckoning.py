@@ -68,9 +68,7 @@ def return_sooner(statement: Statement) -> list[Fix]:
     now_ms = statement.policy.return_idle_after_ms
     committed = statement.world.contracts.committed_milli
     paid = [
-        theirs
-        for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND)
-        if not committed[c]
+        theirs for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND) if not committed[c]
     ]
     usd_micro = sum(theirs.usd_micro for theirs in paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:

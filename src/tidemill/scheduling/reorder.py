@@ -12,12 +12,13 @@ SRTF and SRSF as in Muri (SIGCOMM'22), least attained service as in Tiresias (NS
 
 from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, SaidWhy, Why
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import members, order, shares
+from tidemill.scheduling import members, shares
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fit import Obstacle, Shortage, redo, undo
@@ -32,7 +33,7 @@ ROUNDS = 4  # how often seats are sought again because somebody must stay for wa
 
 def may_reorder(policy: Policy) -> bool:
     """Whether running jobs are part of the order."""
-    return policy.may_reorder and policy.order not in order.BY_SHAPE
+    return policy.may_reorder and policy.order not in BY_SHAPE
 
 
 def next_step_ms(world: World, policy: Policy) -> int:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidemill.model.errors import SpecError
+from tidemill.model.orders import ORDERS
+from tidemill.model.placements import PLACEMENTS
 from tidemill.model.policy import Policy
 from tidemill.twin import spec_synonyms, spec_words
 from tidemill.twin.spec_errors import Place, explain, nearest, shown
@@ -167,6 +169,12 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
             values[name] = value
         else:
             values[f"{name}_ms"] = _lengths(place, name, value)
+    for field, rows in (("order", tuple(ORDERS)), ("placement", tuple(PLACEMENTS))):
+        given = values.get(field, ())
+        for name in given if isinstance(given, list) else [given]:
+            if isinstance(name, str) and name not in rows:
+                found = f"expected one of {', '.join(rows)}; found {shown(name)}"
+                place.refuse(field, found, hint=nearest(name, rows))
     return _row(values, Policy, place)
 
 

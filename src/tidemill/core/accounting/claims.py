@@ -13,8 +13,7 @@ from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
 IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
-    Contracts._fields.index(name)
-    for name in ("is_running", "committed_milli", "launched_milli")
+    Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
 
 
