@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidemill import extend
 from tidemill.advise import edits, replay, verdict
 from tidemill.advise.replay import Outcome
 from tidemill.advise.verdict import Verdict
@@ -203,7 +204,11 @@ def _replayed(
         for n, (text, seed) in texts.items():
             yield n, _replay(text, source, seed)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=extend.load_installed if extend.state.are_loaded else None,
+    ) as pool:
         asked: dict[Future[Outcome | SpecError], int] = {
             pool.submit(_replay, text, source, seed): n for n, (text, seed) in texts.items()
         }

@@ -59,16 +59,16 @@ def lines(statement: Statement) -> Table:
         account.cents(), account.dollar_points(),
     )  # fmt: skip
     made.add_row("paid", *_amounts([c and sum(c) for c in columns]), style="bold")
-    for bucket in Bucket:
-        if bucket is Bucket.USEFUL and is_useful_unknown(account):
+    for bucket in ABOUT:
+        if bucket == Bucket.USEFUL and is_useful_unknown(account):
             made.add_row("  useful", "unknown", "", "", "", "", "workload", "unknown")
-        elif account.milli_ms[bucket] or bucket is Bucket.USEFUL:
+        elif account.milli_ms[bucket] or bucket == Bucket.USEFUL:
             made.add_row(
                 f"  {ABOUT[bucket].title}",
                 *_amounts([column and column[bucket] for column in columns]),
                 ABOUT[bucket].owner.name.lower(),
                 statement.confidence(bucket),
-                style="bold green" if bucket is Bucket.USEFUL else "",
+                style="bold green" if bucket == Bucket.USEFUL else "",
             )
     return made
 
@@ -110,7 +110,7 @@ def tree(account: Account) -> Tree:
     money, points = account.cents(), account.basis_points()
     root = Tree(screen.styled("[bold]paid[/]  {}", cents(sum(money))))
     for group in Group:
-        inside = [b for b in Bucket if ABOUT[b].group is group and account.milli_ms[b]]
+        inside = [b for b in ABOUT if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
         total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
@@ -125,7 +125,7 @@ def _branch(title: str, money: int, points: int) -> Text:
     return screen.styled("{}  {}  [dim]{}[/]", title, cents(money), percent(points))
 
 
-def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most: int) -> Table:
+def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: int) -> Table:
     """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
     accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
     total = statement.total()
@@ -169,7 +169,7 @@ def _rest(rows: list[_Row]) -> list[_Row]:
 
 
 def _columns(
-    total: Account, parts: list[Account], bucket: Bucket | None
+    total: Account, parts: list[Account], bucket: int | None
 ) -> tuple[list[int], list[int]]:
     """Tenths of hours and cents of each part, divided so that they add up to the total's."""
     if bucket is None:
@@ -182,7 +182,7 @@ def _columns(
     return share_out(tenths, time), share_out(paid, money)
 
 
-def _shares(account: Account, bucket: Bucket | None) -> tuple[str, ...]:
+def _shares(account: Account, bucket: int | None) -> tuple[str, ...]:
     """Allocated and useful of the hours, and what a useful hour costs."""
     if bucket is not None:
         return ()
@@ -273,7 +273,7 @@ def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
     return [*typed, f"because: {fix.evidence}", f"costs: {fix.costs}", *measured]
 
 
-def _weight(account: Account, bucket: Bucket | None) -> int:
+def _weight(account: Account, bucket: int | None) -> int:
     return account.milli_ms[bucket] if bucket is not None else account.paid_milli_ms
 
 

@@ -3,11 +3,17 @@
 They are listed top to bottom, from *paid* to *useful*, as on the printed ledger.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.model.reasons import NEVER, Cause, Layer
 from tidemill.model.states import Confidence, Level
+from tidemill.model.tables import I64
+
+if TYPE_CHECKING:
+    from tidemill.ledger.rows import Rows
+    from tidemill.model.world import World
 
 
 class Bucket(IntEnum):
@@ -86,7 +92,7 @@ class About(NamedTuple):
 _R, _P, _S, _W = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 _SEEN, _INFERRED, _MODEL = Confidence.MEASURED, Confidence.INFERRED, Confidence.MODELLED
 
-ABOUT: dict[Bucket, About] = {
+ABOUT: dict[int, About] = {
     Bucket.NOT_LAUNCHED: About(
         "not_launched", "reserved, not launched", Group.NOT_LAUNCHED, _R, _SEEN
     ),
@@ -126,10 +132,11 @@ ABOUT: dict[Bucket, About] = {
     Bucket.UNSAVED: About("unsaved", "worked, since last checkpoint", Group.UNKNOWN, _W, _INFERRED),
     Bucket.USEFUL: About("useful", "useful", Group.USEFUL, _W, _MODEL),
 }
+"""Every bucket, top to bottom; a plug-in's (``add``) after the one that it is a part of."""
 
 BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
-NOT_PRODUCED: dict[Bucket, str] = {
+NOT_PRODUCED: dict[int, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "no two jobs on one accelerator said what they use of it; within others",
@@ -171,14 +178,12 @@ CLAIMED_AS: tuple[int, ...] = tuple(
 )
 """For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
 
-FREE_OF_JOBS = frozenset(
-    bucket
-    for bucket in Bucket
-    if ABOUT[bucket].group is Group.FREE and bucket is not Bucket.BY_DESIGN
-)
+FREE_OF_JOBS = {
+    bucket for bucket in ABOUT if ABOUT[bucket].group is Group.FREE and bucket != Bucket.BY_DESIGN
+}
 """Buckets of what takes work and has none: together they are what was free."""
 
-ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING) - {
+ALLOCATED = {bucket for bucket in ABOUT if ABOUT[bucket].group >= Group.NOT_WORKING} - {
     Bucket.STRANDED
 }
 """Buckets in which a job holds the accelerator; a stranded slice lies between those who do."""
@@ -186,21 +191,54 @@ ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Grou
 OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
 """Buckets in which the accelerator was busy, whatever came of it."""
 
-BELOW = frozenset({Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK})
+BELOW: set[int] = {Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK}
 """Buckets of work that neither waited nor was done at peak FLOP/s, split where that is known."""
 
 DIVIDED = BELOW | {Bucket.HOST, Bucket.LINKS, Bucket.USEFUL}
 """Buckets into which each job's efficiency divides the work that lasted."""
 
-PRODUCTIVE = BELOW | frozenset(
-    {
-        Bucket.HOST,
-        Bucket.LINKS,
-        Bucket.STRAGGLER,
-        Bucket.INTERFERENCE,
-        Bucket.UNKNOWN,
-        Bucket.UNSAVED,
-        Bucket.USEFUL,
-    }
-)
+PRODUCTIVE = BELOW | {
+    Bucket.HOST,
+    Bucket.LINKS,
+    Bucket.STRAGGLER,
+    Bucket.INTERFERENCE,
+    Bucket.UNKNOWN,
+    Bucket.UNSAVED,
+    Bucket.USEFUL,
+}
 """Buckets in which the job made progress that lasted (or may still)."""
+
+Divide = Callable[["World", "Rows"], I64]
+"""How much of each row of a bucket goes into another: of the milli·ms of each, 0 up to all."""
+
+
+class AddedBucket(NamedTuple):
+    """A bucket that a plug-in adds: a part of another one, and how it is divided off."""
+
+    bucket: int
+    part_of: int
+    part: Divide
+
+
+ADDED: list[AddedBucket] = []
+"""In the order in which they are divided off."""
+
+
+def add(key: str, title: str, part_of: str, part: Divide) -> int:
+    """Add a bucket that is a part of another, below which it stands; its number.
+
+    It is of the same stage and owner, and known in the same way. What is taken for it is missing
+    in the other, so that the sum of all buckets stays what was paid.
+    """
+    of, number = BY_KEY[part_of], len(ABOUT)
+    rows = [*ABOUT.items()]
+    at = [bucket for bucket, _ in rows].index(of) + 1
+    rows.insert(at, (number, ABOUT[of]._replace(key=key, title=title)))
+    ABOUT.clear()
+    ABOUT.update(rows)
+    BY_KEY[key] = number
+    for some in (FREE_OF_JOBS, ALLOCATED, OCCUPIED, BELOW, DIVIDED, PRODUCTIVE):
+        if of in some:
+            some.add(number)
+    ADDED.append(AddedBucket(number, of, part))
+    return number

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import comparison
 from tidemill.ledger.account import DENOMINATOR, Account, rounded, shown
-from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
@@ -17,7 +17,7 @@ from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 class Change(NamedTuple):
     """One bucket, before and after."""
 
-    bucket: Bucket
+    bucket: int
     before_milli_ms: int
     after_milli_ms: int
     usd_micro: int
@@ -31,12 +31,10 @@ class Change(NamedTuple):
 
 def difference(before: Account, after: Account) -> list[Change]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
-    usd = zip(*sides(before, after, 1), strict=True)
+    (first, second), shares = sides(before, after, 1), basis_points(before, after)
     return [
-        Change(bucket, before.milli_ms[bucket], after.milli_ms[bucket], dollars, share)
-        for bucket, dollars, share in zip(
-            Bucket, (b - a for a, b in usd), basis_points(before, after), strict=True
-        )
+        Change(b, before.milli_ms[b], after.milli_ms[b], second[b] - first[b], shares[b])
+        for b in ABOUT
     ]
 
 

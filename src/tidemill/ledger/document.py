@@ -162,7 +162,7 @@ def _useful(account: Account) -> int | None:
     return None if is_useful_unknown(account) else account.milli_ms[Bucket.USEFUL]
 
 
-def _unknown(bucket: Bucket, why: str) -> Unknown:
+def _unknown(bucket: int, why: str) -> Unknown:
     about = ABOUT[bucket]
     return Unknown(
         about.key,
@@ -213,7 +213,7 @@ def _cells(account: Account, usd_micro: int) -> tuple[Cell, ...]:
     parts = share_out(usd_micro, account.money) if account.paid_money else account.usd_micro()
     return tuple(
         Cell(ABOUT[bucket].key, account.milli_ms[bucket], parts[bucket])
-        for bucket in Bucket
+        for bucket in ABOUT
         if account.milli_ms[bucket]
     )
 

@@ -23,7 +23,7 @@ NO_LOSS = frozenset({Bucket.UNSAVED})  # what the next checkpoint saves is no le
 class Leak(NamedTuple):
     """One bucket of waste."""
 
-    bucket: Bucket
+    bucket: int
     milli_ms: int
     usd_micro: int
     owner: Layer
@@ -54,8 +54,8 @@ def leaks(statement: Statement) -> list[Leak]:
     usd = account.usd_micro()
     found = [
         _leak(statement, bucket, account.milli_ms[bucket], usd[bucket])
-        for bucket in Bucket
-        if bucket is not Bucket.USEFUL and account.milli_ms[bucket]
+        for bucket in ABOUT
+        if bucket != Bucket.USEFUL and account.milli_ms[bucket]
     ]
     return sorted(found, key=lambda leak: (-leak.usd_micro, leak.bucket))
 
@@ -103,7 +103,7 @@ def to_try(statement: Statement, least_ppm: int = 5_000) -> list[Remedy]:
     )
 
 
-def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -> Leak:
+def _leak(statement: Statement, bucket: int, milli_ms: int, usd_micro: int) -> Leak:
     about = ABOUT[bucket]
     dimension = "job" if bucket in ALLOCATED else "contract"
     return Leak(
@@ -118,7 +118,7 @@ def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -
     )
 
 
-def _evidence(statement: Statement, bucket: Bucket) -> str:
+def _evidence(statement: Statement, bucket: int) -> str:
     """The largest contributors: jobs where jobs hold it, otherwise contracts."""
     by_job = statement.held_by_jobs(bucket)
     if by_job.any():

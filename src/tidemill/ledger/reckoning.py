@@ -133,16 +133,16 @@ def cull(statement: Statement) -> list[Fix]:
     ]  # fmt: skip
 
 
-def save_better(statement: Statement, bucket: Bucket) -> list[Fix]:
+def save_better(statement: Statement, bucket: int) -> list[Fix]:
     """Another checkpoint interval for each group of jobs that loses by its own."""
     return [
         _saved(statement, found, bucket)
         for found in saving.best(statement)
-        if found.win > 0 and found.is_longer == (bucket is Bucket.CHECKPOINT)
+        if found.win > 0 and found.is_longer == (bucket == Bucket.CHECKPOINT)
     ]
 
 
-def _saved(statement: Statement, found: Saving, bucket: Bucket) -> Fix:
+def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
     group = found.group
     jobs = np.flatnonzero(statement.groups.of_job == found.number)
     theirs = sum(part.usd_micro for _, part in touched.by_group(statement, bucket, jobs))
@@ -267,7 +267,7 @@ def is_claimed(statement: Statement, fix: Fix) -> bool:
     return bool(fix.edits) and is_large
 
 
-def usd_micro(statement: Statement, bucket: Bucket) -> int:
+def usd_micro(statement: Statement, bucket: int) -> int:
     """What a bucket cost, as its line on the ledger says."""
     return statement.total().usd_micro()[bucket]
 

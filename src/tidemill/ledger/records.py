@@ -6,7 +6,7 @@ of their name, as in the JSON document. None is unknown.
 
 from typing import Any
 
-from tidemill.ledger.buckets import ABOUT, DIVIDED, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED
 from tidemill.ledger.document import document
 from tidemill.ledger.statement import DIMENSIONS, Dimension, Statement
 from tidemill.ledger.top import top_jobs
@@ -19,7 +19,6 @@ Records = list[dict[str, Any]]
 _SPREADS = (
     ("wait", "ms"), ("total_wait", "ms"), ("completion", "ms"), ("slowdown", "milli")
 )  # fmt: skip
-_OF_EFFICIENCY = [ABOUT[bucket].key for bucket in DIVIDED]
 _STATS = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -52,13 +51,13 @@ def breakdown(statement: Statement, by: Dimension) -> Records:
     whole = document(statement, by)
     found = whole.breakdown
     assert found is not None, "it was asked for"
-    keys = [ABOUT[bucket].key for bucket in Bucket]
+    keys = [ABOUT[bucket].key for bucket in ABOUT]
     nobody_knows = {row.key for row in whole.unknown}
     records: Records = []
     for row in found.rows:
         cells: dict[str, int | None] = dict.fromkeys(nobody_knows)
         if row.useful_milli_ms is None:
-            cells |= dict.fromkeys(_OF_EFFICIENCY)
+            cells |= dict.fromkeys(ABOUT[bucket].key for bucket in DIVIDED)
         cells |= {cell.key: cell.usd_micro for cell in row.cells if cell.milli_ms}
         first: dict[str, Any] = {by: row.key}
         if by == "time":

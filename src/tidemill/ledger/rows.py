@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT, ADDED
 from tidemill.ledger.cells import summed
 from tidemill.ledger.reader import Ledger
+from tidemill.model.errors import SpecError
 from tidemill.model.rows import Contract
 from tidemill.model.tables import I64
+from tidemill.model.world import World
 from tidemill.units import capability
 
 
@@ -42,12 +44,35 @@ def rows_of(ledger: Ledger) -> Rows:
         amount = unheld[contract, bucket, claimant]
         same, nobody = np.full_like(amount, number), np.full_like(amount, -1)
         parts.append(Rows(same, contract, bucket, claimant - 1, nobody, amount))
-    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return _divided(world, Rows(*(np.concatenate(column) for column in zip(*parts, strict=True))))
+
+
+def _divided(world: World, rows: Rows) -> Rows:
+    """The rows with what plug-ins divide off them (``buckets.add``)."""
+    for added in ADDED:
+        is_of = rows.bucket == added.part_of
+        some = Rows(*(column[is_of] for column in rows))
+        part = np.asarray(added.part(world, some), np.int64)
+        if part.shape != some.milli_ms.shape or ((part < 0) | (part > some.milli_ms)).any():
+            raise SpecError(
+                f"bucket `{ABOUT[added.bucket].key}` takes more of"
+                f" `{ABOUT[added.part_of].key}` than there is, or less than nothing",
+                hint="its plug-in must give one amount per row, from 0 up to the row's milli_ms",
+            )
+        taken = some._replace(bucket=np.full_like(part, added.bucket), milli_ms=part)
+        parts = (
+            Rows(*(column[~is_of] for column in rows)),
+            some._replace(milli_ms=some.milli_ms - part),
+            taken,
+        )
+        whole = Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        rows = Rows(*(column[whole.milli_ms != 0] for column in whole))
+    return rows
 
 
 def accounts(rows: Rows, groups: I64, count: int, contracts: Sequence[Contract]) -> list[Account]:
     """One account a group, in one pass; ``groups`` says to which of ``count`` each row belongs."""
-    shape = (count, max(1, len(contracts)), len(Bucket))
+    shape = (count, max(1, len(contracts)), len(ABOUT))
     keys, sums = summed(
         np.ravel_multi_index((groups, rows.contract, rows.bucket), shape), rows.milli_ms
     )
@@ -70,6 +95,6 @@ def accounts(rows: Rows, groups: I64, count: int, contracts: Sequence[Contract])
 
 
 def _matrix(count: int, group: I64, bucket: I64, amounts: np.ndarray) -> list[tuple[int, ...]]:
-    matrix = np.zeros((count, len(Bucket)), object)
+    matrix = np.zeros((count, len(ABOUT)), object)
     np.add.at(matrix, (group, bucket), amounts)
     return [tuple(row) for row in matrix.tolist()]

@@ -130,7 +130,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
 def _refuse_unknown(field: str, names: tuple[str, ...], known: Collection[str]) -> None:
     for name in names:
         if name not in known:
-            raise ValueError(f"expected one of {', '.join(known)} as `{field}`")
+            raise ValueError(f"there is no {field} `{name}`; known are {', '.join(known)}")
 
 
 def release_ms(policy: Policy, contract: Contract) -> int:

@@ -89,7 +89,7 @@ def _row(name: str, account: Account, usd: str, hours: int) -> Row:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
     unknown = _unknown(account)
-    leaks = [b for b in Bucket if ABOUT[b].group < Group.UNKNOWN and account.milli_ms[b]]
+    leaks = [b for b in ABOUT if ABOUT[b].group < Group.UNKNOWN and account.milli_ms[b]]
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
     return Row(
         name, not name.endswith(" others") and name != "nobody",

@@ -4,6 +4,7 @@ What is a share of all that was paid is printed as the sum of the ledger's print
 one number is not two on one page.
 """
 
+from collections.abc import Collection
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -82,7 +83,7 @@ def goodput(account: Account) -> tuple[Factor, ...]:
     )  # fmt: skip
 
 
-def _printed(account: Account, buckets: frozenset[Bucket]) -> int:
+def _printed(account: Account, buckets: Collection[int]) -> int:
     """The sum of these buckets' printed shares, in hundredths of a percent."""
     points = account.basis_points()
     return sum(points[bucket] for bucket in buckets)

@@ -59,7 +59,7 @@ def _answer(account: Account) -> str:
 def _largest_leak(account: Account) -> str:
     unit, points = words.unit_micro(account), account.dollar_points()
     usd = account.in_units(unit)
-    leaks = [b for b in Bucket if b is not Bucket.USEFUL and account.milli_ms[b]]
+    leaks = [b for b in ABOUT if b != Bucket.USEFUL and account.milli_ms[b]]
     if not leaks:
         return ""
     most = max(leaks, key=lambda b: (usd[b], -b))

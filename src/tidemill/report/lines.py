@@ -105,7 +105,7 @@ def known(statement: Statement, account: Account) -> tuple[Share, ...]:
     """How much of the paid hours is measured, inferred, modelled, …; adds up to 100 %."""
     sums = dict.fromkeys(CONFIDENCES, 0)
     for bucket, amount in enumerate(account.milli_ms):
-        for confidence, part in _parts(statement, Bucket(bucket), amount).items():
+        for confidence, part in _parts(statement, bucket, amount).items():
             sums[confidence] += part
     points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
     unused = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
@@ -123,12 +123,12 @@ def basis(statement: Statement, account: Account) -> str:
     return f"{said.capitalize()}. Of the hours: {shares}." if said else f"Of the hours: {shares}."
 
 
-def _parts(statement: Statement, bucket: Bucket, amount: int) -> dict[Confidence, int]:
+def _parts(statement: Statement, bucket: int, amount: int) -> dict[Confidence, int]:
     """Work that efficiencies divide is known as well as its jobs' efficiencies are."""
     if bucket not in PRODUCTIVE or bucket in (Bucket.UNKNOWN, Bucket.UNSAVED):
         return {statement.as_known(ABOUT[bucket].confidence): amount}
     by_jobs = statement.confidence_of(bucket)
-    assert sum(by_jobs.values()) == amount, f"{bucket.name} is held by jobs alone"
+    assert sum(by_jobs.values()) == amount, f"{ABOUT[bucket].key} is held by jobs alone"
     return by_jobs
 
 

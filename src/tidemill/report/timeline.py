@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tidemill.journal.moments import Calendar
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Group
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.report import stages, words
@@ -102,7 +102,7 @@ def _bins(statement: Statement) -> _Bins | None:
     width *= merged
     count = -(-(end - start) // width)
     edges = [min(end, start + i * width) for i in range(count + 1)]
-    group_of = np.array([ABOUT[bucket].group for bucket in Bucket], np.int64)
+    group_of = np.array([ABOUT[bucket].group for bucket in range(len(ABOUT))], np.int64)
     sums = np.zeros((len(Group), count), np.int64)
     rows = statement.rows
     np.add.at(sums, (group_of[rows.bucket], rows.bin // merged), rows.milli_ms)

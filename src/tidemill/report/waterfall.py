@@ -104,7 +104,7 @@ def _rows(account: Account) -> list[_Row]:
             rest_points -= points[bucket]
             about = ABOUT[bucket]
             said = told(money[bucket], points[bucket])
-            if bucket is Bucket.USEFUL and is_unknown:
+            if bucket == Bucket.USEFUL and is_unknown:
                 said = ("", words.UNKNOWN)
             rows.append(
                 _Row(about.key, about.title, stages.style(group), False, left, amount, *said,
@@ -114,8 +114,8 @@ def _rows(account: Account) -> list[_Row]:
     return rows
 
 
-def _is_shown(account: Account, bucket: Bucket) -> bool:
-    return account.milli_ms[bucket] > 0 or bucket is Bucket.USEFUL
+def _is_shown(account: Account, bucket: int) -> bool:
+    return account.milli_ms[bucket] > 0 or bucket == Bucket.USEFUL
 
 
 def _bar(row: _Row, paid: int, y: int, layout: Layout) -> Bar:
