@@ -43,8 +43,6 @@ __all__ = [
     "load_installed",
 ]
 
-GROUP = "tidemill.plugins"
-
 
 class _Loading:
     """Whether installed plug-ins were asked for: a process that works for this one asks too."""
@@ -98,7 +96,7 @@ def add_bucket(key: str, title: str, *, part_of: str, part: Divide) -> None:
 def load_installed() -> None:
     """Import every plug-in that is installed, in the order of their names."""
     state.are_loaded = True
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(entry_points(group=names.PLUGINS), key=lambda point: point.name):
         try:
             point.load()
         except Exception as error:

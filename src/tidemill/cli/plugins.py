@@ -2,12 +2,12 @@
 
 from importlib.metadata import entry_points
 
-GROUP = "tidemill.plugins"
+from tidemill.model.names import PLUGINS
 
 
 def load() -> None:
     """Load them; without any, nothing is imported."""
-    if entry_points(group=GROUP):
+    if entry_points(group=PLUGINS):
         from tidemill.extend import load_installed
 
         load_installed()
