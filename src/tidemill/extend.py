@@ -13,7 +13,7 @@ from importlib.metadata import entry_points
 
 from tidemill.ledger import buckets
 from tidemill.ledger.buckets import Divide
-from tidemill.ledger.rows import Rows as LedgerRows
+from tidemill.ledger.rows import LedgerRows
 from tidemill.model import names
 from tidemill.model.errors import SpecError
 from tidemill.model.orders import ORDERS, JobFacts, QueueOrder, Rank

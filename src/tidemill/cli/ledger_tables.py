@@ -11,7 +11,7 @@ from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
 from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, divided, rounded
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
@@ -109,7 +109,7 @@ def tree(account: Account) -> Tree:
     """The ledger as a tree: stages, then buckets."""
     money, points = account.cents(), account.basis_points()
     root = Tree(screen.styled("[bold]paid[/]  {}", cents(sum(money))))
-    for group in Group:
+    for group in Stage:
         inside = [b for b in ABOUT if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
@@ -131,7 +131,7 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     total = statement.total()
     columns = zip(*_columns(total, [*accounts.values()], bucket), strict=True)
     rows = [
-        _Row(key, account, *amounts)
+        _PrintedRow(key, account, *amounts)
         for (key, account), amounts in zip(accounts.items(), columns, strict=True)
         if bucket is None or account.milli_ms[bucket]
     ]
@@ -150,7 +150,7 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     return made
 
 
-class _Row(NamedTuple):
+class _PrintedRow(NamedTuple):
     """A key of a breakdown and what is printed of it: tenths of hours, and cents."""
 
     key: str
@@ -159,13 +159,13 @@ class _Row(NamedTuple):
     cents: int
 
 
-def _rest(rows: list[_Row]) -> list[_Row]:
+def _rest(rows: list[_PrintedRow]) -> list[_PrintedRow]:
     """What is not shown by itself, as one row."""
     if not rows:
         return []
     account = added(row.account for row in rows)
     amounts = sum(row.tenths for row in rows), sum(row.cents for row in rows)
-    return [_Row(f"… and {len(rows):,} more (--most)", account, *amounts)]
+    return [_PrintedRow(f"… and {len(rows):,} more (--most)", account, *amounts)]
 
 
 def _columns(
@@ -259,14 +259,14 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     return made
 
 
-def _headline(remedy: leaking.Remedy) -> str:
+def _headline(remedy: leaking.LeakRemedy) -> str:
     leak, fix, wins = remedy
     of = f"{ABOUT[leak.bucket].title}, {dollars_text(leak.usd_micro, 0)}"
     won = "no win predicted" if wins is None else f"wins {dollars_text(wins, 0)}"
     return f"{fix.words} ({won}; {of})"
 
 
-def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
+def _details(remedy: leaking.LeakRemedy, journal: str) -> list[str]:
     fix = remedy.fix
     typed = [f"type: {edit.text}" for edit in fix.edits]
     measured = [] if typed else [f"measure first: {located(fix.measure, journal)}"]

@@ -14,7 +14,7 @@ from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
 
-class Change(NamedTuple):
+class BucketChange(NamedTuple):
     """One bucket, before and after."""
 
     bucket: int
@@ -29,11 +29,11 @@ class Change(NamedTuple):
         return self.after_milli_ms - self.before_milli_ms
 
 
-def difference(before: Account, after: Account) -> list[Change]:
+def difference(before: Account, after: Account) -> list[BucketChange]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
     (first, second), shares = sides(before, after, 1), basis_points(before, after)
     return [
-        Change(b, before.milli_ms[b], after.milli_ms[b], second[b] - first[b], shares[b])
+        BucketChange(b, before.milli_ms[b], after.milli_ms[b], second[b] - first[b], shares[b])
         for b in ABOUT
     ]
 

@@ -41,7 +41,7 @@ def release_contracts(statement: Statement) -> list[Fix]:
     return [_released(statement, found, free[found.c]) for found in release.cuts(statement)]
 
 
-def _released(statement: Statement, cut: release.Cut, free: touched.Theirs) -> Fix:
+def _released(statement: Statement, cut: release.SmallerContract, free: touched.Theirs) -> Fix:
     row = statement.world.contract_rows[cut.c]
     kept = row.count - cut.devices
     what = f"renew {kept:,} instead of {row.count:,} accelerators of contract `{row.name}`"

@@ -10,7 +10,7 @@ from tidemill.ledger.buckets import ABOUT, DIVIDED
 from tidemill.ledger.document import document
 from tidemill.ledger.statement import DIMENSIONS, Dimension, Statement
 from tidemill.ledger.top import top_jobs
-from tidemill.ledger.waits import WAIT_DIMENSIONS, Figures, Spread, WaitDimension
+from tidemill.ledger.waits import WAIT_DIMENSIONS, WaitDimension, WaitFigures, WaitSpread
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobState
 
@@ -80,13 +80,13 @@ def waits(statement: Statement, by: WaitDimension | None = None) -> Records:
     return [{by: key} | figures(found) for key, found in statement.waits_by(by).items()]
 
 
-def figures(found: Figures) -> dict[str, Any]:
+def figures(found: WaitFigures) -> dict[str, Any]:
     """The figures of some jobs, flat."""
     record: dict[str, Any] = {
         name: value for name, value in found._asdict().items() if isinstance(value, int)
     }
     for name, unit in _SPREADS:
-        spread: Spread | None = getattr(found, name)
+        spread: WaitSpread | None = getattr(found, name)
         record[f"{name}_open"] = 0 if spread is None else spread.censored
         record[f"{name}_at_least"] = "" if spread is None else " ".join(sorted(spread.at_least))
         for stat in _STATS:

@@ -24,7 +24,7 @@ FULL_PERCENT = 92  # beyond this, replayed queues of the tuning examples did not
 BINS_AT_LEAST = 24  # a day by the hour; with fewer, means hide the peaks
 
 
-class Cut(NamedTuple):
+class SmallerContract(NamedTuple):
     """A contract that could be smaller."""
 
     c: int
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
     """Whether some hours needed them, so that jobs wait longer without them."""
 
 
-def cuts(statement: Statement) -> list[Cut]:
+def cuts(statement: Statement) -> list[SmallerContract]:
     """Every reserved contract that could be smaller, the dearest cut first."""
     if len(statement.bins) < BINS_AT_LEAST:
         return []
@@ -53,11 +53,13 @@ def cuts(statement: Statement) -> list[Cut]:
     return sorted((f for f in found if f.devices), key=lambda f: (-f.usd_micro, f.c))
 
 
-def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> Cut:
+def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> SmallerContract:
     """A contract with so many accelerators fewer, and what they cost."""
     row = statement.world.contract_rows[c]
     milli_ms = int(statement.paid[:, c].sum()) * devices // row.count
-    return Cut(c, devices, milli_ms * row.usd_micro_per_hour // MILLI_MS_PER_UNIT_HOUR, is_noticed)
+    return SmallerContract(
+        c, devices, milli_ms * row.usd_micro_per_hour // MILLI_MS_PER_UNIT_HOUR, is_noticed
+    )
 
 
 def reserved(statement: Statement) -> list[int]:

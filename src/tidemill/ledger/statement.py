@@ -18,10 +18,10 @@ from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import Rows, accounts, rows_of
+from tidemill.ledger.rows import LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
-from tidemill.ledger.waits import UNKNOWN_USER, Figures, WaitDimension
+from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -64,7 +64,7 @@ class Statement:
         self.cut_short = ledger.cut_short
         self.alarms = dict(ledger.alarms)
         """Jobs that were preempted as often as the policy allows, in words."""
-        self.rows: Rows = rows_of(ledger)
+        self.rows: LedgerRows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
         self.waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
@@ -111,7 +111,7 @@ class Statement:
         each = accounts(self.rows, groups, len(found), self.world.contract_rows)
         return dict(zip((names(key) for key in found.tolist()), each, strict=True))
 
-    def waits_by(self, dimension: WaitDimension) -> dict[str, Figures]:
+    def waits_by(self, dimension: WaitDimension) -> dict[str, WaitFigures]:
         """How long jobs waited and took, by team, user, size, class or GPU type requested."""
         return waits.by(self.waits, self.world, dimension)
 
@@ -129,7 +129,7 @@ class Statement:
 
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""
-        some = Rows(*(column[mask] for column in self.rows))
+        some = LedgerRows(*(column[mask] for column in self.rows))
         groups = np.zeros(len(some.bin), np.int64)
         return accounts(some, groups, 1, self.world.contract_rows)[0] if len(groups) else zero()
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded
-from tidemill.ledger.buckets import ABOUT, Group
+from tidemill.ledger.buckets import ABOUT, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.waits import UNKNOWN_USER
 
@@ -46,7 +46,7 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
 
 def wasted_buckets() -> list[int]:
     """What is known not to be useful."""
-    return [b for b in ABOUT if ABOUT[b].group < Group.UNKNOWN]
+    return [b for b in ABOUT if ABOUT[b].group < Stage.UNKNOWN]
 
 
 def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
@@ -58,7 +58,7 @@ def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
 def _top(statement: Statement, j: int) -> TopJob:
     world, account = statement.world, statement.select(statement.rows.job == j)
     leak = max(wasted_buckets(), key=lambda bucket: (account.money[bucket], -bucket))
-    unknown = [b for b in ABOUT if ABOUT[b].group is Group.UNKNOWN]
+    unknown = [b for b in ABOUT if ABOUT[b].group is Stage.UNKNOWN]
     shape = world.shape_of(j)
     return TopJob(
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,

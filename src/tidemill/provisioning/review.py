@@ -30,7 +30,7 @@ class Review(NamedTuple):
     wake_ms: int
 
 
-class Memo:
+class ProvisioningMemo:
     """What the last review saw. Forgetting it costs one review more."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Memo:
         self.is_elastic = False
 
 
-def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
+def review(world: World, policy: Policy, memo: ProvisioningMemo, claims: Claims) -> Review:
     """Look at contracts and nodes when there is a reason to."""
     if memo.is_elastic and world.queued:
         memo.wake_ms = min(memo.wake_ms, _look_again_ms(world, policy))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, Bucket, Group
+from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, Bucket, Stage
 from tidemill.report import stages, words
 
 _USEFUL = frozenset({Bucket.USEFUL})
@@ -52,7 +52,7 @@ def utilisations(account: Account) -> Utilisations:
     name, because = ratios.misleading(account) or ("", "none of the three misleads here")
     if seen.mfu is None and not name:
         because = "how well the busy accelerators worked is not known yet"
-    unknown = account.of(stages.members(Group.UNKNOWN))
+    unknown = account.of(stages.members(Stage.UNKNOWN))
     marks = (
         Mark("allocation", "a job holds it", words.percent(_printed(account, ALLOCATED)),
              _at(seen.allocation), "", name == "allocation"),

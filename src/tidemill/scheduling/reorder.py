@@ -55,14 +55,14 @@ def next_step_ms(world: World, policy: Policy) -> int:
 def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
     """Whom to place, whom to stop, and why the others wait."""
     memo.members = members.find(world, policy, memo, stop, memo.members)
-    desk = _Desk(world, policy, memo, stop, memo.members.found)
+    desk = _Reordering(world, policy, memo, stop, memo.members.found)
     desk.seat()
     memo.know_waiting(world)
     memo.watch(world, policy, is_holding=False)
     return desk.finish()
 
 
-class _Desk:
+class _Reordering:
     """One cycle at work, once it is known who is in."""
 
     def __init__(

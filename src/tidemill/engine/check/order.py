@@ -59,11 +59,11 @@ def place(world: World, policy: Policy, reg: I64, j: int) -> tuple[int, int]:
     impatient_ms = int(jobs.submit_ms[j]) + int(jobs.ran_ms[j]) + policy.patience_ms
     if impatient_ms <= began_ms:
         return 0, impatient_ms
-    facts = _Facts(world, reg, j, world.now_ms - began_ms)
+    facts = _CheckedFacts(world, reg, j, world.now_ms - began_ms)
     return 1, ORDERS[policy.order].rank(facts, policy)
 
 
-class _Facts(JobFacts):
+class _CheckedFacts(JobFacts):
     """A job as the checker knows it."""
 
     __slots__ = ("_reg",)
@@ -103,5 +103,5 @@ def _end_ms(world: World, reg: I64, j: int) -> int:
     """When a waiting job is expected to end if it is placed now."""
     jobs = world.jobs
     restart_ms = int(jobs.restart_ms[j]) if jobs.attempt[j] else 0
-    left_ms = _Facts(world, reg, j, 0).left_ms
+    left_ms = _CheckedFacts(world, reg, j, 0).left_ms
     return world.now_ms + int(jobs.startup_ms[j]) + restart_ms + left_ms
