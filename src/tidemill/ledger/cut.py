@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import EMPTY, Cells, added
@@ -158,9 +159,9 @@ def _stall_ms(world: World, job: I64, elapsed_ms: I64) -> I64:
     """Checkpoint stall in the first ``elapsed_ms`` of a run; as ``workload.progress.split``."""
     interval, cost = world.jobs.interval_ms[job], world.jobs.cost_ms[job]
     has_rhythm = (interval > 0) & (cost > 0)
-    period = np.where(has_rhythm, interval + cost, 1)
-    checkpoints, rest = np.divmod(elapsed_ms, period)
-    stall = checkpoints * cost + np.maximum(0, rest - interval)
+    rhythmic = elapsed_ms, np.where(has_rhythm, interval, 1), np.where(has_rhythm, cost, 0)
+    since_ms = rhythm.since_checkpoint_ms(*rhythmic)
+    stall = rhythm.checkpoints(*rhythmic) * cost + np.maximum(0, since_ms - interval)
     return np.where(has_rhythm, stall, 0)
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core import rhythm
 from tidemill.engine import story
 from tidemill.model import codes, tables
 from tidemill.model import events as ev
@@ -179,7 +180,7 @@ class Attempts:
             return None
         interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
         ran_ms = event.at_ms - cost_ms - int(jobs.origin_ms[j])
-        since_ms = ran_ms % (interval_ms + cost_ms)
+        since_ms = rhythm.since_checkpoint_ms(ran_ms, interval_ms, cost_ms)
         if ran_ms < 0 or not cost_ms < since_ms <= interval_ms:
             return None  # a checkpoint was just written, or is being written
         self._saved.append((j, attempt))
