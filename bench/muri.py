@@ -45,7 +45,7 @@ def played(trace: str, order: str) -> dict[str, float]:
     story = muri.load(folder() / "muri" / f"{trace}.csv", Options(work_ppm=1_015_000))
     story = replace(story, arrivals=tuple(_free_to_stop(arrival) for arrival in story.arrivals))
     policy = Policy(
-        order=order, may_reorder=True, patience_ms=FOREVER_MS // 4,  # type: ignore[arg-type]
+        order=order, may_reorder=True, patience_ms=FOREVER_MS // 4,
         placement="pack", backfill="none",
     )  # fmt: skip
     start = time.process_time()

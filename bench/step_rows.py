@@ -19,7 +19,7 @@ from tidemill.units.hiding import Behind, Hiding
 from tidemill.units.machine import Machine
 from tidemill.units.model_zoo import Zoo
 from tidemill.units.models import Model
-from tidemill.units.step import Run
+from tidemill.units.step import TrainingRun
 from tidemill.units.training import Training
 
 SC21 = "Narayanan et al., SC'21 (arXiv 2104.04473)"
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     group: str
     name: str
-    run: Run
+    run: TrainingRun
     seconds: float
     source: str
     is_calibration: bool = False
@@ -82,7 +82,7 @@ def sc21_table1() -> list[Row]:
         )  # fmt: skip
         hiding = old if pp > 1 else Hiding(tensor=Behind.NONE, data=True)  # --DDP-impl torch
         seconds = _gpt_flops(model, batch, 2048) / (gpus * tflops * 1e12)
-        found.append(Row("sc21 table 1", name, Run(model, stated, how, hiding, _selene()),
+        found.append(Row("sc21 table 1", name, TrainingRun(model, stated, how, hiding, _selene()),
                          seconds, f"{SC21}, table 1; examples/sc21", calibrates))  # fmt: skip
     return found
 
@@ -98,7 +98,7 @@ def sc21_table2() -> list[Row]:
     ):
         model = Zoo().model(key)
         for gpus, tflops in runs:
-            run = Run(model, _sizes(gpus, 8, pp, batch), how, hiding, _selene())
+            run = TrainingRun(model, _sizes(gpus, 8, pp, batch), how, hiding, _selene())
             seconds = _gpt_flops(model, batch, 2048) / (gpus * tflops * 1e12)
             found.append(Row("sc21 table 2", f"{key} on {gpus}", run, seconds, f"{SC21}, table 2"))
     return found
@@ -123,7 +123,7 @@ def sequence() -> list[Row]:
                 micro_batch=micro, interleave=chunks, recompute=recompute, zero=0,
                 is_sequence_parallel=recompute is Recompute.SELECTIVE, is_fused=False,
             )  # fmt: skip
-            run = Run(model, stated, how, hiding, _selene())
+            run = TrainingRun(model, stated, how, hiding, _selene())
             found.append(Row("sequence parallel", f"{key} {name}", run, seconds, SEQUENCE))
     return found
 
@@ -157,7 +157,7 @@ def megascale() -> list[Row]:
             Row(
                 "megascale: megatron",
                 f"175b on {gpus}",
-                Run(model, stated, plain, old, _selene()),
+                TrainingRun(model, stated, plain, old, _selene()),
                 megatron_s,
                 MEGASCALE,
             )
@@ -166,7 +166,7 @@ def megascale() -> list[Row]:
             Row(
                 "megascale",
                 f"175b on {gpus}",
-                Run(beside, stated, fused, new, _selene()),
+                TrainingRun(beside, stated, fused, new, _selene()),
                 megascale_s,
                 MEGASCALE,
             )
@@ -190,7 +190,7 @@ def llama3() -> list[Row]:
     ):
         stated = _sizes(gpus, 8, 16, batch, seq, cp)
         seconds = _causal_flops(model, batch, seq) / (gpus * tflops * 1e12)
-        run = Run(model, stated, how, Hiding(), where)
+        run = TrainingRun(model, stated, how, Hiding(), where)
         found.append(Row("llama 3", f"405b on {gpus}, {seq} tokens", run, seconds, LLAMA3))
     return found
 
@@ -208,7 +208,9 @@ def palm() -> list[Row]:
     tpu = Catalogue().part("tpu-v4")
     stated = _sizes(6144, 12, 1, 2048)
     how = Training(micro_batch=4, recompute=Recompute.FULL, zero=3, is_sequence_parallel=True)
-    run = Run(model, stated, how, Hiding(tensor=Behind.ALL), machine.pod(tpu, 3072, 270, 1.65))
+    run = TrainingRun(
+        model, stated, how, Hiding(tensor=Behind.ALL), machine.pod(tpu, 3072, 270, 1.65)
+    )
     return [Row("palm", "540b on 6144 TPU v4", run, 2048 * 2048 / 238_300, PALM)]
 
 
@@ -225,7 +227,7 @@ def mpt() -> list[Row]:
                       vocabulary=50_432, source=MPT)  # fmt: skip
         how = Training(micro_batch=micro, recompute=again, zero=3, is_sequence_parallel=False)
         where = machine.of(Catalogue().part(part), 8, nic)
-        run = Run(model, _sizes(gpus, 1, 1, batch), how, Hiding(), where)
+        run = TrainingRun(model, _sizes(gpus, 1, 1, batch), how, Hiding(), where)
         found.append(Row(f"mpt {part[:4]}", f"{name} on {gpus}", run, batch * 2048 / per_s, MPT,
                          calibrates))  # fmt: skip
     return found

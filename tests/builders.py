@@ -58,7 +58,7 @@ def contract(
     kind: str = "H100",
     pool: str = "main",
     usd_micro_per_hour: int = 2_000_000,
-    terms: Terms = Terms.RESERVED,
+    terms: str = Terms.RESERVED,
     start_ms: int = 0,
     end_ms: int = FOREVER_MS,
     spares: int = 0,

@@ -20,7 +20,7 @@ from tidemill import __version__
 from tidemill.engine.fold import pass_time
 from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
 from tidemill.journal.completeness import Begun, Completeness
-from tidemill.journal.keeping import Keeper
+from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
@@ -161,7 +161,7 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     window = Window(0, end_ms, nice_bin_ms(end_ms))
     ledger = Ledger(policy, window, weighs_mix)
     with open_journal(journal, create=not is_resumed) as opened:
-        keeper = Keeper(opened, world, Resumed(opened, begun) if is_resumed else None)
+        keeper = RunKeeper(opened, world, Resumed(opened, begun) if is_resumed else None)
         if not is_resumed:
             completeness.begin(opened, begun)
         opened.set_meta("name", name)

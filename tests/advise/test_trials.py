@@ -120,9 +120,9 @@ def test_a_smaller_contract_leaves_the_gangs_as_they_are():
 def test_processes_give_the_same():
     """Two processes find what one finds, in the same order; what cannot be run says why."""
     changes = [
-        trials.Change(TINY, (Edit("contract", "h100", "count", 56),)),
-        trials.Change(TINY, (Edit("contract", "h100", "count", 48),), seed=7),
-        trials.Change(TINY, (Edit("contract", "h100", "count", 50),)),
+        trials.SpecChange(TINY, (Edit("contract", "h100", "count", 56),)),
+        trials.SpecChange(TINY, (Edit("contract", "h100", "count", 48),), seed=7),
+        trials.SpecChange(TINY, (Edit("contract", "h100", "count", 50),)),
     ]
     one, two = (trials.tried(changes, "tiny.toml", workers) for workers in (1, 2))
     assert one[:2] == two[:2]

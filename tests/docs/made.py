@@ -8,6 +8,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -48,13 +49,13 @@ DOCUMENT = (
     document.LedgerDocument,
     document.Period,
     document.Totals,
-    document.Line,
+    document.BucketLine,
     document.Unknown,
     document.GoodputPart,
     document.UtilisationPart,
     document.Ratio,
     document.Breakdown,
-    document.Row,
+    document.BreakdownRow,
     document.Cell,
     document.LeakPart,
     document.EditPart,
@@ -167,6 +168,12 @@ def pairs_part() -> str:
     return _table(head, lines)
 
 
+def plugin_part(name: str) -> str:
+    """An example plug-in, as its file stands."""
+    text = (pages.ROOT / "examples" / "plugins" / f"{name}.py").read_text(encoding="utf-8")
+    return f"```python\n{text}```\n"
+
+
 def standing_part() -> str:
     """The H200 card beside the catalogue."""
     card = cards.read(pages.ROOT / "examples" / "cards" / "h200-2026-11.json")
@@ -189,6 +196,10 @@ PARTS: dict[str, dict[str, Make]] = {
     "docs/concepts/provisioning.md": {"life": life_part},
     "docs/concepts/sharing-a-device.md": {"pairs": pairs_part},
     "docs/guides/probe-a-gpu.md": {"standing": standing_part},
+    "docs/guides/extend.md": {
+        name: partial(plugin_part, name)
+        for name in ("widest_first", "lean_cpu", "minimum_commitment", "idle_notebooks")
+    },
 }
 
 

@@ -27,6 +27,9 @@ UNTRIED = {
     ),
     ("docs/concepts/scheduling-cycle.md", "events ──fold──▶"): "a diagram",
     ("docs/concepts/unit.md", "step   = micro-batches"): "a formula; tests/units holds it",
+    ("docs/guides/extend.md", "$ pip install ./examples/plugins"): (
+        "installs a package; tests/plugins has it found as if it were installed"
+    ),
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",

@@ -7,6 +7,7 @@ import pytest
 
 from tests.docs import pages
 from tests.docs.pages import name_of
+from tests.plugins.added import as_before
 from tidemill import api, explain
 from tidemill.model.rows import Job, Role, Shape
 
@@ -33,9 +34,10 @@ def granted() -> dict[str, Any]:
 def test_python_blocks_run(page: Path, desk: Path):
     """The Python of a page runs from top to bottom, and its assertions hold."""
     names = granted()
-    for block in pages.blocks(page.read_text(encoding="utf-8"), "python"):
-        source = compile("\n" * block.line + block.text, name_of(page), "exec")
-        exec(source, names)
+    with as_before():
+        for block in pages.blocks(page.read_text(encoding="utf-8"), "python"):
+            source = compile("\n" * block.line + block.text, name_of(page), "exec")
+            exec(source, names)
 
 
 def test_the_whole_api_is_told():

@@ -97,14 +97,30 @@ def test_kinds_are_judged_apart():
         (Policy(backfill="none"), HOUR_MS, True),
         (EASY, 2 * HOUR_MS, True),
         (EASY, 2 * HOUR_MS - 1, False),
-        (Policy(order="shortest"), HOUR_MS, False),
+        (Policy(order="shortest", backfill="none"), HOUR_MS, False),
+        (Policy(order="shortest", backfill="none"), 3 * HOUR_MS, True),
+        (Policy(order="smallest"), 3 * HOUR_MS, True),
+        (Policy(order="attained"), 3 * HOUR_MS, True),
+        (Policy(order="attained"), HOUR_MS, False),
     ],
-    ids=["no backfill", "as long", "shorter", "an order by run time"],
+    ids=[
+        "no backfill",
+        "as long",
+        "shorter",
+        "shortest first",
+        "longest first",
+        "largest first",
+        "as much attained",
+        "as much attained and backfill",
+    ],
 )
 def test_of_jobs_that_ask_for_the_same_the_first_goes_first(
     policy: Policy, estimate_ms: int, is_wrong: bool
 ):
-    """A job is not placed before an earlier one of its shape, unless backfill and it is shorter."""
+    """A job is not placed before one of its shape that goes first, unless backfill and shorter.
+
+    In an order that reads run times the checker said nothing of it.
+    """
     world = fleet(nodes=1)
     submit(world, job("first", estimate_ms=2 * HOUR_MS), job("second", estimate_ms=estimate_ms))
     found = violations(world, placing(world, "second", 0, FIRST), policy)

@@ -31,7 +31,7 @@ def test_a_column_comes_back(numbers: list[int], in_steps: bool):
     """
     body = columns.pack(np.array(numbers, np.int64), in_steps=in_steps)
     assert columns.pack(numbers, in_steps=in_steps) == body
-    reader = columns.Reader(body)
+    reader = columns.ColumnReader(body)
     assert list(reader.column(len(numbers))) == numbers
     reader.finish()
 

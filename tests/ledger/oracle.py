@@ -174,7 +174,7 @@ class Oracle:
 
     def _paid_milli(self, c: int) -> int:
         row = self.world.contract_rows[c]
-        if row.terms is Terms.RESERVED and self.world.contracts.is_running[c]:
+        if row.terms == Terms.RESERVED and self.world.contracts.is_running[c]:
             return row.count * 1000
         return sum(row.node.devices * 1000 for n in self._nodes(c) if self._state(n) in LAUNCHED)
 
@@ -238,8 +238,9 @@ class Oracle:
         if policy.order == "priority":
             place = (1, -shape.priority)
         elif policy.order != "fifo":
-            head = min(waiting, key=lambda j: (check_order.place(self.world, policy, j), j))
-            place = check_order.place(self.world, policy, head)
+            reg = check_order.registers(policy)
+            head = min(waiting, key=lambda j: (check_order.place(self.world, policy, reg, j), j))
+            place = check_order.place(self.world, policy, reg, head)
         if s in self.world.promised:
             return ((-1,), (), (0, 0), head)
         path = self._path(shape.team)

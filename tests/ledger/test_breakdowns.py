@@ -10,7 +10,7 @@ from tests.builders import contract
 from tests.ledger.stories import STORIES, Story, story
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import Bucket
-from tidemill.ledger.rows import Rows, accounts
+from tidemill.ledger.rows import LedgerRows, accounts
 from tidemill.ledger.statement import DIMENSIONS, Dimension, read
 
 
@@ -72,7 +72,7 @@ def test_jobs_that_put_most_into_a_bucket():
 
 def test_capability_is_unknown_only_where_it_is():
     """A kind that is not in the table makes its own accounts unknown, and no others."""
-    rows = Rows(
+    rows = LedgerRows(
         *(np.array(column) for column in ([0, 0], [0, 1], [5, 5], [-1, -1], [-1, -1], [7, 9]))
     )
     contracts = [contract("h", kind="H100"), contract("x", kind="X1")]
@@ -90,7 +90,7 @@ def test_a_hundred_thousand_jobs_are_broken_down_in_one_pass():
     """
     count, jobs = 600_000, 100_000
     number = np.arange(count)
-    rows = Rows(
+    rows = LedgerRows(
         np.zeros(count, np.int64), number % 4, 11 + number % 14, number % 5,
         number * jobs // count, 1 + number * 7_919 % 10**13,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from tidemill import api
 from tidemill.cli import comparison_tables
 from tidemill.ledger import comparison
 from tidemill.ledger.account import DENOMINATOR, rounded
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
 from tidemill.twin import spec
@@ -104,7 +104,7 @@ def test_top_jobs_are_what_adding_up_every_job_gives(halved: tuple[Statement, St
     wasted: dict[str, int] = {}
     leak: dict[str, int] = {}
     for name, account in statement.by("job").items():
-        parts = [account.money[b] for b in Bucket if ABOUT[b].group < Group.UNKNOWN]
+        parts = [account.money[b] for b in Bucket if ABOUT[b].group < Stage.UNKNOWN]
         if name != "(nobody)" and any(parts):
             wasted[name], leak[name] = sum(parts), max(parts)
     worst = sorted(wasted, key=lambda name: (-wasted[name], statement.world.job_number[name]))

@@ -20,14 +20,14 @@ FIELDS = {
     "Totals": "milli_ms usd_micro capability_h100_milli_ms useful_milli_ms usd_micro_per_paid_hour"
     " usd_micro_per_useful_hour usd_micro_per_useful_h100_hour idle_point_usd_micro_per_year"
     " mean_accelerators",
-    "Line": "key title group owner confidence milli_ms usd_micro share_ppm"
+    "BucketLine": "key title group owner confidence milli_ms usd_micro share_ppm"
     " capability_h100_milli_ms",
     "Unknown": "key title group owner reason",
     "GoodputPart": "scheduling runtime program overall is_lower_bound",
     "UtilisationPart": "allocation occupancy mfu misleading",
     "Ratio": "numerator denominator decimal",
     "Breakdown": "by rows",
-    "Row": "key milli_ms usd_micro share_ppm useful_milli_ms cells",
+    "BreakdownRow": "key milli_ms usd_micro share_ppm useful_milli_ms cells",
     "Cell": "key milli_ms usd_micro",
     "LeakPart": "key title owner confidence milli_ms usd_micro evidence command fix fixes",
     "FixPart": "words rule at_most_usd_micro price_usd_micro who evidence edits is_claimed"

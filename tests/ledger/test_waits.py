@@ -17,7 +17,7 @@ from tidemill.engine.fold import fold
 from tidemill.ledger import waits
 from tidemill.ledger.account import rounded
 from tidemill.ledger.statement import Statement, read
-from tidemill.ledger.waits import Spread, spread
+from tidemill.ledger.waits import WaitSpread, spread
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS
 from tidemill.model.rows import Piece
@@ -164,7 +164,7 @@ def test_quantiles_are_nearest_ranks(values: list[int]):
     ordered, n = sorted(values), len(values)
     p50, p90, p99 = (ordered[ceil(n * p / 100) - 1] for p in (50, 90, 99))
     mean = (2 * sum(values) + n) // (2 * n)
-    assert found == Spread(n, 0, mean, p50, p90, p99, max(values))
+    assert found == WaitSpread(n, 0, mean, p50, p90, p99, max(values))
     assert spread(np.array([], np.int64), np.array([], bool)) is None
 
 
@@ -187,10 +187,10 @@ def test_a_worked_example():
     found = read(events).waits.figures()
     hour = HOUR_MS
     assert (found.jobs, found.done, found.waiting, found.never_started) == (3, 2, 1, 1)
-    assert found.wait == Spread(3, 1, hour, hour, 2 * hour, 2 * hour, 2 * hour, _ALL - {"p50"})
+    assert found.wait == WaitSpread(3, 1, hour, hour, 2 * hour, 2 * hour, 2 * hour, _ALL - {"p50"})
     assert found.total_wait is not None
     assert found.total_wait.mean == rounded(5 * hour, 3)  # two, one and two hours
-    assert found.slowdown == Spread(2, 0, 1750, 1500, 2000, 2000, 2000)  # 3 h / 2 h, 4 h / 2 h
+    assert found.slowdown == WaitSpread(2, 0, 1750, 1500, 2000, 2000, 2000)  # 3 h / 2 h, 4 h / 2 h
 
 
 def _placed(at_ms: int, j: int, attempt: int) -> list[ev.Event]:

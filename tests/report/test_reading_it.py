@@ -9,7 +9,7 @@ from tests.report import stories
 from tests.report.reading import Element, read
 from tidemill import report
 from tidemill.explain import board
-from tidemill.ledger.buckets import GROUP_TITLES, Group
+from tidemill.ledger.buckets import GROUP_TITLES, Stage
 from tidemill.report import stages
 
 Colours = dict[str, str]
@@ -68,7 +68,7 @@ def test_every_table_cell_has_a_header():
 def test_stages_have_names_and_looks():
     """Each stage has a title, and a class in the style sheet."""
     style = page().one("style").text
-    for group in Group:
+    for group in Stage:
         assert GROUP_TITLES[group]
         assert f".{stages.style(group)} {{" in style
 
@@ -86,7 +86,7 @@ def test_text_has_contrast(mode: str):
 def test_bars_have_contrast(mode: str):
     """The fill or the edge of every bar stands out from the ground (WCAG, graphics)."""
     colours = palette(mode)
-    for name in ("sum", *(stages.style(g).removeprefix("s-") for g in Group)):
+    for name in ("sum", *(stages.style(g).removeprefix("s-") for g in Stage)):
         edge = colours.get(f"edge-{name}", colours[name])
         assert contrast(edge, colours["ground"]) >= 3, name
 

@@ -11,7 +11,7 @@ from tidemill.ledger.document import document
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Statement
 from tidemill.report import words
-from tidemill.scheduling.schedulability import Fits, Lot, survey
+from tidemill.scheduling.schedulability import Fits, FreeLot, survey
 
 
 def page(story: stories.Story) -> Element:
@@ -64,7 +64,7 @@ def test_it_is_left_out_where_nothing_is_known():
 def test_names_are_only_names():
     """A kind called like a script is shown, not run."""
     name = stories.HOSTILE
-    lot = Lot(name, name, 8_000, 1, 3, 8_000, 8_000, (Fits(8, 1000, 1, 3, 1, 1),))
+    lot = FreeLot(name, name, 8_000, 1, 3, 8_000, 8_000, (Fits(8, 1000, 1, 3, 1, 1),))
     text = report.render(stories.hostile().statement, title="s", lots=(lot,))
     assert text.count("<script>") == 1, "our own"
     assert name in read(text).one("table", of="room").text

@@ -88,7 +88,7 @@ def test_a_floor_goes_before_every_order(policy: Policy):
 @pytest.mark.parametrize("order", ["shortest", "smallest", "attained"])
 def test_patience_puts_the_longest_waiting_first(order: str):
     """A job that waited for the policy's patience goes before all that did not."""
-    policy = Policy(order=order, patience_ms=HOUR_MS, may_reorder=True)  # type: ignore[arg-type]
+    policy = Policy(order=order, patience_ms=HOUR_MS, may_reorder=True)
     world = fleet(nodes=1)
     submit(world, job("first", gpus=8, estimate_ms=1))
     beat(world, policy)

@@ -14,7 +14,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import mix as mixing
 from tidemill.scheduling.mix import Mix
-from tidemill.scheduling.schedulability import Fits, Lot, survey
+from tidemill.scheduling.schedulability import Fits, FreeLot, survey
 
 STEP = 250  # fractions are of quarters, so that every arrangement can be tried
 
@@ -242,7 +242,7 @@ def test_twelve_thousand_nodes_take_milliseconds():
     best = float("inf")
     for _ in range(3):
         start = time.perf_counter()
-        lots: tuple[Lot, ...] = survey(world)
+        lots: tuple[FreeLot, ...] = survey(world)
         best = min(best, time.perf_counter() - start)
     assert lots[0].free_milli == 100_000_000
     assert best < 0.3

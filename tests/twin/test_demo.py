@@ -10,7 +10,7 @@ from tidemill.twin import describe, generate, load, spec
 def test_the_demo_is_a_fleet_worth_looking_at():
     """At least 1,000 accelerators of two kinds, four teams, several thousand jobs, two weeks."""
     demo = spec.demo()
-    reserved = [row for row in demo.contracts if row.terms is Terms.RESERVED]
+    reserved = [row for row in demo.contracts if row.terms == Terms.RESERVED]
     assert sum(row.count for row in reserved) >= 1000
     assert len({row.kind for row in demo.contracts}) == 2
     assert {row.terms for row in demo.contracts} == set(Terms)

@@ -18,7 +18,7 @@ from tidemill.ledger.spans import Window
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
-from tidemill.model.policy import Placement, Policy
+from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Queue
 from tidemill.model.world import World
 from tidemill.twin.arrivals import Arrival, Ending
@@ -29,7 +29,7 @@ from tidemill.twin.faults import QUIET, FaultAt, Faults
 
 REQUESTS = [(1, 1000), (2, 1000), (4, 1000), (8, 1000), (1, 500), (1, 250), (0, 1000)]
 KINDS = [(), ("H100",), ("A100", "H100"), ("B200",)]
-PLACEMENTS: list[Placement | tuple[Placement, ...]] = [
+PLACEMENTS: list[str | tuple[str, ...]] = [
     "pack", "spread", "tide", "best-fit", ("spread", "fgd"), ("tide", "pack")
 ]  # fmt: skip
 TEAMS = [team("a", limit=24), team("b"), Queue("c")]

@@ -8,9 +8,9 @@ from tidemill.model.measures import DAY_MS, HOUR_MS, ONE_PPM, SECOND_MS
 from tidemill.model.states import JobClass
 from tidemill.twin import durations, generate, load, presets, rhythm, sizes, spec
 from tidemill.twin.arrivals import Ending, Spell, Tide
-from tidemill.twin.mix import Mix
-from tidemill.twin.spec_tables import Rhythm
-from tidemill.twin.spec_words import Part
+from tidemill.twin.mix import JobMix
+from tidemill.twin.spec_tables import ArrivalRhythm
+from tidemill.twin.spec_words import Fraction
 from tidemill.twin.streams import Streams
 from tidemill.twin.traces import acme
 
@@ -65,7 +65,7 @@ def test_large_jobs_run_longer_as_published(name):
 def test_the_quadrature_agrees_with_drawing():
     """The expected accelerator time is what half a million draws give, within 2 %."""
     times = durations.fit(600_000, 3_600_000, 36_000_000)
-    mix = Mix(sizes.halving(0.6, 4.0, 64), times, 0.5)
+    mix = JobMix(sizes.halving(0.6, 4.0, 64), times, 0.5)
     index, run_ms = mix.draw(Streams(2).of("mix"), 500_000)
     drawn = float((np.array(mix.sizes.milli)[index] * run_ms).mean())
     assert mix.mean_milli_ms() == pytest.approx(drawn, rel=0.02)
@@ -125,7 +125,7 @@ def test_no_gang_is_larger_than_half_the_fleet_or_the_limit():
 
 def test_arrivals_follow_the_day_and_the_week_and_keep_their_average():
     """Most at the peak hour, least twelve hours later, fewer at the weekend; 500 a day overall."""
-    shape = Rhythm(swing=Part(800_000), peak_hour=14, weekend=Part(250_000))
+    shape = ArrivalRhythm(swing=Fraction(800_000), peak_hour=14, weekend=Fraction(250_000))
     at_ms = rhythm.times_ms(Streams(4).of("x"), 500.0, (0, 28 * DAY_MS), shape)
     assert len(at_ms) == pytest.approx(500 * 28, rel=0.03)
     assert (np.diff(at_ms) >= 0).all()
@@ -222,7 +222,7 @@ def test_coupling_keeps_sizes_and_times():
     """Whatever the coupling, each of the two keeps its own distribution."""
     base = presets.mix("seren")
     for coupling in (0.0, 0.9):
-        mix = Mix(base.sizes, base.durations, coupling)
+        mix = JobMix(base.sizes, base.durations, coupling)
         index, run_ms = mix.draw(Streams(6).of("c"), 100_000)
         assert (index == 0).mean() == pytest.approx(base.sizes.shares[0], abs=0.01)
         assert np.median(run_ms) == pytest.approx(122_000, rel=0.03)

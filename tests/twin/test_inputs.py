@@ -335,7 +335,7 @@ def test_a_size_is_a_plain_number(size: str):
 
 
 QUANTITIES = (
-    *(spec_words.Span, spec_words.Dollars, spec_words.Cores, spec_words.Gib, spec_words.Part),
+    *(spec_words.Span, spec_words.Dollars, spec_words.Cores, spec_words.Gib, spec_words.Fraction),
 )
 
 

@@ -76,7 +76,7 @@ def test_quantities_are_read_in_their_units():
     found = spec.parse(GOOD)
     assert found.twin.horizon == 2 * DAY_MS
     assert found.contracts[0].usd_per_hour == 2_490_000
-    assert found.contracts[1].terms is Terms.SPOT
+    assert found.contracts[1].terms == Terms.SPOT
     assert (found.contracts[1].start, found.contracts[1].end) == (6 * HOUR_MS, 36 * HOUR_MS)
     assert found.workloads[0].job_class is JobClass.TRAINING
     checkpoint = found.workloads[0].checkpoint

@@ -37,7 +37,7 @@ def test_nobody_is_stopped_again_and_again(order: str, seed: int, tmp_path):
     Before, one job was stopped 63 times in a day, 42 of them in the millisecond of its placement.
     """
     journal = str(tmp_path / "run.sqlite")
-    run = api.run(crowd(seed), Policy(order=order), journal=journal)  # type: ignore[arg-type]
+    run = api.run(crowd(seed), Policy(order=order), journal=journal)
     started: dict[int, int] = {}
     stopped, heirs = Counter[int](), set[int]()
     with open_journal(journal) as keeper:

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 
 from tidemill.units import balance, demands
 from tidemill.units.catalogue.book import Catalogue
-from tidemill.units.demands import ROOM, Axis, Shape
+from tidemill.units.demands import ROOM, BoxResource, ModelRun
 from tidemill.units.model_zoo import Zoo
 
 BOOK = Catalogue()
 MODEL = Zoo().model("llama-2-13b")
-HOW = Shape()
+HOW = ModelRun()
 
 
-def mix(parts: int, *kinds: str) -> tuple[tuple[demands.Demand, float], ...]:
+def mix(parts: int, *kinds: str) -> tuple[tuple[demands.WorkDemand, float], ...]:
     """Kinds of work, each for the same share of the time."""
     made = {
         "training": demands.training(MODEL, parts, HOW),
@@ -30,7 +30,11 @@ def test_training_is_bound_by_arithmetic_and_decoding_by_memory():
     """On a p5 a token of training fills the arithmetic, one of decoding the bandwidth."""
     box = BOOK.box("p5.48xlarge")
     card = balance.card(BOOK, box, mix(8, "training", "decode", "prefill"))
-    assert [use.binds for use in card.uses] == [Axis.FLOPS, Axis.BANDWIDTH, Axis.FLOPS]
+    assert [use.binds for use in card.uses] == [
+        BoxResource.FLOPS,
+        BoxResource.BANDWIDTH,
+        BoxResource.FLOPS,
+    ]
     assert all(use.used[use.binds] == pytest.approx(1) for use in card.uses)
 
 
@@ -39,10 +43,10 @@ def test_images_on_an_h100_are_those_of_the_worked_example():
     box = BOOK.box("p5.48xlarge")
     fed = balance.card(BOOK, box, mix(8, "vision")).uses[0]
     assert fed.pace == pytest.approx(8 * 2800)
-    assert fed.binds is Axis.BANDWIDTH
+    assert fed.binds is BoxResource.BANDWIDTH
     starved = balance.card(BOOK, msgspec.structs.replace(box, vcpu=64), mix(8, "vision")).uses[0]
     assert starved.pace == pytest.approx(8 * 1400)
-    assert starved.binds is Axis.CORES
+    assert starved.binds is BoxResource.CORES
 
 
 def test_decoding_alone_reads_every_weight():
@@ -51,7 +55,7 @@ def test_decoding_alone_reads_every_weight():
     The worked example has 13 B parameters of two bytes and 3.35 TB/s: 128.8; this model has
     13.02 B.
     """
-    how = Shape(batch=1, sequence=1)
+    how = ModelRun(batch=1, sequence=1)
     alone = msgspec.structs.replace(BOOK.box("p5.4xlarge"))
     use = balance.card(BOOK, alone, ((demands.decode(MODEL, 1, how), 1.0),)).uses[0]
     assert use.pace == pytest.approx(128.8, rel=0.005)
@@ -62,9 +66,11 @@ def test_shares_of_time_weigh_the_mix():
     box = BOOK.box("p5.48xlarge")
     one, other = (demand for demand, _ in mix(8, "decode", "training"))
     card = balance.card(BOOK, box, ((one, 75), (other, 25)))
-    expected = 0.75 * card.uses[0].used[Axis.FLOPS] + 0.25 * card.uses[1].used[Axis.FLOPS]
-    assert card.used(Axis.FLOPS) == pytest.approx(expected)
-    assert card.used_ppm(Axis.FLOPS) == round(1e6 * expected)
+    expected = (
+        0.75 * card.uses[0].used[BoxResource.FLOPS] + 0.25 * card.uses[1].used[BoxResource.FLOPS]
+    )
+    assert card.used(BoxResource.FLOPS) == pytest.approx(expected)
+    assert card.used_ppm(BoxResource.FLOPS) == round(1e6 * expected)
 
 
 def test_what_does_not_fit_is_said():
@@ -72,15 +78,15 @@ def test_what_does_not_fit_is_said():
     large = Zoo().model("llama-2-70b")
     card = balance.card(BOOK, BOOK.box("p5.48xlarge"), ((demands.training(large, 8, HOW), 1.0),))
     assert not card.uses[0].fits
-    assert card.uses[0].used[Axis.MEMORY] > 1
+    assert card.uses[0].used[BoxResource.MEMORY] > 1
 
 
 def test_unknown_axes_are_left_out():
     """Of an HGX board nothing is known but its parts; nothing else can bind or be used."""
     card = balance.card(BOOK, BOOK.box("hgx-h100"), mix(8, "vision"))
-    assert card.used(Axis.CORES) is None
-    assert card.used_ppm(Axis.CORES) is None
-    assert card.uses[0].binds is Axis.BANDWIDTH
+    assert card.used(BoxResource.CORES) is None
+    assert card.used_ppm(BoxResource.CORES) is None
+    assert card.uses[0].binds is BoxResource.BANDWIDTH
 
 
 def test_the_next_dollar_goes_to_what_binds():
@@ -113,9 +119,9 @@ def test_a_box_without_a_price_takes_its_parts():
 @given(
     kind=st.sampled_from(["training", "decode", "prefill", "vision"]),
     name=st.sampled_from(sorted(BOOK.boxes)),
-    axis=st.sampled_from(list(Axis)),
+    axis=st.sampled_from(list(BoxResource)),
 )
-def test_rates_are_never_overdrawn_and_more_never_hurts(kind: str, name: str, axis: Axis):
+def test_rates_are_never_overdrawn_and_more_never_hurts(kind: str, name: str, axis: BoxResource):
     """No rate is used beyond what a box has; more of any axis never lowers the pace."""
     box = BOOK.box(name)
     ((demand, _),) = mix(box.count, kind)

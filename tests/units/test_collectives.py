@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidemill.units import collectives
-from tidemill.units.links import Group, Ladder, Link, Rung, two_levels
+from tidemill.units.links import Ladder, Link, LinkStep, RankGroup, two_levels
 
 GB = 1e9
 THIRTEEN_BILLION = 26 * GB  # bytes of its gradients in bf16
@@ -62,7 +62,7 @@ def test_small_messages_take_the_tree_and_large_ones_the_ring():
 
 def test_two_levels_help_where_one_card_carries_a_group():
     """Across nodes of slow cards an eighth of the data crosses after it was summed inside."""
-    group = Group(64, 8, Link(300 * GB, 0), Link(1 * GB, 0))
+    group = RankGroup(64, 8, Link(300 * GB, 0), Link(1 * GB, 0))
     ways = collectives.all_reduce_ways(group, 1 * GB)
     inside = 2 * 7 / 8 / 300
     assert ways["hierarchical"] == pytest.approx(inside + 2 * 7 / 8 / 8)
@@ -89,14 +89,14 @@ def test_a_group_lies_on_the_ladder_by_its_stride():
     """Data ranks eight apart have one rank a node; tensor ranks next to each other share one."""
     ladder = two_levels(8, Link(450 * GB, 0), Link(50 * GB, 0))
     assert ladder.group(8).domains == 1
-    assert ladder.group(4, 8) == Group(4, 1, Link(450 * GB, 0), Link(50 * GB, 0))
+    assert ladder.group(4, 8) == RankGroup(4, 1, Link(450 * GB, 0), Link(50 * GB, 0))
     assert ladder.group(16, 4).inside == 2
 
 
 def test_the_worst_rung_on_the_way_counts():
     """A faster core above a slow rack does not help what has to leave the rack."""
     rack, core = Link(10 * GB, 0), Link(40 * GB, 0)
-    ladder = Ladder((Rung(8, Link(450 * GB, 0)), Rung(64, rack), Rung(4096, core)))
+    ladder = Ladder((LinkStep(8, Link(450 * GB, 0)), LinkStep(64, rack), LinkStep(4096, core)))
     assert ladder.across(4096) == rack
     assert ladder.group(32, 8).outer == rack
 
@@ -112,8 +112,8 @@ def test_a_slower_network_never_makes_a_collective_faster(
 ):
     """Whatever way is taken: less bandwidth outside is never less time, nor is more data."""
     inner = Link(300 * GB, 3e-6)
-    fast = Group(nodes * each, each, inner, Link(25 * GB, 1e-5))
-    slow = Group(nodes * each, each, inner, Link(25 * GB / factor, 1e-5))
+    fast = RankGroup(nodes * each, each, inner, Link(25 * GB, 1e-5))
+    slow = RankGroup(nodes * each, each, inner, Link(25 * GB / factor, 1e-5))
     for collective in (collectives.all_reduce, collectives.all_gather, collectives.all_to_all):
         assert collective(slow, size) >= collective(fast, size)
         assert collective(fast, 2 * size) >= collective(fast, size)

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from tidemill.units import host, saving
 from tidemill.units.catalogue.book import Catalogue
-from tidemill.units.host import IMAGES, Intake, Storage, Supply
+from tidemill.units.host import IMAGES, HostSupply, Intake, Storage
 
 BOOK = Catalogue()
 
 
-def one_h100(cores: int) -> Supply:
+def one_h100(cores: int) -> HostSupply:
     """One H100 with so many cores, and nothing else that could bind."""
-    return Supply(devices=1, cores=cores, network_gb_s=50, host_link_gb_s=64)
+    return HostSupply(devices=1, cores=cores, network_gb_s=50, host_link_gb_s=64)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_share_of_time_that_checkpoints_take():
 )
 def test_any_station_may_bind(changed: dict[str, float], binds: str):
     """The slowest station is named, whichever it is."""
-    plenty = Supply(devices=1, cores=64, network_gb_s=50, ram_gb_s=300, host_link_gb_s=64)
+    plenty = HostSupply(devices=1, cores=64, network_gb_s=50, ram_gb_s=300, host_link_gb_s=64)
     box = msgspec.structs.replace(plenty, **changed)
     found = host.stations(box, IMAGES)
     assert host.binding(found).name == binds
@@ -117,7 +117,7 @@ def test_the_page_cache_spares_storage():
 
 def test_without_prefetching_times_add_up():
     """Four cores at 1,400/s before a device at 2,800/s: two thirds of the time is waiting."""
-    only_cores = Supply(devices=1, cores=4)
+    only_cores = HostSupply(devices=1, cores=4)
     assert host.host_stall_ppm(only_cores, IMAGES, is_prefetched=False) == round(2e6 / 3)
 
 
@@ -129,7 +129,7 @@ def test_images_go_with_the_bandwidth_of_memory():
 
 def test_a_devices_own_pace_is_no_stall():
     """A host of which nothing is known stalls nothing: the device is the only known station."""
-    assert host.host_stall_ppm(Supply(devices=8), IMAGES) == 0
+    assert host.host_stall_ppm(HostSupply(devices=8), IMAGES) == 0
 
 
 @given(
@@ -141,10 +141,10 @@ def test_a_devices_own_pace_is_no_stall():
 def test_more_never_stalls_more(cores: int, devices: int, network: float, per_device: float):
     """Doubling the cores or the network never makes a device wait longer, and ppm stay in range."""
     intake = Intake(stored_bytes=1e5, device_bytes=1.5e5, per_core_s=350, per_device_s=per_device)
-    base = Supply(devices=devices, cores=cores, network_gb_s=network)
+    base = HostSupply(devices=devices, cores=cores, network_gb_s=network)
     before = host.host_stall_ppm(base, intake)
     for better in (
-        Supply(devices=devices, cores=2 * cores, network_gb_s=network),
-        Supply(devices=devices, cores=cores, network_gb_s=2 * network),
+        HostSupply(devices=devices, cores=2 * cores, network_gb_s=network),
+        HostSupply(devices=devices, cores=cores, network_gb_s=2 * network),
     ):
         assert 0 <= host.host_stall_ppm(better, intake) <= before <= 1_000_000

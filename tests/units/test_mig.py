@@ -208,7 +208,10 @@ def test_a_thousand_devices():
 def test_a_change_of_layout_drains_only_who_is_in_the_way():
     """For a 4g beside a 1g, the 3g on the same slices has to go and the 1g stays where it is."""
     now = (Instance("3g.40gb", 0), Instance("1g.10gb", 4))
-    tenants = {now[0]: relayout.Tenant(60_000, 5_000), now[1]: relayout.Tenant(1, 1)}
+    tenants = {
+        now[0]: relayout.InstanceTenant(60_000, 5_000),
+        now[1]: relayout.InstanceTenant(1, 1),
+    }
     wanted = best.demand(H100, {"4g.40gb": 1, "1g.10gb": 1})
     change = relayout.cheapest(H100, now, wanted, tenants)
     assert change is not None

@@ -13,7 +13,7 @@ from tidemill.units.models import Model
 from tidemill.units.roofline import Ceiling
 from tidemill.units.serving import Serving
 from tidemill.units.training import OPTIMISERS, Training
-from tidemill.units.whatif import Phase, Question
+from tidemill.units.whatif import Phase, PhaseQuestion
 
 ULP = 1 + 1e-9
 PARTS = tuple(part for part in Catalogue().parts.values() if part.has_bf16 and part.bf16_tflops)
@@ -161,20 +161,20 @@ def test_operations_grow_with_recomputation_and_context(model: Model, recompute:
 
 
 @st.composite
-def any_question(draw: st.DrawFn) -> Question:
+def any_question(draw: st.DrawFn) -> PhaseQuestion:
     """Any phase of any model on any part whose link is known."""
     model = draw(any_model())
     stated = replace(draw(any_division(model)), pipeline=1)
     how = draw(any_training)
     batch = stated.data * how.micro_batch * draw(st.integers(1, 3))
-    return Question(
+    return PhaseQuestion(
         model, draw(st.sampled_from(LINKED)), draw(st.sampled_from(Phase)),
         replace(stated, batch=batch), draw(any_serving), how,
     )  # fmt: skip
 
 
 @given(any_question())
-def test_a_higher_ceiling_never_slows(asked: Question):
+def test_a_higher_ceiling_never_slows(asked: PhaseQuestion):
     """Twice a ceiling gives between once and twice the speed; twice all of them exactly twice."""
     for what in whatif.changes(asked):
         if what.change.startswith("twice the") and what.change != "twice the batch":
@@ -189,7 +189,7 @@ def test_a_higher_ceiling_never_slows(asked: Question):
 
 
 @given(any_question())
-def test_shares_under_ceilings_add_up(asked: Question):
+def test_shares_under_ceilings_add_up(asked: PhaseQuestion):
     """Every moment is under exactly one ceiling, and no share of a peak is above one."""
     found = roofline.shares(whatif.pieces(asked), whatif.ceilings(asked))
     assert abs(sum(found.values()) - 1) < 1e-9
@@ -200,7 +200,7 @@ def test_shares_under_ceilings_add_up(asked: Question):
 
 
 @given(any_question())
-def test_a_larger_batch_takes_longer_and_gives_more(asked: Question):
+def test_a_larger_batch_takes_longer_and_gives_more(asked: PhaseQuestion):
     """Twice the sequences never take less time, and never give fewer tokens a second."""
     assume(asked.phase != Phase.TRAIN)
     more = asked._replace(serving=replace(asked.serving, batch=2 * asked.serving.batch))
@@ -209,7 +209,7 @@ def test_a_larger_batch_takes_longer_and_gives_more(asked: Question):
 
 
 @given(any_question())
-def test_narrower_weights_and_shorter_contexts_never_slow(asked: Question):
+def test_narrower_weights_and_shorter_contexts_never_slow(asked: PhaseQuestion):
     """Fewer bytes and fewer tokens behind a token take no longer."""
     assume(asked.phase == Phase.DECODE)
     narrow = asked._replace(serving=replace(asked.serving, weights="int4"))

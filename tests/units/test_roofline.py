@@ -9,10 +9,10 @@ from tidemill.units import flops, roofline, whatif, work
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
 from tidemill.units.model_zoo import Zoo
-from tidemill.units.roofline import Ceiling, Ceilings, Piece
+from tidemill.units.roofline import Ceiling, Ceilings, WorkPiece
 from tidemill.units.serving import Serving
 from tidemill.units.training import Training
-from tidemill.units.whatif import Phase, Question
+from tidemill.units.whatif import Phase, PhaseQuestion
 
 ZOO, BOOK = Zoo(), Catalogue()
 H100, H200 = BOOK.part("h100"), BOOK.part("h200")
@@ -21,9 +21,9 @@ BOX = Ceilings(990e12, 3.35e12, 450e9)
 ONE = Parallelism(sequence=1)
 
 
-def of(key: str, **said: object) -> Question:
+def of(key: str, **said: object) -> PhaseQuestion:
     """A question about decoding on one H100, unless said otherwise."""
-    return Question(ZOO.model(key), H100, Phase.DECODE, ONE)._replace(**said)  # type: ignore[arg-type]
+    return PhaseQuestion(ZOO.model(key), H100, Phase.DECODE, ONE)._replace(**said)  # type: ignore[arg-type]
 
 
 # --- worked examples: 13e9 parameters in 16 bits on one H100 ------------------------------------
@@ -59,7 +59,7 @@ def test_three_axes_of_one_card():
     (piece,) = work.bare(13 * 10**9, 1, 2)
     assert 128 * piece.flops / BOX.flops_per_s == pytest.approx(0.0034, abs=5e-5)
     assert 128 * piece.moved / BOX.bytes_per_s == pytest.approx(0.99, abs=5e-3)
-    asked = Question(13 * 10**9, H100, Phase.DECODE, ONE)
+    asked = PhaseQuestion(13 * 10**9, H100, Phase.DECODE, ONE)
     assert whatif.used(asked)["memory bandwidth"] == 1
     assert whatif.used(asked)["compute"] == pytest.approx(0.0034, abs=5e-5)
 
@@ -78,7 +78,7 @@ def test_ceilings_of_a_part():
 def test_each_piece_meets_its_own_ceiling():
     """Arithmetic, memory and link each bind the piece that needs most of them; times add up."""
     under = Ceilings(100.0, 10.0, 1.0)
-    pieces = (Piece("c", 400, 20), Piece("m", 100, 30), Piece("l", 0, 0, 5))
+    pieces = (WorkPiece("c", 400, 20), WorkPiece("m", 100, 30), WorkPiece("l", 0, 0, 5))
     timed = roofline.timed(pieces, under)
     assert [one.binds for one in timed] == list(Ceiling)
     assert [one.seconds for one in timed] == [4, 3, 5]
@@ -90,7 +90,7 @@ def test_each_piece_meets_its_own_ceiling():
 def test_elasticities_are_ratios_of_two_answers():
     """Twice a ceiling helps only pieces under it, and only until they meet the next one."""
     under = Ceilings(100.0, 10.0, 1.0)
-    pieces = (Piece("c", 400, 30), Piece("m", 100, 30), Piece("l", 0, 0, 5))
+    pieces = (WorkPiece("c", 400, 30), WorkPiece("m", 100, 30), WorkPiece("l", 0, 0, 5))
     factors = {what.change: what.factor for what in roofline.elasticities(pieces, under)}
     assert factors == {
         "twice the FLOP/s": pytest.approx(12 / 11),  # 4 s become 3: memory binds then
@@ -186,7 +186,7 @@ def test_tensor_ranks_make_bandwidth_worth_less_than_twice():
 
 def test_training_large_micro_batches_is_bound_by_arithmetic():
     """A step of GPT-3 with tensor parallelism in a node: arithmetic binds, the link comes next."""
-    asked = Question(
+    asked = PhaseQuestion(
         ZOO.model("gpt-3-175b"), BOOK.part("a100-sxm-80"), Phase.TRAIN,
         Parallelism(tensor=8, sequence=2048, batch=8), training=Training(micro_batch=1),
     )  # fmt: skip
@@ -198,7 +198,7 @@ def test_training_large_micro_batches_is_bound_by_arithmetic():
 
 def test_ridge_batch():
     """Weights alone bind by arithmetic from the ridge on; a long cache keeps memory in front."""
-    bare = Question(13 * 10**9, H100, Phase.DECODE, ONE)
+    bare = PhaseQuestion(13 * 10**9, H100, Phase.DECODE, ONE)
     ridge = roofline.ridge(whatif.ceilings(bare))
     assert whatif.ridge_batch(bare) == int(ridge) + 1
     long = of("llama-2-13b", serving=Serving(context=32_768))

@@ -13,7 +13,7 @@ from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
 from tidemill.units.hiding import Behind, Hiding
 from tidemill.units.model_zoo import Zoo
-from tidemill.units.step import Run, Step, step
+from tidemill.units.step import Step, TrainingRun, step
 from tidemill.units.training import Training
 
 H100 = machine.of(Catalogue().part("h100"), 8, 400)
@@ -31,7 +31,7 @@ def taken(
     host: float = 0,
 ) -> Step:
     """A step of Llama 3 70B on 256 H100."""
-    return step(Run(LLAMA, sizes, how, hiding, H100), host)
+    return step(TrainingRun(LLAMA, sizes, how, hiding, H100), host)
 
 
 def test_the_parts_add_up_to_the_step():
@@ -90,7 +90,9 @@ def test_tensor_groups_across_nodes_are_dear():
     model = Zoo().model("gpt-3-175b")
     inside = Parallelism(tensor=8, pipeline=8, data=2, sequence=2048, batch=256)
     across = Parallelism(tensor=16, pipeline=4, data=2, sequence=2048, batch=256)
-    near, far = (step(Run(model, some, Training(), Hiding(), H100)) for some in (inside, across))
+    near, far = (
+        step(TrainingRun(model, some, Training(), Hiding(), H100)) for some in (inside, across)
+    )
     assert far.parts.tensor > 3 * near.parts.tensor
     assert far.links > near.links
 
@@ -99,8 +101,8 @@ def test_experts_get_their_tokens_by_all_to_all():
     """A model with experts waits for them; inside a node less than across nodes."""
     model = Zoo().model("mixtral-8x7b")
     base = Parallelism(tensor=1, expert=8, data=64, sequence=4096, batch=512)
-    inside = step(Run(model, base, Training(), Hiding(), H100))
-    across = step(Run(model, replace(base, tensor=4, data=16), Training(), Hiding(), H100))
+    inside = step(TrainingRun(model, base, Training(), Hiding(), H100))
+    across = step(TrainingRun(model, replace(base, tensor=4, data=16), Training(), Hiding(), H100))
     assert inside.parts.expert > 0
     assert across.parts.expert > inside.parts.expert
 
@@ -199,7 +201,7 @@ def test_whatever_the_plan(
     )  # fmt: skip
     hiding = Hiding(tensor=behind)
     fast, slow = (
-        step(Run(LLAMA, sizes, how, hiding, machine.of(Catalogue().part("h100"), 8, nic)))
+        step(TrainingRun(LLAMA, sizes, how, hiding, machine.of(Catalogue().part("h100"), 8, nic)))
         for nic in (400, 400 / slower)
     )
     assert min(fast.parts) >= 0

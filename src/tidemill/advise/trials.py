@@ -14,13 +14,14 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidemill import extend
 from tidemill.advise import edits, replay, verdict
 from tidemill.advise.replay import Outcome
 from tidemill.advise.verdict import Verdict
 from tidemill.ledger import leaks
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.fix import Edit
-from tidemill.ledger.leaks import Remedy
+from tidemill.ledger.leaks import LeakRemedy
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
 
@@ -31,7 +32,7 @@ SLOWER = 2  # a mean wait that grows by more than this factor is said beside the
 Progress = Callable[[int, int], None]
 
 
-class Change(NamedTuple):
+class SpecChange(NamedTuple):
     """A spec, edits of it, and the seed to replay it with; None: its own."""
 
     text: str
@@ -91,7 +92,7 @@ def advise(
     before = replay.outcome(statement)
     proposed = leaks.to_try(statement)[:TRIALS_AT_MOST]
     outcomes = tried(
-        [Change(text, remedy.fix.edits) for remedy in proposed], source, workers, on_progress
+        [SpecChange(text, remedy.fix.edits) for remedy in proposed], source, workers, on_progress
     )
     trials = [
         _trial(remedy, before, outcome) for remedy, outcome in zip(proposed, outcomes, strict=True)
@@ -123,7 +124,7 @@ def _befores(
     """The spec as it is, by seed: its own, then those that follow."""
     own = replay.seed_of(text, source)
     wanted = list(range(own + 1, own + seeds))
-    others = tried([Change(text, (), seed) for seed in wanted], source, workers)
+    others = tried([SpecChange(text, (), seed) for seed in wanted], source, workers)
     known = zip(wanted, others, strict=True)
     return {own: before} | {seed: found for seed, found in known if isinstance(found, Outcome)}
 
@@ -133,7 +134,7 @@ def _repeated(
 ) -> dict[tuple[Edit, ...], Trial]:
     """The promising trials, by their edits, with what they came to on every seed."""
     further = list(befores)[1:]
-    asked = [Change(text, trial.edits, seed) for trial in promising for seed in further]
+    asked = [SpecChange(text, trial.edits, seed) for trial in promising for seed in further]
     outcomes = iter(tried(asked, source, workers))
     found = {}
     for trial in promising:
@@ -176,7 +177,7 @@ def _known(found: Outcome | SpecError) -> Outcome | None:
 
 
 def tried(
-    changes: Sequence[Change],
+    changes: Sequence[SpecChange],
     source: str,
     workers: int,
     on_progress: Progress | None = None,
@@ -203,7 +204,11 @@ def _replayed(
         for n, (text, seed) in texts.items():
             yield n, _replay(text, source, seed)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        workers,
+        mp_context=get_context("spawn"),
+        initializer=extend.load_installed if extend.state.are_loaded else None,
+    ) as pool:
         asked: dict[Future[Outcome | SpecError], int] = {
             pool.submit(_replay, text, source, seed): n for n, (text, seed) in texts.items()
         }
@@ -236,7 +241,7 @@ def together(
     winners = [trial for trial in advice.trials if trial.verdict == "wins"]
     for n, trial in enumerate(winners):
         wanted = merged([*kept, trial])
-        asked = [Change(text, wanted, seed) for seed in advice.seeds]
+        asked = [SpecChange(text, wanted, seed) for seed in advice.seeds]
         outcomes = zip(advice.befores, tried(asked, source, workers), strict=True)
         found = [_known(_comparable(before, outcome)) for before, outcome in outcomes]
         if verdict.of(_changes(best, found)) == "wins":
@@ -259,7 +264,7 @@ def merged(trials: Iterable[Trial]) -> tuple[Edit, ...]:
     return tuple(found.values())
 
 
-def _trial(remedy: Remedy, before: Outcome, outcome: Outcome | SpecError) -> Trial:
+def _trial(remedy: LeakRemedy, before: Outcome, outcome: Outcome | SpecError) -> Trial:
     outcome = _comparable(before, outcome)
     fix, after = remedy.fix, _known(outcome)
     changes = _changes([before], [after])
@@ -279,7 +284,7 @@ def _trial(remedy: Remedy, before: Outcome, outcome: Outcome | SpecError) -> Tri
     )
 
 
-def _predicted(remedy: Remedy, before: Outcome) -> int | None:
+def _predicted(remedy: LeakRemedy, before: Outcome) -> int | None:
     """What a useful hour would cost if the prediction came true."""
     useful = before.useful_milli_ms + remedy.fix.adds_useful_milli_ms
     if remedy.wins_usd_micro is None or not useful:

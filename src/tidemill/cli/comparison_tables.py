@@ -6,7 +6,7 @@ from tidemill.cli import screen
 from tidemill.cli.ledger_tables import cents, hours, percent
 from tidemill.ledger import difference
 from tidemill.ledger.account import CENT_MICRO, Account, rounded
-from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.comparison import Compared, Side, Unit
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, duration_text
 
@@ -29,8 +29,8 @@ def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
         *difference.sides(before, after, CENT_MICRO), difference.tenths_of_hours(before, after),
         difference.basis_points(before, after),
     ]  # fmt: skip
-    shown: list[Bucket | None] = [None]
-    shown += [b for b in Bucket if before.milli_ms[b] or after.milli_ms[b]]
+    shown: list[int | None] = [None]
+    shown += [b for b in ABOUT if before.milli_ms[b] or after.milli_ms[b]]
     for b in shown:
         first, second, tenths, points = (sum(c) if b is None else c[b] for c in columns)
         made.add_row(

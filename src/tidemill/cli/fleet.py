@@ -11,7 +11,7 @@ from tidemill.model.measures import dollars_text, duration_text
 if TYPE_CHECKING:
     from tidemill.explain.inventory import ContractRow, NodeRow, TeamRow
     from tidemill.model.world import World
-    from tidemill.scheduling.schedulability import Fits, Lot
+    from tidemill.scheduling.schedulability import Fits, FreeLot
     from tidemill.scheduling.slices import Cut
 
 JOBS_SHOWN = 4  # of a node; --json has all
@@ -134,7 +134,7 @@ def _print_contracts(rows: "list[ContractRow]") -> None:
     screen.out().print(made)
 
 
-def _print_lots(lots: "tuple[Lot, ...]") -> None:
+def _print_lots(lots: "tuple[FreeLot, ...]") -> None:
     """What is free of each kind and pool, what the mix of arrivals could use of it, and by size."""
     made = screen.table("GPU type", "pool", "free", "on nodes", "usable", "if together", "job size",
                         "arrived", "fit now", "if together", right_from=2)  # fmt: skip

@@ -9,7 +9,6 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 
 if TYPE_CHECKING:
-    from tidemill.ledger.buckets import Bucket as BucketOf
     from tidemill.ledger.schema import LendingPart
     from tidemill.ledger.statement import Dimension, Statement
     from tidemill.ledger.waits import WaitDimension
@@ -333,7 +332,7 @@ def _dimension(by: str | None) -> "Dimension | None":
     return found
 
 
-def _bucket(key: str | None) -> "BucketOf | None":
+def _bucket(key: str | None) -> "int | None":
     from tidemill.ledger.buckets import BY_KEY
 
     if key is not None and key not in BY_KEY:
@@ -358,7 +357,7 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
 
 
 def _print_breakdown(
-    statement: "Statement", by: "Dimension", only: "BucketOf | None", most: int
+    statement: "Statement", by: "Dimension", only: "int | None", most: int
 ) -> None:
     from tidemill.cli import ledger_tables
 

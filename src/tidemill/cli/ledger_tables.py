@@ -11,7 +11,7 @@ from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger import ratios
 from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, divided, rounded
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
@@ -59,16 +59,16 @@ def lines(statement: Statement) -> Table:
         account.cents(), account.dollar_points(),
     )  # fmt: skip
     made.add_row("paid", *_amounts([c and sum(c) for c in columns]), style="bold")
-    for bucket in Bucket:
-        if bucket is Bucket.USEFUL and is_useful_unknown(account):
+    for bucket in ABOUT:
+        if bucket == Bucket.USEFUL and is_useful_unknown(account):
             made.add_row("  useful", "unknown", "", "", "", "", "workload", "unknown")
-        elif account.milli_ms[bucket] or bucket is Bucket.USEFUL:
+        elif account.milli_ms[bucket] or bucket == Bucket.USEFUL:
             made.add_row(
                 f"  {ABOUT[bucket].title}",
                 *_amounts([column and column[bucket] for column in columns]),
                 ABOUT[bucket].owner.name.lower(),
                 statement.confidence(bucket),
-                style="bold green" if bucket is Bucket.USEFUL else "",
+                style="bold green" if bucket == Bucket.USEFUL else "",
             )
     return made
 
@@ -109,8 +109,8 @@ def tree(account: Account) -> Tree:
     """The ledger as a tree: stages, then buckets."""
     money, points = account.cents(), account.basis_points()
     root = Tree(screen.styled("[bold]paid[/]  {}", cents(sum(money))))
-    for group in Group:
-        inside = [b for b in Bucket if ABOUT[b].group is group and account.milli_ms[b]]
+    for group in Stage:
+        inside = [b for b in ABOUT if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
         total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
@@ -125,13 +125,13 @@ def _branch(title: str, money: int, points: int) -> Text:
     return screen.styled("{}  {}  [dim]{}[/]", title, cents(money), percent(points))
 
 
-def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most: int) -> Table:
+def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: int) -> Table:
     """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
     accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
     total = statement.total()
     columns = zip(*_columns(total, [*accounts.values()], bucket), strict=True)
     rows = [
-        _Row(key, account, *amounts)
+        _PrintedRow(key, account, *amounts)
         for (key, account), amounts in zip(accounts.items(), columns, strict=True)
         if bucket is None or account.milli_ms[bucket]
     ]
@@ -150,7 +150,7 @@ def breakdown(name: Dimension, statement: Statement, bucket: Bucket | None, most
     return made
 
 
-class _Row(NamedTuple):
+class _PrintedRow(NamedTuple):
     """A key of a breakdown and what is printed of it: tenths of hours, and cents."""
 
     key: str
@@ -159,17 +159,17 @@ class _Row(NamedTuple):
     cents: int
 
 
-def _rest(rows: list[_Row]) -> list[_Row]:
+def _rest(rows: list[_PrintedRow]) -> list[_PrintedRow]:
     """What is not shown by itself, as one row."""
     if not rows:
         return []
     account = added(row.account for row in rows)
     amounts = sum(row.tenths for row in rows), sum(row.cents for row in rows)
-    return [_Row(f"… and {len(rows):,} more (--most)", account, *amounts)]
+    return [_PrintedRow(f"… and {len(rows):,} more (--most)", account, *amounts)]
 
 
 def _columns(
-    total: Account, parts: list[Account], bucket: Bucket | None
+    total: Account, parts: list[Account], bucket: int | None
 ) -> tuple[list[int], list[int]]:
     """Tenths of hours and cents of each part, divided so that they add up to the total's."""
     if bucket is None:
@@ -182,7 +182,7 @@ def _columns(
     return share_out(tenths, time), share_out(paid, money)
 
 
-def _shares(account: Account, bucket: Bucket | None) -> tuple[str, ...]:
+def _shares(account: Account, bucket: int | None) -> tuple[str, ...]:
     """Allocated and useful of the hours, and what a useful hour costs."""
     if bucket is not None:
         return ()
@@ -259,21 +259,21 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     return made
 
 
-def _headline(remedy: leaking.Remedy) -> str:
+def _headline(remedy: leaking.LeakRemedy) -> str:
     leak, fix, wins = remedy
     of = f"{ABOUT[leak.bucket].title}, {dollars_text(leak.usd_micro, 0)}"
     won = "no win predicted" if wins is None else f"wins {dollars_text(wins, 0)}"
     return f"{fix.words} ({won}; {of})"
 
 
-def _details(remedy: leaking.Remedy, journal: str) -> list[str]:
+def _details(remedy: leaking.LeakRemedy, journal: str) -> list[str]:
     fix = remedy.fix
     typed = [f"type: {edit.text}" for edit in fix.edits]
     measured = [] if typed else [f"measure first: {located(fix.measure, journal)}"]
     return [*typed, f"because: {fix.evidence}", f"costs: {fix.costs}", *measured]
 
 
-def _weight(account: Account, bucket: Bucket | None) -> int:
+def _weight(account: Account, bucket: int | None) -> int:
     return account.milli_ms[bucket] if bucket is not None else account.paid_milli_ms
 
 

@@ -22,6 +22,7 @@ from tidemill.cli import (
     ledger,
     numbers,
     pending,
+    plugins,
     probe,
     report,
     twin,
@@ -75,6 +76,7 @@ def _root(
 ) -> None:
     """Are you getting useful work out of the accelerators you pay for?"""
     numbers.strictly(context.command)
+    plugins.load()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from tidemill.cli import options, screen
 
 if TYPE_CHECKING:
     from tidemill.probe.card import Card
-    from tidemill.probe.peers import Finding
+    from tidemill.probe.peers import PeerFinding
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -65,7 +65,7 @@ def probe(
 
     if output is not None:  # before a minute of measuring, not after it
         files.refuse(output, replaces="probe result", is_forced=force)
-    plan = sitting.Plan(gpu, seconds, quick, tenants, folder, conditions)
+    plan = sitting.ProbePlan(gpu, seconds, quick, tenants, folder, conditions)
     with screen.progress("probing") as tell:
         card = sitting.sit(plan, tell)
     if output is not None:
@@ -134,7 +134,7 @@ def compare(
     raise typer.Exit(1 if slow else 0)
 
 
-def _json(read: "list[Card]", cards: list[Path], findings: "list[Finding]") -> None:
+def _json(read: "list[Card]", cards: list[Path], findings: "list[PeerFinding]") -> None:
     import msgspec
 
     from tidemill.probe import peers, standing
@@ -232,7 +232,7 @@ def _print_tenants(card: "Card") -> None:
         )
 
 
-def _print_findings(findings: "list[Finding]", cards: list[Path]) -> None:
+def _print_findings(findings: "list[PeerFinding]", cards: list[Path]) -> None:
     made = screen.table(
         "figure", "probe result", "measured", "median", "ratio", "z", "", right_from=2
     )

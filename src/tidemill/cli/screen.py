@@ -40,7 +40,7 @@ class Screen(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - as rich has them
         """Print; a table that does not fit makes the screen as wide as it needs."""
-        needed = [thing.needed_width(self) for thing in objects if isinstance(thing, Rows)]
+        needed = [thing.needed_width(self) for thing in objects if isinstance(thing, OneLineTable)]
         if max(needed, default=0) > self.width:
             self.width = max(needed)
         super().print(*objects, **options)
@@ -161,7 +161,7 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         yield update
 
 
-class Rows(Table):
+class OneLineTable(Table):
     """A table in which a cell of text is one line, whatever line breaks a name holds.
 
     Names and numbers are never cut short: it is as wide as its first column (up to NAME_WIDTH) and
@@ -198,7 +198,7 @@ class Rows(Table):
 
 def table(*headers: str, title: str = "", right_from: int = 1) -> Table:
     """A table whose columns from ``right_from`` on hold numbers."""
-    made = Rows(title=title or None, title_justify="left", title_style="bold", box=None)
+    made = OneLineTable(title=title or None, title_justify="left", title_style="bold", box=None)
     for i, header in enumerate(headers):
         justify: JustifyMethod = "right" if i >= right_from else "left"
         made.add_column(header, justify=justify, header_style="dim", no_wrap=i >= right_from)

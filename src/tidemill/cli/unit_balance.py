@@ -10,10 +10,10 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import decimal_number, dollars_text
 
 if TYPE_CHECKING:
-    from tidemill.units.balance import Card, Use
+    from tidemill.units.balance import BoxBalance, Use
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Box
-    from tidemill.units.demands import Axis, Demand, Shape
+    from tidemill.units.demands import BoxResource, ModelRun, WorkDemand
     from tidemill.units.models import Model
 
 EXAMPLES = options.example(
@@ -54,10 +54,10 @@ def balance(
 ) -> None:
     """How much of each resource of a server a mix of work uses, what limits it, and what to add."""
     from tidemill.units import balance as cards
-    from tidemill.units.demands import Shape
+    from tidemill.units.demands import ModelRun
 
     book = unit_catalogue.catalogue(file)
-    how = Shape(sequence=context, batch=batch, prompt=prompt)
+    how = ModelRun(sequence=context, batch=batch, prompt=prompt)
     shares, run = _mix(mix), unit_model.chosen(model)
     fleet = [
         (count, cards.card(book, box, _demands(shares, run, box, how)))
@@ -111,8 +111,8 @@ def _counted(book: "Catalogue", text: str) -> "tuple[Box, int]":
 
 
 def _demands(
-    shares: list[tuple[str, float]], model: "Model", box: "Box", how: "Shape"
-) -> "tuple[tuple[Demand, float], ...]":
+    shares: list[tuple[str, float]], model: "Model", box: "Box", how: "ModelRun"
+) -> "tuple[tuple[WorkDemand, float], ...]":
     from tidemill.units import demands
 
     made = {
@@ -124,13 +124,13 @@ def _demands(
     return tuple((made[name](), share) for name, share in shares)
 
 
-def _card(count: int, one: "Card") -> None:
-    from tidemill.units.demands import Axis
+def _card(count: int, one: "BoxBalance") -> None:
+    from tidemill.units.demands import BoxResource
 
     title = one.box.key if count == 1 else f"{count:,} × {one.box.key}"
     made = screen.table("", "has", *(use.demand.name for use in one.uses), "mix", "", title=title)
     made.columns[-1].justify = "left"
-    for axis in Axis:
+    for axis in BoxResource:
         mixed = one.used(axis)
         if mixed is None:
             made.add_row(axis.value, "unknown", *("-" for _ in one.uses), "-", "")
@@ -144,11 +144,11 @@ def _card(count: int, one: "Card") -> None:
     _next(one)
 
 
-def _said(one: "Card") -> None:
-    from tidemill.units.demands import Axis
+def _said(one: "BoxBalance") -> None:
+    from tidemill.units.demands import BoxResource
 
     asked = {axis for use in one.uses for axis in use.demand.takes}
-    hidden = [axis.value for axis in Axis if axis in asked and axis not in one.has]
+    hidden = [axis.value for axis in BoxResource if axis in asked and axis not in one.has]
     if hidden:
         screen.out().print(f"unknown of this server: {', '.join(hidden)}; paces are at most these")
     for use in one.uses:
@@ -157,7 +157,7 @@ def _said(one: "Card") -> None:
             screen.out().print(f"{use.demand.name} does not fit: {', '.join(full)}")
 
 
-def _next(one: "Card") -> None:
+def _next(one: "BoxBalance") -> None:
     made = screen.table("10 % more", "pace", "$/h", "worth", "")
     made.columns[-1].justify = "left"
     most = max(1.0, *(addition.worth or 0.0 for addition in one.additions))
@@ -170,7 +170,7 @@ def _next(one: "Card") -> None:
     screen.out().print(made)
 
 
-def _fleet(fleet: "list[tuple[int, Card]]") -> None:
+def _fleet(fleet: "list[tuple[int, BoxBalance]]") -> None:
     """All boxes together: how much of each kind of work, and what binds it where."""
     names = [use.demand.name for use in fleet[0][1].uses]
     made = screen.table("fleet", "GPUs", "$/h", *names, "next dollar", right_from=1)
@@ -187,14 +187,14 @@ def _fleet(fleet: "list[tuple[int, Card]]") -> None:
     screen.out().print(made)
 
 
-def _best(one: "Card") -> str:
+def _best(one: "BoxBalance") -> str:
     best = one.additions[0]
     if best.worth is None:
         return "-"
     return f"{best.name} {best.worth:.1f}" if best.worth > 1 else "another server"
 
 
-def _cell(use: "Use", axis: "Axis") -> str:
+def _cell(use: "Use", axis: "BoxResource") -> str:
     """The share of a resource that a kind of work uses; a dash where the model says nothing."""
     is_said = axis in use.demand.takes or axis in use.demand.holds
     return _percent(use.used.get(axis, 0), use.binds is axis) if is_said else "-"
@@ -205,18 +205,18 @@ def _percent(share: float, binds: bool = False) -> str:
     return f"{text} ◀" if binds else text
 
 
-def _has(axis: "Axis", amount: float) -> str:
-    from tidemill.units.demands import ROOM, Axis
+def _has(axis: "BoxResource", amount: float) -> str:
+    from tidemill.units.demands import ROOM, BoxResource
 
-    if axis is Axis.CORES:
+    if axis is BoxResource.CORES:
         return f"{amount:,.0f}"
-    if axis is Axis.FLOPS:
+    if axis is BoxResource.FLOPS:
         return f"{amount / 1e15:,.3g} PFLOP/s"
     text = f"{amount / 1e12:,.4g} TB" if amount >= 1e12 else f"{amount / 1e9:,.4g} GB"
     return text + ("" if axis in ROOM else "/s")
 
 
-def _json(fleet: "list[tuple[int, Card]]") -> None:
+def _json(fleet: "list[tuple[int, BoxBalance]]") -> None:
     import msgspec
 
     rows: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ import typer
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from tidemill.twin.spec_errors import Place
+    from tidemill.twin.spec_errors import SpecPlace
     from tidemill.units.catalogue.book import Catalogue
 
 File = Annotated[
@@ -99,26 +99,26 @@ def _toml(text: str, source: str) -> dict[str, Any]:
 def _rows(
     raw: dict[str, Any], table: str, kind: type[Row], shipped: dict[str, Row], source: str
 ) -> list[Row]:
-    from tidemill.twin.spec_errors import Place
+    from tidemill.twin.spec_errors import SpecPlace
 
     found = raw.get(table, [])
     if not isinstance(found, list) or len(found) > MOST_ROWS:
         count = f"{len(found):,} rows" if isinstance(found, list) else "a single table"
-        Place(source, table).refuse(
+        SpecPlace(source, table).refuse(
             "", f"expected at most {MOST_ROWS:,} rows; found {count}",
             hint=f"write [[{table}]] with two brackets before each row",
         )  # fmt: skip
     return [_row(row, kind, shipped, _place(source, table, i, row)) for i, row in enumerate(found)]
 
 
-def _place(source: str, table: str, i: int, raw: object) -> "Place":
-    from tidemill.twin.spec_errors import Place
+def _place(source: str, table: str, i: int, raw: object) -> "SpecPlace":
+    from tidemill.twin.spec_errors import SpecPlace
 
     key = raw.get("key", "") if isinstance(raw, dict) else ""
-    return Place(source, table, i + 1, key[:100] if isinstance(key, str) else "")
+    return SpecPlace(source, table, i + 1, key[:100] if isinstance(key, str) else "")
 
 
-def _row(raw: object, kind: type[Row], shipped: dict[str, Row], place: "Place") -> Row:
+def _row(raw: object, kind: type[Row], shipped: dict[str, Row], place: "SpecPlace") -> Row:
     from tidemill.twin.spec_errors import explain, shown
 
     if not isinstance(raw, dict):

@@ -13,7 +13,7 @@ from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.figures import Figures
-    from tidemill.units.catalogue.fleets import Fleet
+    from tidemill.units.catalogue.fleets import FleetPart
 
 EXAMPLES = options.example(
     "tidemill unit compare h100 h200 b200",
@@ -31,7 +31,7 @@ Names = Annotated[
 ]
 
 
-class Line(NamedTuple):
+class ComparedLine(NamedTuple):
     """One figure of all that are compared."""
 
     name: str
@@ -66,14 +66,14 @@ def compare(names: Names, file: unit_catalogue.File = None, as_json: options.Jso
     _notes(found)
 
 
-def lines(found: "list[Figures]") -> Iterator[Line]:
+def lines(found: "list[Figures]") -> Iterator[ComparedLine]:
     """Every figure that at least one of them has, in the order of the table."""
     from tidemill.units.catalogue.rates import PRECISIONS
 
     for name in PRECISIONS:
         values = tuple(one.rates.get(name) for one in found)
         if any(value is not None for value in values):
-            yield Line(f"{name} {'TOP/s' if name == 'int8' else 'TFLOP/s'}", values)
+            yield ComparedLine(f"{name} {'TOP/s' if name == 'int8' else 'TFLOP/s'}", values)
     for title, field in (
         ("measured bf16 TFLOP/s", "reached_bf16_tflops"),
         ("memory GB", "memory_gb"), ("memory TB/s", "memory_tb_s"),
@@ -81,8 +81,8 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
         ("network GB/s", "network_gb_s"), ("host cores", "cores"),
         ("ridge FLOP/byte", "ridge"),
     ):  # fmt: skip
-        yield Line(title, tuple(getattr(one, field) for one in found))
-    yield Line("power W", tuple(one.power_w for one in found))
+        yield ComparedLine(title, tuple(getattr(one, field) for one in found))
+    yield ComparedLine("power W", tuple(one.power_w for one in found))
     for title, field in (
         ("$/hour", "usd_micro_per_hour"), ("$/PFLOP-hour", "usd_micro_per_pflop_hour"),
         ("$/PFLOP-hour measured", "usd_micro_per_measured_pflop_hour"),
@@ -90,7 +90,7 @@ def lines(found: "list[Figures]") -> Iterator[Line]:
     ):  # fmt: skip
         micros = (getattr(one, field) for one in found)
         dollars = tuple(None if micro is None else micro / 1e6 for micro in micros)
-        yield Line(title, dollars)
+        yield ComparedLine(title, dollars)
 
 
 def _table(found: "list[Figures]") -> None:
@@ -101,7 +101,7 @@ def _table(found: "list[Figures]") -> None:
     screen.out().print(made)
 
 
-def _cells(line: Line) -> Iterator[str]:
+def _cells(line: ComparedLine) -> Iterator[str]:
     first = line.values[0]
     for i, value in enumerate(line.values):
         shown = figure(None if value is None else float(f"{value:.4g}"))
@@ -121,7 +121,7 @@ def _bars(found: "list[Figures]") -> None:
     screen.out().print(made)
 
 
-def _drawn(found: "list[Figures]") -> Iterator[Line]:
+def _drawn(found: "list[Figures]") -> Iterator[ComparedLine]:
     drawn = ("bf16 TFLOP/s", "memory GB", "memory TB/s", "link GB/s")
     yield from (line for line in lines(found) if line.name in drawn)
     dollars = [one.usd_micro_per_hour for one in found]
@@ -130,10 +130,10 @@ def _drawn(found: "list[Figures]") -> Iterator[Line]:
         ("memory TB/s per $", [one.memory_tb_s for one in found]),
     ):
         pairs = zip(amounts, dollars, strict=True)
-        yield Line(name, tuple(a / usd if a and usd else None for a, usd in pairs))
+        yield ComparedLine(name, tuple(a / usd if a and usd else None for a, usd in pairs))
 
 
-def _fleets(found: "list[Fleet]") -> None:
+def _fleets(found: "list[FleetPart]") -> None:
     """Sums, and a word where the count of accelerators would mislead."""
     from tidemill.units.capability import REFERENCE
     from tidemill.units.catalogue.fleets import misled
@@ -166,7 +166,7 @@ def _notes(found: "list[Figures]") -> None:
     )
 
 
-def _json(found: "list[Figures]", all_fleets: "list[Fleet]") -> None:
+def _json(found: "list[Figures]", all_fleets: "list[FleetPart]") -> None:
     import msgspec
 
     rows: list[dict[str, Any]] = []

@@ -10,10 +10,10 @@ from tidemill.model.errors import SpecError
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Box, Part
-    from tidemill.units.fitting import Fit, Stated
+    from tidemill.units.fitting import FittingDivision, Stated
     from tidemill.units.flops import Recompute
     from tidemill.units.models import Model
-    from tidemill.units.remedies import Remedy
+    from tidemill.units.remedies import FitRemedy
     from tidemill.units.serving import Serving
     from tidemill.units.training import Training
 
@@ -87,16 +87,16 @@ Reserve = Annotated[
 ]  # fmt: skip
 
 
-class Answer(NamedTuple):
+class FitAnswer(NamedTuple):
     """What was asked, and the smallest division that fits, or the one that comes nearest."""
 
     model: "Model"
     part: "Part"
     how: "Training | Serving"
     reserve: float
-    fit: "Fit"
+    fit: "FittingDivision"
     fits: bool
-    remedies: "tuple[Remedy, ...]"
+    remedies: "tuple[FitRemedy, ...]"
     box: "Box | None" = None
     """What was named instead of an accelerator."""
 
@@ -199,7 +199,7 @@ def recomputed(name: str) -> "Recompute":
 
 def answer(
     model: "Model", part: "Part", stated: "Stated", how: "Training | Serving", reserve: float
-) -> Answer:
+) -> FitAnswer:
     """Search, and where nothing fits, look for what would."""
     from tidemill.units import fitting, precision, remedies
     from tidemill.units.training import Training
@@ -214,12 +214,12 @@ def answer(
         nearest = found or fitting.nearest_to_serve(model, part, stated, how)
     if nearest is None:
         raise _no_division(model, part, stated)
-    offered: tuple[Remedy, ...] = ()
+    offered: tuple[FitRemedy, ...] = ()
     if found is None and isinstance(how, Training):
         offered = remedies.to_train(model, part, stated, how, reserve)
     elif found is None and not isinstance(how, Training):
         offered = remedies.to_serve(model, part, stated, how, reserve)
-    return Answer(model, part, how, reserve, nearest, found is not None, offered)
+    return FitAnswer(model, part, how, reserve, nearest, found is not None, offered)
 
 
 def _check_stated(model: "Model", stated: "Stated", how: "Training | Serving") -> None:

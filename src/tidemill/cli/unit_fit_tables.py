@@ -13,7 +13,7 @@ from tidemill.units.training import OPTIMISERS, Training
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tidemill.cli.unit_fit import Answer
+    from tidemill.cli.unit_fit import FitAnswer
     from tidemill.model.topology import Parallelism
     from tidemill.units.catalogue.rows import Box, Part
 
@@ -32,7 +32,7 @@ SIZE_FORMULA = (
 NAMES = (("tensor", "tp"), ("context", "cp"), ("pipeline", "pp"), ("data", "dp"), ("expert", "ep"))
 
 
-def shown(found: "Answer") -> None:
+def shown(found: "FitAnswer") -> None:
     """The verdict, what a unit holds, and what would fit."""
     console = screen.out()
     verb = "train" if isinstance(found.how, Training) else "serve"
@@ -53,7 +53,7 @@ def shown(found: "Answer") -> None:
     screen.note(TRAIN_FORMULA if verb == "train" else SERVE_FORMULA)
 
 
-def encoded(found: "Answer") -> bytes:
+def encoded(found: "FitAnswer") -> bytes:
     """The same as JSON."""
     room = fitting.usable(found.part, found.reserve)
     data: dict[str, Any] = {
@@ -114,7 +114,7 @@ def _sizes(stated: "Parallelism") -> dict[str, int]:
     return {short: getattr(stated, name) for name, short in NAMES}
 
 
-def _held(found: "Answer") -> "Table":
+def _held(found: "FitAnswer") -> "Table":
     whole = found.part.memory_gb * 1e9
     made = screen.table("each accelerator holds", "GB", "of its memory", "", right_from=1)
     made.columns[3].justify = "left"
@@ -127,7 +127,7 @@ def _held(found: "Answer") -> "Table":
     return made
 
 
-def _remarks(found: "Answer") -> "list[str]":
+def _remarks(found: "FitAnswer") -> "list[str]":
     room = fitting.usable(found.part, found.reserve)
     what = "weights and optimiser" if isinstance(found.how, Training) else "weights"
     lines = [f"{what} alone need at least {_by_size_alone(found):,} × {found.part.key}"]
@@ -154,7 +154,7 @@ def _boxes(units: int, box: "Box") -> str:
     return f"{line}: {dollars_text(count * box.usd_micro_per_hour)} an hour"
 
 
-def _by_size_alone(found: "Answer") -> int:
+def _by_size_alone(found: "FitAnswer") -> int:
     count = models.parameters(found.model)
     if isinstance(found.how, Training):
         return fitting.by_size(memory.state_bytes(count, found.how.optimiser), found.part)

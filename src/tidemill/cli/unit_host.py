@@ -10,7 +10,7 @@ from tidemill.cli.bars import bar
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Box
-    from tidemill.units.host import Intake, Station, Storage, Supply
+    from tidemill.units.host import HostSupply, Intake, Station, Storage
 
 EXAMPLES = options.example(
     "tidemill unit host p5.48xlarge",
@@ -118,7 +118,7 @@ def _stations(found: "tuple[Station, ...]") -> None:
     screen.out().print(made)
 
 
-def _verdict(given: "Supply", intake: "Intake", found: "tuple[Station, ...]") -> None:
+def _verdict(given: "HostSupply", intake: "Intake", found: "tuple[Station, ...]") -> None:
     from tidemill.units import host as hosts
 
     fed = hosts.fed_ppm(found) / 10_000

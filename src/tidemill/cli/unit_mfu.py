@@ -10,7 +10,7 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.rows import Part
-    from tidemill.units.flops import Recompute, Utilisation
+    from tidemill.units.flops import FlopUtilisation, Recompute
     from tidemill.units.models import Model
 
 EXAMPLES = options.example(
@@ -132,7 +132,7 @@ def _one_of() -> SpecError:
 
 
 def _table(
-    model: "Model", part: "Part", again: "Recompute", ran: "Utilisation", rate: float
+    model: "Model", part: "Part", again: "Recompute", ran: "FlopUtilisation", rate: float
 ) -> None:
     made = screen.table(f"{model.key} on {part.key}", "of the peak", "TFLOP/s per accelerator", "",
                         right_from=1)  # fmt: skip
@@ -151,7 +151,7 @@ def _table(
 
 
 def _json(
-    model: "Model", part: "Part", ran: "Utilisation", rate: float, days: float | None
+    model: "Model", part: "Part", ran: "FlopUtilisation", rate: float, days: float | None
 ) -> None:
     import msgspec
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tidemill.units.mig.best import Division
     from tidemill.units.mig.layouts import Layout
     from tidemill.units.mig.profiles import Geometry
-    from tidemill.units.mig.relayout import Change
+    from tidemill.units.mig.relayout import Relayout
 
 EXAMPLES = options.example(
     "tidemill unit mig h100",
@@ -183,7 +183,7 @@ def _print_left_out(division: "Division", devices: int, enough: int | None) -> N
     )  # fmt: skip
 
 
-def _print_change(change: "Change") -> None:
+def _print_change(change: "Relayout") -> None:
     out = screen.out()
     out.print()
     out.print(f"from now: keep {_said(change.kept)}; drain {_said(change.drained)};"
@@ -224,7 +224,7 @@ def axis_lines(geometry: "Geometry", layout: "Layout") -> list[str]:
 
 def _document(
     geometry: "Geometry", wanted: dict[str, int], division: "Division | None",
-    change: "Change | None",
+    change: "Relayout | None",
 ) -> dict[str, Any]:  # fmt: skip
     import msgspec
 

@@ -172,7 +172,7 @@ def _from_file(file: str) -> "Model":
 
     import msgspec
 
-    from tidemill.twin.spec_errors import Place, explain
+    from tidemill.twin.spec_errors import SpecPlace, explain
     from tidemill.units import models
 
     try:
@@ -187,4 +187,4 @@ def _from_file(file: str) -> "Model":
     try:
         return msgspec.convert(fields, models.Model)
     except msgspec.ValidationError as error:
-        explain(Place(file, "model"), error, models.Model, fields)
+        explain(SpecPlace(file, "model"), error, models.Model, fields)

@@ -10,7 +10,7 @@ from tidemill.model.errors import SpecError
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Part
-    from tidemill.units.whatif import Phase, Question
+    from tidemill.units.whatif import Phase, PhaseQuestion
 
 EXAMPLES = options.example(
     "tidemill unit roofline llama-3-8b --on h100 --batch 32",
@@ -124,7 +124,7 @@ def roofline(
     part = unit_fit.part_of(book, on)
     if card is not None:
         compute_share, memory_share = _measured(card, book, part, precision)
-    asked = whatif.Question(
+    asked = whatif.PhaseQuestion(
         chosen, part, does, stated,
         Serving(batch=batch or expert, context=sequence, weights=weights or precision, cache=cache),
         Training(micro_batch=micro_batch, recompute=unit_fit.recomputed(recompute)),
@@ -181,7 +181,7 @@ def _phase(name: str) -> "Phase":
         ) from error
 
 
-def _check_link(asked: "Question") -> None:
+def _check_link(asked: "PhaseQuestion") -> None:
     """A unit without a known link cannot be timed where ranks talk."""
     from tidemill.units import whatif
 

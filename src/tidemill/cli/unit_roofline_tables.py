@@ -10,7 +10,7 @@ from tidemill.cli.unit_roofline import FORMULA
 from tidemill.units import fitting, precision, roofline, serving, whatif
 from tidemill.units.models import Model
 from tidemill.units.parallelism import ranks
-from tidemill.units.whatif import Phase, Question
+from tidemill.units.whatif import Phase, PhaseQuestion
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +22,7 @@ MARKS = "abcdefghij"
 ALL = "×"
 
 
-def shown(asked: Question, name: str, others: "list[Part]") -> None:
+def shown(asked: PhaseQuestion, name: str, others: "list[Part]") -> None:
     """The verdict, the pieces, the picture, the ceilings, what-ifs."""
     console = screen.out()
     for line in _verdict(asked, name):
@@ -39,7 +39,7 @@ def shown(asked: Question, name: str, others: "list[Part]") -> None:
     screen.note(FORMULA)
 
 
-def encoded(asked: Question, name: str, others: "list[Part]") -> bytes:
+def encoded(asked: PhaseQuestion, name: str, others: "list[Part]") -> bytes:
     """The same as JSON."""
     under = whatif.ceilings(asked)
     work = whatif.pieces(asked)
@@ -69,7 +69,7 @@ def encoded(asked: Question, name: str, others: "list[Part]") -> bytes:
     return msgspec.json.encode(data)
 
 
-def _verdict(asked: Question, name: str) -> list[str]:
+def _verdict(asked: PhaseQuestion, name: str) -> list[str]:
     under, work = whatif.ceilings(asked), whatif.pieces(asked)
     bound = roofline.binds(work, under)
     share = roofline.shares(work, under)[bound]
@@ -82,7 +82,7 @@ def _verdict(asked: Question, name: str) -> list[str]:
     ]
 
 
-def _workload(asked: Question, name: str) -> str:
+def _workload(asked: PhaseQuestion, name: str) -> str:
     context = f"{asked.serving.context:,} tokens each"
     sequences = screen.count(asked.serving.batch, "sequence")
     if isinstance(asked.model, int):
@@ -97,7 +97,7 @@ def _workload(asked: Question, name: str) -> str:
             return f"a training step of {name}, {batch} of {asked.stated.sequence:,} tokens,"
 
 
-def _pieces(asked: Question) -> "Table":
+def _pieces(asked: PhaseQuestion) -> "Table":
     timed = roofline.timed(whatif.pieces(asked), whatif.ceilings(asked))
     total = sum(one.seconds for one in timed)
     made = screen.table("", "per accelerator", "GFLOP", "GB moved", "GB sent", "FLOP/byte", "time",
@@ -116,7 +116,7 @@ def _pieces(asked: Question) -> "Table":
     return made
 
 
-def _picture(asked: Question) -> list[str]:
+def _picture(asked: PhaseQuestion) -> list[str]:
     """Each piece where it stands under the roof, and all of them together."""
     under = whatif.ceilings(asked)
     timed = roofline.timed(whatif.pieces(asked), under)
@@ -130,7 +130,7 @@ def _point(mark: str, one: "Timed") -> plot.Point:
     return plot.Point(mark, one.piece.intensity or 0.0, one.piece.flops / one.seconds)
 
 
-def _remarks(asked: Question) -> list[str]:
+def _remarks(asked: PhaseQuestion) -> list[str]:
     under = whatif.ceilings(asked)
     used = whatif.used(asked)
     ridge, peak = f"{roofline.ridge(under):,.1f} FLOP/byte", plot.rate(under.flops_per_s)
@@ -146,7 +146,7 @@ def _remarks(asked: Question) -> list[str]:
     return lines
 
 
-def _whole(asked: Question) -> str:
+def _whole(asked: PhaseQuestion) -> str:
     """From which batch on arithmetic binds all pieces together, if it ever does."""
     batch = _ridge_batch(asked)
     if batch is None:
@@ -156,11 +156,11 @@ def _whole(asked: Question) -> str:
     return f"as a whole it is compute-bound from a batch of {batch:,} on"
 
 
-def _ridge_batch(asked: Question) -> int | None:
+def _ridge_batch(asked: PhaseQuestion) -> int | None:
     return whatif.ridge_batch(asked) if asked.phase == Phase.DECODE else None
 
 
-def _capacity(asked: Question) -> str:
+def _capacity(asked: PhaseQuestion) -> str:
     """Which comes first as the batch grows: the ridge, or the end of the memory."""
     each = precision.size(asked.serving.weights)
     ridge = roofline.ridge_tokens(whatif.ceilings(asked), each)
@@ -179,7 +179,7 @@ def _capacity(asked: Question) -> str:
     return f"{line}; {held}: {first}"
 
 
-def _most_sequences(asked: Question) -> int | None:
+def _most_sequences(asked: PhaseQuestion) -> int | None:
     if not isinstance(asked.model, Model):
         return None
     room = fitting.usable(asked.part)

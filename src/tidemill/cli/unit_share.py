@@ -9,7 +9,7 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.units.catalogue.rows import Part
-    from tidemill.units.sharing.advice import Advice, Option
+    from tidemill.units.sharing.advice import ModeOption, SharingAdvice
     from tidemill.units.sharing.slivers import Sliver
     from tidemill.units.sharing.tenants import Tenant
 
@@ -127,7 +127,7 @@ def _print_left(tenant: "Tenant", left: "Sliver", fitting: list[str]) -> None:
         )
 
 
-def _print_modes(pair: "tuple[Tenant, Tenant]", found: "Advice") -> None:
+def _print_modes(pair: "tuple[Tenant, Tenant]", found: "SharingAdvice") -> None:
     is_short = pair[0] != pair[1] and all(len(tenant.name) < SHORT for tenant in pair)
     names = [tenant.name for tenant in pair] if is_short else ["first", "second"]
     columns = (f"{name} {what}" for name in names for what in ("keeps", "p99 ms"))
@@ -156,7 +156,11 @@ def _formula() -> str:
 
 
 def _document(
-    pair: "tuple[Tenant, Tenant]", part: "Part", found: "Advice", left: "Sliver", fits: list[str]
+    pair: "tuple[Tenant, Tenant]",
+    part: "Part",
+    found: "SharingAdvice",
+    left: "Sliver",
+    fits: list[str],
 ) -> dict[str, Any]:
     return {
         "part": part.key,
@@ -170,7 +174,7 @@ def _document(
     }
 
 
-def _mode(option: "Option") -> dict[str, Any]:
+def _mode(option: "ModeOption") -> dict[str, Any]:
     return {
         "mode": option.mode.value,
         "tenants": [estimate._asdict() for estimate in option.estimates],

@@ -127,7 +127,7 @@ def step(
         return
     from tidemill.model.topology import Parallelism
     from tidemill.units.hiding import Hiding
-    from tidemill.units.step import Run
+    from tidemill.units.step import TrainingRun
     from tidemill.units.training import Training
 
     inner = tensor * context * pipeline
@@ -139,7 +139,7 @@ def step(
     stated = _with_batch(stated, batch, micro_batch, alone=search)
     where = machine_of(on, network, file)
     hiding = Hiding(tensor=_behind(hide), expert=hide_experts)
-    run = Run(
+    run = TrainingRun(
         unit_model.chosen(unit_model.asked(model, config)), stated, how, hiding, where, precision
     )
     if search:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tidemill.model.rows import Efficiency
     from tidemill.twin.physics import Reckoning
     from tidemill.twin.spec_tables import Spec, Traits
-    from tidemill.units.search import Plan
-    from tidemill.units.step import Run, Step
+    from tidemill.units.search import RunPlan
+    from tidemill.units.step import Step, TrainingRun
 
 FORMULA = (
     "step = micro-batches × slowest stage + (stages − 1) / chunks × mean stage + sends + exposed"
@@ -38,7 +38,7 @@ TITLES = {
 }
 
 
-def one(run: "Run", host_share: float, *, as_json: bool) -> None:
+def one(run: "TrainingRun", host_share: float, *, as_json: bool) -> None:
     """A step, part by part."""
     import msgspec
 
@@ -55,7 +55,7 @@ def one(run: "Run", host_share: float, *, as_json: bool) -> None:
     _print_formula()
 
 
-def plans(base: "Run", units: int, *, as_json: bool) -> None:
+def plans(base: "TrainingRun", units: int, *, as_json: bool) -> None:
     """The quickest plans that fit."""
     import msgspec
 
@@ -100,7 +100,7 @@ def job(file: str, name: str, *, as_json: bool) -> None:
     _print_formula()
 
 
-def document(run: "Run", found: "Step", held: float) -> dict[str, Any]:
+def document(run: "TrainingRun", found: "Step", held: float) -> dict[str, Any]:
     """A step as data."""
     from tidemill.units import fitting
 
@@ -137,7 +137,7 @@ def _print_parts(found: "Step", title: str) -> None:
     screen.out().print(made)
 
 
-def _print_sums(run: "Run", found: "Step", held: float) -> None:
+def _print_sums(run: "TrainingRun", found: "Step", held: float) -> None:
     from tidemill.units import fitting
 
     room = fitting.usable(run.machine.part)
@@ -151,7 +151,7 @@ def _print_sums(run: "Run", found: "Step", held: float) -> None:
     out.print(f"each accelerator holds {held / 1e9:,.1f} of {room / 1e9:,.1f} usable GB: {fits}")
 
 
-def _print_plans(found: "list[Plan]", units: int) -> None:
+def _print_plans(found: "list[RunPlan]", units: int) -> None:
     base = found[0].run
     made = screen.table("tp", "pp", "dp", "ep", "micro", "chunks", "recompute", "step s", "MFU",
                         "links", "bubble", "holds GB", "", right_from=0,
@@ -189,13 +189,13 @@ def _row(parsed: "Spec", name: str) -> "Traits":
 
 def _sizes(row: "Traits", source: str) -> list[int]:
     from tidemill.twin.spec_check_computes import sizes_milli
-    from tidemill.twin.spec_errors import Place
+    from tidemill.twin.spec_errors import SpecPlace
     from tidemill.twin.spec_tables import JobTable, WorkloadTable
 
     if isinstance(row, JobTable):
         return [row.accelerators * WHOLE_MILLI]
     assert isinstance(row, WorkloadTable)
-    return sizes_milli(Place(source, "workload", 0, row.name), row)
+    return sizes_milli(SpecPlace(source, "workload", 0, row.name), row)
 
 
 def _divides(found: "Reckoning") -> bool:

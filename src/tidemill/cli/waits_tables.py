@@ -10,7 +10,7 @@ from tidemill.ledger.account import CENT_MICRO
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import TopJob
-from tidemill.ledger.waits import Figures, Spread, WaitDimension
+from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
 from tidemill.model.measures import dollars_text, duration_text
 
 NONE = "—"
@@ -41,7 +41,7 @@ def overall(statement: Statement) -> Table:
     found = statement.waits.figures()
     made = screen.table("", "jobs", "of them open", "mean", "p50", "p90", "p99", "longest")
     for title, name in _FIGURES:
-        spread: Spread | None = getattr(found, name)
+        spread: WaitSpread | None = getattr(found, name)
         if spread is None:
             made.add_row(title, "0", *[NONE] * 6)
             continue
@@ -101,7 +101,7 @@ def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
     return made
 
 
-def _group(found: Figures) -> list[str]:
+def _group(found: WaitFigures) -> list[str]:
     cells = [f"{found.jobs:,}", f"{found.waiting:,}"]
     cells += _times(found.wait) if found.wait else [NONE] * 5
     ends = _times(found.completion) if found.completion else [NONE] * 5
@@ -109,15 +109,15 @@ def _group(found: Figures) -> list[str]:
     return [*cells, ends[0], ends[2], slow[1], slow[2]]
 
 
-def _times(found: Spread) -> list[str]:
+def _times(found: WaitSpread) -> list[str]:
     return [_marked(found, name, duration_text(getattr(found, name))) for name in _STATS]
 
 
-def _factors(found: Spread) -> list[str]:
+def _factors(found: WaitSpread) -> list[str]:
     return [_marked(found, name, f"{getattr(found, name) / waits.ONE:,.2f}") for name in _STATS]
 
 
-def _marked(found: Spread, name: str, text: str) -> str:
+def _marked(found: WaitSpread, name: str, text: str) -> str:
     return f"≥ {text}" if name in found.at_least else text
 
 

@@ -6,6 +6,7 @@ Events were looked at before (``engine.fold`` refuses those that contradict the 
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import become_active, cease_active, leave_line, line_up
 from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
+from tidemill.core.progress import saved_ms, unsaved_ms
 from tidemill.core.quotas import gave_back, use
 from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.history import SIZES, STEPS
@@ -165,14 +166,9 @@ def saved(jobs, j, now, keeps_all):
     """Count the work of this attempt that lasts: what was saved, or all of it."""
     ran = now - jobs[j, JOB.ORIGIN_MS]
     interval, cost = jobs[j, JOB.INTERVAL_MS], jobs[j, JOB.COST_MS]
-    lasting, rest = ran, 0
-    if interval == 0:
-        lasting, rest = 0, ran
-    elif interval > 0:
-        lasting = ran // (interval + cost) * interval
-        rest = min(ran % (interval + cost), interval)
+    lasting = saved_ms(ran, interval, cost)
     if keeps_all != 0:
-        lasting += rest
+        lasting += unsaved_ms(ran, interval, cost)
     slow, speed = jobs[j, JOB.SLOW_PPM], jobs[j, JOB.SPEED_PPM]
     reached = jobs[j, JOB.SAVED_MS] + work_of(ran, slow, speed)
     jobs[j, JOB.REACHED_MS] = max(jobs[j, JOB.REACHED_MS], reached)

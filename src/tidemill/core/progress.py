@@ -5,12 +5,15 @@ on; it does not write one at the very end. Everything here is arithmetic on that
 of running costs the same to account for as a minute. ``workload.progress`` asks this too.
 """
 
+from tidemill.core import rhythm
 from tidemill.core.kernel import kernel
 from tidemill.model.columns import JOB
 from tidemill.model.states import JobState
 
 CONTINUOUS = -1  # the interval of work that is worth something at once: services, notebooks
 RUNNING = int(JobState.RUNNING)
+checkpoints = kernel(rhythm.checkpoints)
+since_checkpoint_ms = kernel(rhythm.since_checkpoint_ms)
 
 
 @kernel
@@ -20,7 +23,7 @@ def saved_ms(elapsed, interval, cost):
         return elapsed
     if interval == 0:
         return 0
-    return elapsed // (interval + cost) * interval
+    return checkpoints(elapsed, interval, cost) * interval
 
 
 @kernel
@@ -30,7 +33,7 @@ def unsaved_ms(elapsed, interval, cost):
         return 0
     if interval == 0:
         return elapsed
-    return min(elapsed % (interval + cost), interval)
+    return min(since_checkpoint_ms(elapsed, interval, cost), interval)
 
 
 @kernel
@@ -40,7 +43,7 @@ def safe_ms(elapsed, interval, cost):
         return elapsed
     if interval == 0:
         return 0
-    return elapsed - elapsed % (interval + cost)
+    return elapsed - since_checkpoint_ms(elapsed, interval, cost)
 
 
 @kernel

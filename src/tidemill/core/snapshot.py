@@ -22,7 +22,7 @@ from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Ink, Move, World
 
-LAYOUT = 7
+LAYOUT = 8
 
 TABLES = ("jobs", "nodes", "devices", "contracts", "shapes")
 QUOTAS = ("used", "floor", "limit", "guard", "below", "past")

@@ -50,8 +50,8 @@ class Memo:
     def __init__(self, dictionary: Dictionary | None = None) -> None:
         self.sheet = Sheet(dictionary)
         self.scheduling = SchedulingMemo()
-        self.provisioning = provisioning.Memo()
-        self.reservation = reservation.Memo()
+        self.provisioning = provisioning.ProvisioningMemo()
+        self.reservation = reservation.ReservationMemo()
 
 
 def cycle(world: World, policy: Policy, memo: Memo) -> Plan:

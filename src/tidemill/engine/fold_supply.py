@@ -10,9 +10,11 @@ from tidemill.model.columns import AT, KIND, NODE, NONE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node, Piece
-from tidemill.model.states import HOSTING, LAUNCHED, NodeState, Terms
+from tidemill.model.states import HOSTING, LAUNCHED, NodeState
 from tidemill.model.world import World
 from tidemill.provisioning import life
+from tidemill.reservation import types
+from tidemill.reservation.types import ContractType
 
 ASKED_NOTHING, ASKED_REPAIR, ASKED_RETURN = 0, 1, 2
 _WHYS = tuple(ev.Why)
@@ -36,8 +38,8 @@ def contract_signed(world: World, event: ev.ContractSigned) -> list[int]:
             f" {row.spares} nodes of them spare",
             hint="make the count a multiple of the devices of a node, with fewer spares than nodes",
         )
-    c = world.contract_count
-    _write_contract(world, c, row)
+    c, kind = world.contract_count, types.of(row)
+    _write_contract(world, c, row, kind)
     world.contract_rows.append(row)
     world.contract_number[row.name] = c
     world.ink.w.at[AT.SUPPLY_CHANGES] += 1
@@ -231,7 +233,7 @@ def _count_launched(world: World, n: int, origin: NodeState, to: NodeState) -> N
         contracts.nodes[c] -= 1
 
 
-def _write_contract(world: World, c: int, row: Contract) -> None:
+def _write_contract(world: World, c: int, row: Contract, kind: ContractType) -> None:
     k = fold_queues.kind_number(world, row.kind)
     fold_queues.fit_matrices(world)
     if c >= len(world.ink.w.contracts):
@@ -240,7 +242,8 @@ def _write_contract(world: World, c: int, row: Contract) -> None:
     contracts.kind[c] = k
     contracts.count_milli[c] = row.count * WHOLE_MILLI
     contracts.rate_usd_micro[c] = row.usd_micro_per_hour
-    contracts.is_reserved[c] = row.terms is Terms.RESERVED
+    contracts.committed_milli[c] = types.committed_milli(row)
+    contracts.is_elastic[c] = kind.is_elastic
 
 
 def _write_node(world: World, n: int, c: int, row: Node, at_ms: int) -> None:

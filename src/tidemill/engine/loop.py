@@ -53,7 +53,7 @@ class Reader(Protocol):
         """These events happened, after all that were told before."""
 
 
-class Driver(Protocol):
+class BeatMaker(Protocol):
     """Makes many beats at once."""
 
     def drive(self, until_ms: int) -> bool:
@@ -64,7 +64,7 @@ class Driver(Protocol):
 class Drivable(Protocol):
     """A backend that can make many beats at once."""
 
-    def driver(self, loop: "Loop") -> Driver:
+    def driver(self, loop: "Loop") -> BeatMaker:
         """Who makes them."""
 
 

@@ -20,7 +20,7 @@ from tidemill.scheduling.elastic import fit_largest
 MOVES_AT_MOST = 32  # a person does not want a longer list
 
 
-class Move(Struct, frozen=True):
+class DefragMove(Struct, frozen=True):
     """One job that would move: from which nodes to which, and the work it would lose."""
 
     job: str
@@ -35,7 +35,7 @@ class Defrag(Struct, frozen=True):
 
     job: str
     admits: bool
-    moves: tuple[Move, ...]
+    moves: tuple[DefragMove, ...]
     lost_usd_micro: int
     gain_usd_micro: int
     is_worth_it: bool
@@ -62,9 +62,9 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
     return Defrag(name, bool(rows), rows, cost, gain, is_worth, _said(name, rows, cost, gain))
 
 
-def _move(world: World, mover: moves.Mover) -> Move:
+def _move(world: World, mover: moves.Mover) -> DefragMove:
     victim = mover.victim
-    return Move(
+    return DefragMove(
         world.job_names[victim.job],
         victim.milli,
         _nodes(world, victim.pieces),
@@ -77,7 +77,7 @@ def _nodes(world: World, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
     return tuple(world.node_rows[n].name for n in sorted({piece.node for piece in pieces}))
 
 
-def _said(name: str, rows: tuple[Move, ...], cost: int, gain: int) -> str:
+def _said(name: str, rows: tuple[DefragMove, ...], cost: int, gain: int) -> str:
     if not rows:
         most = words.many(MOVES_AT_MOST, "move")
         return f"no {most} or fewer of jobs that may be stopped would make job `{name}` fit now"

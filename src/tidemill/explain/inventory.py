@@ -72,7 +72,7 @@ def contracts(world: World) -> list[ContractRow]:
         mine = world.nodes.contract[: world.node_count] == c
         found.append(
             ContractRow(
-                row.name, row.kind, row.terms.value, seam.paid_milli, seam.launched_milli,
+                row.name, row.kind, row.terms, seam.paid_milli, seam.launched_milli,
                 seam.schedulable_milli, int(in_use[mine].sum()), seam.gap_usd_micro_per_hour,
             )
         )  # fmt: skip

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedPlace, SaidWhy
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
@@ -151,7 +152,7 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
         if key >= mine:
             continue
         count = len(world.waiting[t])
-        if policy.order not in order.BY_SHAPE:
+        if policy.order not in BY_SHAPE:
             count = sum(_key(world, fair, memo, t, i) < mine for i in world.waiting[t])
         elif key[:3] == mine[:3]:
             count = sum(i < j for i in world.waiting[t])

@@ -32,7 +32,7 @@ class Loss(NamedTuple):
     usd_micro: int
 
 
-class _Offer(NamedTuple):
+class _NodeOffer(NamedTuple):
     """Jobs to take off one node so that one more replica fits there."""
 
     usd_micro: int
@@ -46,7 +46,7 @@ def launch(case: Case, replicas: int) -> Fix | None:
     for c in case.supply.contracts:
         row, contracts = case.world.contract_rows[c], case.world.contracts
         per_node = diagnose.replicas_per_node(row, case.role)
-        if not contracts.is_running[c] or contracts.is_reserved[c] or not per_node:
+        if not contracts.is_running[c] or not contracts.is_elastic[c] or not per_node:
             continue
         nodes = -(-replicas // per_node)
         have = int(contracts.nodes[c]) + int(contracts.asked_nodes[c])
@@ -60,7 +60,7 @@ def launch(case: Case, replicas: int) -> Fix | None:
     return Fix(f"launch {words.many(nodes, 'node')} of contract `{name}`", usd)
 
 
-class Moves(NamedTuple):
+class PricedMoves(NamedTuple):
     """Jobs to take off their nodes; whether all of them would find room elsewhere at once."""
 
     fix: Fix
@@ -68,7 +68,7 @@ class Moves(NamedTuple):
     jobs: tuple[int, ...]
 
 
-def moves(case: Case) -> Moves | None:
+def moves(case: Case) -> PricedMoves | None:
     """The cheapest jobs to take off their nodes so that the job fits; None: not found."""
     found_on = [offer for n in _emptiest(case) if (offer := _offer(case, n))]
     offers = sorted(found_on, key=lambda offer: (offer.usd_micro, len(offer.jobs), offer.node))
@@ -87,7 +87,7 @@ def moves(case: Case) -> Moves | None:
         if found
         else f"stop {names} on {nodes}, to wait again"
     )
-    return Moves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found, tuple(jobs))
+    return PricedMoves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found, tuple(jobs))
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:
@@ -119,7 +119,7 @@ def _emptiest(case: Case) -> list[int]:
     return found
 
 
-def _offer(case: Case, n: int) -> _Offer | None:
+def _offer(case: Case, n: int) -> _NodeOffer | None:
     """The cheapest jobs that have to leave one node; greedy, cheapest first."""
     world, role, nodes = case.world, case.role, case.world.nodes
     first, count = int(nodes.first_device[n]), int(nodes.devices[n])
@@ -149,7 +149,7 @@ def _offer(case: Case, n: int) -> _Offer | None:
             if not bad
         )
         if slots >= role.accelerators and cpu >= role.cpu_milli and memory >= role.memory_mib:
-            return _Offer(usd, n, tuple(gone))
+            return _NodeOffer(usd, n, tuple(gone))
     return None
 
 

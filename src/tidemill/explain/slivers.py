@@ -20,7 +20,7 @@ from tidemill.units.sharing.slivers import SMALL
 _RUNNING = int(JobState.RUNNING)
 
 
-class Held(NamedTuple):
+class HeldDevices(NamedTuple):
     """Whole devices that a job holds, one for each replica, and what it uses of each."""
 
     job: str
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 class Slivers(NamedTuple):
     """The slivers, and what sharing would free of the devices that they hold."""
 
-    held: tuple[Held, ...]
+    held: tuple[HeldDevices, ...]
     devices: int
     would_do: int
     freed_usd_micro_per_hour: int
@@ -62,7 +62,7 @@ def demands(events: Iterable[Event]) -> dict[int, Demand]:
 
 def find(world: World, said: Mapping[int, Demand], book: Catalogue) -> Slivers:
     """The slivers of a World."""
-    rows: list[Held] = []
+    rows: list[HeldDevices] = []
     unknown = 0
     for j in sorted(world.placements):
         if world.jobs.state.item(j) != _RUNNING:
@@ -99,18 +99,20 @@ def _whole(world: World, j: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _held(world: World, j: int, said: Demand | None, kind: str, book: Catalogue) -> Held | None:
+def _held(
+    world: World, j: int, said: Demand | None, kind: str, book: Catalogue
+) -> HeldDevices | None:
     part = book.find(kind)
     if said is None or not said.memory_mb or part is None:
         return None
     memory_ppm = round(said.memory_mb * 1000 / part.memory_gb)
     team = world.shape_of(j).team
-    return Held(
+    return HeldDevices(
         world.job_names[j], team, kind, 0, said.compute_ppm, said.bandwidth_ppm, memory_ppm, 0
     )
 
 
-def _first_fit(rows: Sequence[Held]) -> int:
+def _first_fit(rows: Sequence[HeldDevices]) -> int:
     """How many devices hold all of these, by the largest axis first; nobody above one whole."""
     bins: list[list[int]] = []
     for row in sorted(rows, key=lambda row: (-max(row.axes), row.job)):

@@ -109,10 +109,11 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
     for place, where, milli in _on_nodes(world, mine):
         _add(lots, place, _lot(world, where, milli))
     for c in contracts:
-        row, is_reserved = world.contract_rows[c], world.contracts.is_reserved[c]
+        row, unused = world.contract_rows[c], _paid_and_not_launched(world, c)
         for place, count in _off_nodes(world, c):
-            is_paid = is_reserved and place is not Place.STARTS_LATER
-            usd = count * row.usd_micro_per_hour // WHOLE_MILLI if is_paid else 0
+            paid = min(count, unused)
+            unused -= paid
+            usd = paid * row.usd_micro_per_hour // WHOLE_MILLI
             _add(lots, place, Lot(count, count // (WHOLE_MILLI * row.node.devices), usd, ()))
     return Supply(contracts, lots, _ready_milli(world, mine))
 
@@ -219,6 +220,12 @@ def _ready_milli(world: World, mine: Mask) -> int:
     return int((nodes.devices[:rows] - nodes.failed[:rows])[ready].sum()) * WHOLE_MILLI
 
 
+def _paid_and_not_launched(world: World, c: int) -> int:
+    """What of a contract is paid for beyond the nodes that it has or had ordered."""
+    nodes_milli = int(world.contracts.nodes[c]) * world.contract_rows[c].node.devices * WHOLE_MILLI
+    return max(0, world.paid_milli(c) - nodes_milli)
+
+
 def _off_nodes(world: World, c: int) -> list[tuple[Place, int]]:
     row, contracts = world.contract_rows[c], world.contracts
     node_milli = row.node.devices * WHOLE_MILLI
@@ -226,14 +233,14 @@ def _off_nodes(world: World, c: int) -> list[tuple[Place, int]]:
         return [(Place.STARTS_LATER, row.count * WHOLE_MILLI)]
     asked = int(contracts.asked_nodes[c]) * node_milli
     rest = row.count * WHOLE_MILLI - int(contracts.nodes[c]) * node_milli - asked
-    place = Place.NOT_LAUNCHED if contracts.is_reserved[c] else Place.MAY_LAUNCH
+    place = Place.MAY_LAUNCH if contracts.is_elastic[c] else Place.NOT_LAUNCHED
     return [(Place.ASKED, asked), (place, max(0, rest))]
 
 
 def _lot(world: World, where: Mask, milli: I64) -> Lot:
     here = np.flatnonzero(where & (milli > 0))
     contracts, c = world.contracts, world.nodes.contract[here]
-    is_paid = (world.nodes.state[here] != NodeState.ASKED) | (contracts.is_reserved[c] == 1)
+    is_paid = (world.nodes.state[here] != NodeState.ASKED) | (contracts.is_elastic[c] == 0)
     usd = int((milli[here] * contracts.rate_usd_micro[c] * is_paid).sum()) // WHOLE_MILLI
     examples = tuple(world.node_rows[n].name for n in here[:3].tolist())
     return Lot(int(milli[here].sum()), len(here), usd, examples)

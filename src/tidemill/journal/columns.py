@@ -5,7 +5,7 @@ row), or differences in *byte planes*, all lowest bytes first, then the next, as
 Numbers are folded so that small negative ones are small too (zigzag, as in Protocol Buffers).
 
 Short columns are lists: on a handful of numbers an array takes twenty times as long as a list. The
-forms are the same; only the arithmetic (``_Lists``, ``_Arrays``) is not.
+forms are the same; only the arithmetic (``_ListArithmetic``, ``_Arrays``) is not.
 """
 
 import zlib
@@ -39,7 +39,7 @@ def pack(column: Column, *, in_steps: bool = False) -> bytes:
     """A column as bytes; ``in_steps``: each number lies near the one before it."""
     if not len(column):
         return b""
-    ways = _Lists if isinstance(column, list) else _Arrays
+    ways = _ListArithmetic if isinstance(column, list) else _Arrays
     low, high = ways.ends(column)
     if low == high:
         return bytes([_SAME]) + ways.planes(column[:1]) if low else bytes([_ZERO])
@@ -94,7 +94,7 @@ def inflated(data: bytes) -> bytes:
     return found
 
 
-class Reader:
+class ColumnReader:
     """Takes columns and bytes out of what was packed, from the front."""
 
     def __init__(self, data: bytes) -> None:
@@ -124,12 +124,12 @@ class Reader:
         """The next column: a list if it is short."""
         if not rows:
             return []
-        ways = _Lists if is_short(rows) else _Arrays
+        ways = _ListArithmetic if is_short(rows) else _Arrays
         match self._byte():
             case 0:  # _ZERO
                 return ways.same(0, rows)
             case 1:  # _SAME
-                return ways.same(int(self._planes(1, _Lists)[0]), rows)
+                return ways.same(int(self._planes(1, _ListArithmetic)[0]), rows)
             case 2:  # _FEW
                 in_steps, last = self.take(2)
                 table = ways.sums(self._planes(last + 1, ways))
@@ -154,7 +154,7 @@ class Reader:
         self._at = at + 1
         return self._data[at]
 
-    def _planes(self, rows: int, ways: "type[_Lists | _Arrays]") -> Column:
+    def _planes(self, rows: int, ways: "type[_ListArithmetic | _Arrays]") -> Column:
         planes = self._byte()
         if planes > 8:
             raise ValueError(f"a number of {planes} bytes")
@@ -168,7 +168,7 @@ def _wrapped(numbers: list[int]) -> list[int]:
     return [(number + _HALF) % (2 * _HALF) - _HALF for number in numbers]
 
 
-class _Lists:
+class _ListArithmetic:
     """The arithmetic of columns on lists."""
 
     @staticmethod

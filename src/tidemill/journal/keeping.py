@@ -10,7 +10,7 @@ from tidemill.model.events import Event
 from tidemill.model.world import World
 
 
-class Keeper:
+class RunKeeper:
     """Keeps the events of a run, and its World when a snapshot is due.
 
     A journal in memory takes none but the last: it is as near as its World.

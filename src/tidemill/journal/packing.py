@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from tidemill.journal import columns
-from tidemill.journal.columns import Column, Reader
+from tidemill.journal.columns import Column, ColumnReader
 from tidemill.model.batch import (
     ADDED,
     SUBMITTED,
@@ -96,7 +96,7 @@ class Unpacking:
 
         ValueError where it cannot be read; nothing of it was taken then.
         """
-        reader = Reader(columns.inflated(body))
+        reader = ColumnReader(columns.inflated(body))
         widths = tuple(reader.take(3))
         if any(width > known for width, known in zip(widths, _WIDTHS, strict=True)):
             raise ValueError("it says more of an event than this version can read; use a newer one")
@@ -135,7 +135,7 @@ def _columns(matrix: Matrix) -> Sequence[Column]:
     return cast(Sequence[Column], matrix.T)
 
 
-def _pool(reader: Reader, rows: int, width: int, known: int) -> list[Column]:
+def _pool(reader: ColumnReader, rows: int, width: int, known: int) -> list[Column]:
     """The next columns; those that an older version did not have are all zero."""
     if not 0 <= rows <= _MOST_ROWS:
         raise ValueError(f"it says that there are {rows} rows")

@@ -25,6 +25,7 @@ def of(facts: Mapping[str, str], where: str) -> Policy:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise JournalError(
             f"`{where}` was run under a policy that this Tidemill cannot read: {error}",
-            hint="use the newer Tidemill that wrote it; if none did, export the journal to .jsonl,"
-            " correct `policy` in the first line, and import that",
+            hint="use the newer Tidemill or install the plug-in that it was run with; if there is"
+            " none, export the journal to .jsonl, correct `policy` in the first line, and import"
+            " that",
         ) from error

@@ -8,7 +8,7 @@ printed add up to the total that is printed, in any unit.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM, share_out
 from tidemill.units.capability import REFERENCE_GFLOPS
 
@@ -42,7 +42,7 @@ class Account(NamedTuple):
         """Everything that was paid, to the nearest micro-dollar."""
         return rounded(self.paid_money, DENOMINATOR)
 
-    def of(self, buckets: Iterable[Bucket]) -> int:
+    def of(self, buckets: Iterable[int]) -> int:
         """The accelerator-time of some buckets together."""
         return sum(self.milli_ms[bucket] for bucket in buckets)
 
@@ -91,7 +91,7 @@ class Account(NamedTuple):
 
 def zero(has_capability: bool = True) -> Account:
     """An account with nothing in it."""
-    nothing = (0,) * len(Bucket)
+    nothing = (0,) * len(ABOUT)
     return Account(nothing, nothing, nothing if has_capability else None)
 
 

@@ -3,11 +3,17 @@
 They are listed top to bottom, from *paid* to *useful*, as on the printed ledger.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.model.reasons import NEVER, Cause, Layer
 from tidemill.model.states import Confidence, Level
+from tidemill.model.tables import I64
+
+if TYPE_CHECKING:
+    from tidemill.ledger.rows import LedgerRows
+    from tidemill.model.world import World
 
 
 class Bucket(IntEnum):
@@ -43,7 +49,7 @@ class Bucket(IntEnum):
     USEFUL = 27
 
 
-class Group(IntEnum):
+class Stage(IntEnum):
     """The stages between paid and useful."""
 
     NOT_LAUNCHED = 0
@@ -58,17 +64,17 @@ class Group(IntEnum):
     USEFUL = 9
 
 
-GROUP_TITLES: dict[Group, str] = {
-    Group.NOT_LAUNCHED: "reserved, not launched",
-    Group.NOT_READY: "not Ready",
-    Group.FREE: "free",
-    Group.NOT_WORKING: "allocated, not working",
-    Group.LOST: "lost",
-    Group.STALLED: "stalled",
-    Group.SHARING: "sharing",
-    Group.INEFFICIENT: "below peak",
-    Group.UNKNOWN: "worked, not yet known",
-    Group.USEFUL: "useful",
+GROUP_TITLES: dict[Stage, str] = {
+    Stage.NOT_LAUNCHED: "reserved, not launched",
+    Stage.NOT_READY: "not Ready",
+    Stage.FREE: "free",
+    Stage.NOT_WORKING: "allocated, not working",
+    Stage.LOST: "lost",
+    Stage.STALLED: "stalled",
+    Stage.SHARING: "sharing",
+    Stage.INEFFICIENT: "below peak",
+    Stage.UNKNOWN: "worked, not yet known",
+    Stage.USEFUL: "useful",
 }
 """What the stages are called."""
 
@@ -78,7 +84,7 @@ class About(NamedTuple):
 
     key: str
     title: str
-    group: Group
+    group: Stage
     owner: Layer
     confidence: Confidence
 
@@ -86,50 +92,51 @@ class About(NamedTuple):
 _R, _P, _S, _W = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
 _SEEN, _INFERRED, _MODEL = Confidence.MEASURED, Confidence.INFERRED, Confidence.MODELLED
 
-ABOUT: dict[Bucket, About] = {
+ABOUT: dict[int, About] = {
     Bucket.NOT_LAUNCHED: About(
-        "not_launched", "reserved, not launched", Group.NOT_LAUNCHED, _R, _SEEN
+        "not_launched", "reserved, not launched", Stage.NOT_LAUNCHED, _R, _SEEN
     ),
-    Bucket.NOT_READY: About("not_ready", "launched, not Ready", Group.NOT_READY, _P, _SEEN),
-    Bucket.UNHEALTHY: About("unhealthy", "unhealthy or in repair", Group.NOT_READY, _P, _SEEN),
-    Bucket.CORDONED: About("cordoned", "cordoned", Group.NOT_READY, _P, _SEEN),
-    Bucket.DRAINING: About("draining", "draining", Group.NOT_READY, _P, _SEEN),
-    Bucket.NO_DEMAND: About("no_demand", "free: no demand", Group.FREE, _R, _SEEN),
-    Bucket.FRAGMENTED: About("fragmented", "free: fragmented", Group.FREE, _S, _INFERRED),
-    Bucket.TOPOLOGY: About("topology", "free: topology-blocked", Group.FREE, _S, _INFERRED),
-    Bucket.QUOTA: About("quota", "free: quota-blocked", Group.FREE, _S, _INFERRED),
-    Bucket.HELD: About("held", "free: held for a gang", Group.FREE, _S, _INFERRED),
+    Bucket.NOT_READY: About("not_ready", "launched, not Ready", Stage.NOT_READY, _P, _SEEN),
+    Bucket.UNHEALTHY: About("unhealthy", "unhealthy or in repair", Stage.NOT_READY, _P, _SEEN),
+    Bucket.CORDONED: About("cordoned", "cordoned", Stage.NOT_READY, _P, _SEEN),
+    Bucket.DRAINING: About("draining", "draining", Stage.NOT_READY, _P, _SEEN),
+    Bucket.NO_DEMAND: About("no_demand", "free: no demand", Stage.FREE, _R, _SEEN),
+    Bucket.FRAGMENTED: About("fragmented", "free: fragmented", Stage.FREE, _S, _INFERRED),
+    Bucket.TOPOLOGY: About("topology", "free: topology-blocked", Stage.FREE, _S, _INFERRED),
+    Bucket.QUOTA: About("quota", "free: quota-blocked", Stage.FREE, _S, _INFERRED),
+    Bucket.HELD: About("held", "free: held for a gang", Stage.FREE, _S, _INFERRED),
     Bucket.CAUSE_UNKNOWN: About(
-        "cause_unknown", "free: demand, cause unknown", Group.FREE, _S, Confidence.UNKNOWN
+        "cause_unknown", "free: demand, cause unknown", Stage.FREE, _S, Confidence.UNKNOWN
     ),
-    Bucket.BY_DESIGN: About("by_design", "free: hot spares", Group.FREE, _P, _SEEN),
-    Bucket.STARTING: About("starting", "allocated, not started", Group.NOT_WORKING, _W, _SEEN),
-    Bucket.IDLE: About("idle", "allocated, idle", Group.NOT_WORKING, _W, _SEEN),
-    Bucket.REWORK: About("rework", "lost: rework", Group.LOST, _W, _INFERRED),
-    Bucket.RESTART: About("restart", "lost: restart", Group.LOST, _W, _SEEN),
-    Bucket.CHECKPOINT: About("checkpoint", "lost: checkpoint stall", Group.LOST, _W, _MODEL),
-    Bucket.STRAGGLER: About("straggler", "lost: straggler", Group.LOST, _W, _MODEL),
-    Bucket.HOST: About("host", "stalled: host", Group.STALLED, _W, _MODEL),
-    Bucket.LINKS: About("links", "stalled: communication", Group.STALLED, _S, _MODEL),
-    Bucket.INTERFERENCE: About("interference", "stalled: interference", Group.STALLED, _S, _MODEL),
-    Bucket.STRANDED: About("stranded", "sharing: stranded slices", Group.SHARING, _S, _INFERRED),
-    Bucket.MEMORY_BOUND: About("memory_bound", "memory-bound", Group.INEFFICIENT, _W, _MODEL),
+    Bucket.BY_DESIGN: About("by_design", "free: hot spares", Stage.FREE, _P, _SEEN),
+    Bucket.STARTING: About("starting", "allocated, not started", Stage.NOT_WORKING, _W, _SEEN),
+    Bucket.IDLE: About("idle", "allocated, idle", Stage.NOT_WORKING, _W, _SEEN),
+    Bucket.REWORK: About("rework", "lost: rework", Stage.LOST, _W, _INFERRED),
+    Bucket.RESTART: About("restart", "lost: restart", Stage.LOST, _W, _SEEN),
+    Bucket.CHECKPOINT: About("checkpoint", "lost: checkpoint stall", Stage.LOST, _W, _MODEL),
+    Bucket.STRAGGLER: About("straggler", "lost: straggler", Stage.LOST, _W, _MODEL),
+    Bucket.HOST: About("host", "stalled: host", Stage.STALLED, _W, _MODEL),
+    Bucket.LINKS: About("links", "stalled: communication", Stage.STALLED, _S, _MODEL),
+    Bucket.INTERFERENCE: About("interference", "stalled: interference", Stage.STALLED, _S, _MODEL),
+    Bucket.STRANDED: About("stranded", "sharing: stranded slices", Stage.SHARING, _S, _INFERRED),
+    Bucket.MEMORY_BOUND: About("memory_bound", "memory-bound", Stage.INEFFICIENT, _W, _MODEL),
     Bucket.BELOW_ROOF: About(
-        "below_roof", "below the attainable roof", Group.INEFFICIENT, _W, _MODEL
+        "below_roof", "below the attainable roof", Stage.INEFFICIENT, _W, _MODEL
     ),
     Bucket.BELOW_PEAK: About(
-        "below_peak", "below peak, split unknown", Group.INEFFICIENT, _W, _MODEL
+        "below_peak", "below peak, split unknown", Stage.INEFFICIENT, _W, _MODEL
     ),
     Bucket.UNKNOWN: About(
-        "unknown", "worked, efficiency unknown", Group.UNKNOWN, _W, Confidence.UNKNOWN
+        "unknown", "worked, efficiency unknown", Stage.UNKNOWN, _W, Confidence.UNKNOWN
     ),
-    Bucket.UNSAVED: About("unsaved", "worked, since last checkpoint", Group.UNKNOWN, _W, _INFERRED),
-    Bucket.USEFUL: About("useful", "useful", Group.USEFUL, _W, _MODEL),
+    Bucket.UNSAVED: About("unsaved", "worked, since last checkpoint", Stage.UNKNOWN, _W, _INFERRED),
+    Bucket.USEFUL: About("useful", "useful", Stage.USEFUL, _W, _MODEL),
 }
+"""Every bucket, top to bottom; a plug-in's (``add``) after the one that it is a part of."""
 
 BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
-NOT_PRODUCED: dict[Bucket, str] = {
+NOT_PRODUCED: dict[int, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
     Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
     Bucket.INTERFERENCE: "no two jobs on one accelerator said what they use of it; within others",
@@ -171,14 +178,12 @@ CLAIMED_AS: tuple[int, ...] = tuple(
 )
 """For each cause, the bucket under which its jobs claim free accelerators; -1: they claim none."""
 
-FREE_OF_JOBS = frozenset(
-    bucket
-    for bucket in Bucket
-    if ABOUT[bucket].group is Group.FREE and bucket is not Bucket.BY_DESIGN
-)
+FREE_OF_JOBS = {
+    bucket for bucket in ABOUT if ABOUT[bucket].group is Stage.FREE and bucket != Bucket.BY_DESIGN
+}
 """Buckets of what takes work and has none: together they are what was free."""
 
-ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Group.NOT_WORKING) - {
+ALLOCATED = {bucket for bucket in ABOUT if ABOUT[bucket].group >= Stage.NOT_WORKING} - {
     Bucket.STRANDED
 }
 """Buckets in which a job holds the accelerator; a stranded slice lies between those who do."""
@@ -186,21 +191,54 @@ ALLOCATED = frozenset(bucket for bucket in Bucket if ABOUT[bucket].group >= Grou
 OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
 """Buckets in which the accelerator was busy, whatever came of it."""
 
-BELOW = frozenset({Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK})
+BELOW: set[int] = {Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK}
 """Buckets of work that neither waited nor was done at peak FLOP/s, split where that is known."""
 
 DIVIDED = BELOW | {Bucket.HOST, Bucket.LINKS, Bucket.USEFUL}
 """Buckets into which each job's efficiency divides the work that lasted."""
 
-PRODUCTIVE = BELOW | frozenset(
-    {
-        Bucket.HOST,
-        Bucket.LINKS,
-        Bucket.STRAGGLER,
-        Bucket.INTERFERENCE,
-        Bucket.UNKNOWN,
-        Bucket.UNSAVED,
-        Bucket.USEFUL,
-    }
-)
+PRODUCTIVE = BELOW | {
+    Bucket.HOST,
+    Bucket.LINKS,
+    Bucket.STRAGGLER,
+    Bucket.INTERFERENCE,
+    Bucket.UNKNOWN,
+    Bucket.UNSAVED,
+    Bucket.USEFUL,
+}
 """Buckets in which the job made progress that lasted (or may still)."""
+
+Divide = Callable[["World", "LedgerRows"], I64]
+"""How much of each row of a bucket goes into another: of the milli·ms of each, 0 up to all."""
+
+
+class AddedBucket(NamedTuple):
+    """A bucket that a plug-in adds: a part of another one, and how it is divided off."""
+
+    bucket: int
+    part_of: int
+    part: Divide
+
+
+ADDED: list[AddedBucket] = []
+"""In the order in which they are divided off."""
+
+
+def add(key: str, title: str, part_of: str, part: Divide) -> int:
+    """Add a bucket that is a part of another, below which it stands; its number.
+
+    It is of the same stage and owner, and known in the same way. What is taken for it is missing
+    in the other, so that the sum of all buckets stays what was paid.
+    """
+    of, number = BY_KEY[part_of], len(ABOUT)
+    rows = [*ABOUT.items()]
+    at = [bucket for bucket, _ in rows].index(of) + 1
+    rows.insert(at, (number, ABOUT[of]._replace(key=key, title=title)))
+    ABOUT.clear()
+    ABOUT.update(rows)
+    BY_KEY[key] = number
+    for some in (FREE_OF_JOBS, ALLOCATED, OCCUPIED, BELOW, DIVIDED, PRODUCTIVE):
+        if of in some:
+            some.add(number)
+    ADDED.append(AddedBucket(number, of, part))
+    return number

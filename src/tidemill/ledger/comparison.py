@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from tidemill.ledger import ratios
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.waits import Spread
+from tidemill.ledger.waits import WaitSpread
 from tidemill.model.measures import duration_text
 
 Unit = Literal["usd_micro", "milli_ms", "ms", "jobs", "milli"]
@@ -115,7 +115,7 @@ def _sides(statement: Statement) -> list[tuple[str, str, Unit, Side]]:
 
 
 def _spread(
-    key: str, title: str, unit: Unit, found: Spread | None, longest: str = "longest"
+    key: str, title: str, unit: Unit, found: WaitSpread | None, longest: str = "longest"
 ) -> list[tuple[str, str, Unit, Side]]:
     return [
         (

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import EMPTY, Cells, added
@@ -35,7 +36,7 @@ class Window(NamedTuple):
     bin_ms: int = FOREVER_MS
 
 
-class Span(NamedTuple):
+class HeldSpan(NamedTuple):
     """A time in which a job held accelerators of one contract; also the columns of many."""
 
     start_ms: I64
@@ -75,15 +76,15 @@ class _Parts(NamedTuple):
 
 def cut(world: World, spans: "array[int]", window: Window) -> Cells:
     """Cut spans at the window's edges and at bin edges, divide what ran, add up."""
-    rows = Span(*np.frombuffer(spans, np.int64).reshape(-1, WIDTH).T)
+    rows = HeldSpan(*np.frombuffer(spans, np.int64).reshape(-1, WIDTH).T)
     bins, rows = _binned(rows, window)
     is_run = rows.origin_ms != NOT_RUNNING
     held = (rows.end_ms - rows.start_ms) * rows.milli
     plain = _cells(bins, rows, rows.bucket, held, ~is_run)
-    return added(plain, *_run_cells(world, bins[is_run], Span(*(c[is_run] for c in rows))))
+    return added(plain, *_run_cells(world, bins[is_run], HeldSpan(*(c[is_run] for c in rows))))
 
 
-def _binned(rows: Span, window: Window) -> tuple[I64, Span]:
+def _binned(rows: HeldSpan, window: Window) -> tuple[I64, HeldSpan]:
     """One row for each bin that a span reaches into, clipped to it."""
     start = np.maximum(rows.start_ms, window.start_ms)
     end = np.minimum(rows.end_ms, window.end_ms)
@@ -95,13 +96,13 @@ def _binned(rows: Span, window: Window) -> tuple[I64, Span]:
     bins = first[row] + nth
     edge = window.start_ms + bins * window.bin_ms
     next_edge = np.minimum(edge, FOREVER_MS - window.bin_ms) + window.bin_ms
-    columns = Span(*(column[row] for column in rows))
+    columns = HeldSpan(*(column[row] for column in rows))
     return bins, columns._replace(
         start_ms=np.maximum(start[row], edge), end_ms=np.minimum(end[row], next_edge)
     )
 
 
-def _run_cells(world: World, bins: I64, rows: Span) -> list[Cells]:
+def _run_cells(world: World, bins: I64, rows: HeldSpan) -> list[Cells]:
     if not len(bins):
         return [EMPTY]
     until, upto = _parts(world, rows, rows.end_ms), _parts(world, rows, rows.start_ms)
@@ -129,7 +130,7 @@ def _run_cells(world: World, bins: I64, rows: Span) -> list[Cells]:
     ]
 
 
-def _parts(world: World, rows: Span, at_ms: I64) -> _Parts:
+def _parts(world: World, rows: HeldSpan, at_ms: I64) -> _Parts:
     """How the stretches of some spans divide, from their beginnings up to a moment each."""
     jobs, job, origin = world.jobs, rows.job, rows.origin_ms
     stalled_ms = _stall_ms(world, job, at_ms - origin) - _stall_ms(
@@ -158,9 +159,9 @@ def _stall_ms(world: World, job: I64, elapsed_ms: I64) -> I64:
     """Checkpoint stall in the first ``elapsed_ms`` of a run; as ``workload.progress.split``."""
     interval, cost = world.jobs.interval_ms[job], world.jobs.cost_ms[job]
     has_rhythm = (interval > 0) & (cost > 0)
-    period = np.where(has_rhythm, interval + cost, 1)
-    checkpoints, rest = np.divmod(elapsed_ms, period)
-    stall = checkpoints * cost + np.maximum(0, rest - interval)
+    rhythmic = elapsed_ms, np.where(has_rhythm, interval, 1), np.where(has_rhythm, cost, 0)
+    since_ms = rhythm.since_checkpoint_ms(*rhythmic)
+    stall = rhythm.checkpoints(*rhythmic) * cost + np.maximum(0, since_ms - interval)
     return np.where(has_rhythm, stall, 0)
 
 
@@ -171,7 +172,9 @@ def _part(amount: I64, share: I64, whole: I64 | int) -> I64:
     return part
 
 
-def _cells(bins: I64, rows: Span, bucket: I64 | Bucket, milli_ms: I64, where: np.ndarray) -> Cells:
+def _cells(
+    bins: I64, rows: HeldSpan, bucket: I64 | Bucket, milli_ms: I64, where: np.ndarray
+) -> Cells:
     buckets = np.broadcast_to(np.asarray(bucket, np.int64), bins.shape)
     columns = (bins, rows.contract, buckets, rows.job, milli_ms)
     return Cells(*(column[where] for column in columns))

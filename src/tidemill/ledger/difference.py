@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 from tidemill.ledger import comparison
 from tidemill.ledger.account import DENOMINATOR, Account, rounded, shown
-from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 
 
-class Change(NamedTuple):
+class BucketChange(NamedTuple):
     """One bucket, before and after."""
 
-    bucket: Bucket
+    bucket: int
     before_milli_ms: int
     after_milli_ms: int
     usd_micro: int
@@ -29,14 +29,12 @@ class Change(NamedTuple):
         return self.after_milli_ms - self.before_milli_ms
 
 
-def difference(before: Account, after: Account) -> list[Change]:
+def difference(before: Account, after: Account) -> list[BucketChange]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
-    usd = zip(*sides(before, after, 1), strict=True)
+    (first, second), shares = sides(before, after, 1), basis_points(before, after)
     return [
-        Change(bucket, before.milli_ms[bucket], after.milli_ms[bucket], dollars, share)
-        for bucket, dollars, share in zip(
-            Bucket, (b - a for a, b in usd), basis_points(before, after), strict=True
-        )
+        BucketChange(b, before.milli_ms[b], after.milli_ms[b], second[b] - first[b], shares[b])
+        for b in ABOUT
     ]
 
 

@@ -20,6 +20,8 @@ from tidemill.ledger.schema import (
     VERSION,
     AlarmPart,
     Breakdown,
+    BreakdownRow,
+    BucketLine,
     Cell,
     EditPart,
     FixPart,
@@ -29,10 +31,8 @@ from tidemill.ledger.schema import (
     LeakPart,
     LedgerDocument,
     LendingPart,
-    Line,
     Period,
     Ratio,
-    Row,
     SpreadPart,
     TopJobPart,
     Totals,
@@ -43,7 +43,7 @@ from tidemill.ledger.schema import (
 )
 from tidemill.ledger.statement import Dimension, Statement
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
-from tidemill.ledger.waits import WAIT_DIMENSIONS, Figures, Spread
+from tidemill.ledger.waits import WAIT_DIMENSIONS, WaitFigures, WaitSpread
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 from tidemill.model.states import Confidence
 
@@ -91,7 +91,7 @@ def _waits(statement: Statement, by: str | None) -> WaitsPart:
     return WaitsPart(waits.RULE, _wait_row("total", statement.waits.figures()), group, rows)
 
 
-def _wait_row(key: str, found: Figures) -> WaitRow:
+def _wait_row(key: str, found: WaitFigures) -> WaitRow:
     return WaitRow(
         key, found.jobs, found.done, found.failed, found.cancelled, found.running, found.waiting,
         found.never_started, _spread(found.wait), _spread(found.total_wait),
@@ -99,7 +99,7 @@ def _wait_row(key: str, found: Figures) -> WaitRow:
     )  # fmt: skip
 
 
-def _spread(found: Spread | None) -> SpreadPart | None:
+def _spread(found: WaitSpread | None) -> SpreadPart | None:
     if found is None:
         return None
     return SpreadPart(
@@ -136,12 +136,12 @@ def _totals(account: Account, window_ms: int) -> Totals:
     )
 
 
-def _lines(statement: Statement, account: Account) -> tuple[Line, ...]:
+def _lines(statement: Statement, account: Account) -> tuple[BucketLine, ...]:
     usd_micro, shares_ppm = account.usd_micro(), account.shares_ppm()
     equivalent, usd_shares_ppm = account.h100_milli_ms(), account.dollar_shares_ppm()
     is_unknown = unknowns(account)
     return tuple(
-        Line(
+        BucketLine(
             key=about.key,
             title=about.title,
             group=about.group.name.lower(),
@@ -162,7 +162,7 @@ def _useful(account: Account) -> int | None:
     return None if is_useful_unknown(account) else account.milli_ms[Bucket.USEFUL]
 
 
-def _unknown(bucket: Bucket, why: str) -> Unknown:
+def _unknown(bucket: int, why: str) -> Unknown:
     about = ABOUT[bucket]
     return Unknown(
         about.key,
@@ -194,7 +194,7 @@ def _utilisation(account: Account) -> UtilisationPart:
     )
 
 
-def _rows(accounts: Mapping[str, Account]) -> tuple[Row, ...]:
+def _rows(accounts: Mapping[str, Account]) -> tuple[BreakdownRow, ...]:
     """Rows whose dollars and shares add up to those of the whole."""
     money = [account.paid_money for account in accounts.values()]
     time = [account.paid_milli_ms for account in accounts.values()]
@@ -202,7 +202,9 @@ def _rows(accounts: Mapping[str, Account]) -> tuple[Row, ...]:
     shares_ppm = share_out(ONE_PPM if sum(time) else 0, time)
     usd_ppm = share_out(ONE_PPM, money) if sum(money) else [None] * len(money)
     return tuple(
-        Row(key, account.paid_milli_ms, usd, ppm, _useful(account), _cells(account, usd), of_usd)
+        BreakdownRow(
+            key, account.paid_milli_ms, usd, ppm, _useful(account), _cells(account, usd), of_usd
+        )
         for (key, account), usd, ppm, of_usd in zip(
             accounts.items(), usd_micro, shares_ppm, usd_ppm, strict=True
         )
@@ -213,7 +215,7 @@ def _cells(account: Account, usd_micro: int) -> tuple[Cell, ...]:
     parts = share_out(usd_micro, account.money) if account.paid_money else account.usd_micro()
     return tuple(
         Cell(ABOUT[bucket].key, account.milli_ms[bucket], parts[bucket])
-        for bucket in Bucket
+        for bucket in ABOUT
         if account.milli_ms[bucket]
     )
 

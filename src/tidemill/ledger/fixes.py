@@ -12,19 +12,19 @@ from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket
 from tidemill.ledger.fix import Edit, Fix
 from tidemill.ledger.statement import Statement
 
-_Rule = Callable[[Statement, Bucket], list[Fix]]
+_Rule = Callable[[Statement, int], list[Fix]]
 
 
-def fixes(statement: Statement, bucket: Bucket) -> tuple[Fix, ...]:
+def fixes(statement: Statement, bucket: int) -> tuple[Fix, ...]:
     """The fixes of a bucket: those that win most by prediction first, advice last; never none."""
-    found = [fix for rule in _FIXES[bucket] for fix in rule(statement, bucket)]
+    found = [fix for rule in _FIXES.get(bucket, _OF_A_PLUG_IN) for fix in rule(statement, bucket)]
     return tuple(sorted(found, key=lambda fix: -(reckoning.wins_usd_micro(statement, fix) or 0)))
 
 
 def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
     """What only people can do, or only they know the price of; said to whose leak it is."""
 
-    def rule_(statement: Statement, bucket: Bucket) -> list[Fix]:
+    def rule_(statement: Statement, bucket: int) -> list[Fix]:
         theirs = _theirs(statement, bucket)
         return [
             Fix(
@@ -45,7 +45,7 @@ def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
 def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
     """A setting of the scheduler whose win only a replay tells."""
 
-    def rule_(statement: Statement, bucket: Bucket) -> list[Fix]:
+    def rule_(statement: Statement, bucket: int) -> list[Fix]:
         wanted = {edit.field: edit.value for edit in edits}
         if all(getattr(statement.policy, field) == value for field, value in wanted.items()):
             return []
@@ -65,7 +65,7 @@ def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
     return rule_
 
 
-def _theirs(statement: Statement, bucket: Bucket) -> list[touched.Theirs]:
+def _theirs(statement: Statement, bucket: int) -> list[touched.Theirs]:
     """Whose the leak is: jobs where they hold it, teams where they wait for it, else contracts."""
     if bucket in ALLOCATED:
         return [part for _, part in touched.by_group(statement, bucket)]
@@ -73,7 +73,7 @@ def _theirs(statement: Statement, bucket: Bucket) -> list[touched.Theirs]:
     return waiting or [part for _, part in touched.by_contract(statement, bucket)]
 
 
-def _by(bucket: Bucket) -> str:
+def _by(bucket: int) -> str:
     return "job" if bucket in ALLOCATED else "contract"
 
 
@@ -83,7 +83,7 @@ def _rule(found: Callable[[Statement], list[Fix]]) -> _Rule:
 
 _TIME = "people's time; the win is not known before it is measured"
 
-_FIXES: dict[Bucket, tuple[_Rule, ...]] = {
+_FIXES: dict[int, tuple[_Rule, ...]] = {
     Bucket.NOT_LAUNCHED: (
         _advice(
             "launch the nodes that are paid for, or claim the money back from the provider",
@@ -302,3 +302,11 @@ _FIXES: dict[Bucket, tuple[_Rule, ...]] = {
         ),
     ),
 }
+
+_OF_A_PLUG_IN: tuple[_Rule, ...] = (
+    _advice(
+        "see whose it is; the plug-in that adds this part of the ledger proposes no change",
+        "as the plug-in divides it off",
+        _TIME,
+    ),
+)

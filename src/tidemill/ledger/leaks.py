@@ -23,7 +23,7 @@ NO_LOSS = frozenset({Bucket.UNSAVED})  # what the next checkpoint saves is no le
 class Leak(NamedTuple):
     """One bucket of waste."""
 
-    bucket: Bucket
+    bucket: int
     milli_ms: int
     usd_micro: int
     owner: Layer
@@ -39,7 +39,7 @@ class Leak(NamedTuple):
         return self.fixes[0]
 
 
-class Remedy(NamedTuple):
+class LeakRemedy(NamedTuple):
     """A fix beside its leak, and what it is predicted to win."""
 
     leak: Leak
@@ -54,20 +54,20 @@ def leaks(statement: Statement) -> list[Leak]:
     usd = account.usd_micro()
     found = [
         _leak(statement, bucket, account.milli_ms[bucket], usd[bucket])
-        for bucket in Bucket
-        if bucket is not Bucket.USEFUL and account.milli_ms[bucket]
+        for bucket in ABOUT
+        if bucket != Bucket.USEFUL and account.milli_ms[bucket]
     ]
     return sorted(found, key=lambda leak: (-leak.usd_micro, leak.bucket))
 
 
-def remedies(statement: Statement, most: int = 6) -> list[Remedy]:
+def remedies(statement: Statement, most: int = 6) -> list[LeakRemedy]:
     """What to do first: predicted wins, the largest first; then advice on the largest leaks.
 
     Each of the three largest leaks has an entry.
     """
     found = leaks(statement)
     claimed = [
-        Remedy(leak, fix, reckoning.wins_usd_micro(statement, fix))
+        LeakRemedy(leak, fix, reckoning.wins_usd_micro(statement, fix))
         for leak in found
         for fix in leak.fixes
         if reckoning.is_claimed(statement, fix)
@@ -75,7 +75,7 @@ def remedies(statement: Statement, most: int = 6) -> list[Remedy]:
     claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), r.leak.bucket))
     largest = [leak for leak in found if leak.bucket not in NO_LOSS][:LARGEST]
     owed = [leak for leak in largest if all(r.leak is not leak for r in claimed)]
-    entries = [Remedy(leak, _unclaimed(leak), None) for leak in owed]
+    entries = [LeakRemedy(leak, _unclaimed(leak), None) for leak in owed]
     return [*claimed[: max(1, most - len(entries))], *entries]
 
 
@@ -84,26 +84,26 @@ def _unclaimed(leak: Leak) -> Fix:
     return next((fix for fix in leak.fixes if not fix.edits), leak.fix)
 
 
-def to_try(statement: Statement, least_ppm: int = 5_000) -> list[Remedy]:
+def to_try(statement: Statement, least_ppm: int = 5_000) -> list[LeakRemedy]:
     """Every edit that is proposed, also those whose win only a replay can tell.
 
     The latter only for leaks of some size. Fixes that make the same edits are told once.
     """
     paid = statement.total().paid_usd_micro
-    found: dict[tuple[object, ...], Remedy] = {}
+    found: dict[tuple[object, ...], LeakRemedy] = {}
     for leak in leaks(statement):
         for fix in leak.fixes:
             is_claimed = reckoning.is_claimed(statement, fix)
             is_large = leak.usd_micro * ONE_PPM > paid * least_ppm
             if fix.edits and (is_claimed or is_large):
                 wins = reckoning.wins_usd_micro(statement, fix) if is_claimed else None
-                found.setdefault(fix.edits, Remedy(leak, fix, wins))
+                found.setdefault(fix.edits, LeakRemedy(leak, fix, wins))
     return sorted(
         found.values(), key=lambda r: (-(r.wins_usd_micro or 0), -r.leak.usd_micro, r.fix.words)
     )
 
 
-def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -> Leak:
+def _leak(statement: Statement, bucket: int, milli_ms: int, usd_micro: int) -> Leak:
     about = ABOUT[bucket]
     dimension = "job" if bucket in ALLOCATED else "contract"
     return Leak(
@@ -118,7 +118,7 @@ def _leak(statement: Statement, bucket: Bucket, milli_ms: int, usd_micro: int) -
     )
 
 
-def _evidence(statement: Statement, bucket: Bucket) -> str:
+def _evidence(statement: Statement, bucket: int) -> str:
     """The largest contributors: jobs where jobs hold it, otherwise contracts."""
     by_job = statement.held_by_jobs(bucket)
     if by_job.any():

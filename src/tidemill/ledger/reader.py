@@ -27,7 +27,7 @@ from tidemill.ledger.claimants import Claimants
 from tidemill.ledger.cut import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops
-from tidemill.ledger.supply import Supply
+from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.turns import Turns
 from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
@@ -76,7 +76,7 @@ class Ledger:
         self.window = window or Window()
         self.policy = policy or Policy()
         self._world = World()
-        self._supply = Supply()
+        self._supply = SupplySums()
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
         self._alarms: dict[int, str] = {}
@@ -106,7 +106,7 @@ class Ledger:
         return self._mark(MARK.NOW_MS)
 
     @property
-    def supply(self) -> Supply:
+    def supply(self) -> SupplySums:
         """What was paid, and what of it no job held."""
         self._settle()
         return self._supply

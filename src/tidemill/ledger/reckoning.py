@@ -20,7 +20,7 @@ from tidemill.model.measures import (
     WHOLE_MILLI,
     duration_text,
 )
-from tidemill.model.states import ACTIVE, JobClass, JobState, Terms
+from tidemill.model.states import ACTIVE, JobClass, JobState
 from tidemill.model.tables import I64
 
 # Fitted on the examples, the demo and generated fleets with a seed below 100; the rule of what is
@@ -41,7 +41,7 @@ def release_contracts(statement: Statement) -> list[Fix]:
     return [_released(statement, found, free[found.c]) for found in release.cuts(statement)]
 
 
-def _released(statement: Statement, cut: release.Cut, free: touched.Theirs) -> Fix:
+def _released(statement: Statement, cut: release.SmallerContract, free: touched.Theirs) -> Fix:
     row = statement.world.contract_rows[cut.c]
     kept = row.count - cut.devices
     what = f"renew {kept:,} instead of {row.count:,} accelerators of contract `{row.name}`"
@@ -66,11 +66,9 @@ def _released(statement: Statement, cut: release.Cut, free: touched.Theirs) -> F
 def return_sooner(statement: Statement) -> list[Fix]:
     """Empty nodes that are paid by the hour go back sooner."""
     now_ms = statement.policy.return_idle_after_ms
-    rows = statement.world.contract_rows
+    committed = statement.world.contracts.committed_milli
     paid = [
-        theirs
-        for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND)
-        if rows[c].terms is not Terms.RESERVED
+        theirs for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND) if not committed[c]
     ]
     usd_micro = sum(theirs.usd_micro for theirs in paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:
@@ -135,16 +133,16 @@ def cull(statement: Statement) -> list[Fix]:
     ]  # fmt: skip
 
 
-def save_better(statement: Statement, bucket: Bucket) -> list[Fix]:
+def save_better(statement: Statement, bucket: int) -> list[Fix]:
     """Another checkpoint interval for each group of jobs that loses by its own."""
     return [
         _saved(statement, found, bucket)
         for found in saving.best(statement)
-        if found.win > 0 and found.is_longer == (bucket is Bucket.CHECKPOINT)
+        if found.win > 0 and found.is_longer == (bucket == Bucket.CHECKPOINT)
     ]
 
 
-def _saved(statement: Statement, found: Saving, bucket: Bucket) -> Fix:
+def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
     group = found.group
     jobs = np.flatnonzero(statement.groups.of_job == found.number)
     theirs = sum(part.usd_micro for _, part in touched.by_group(statement, bucket, jobs))
@@ -269,7 +267,7 @@ def is_claimed(statement: Statement, fix: Fix) -> bool:
     return bool(fix.edits) and is_large
 
 
-def usd_micro(statement: Statement, bucket: Bucket) -> int:
+def usd_micro(statement: Statement, bucket: int) -> int:
     """What a bucket cost, as its line on the ledger says."""
     return statement.total().usd_micro()[bucket]
 
@@ -282,7 +280,7 @@ def _worth(statement: Statement, jobs: I64, milli_ms: int) -> tuple[int, int]:
     rows, world = statement.rows, statement.world
     mine = np.isin(rows.job, jobs)
     held = int(rows.milli_ms[mine].sum())
-    by_hour = [c for c, row in enumerate(world.contract_rows) if row.terms is not Terms.RESERVED]
+    by_hour = np.flatnonzero(world.contracts.committed_milli[: world.contract_count] == 0)
     elastic = statement.select(mine & np.isin(rows.contract, by_hour))
     usd = rounded(elastic.paid_money * milli_ms, DENOMINATOR * max(1, held))
     is_cut = np.isin(world.jobs.state[jobs], [int(state) for state in (*ACTIVE, JobState.WAITING)])

@@ -6,11 +6,11 @@ of their name, as in the JSON document. None is unknown.
 
 from typing import Any
 
-from tidemill.ledger.buckets import ABOUT, DIVIDED, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED
 from tidemill.ledger.document import document
 from tidemill.ledger.statement import DIMENSIONS, Dimension, Statement
 from tidemill.ledger.top import top_jobs
-from tidemill.ledger.waits import WAIT_DIMENSIONS, Figures, Spread, WaitDimension
+from tidemill.ledger.waits import WAIT_DIMENSIONS, WaitDimension, WaitFigures, WaitSpread
 from tidemill.model.errors import SpecError
 from tidemill.model.states import JobState
 
@@ -19,7 +19,6 @@ Records = list[dict[str, Any]]
 _SPREADS = (
     ("wait", "ms"), ("total_wait", "ms"), ("completion", "ms"), ("slowdown", "milli")
 )  # fmt: skip
-_OF_EFFICIENCY = [ABOUT[bucket].key for bucket in DIVIDED]
 _STATS = ("mean", "p50", "p90", "p99", "max")
 
 
@@ -52,13 +51,13 @@ def breakdown(statement: Statement, by: Dimension) -> Records:
     whole = document(statement, by)
     found = whole.breakdown
     assert found is not None, "it was asked for"
-    keys = [ABOUT[bucket].key for bucket in Bucket]
+    keys = [ABOUT[bucket].key for bucket in ABOUT]
     nobody_knows = {row.key for row in whole.unknown}
     records: Records = []
     for row in found.rows:
         cells: dict[str, int | None] = dict.fromkeys(nobody_knows)
         if row.useful_milli_ms is None:
-            cells |= dict.fromkeys(_OF_EFFICIENCY)
+            cells |= dict.fromkeys(ABOUT[bucket].key for bucket in DIVIDED)
         cells |= {cell.key: cell.usd_micro for cell in row.cells if cell.milli_ms}
         first: dict[str, Any] = {by: row.key}
         if by == "time":
@@ -81,13 +80,13 @@ def waits(statement: Statement, by: WaitDimension | None = None) -> Records:
     return [{by: key} | figures(found) for key, found in statement.waits_by(by).items()]
 
 
-def figures(found: Figures) -> dict[str, Any]:
+def figures(found: WaitFigures) -> dict[str, Any]:
     """The figures of some jobs, flat."""
     record: dict[str, Any] = {
         name: value for name, value in found._asdict().items() if isinstance(value, int)
     }
     for name, unit in _SPREADS:
-        spread: Spread | None = getattr(found, name)
+        spread: WaitSpread | None = getattr(found, name)
         record[f"{name}_open"] = 0 if spread is None else spread.censored
         record[f"{name}_at_least"] = "" if spread is None else " ".join(sorted(spread.at_least))
         for stat in _STATS:

@@ -17,7 +17,6 @@ import numpy as np
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import Terms
 from tidemill.model.tables import I64
 
 KEPT_PERCENT = 99  # of the hours
@@ -25,7 +24,7 @@ FULL_PERCENT = 92  # beyond this, replayed queues of the tuning examples did not
 BINS_AT_LEAST = 24  # a day by the hour; with fewer, means hide the peaks
 
 
-class Cut(NamedTuple):
+class SmallerContract(NamedTuple):
     """A contract that could be smaller."""
 
     c: int
@@ -37,7 +36,7 @@ class Cut(NamedTuple):
     """Whether some hours needed them, so that jobs wait longer without them."""
 
 
-def cuts(statement: Statement) -> list[Cut]:
+def cuts(statement: Statement) -> list[SmallerContract]:
     """Every reserved contract that could be smaller, the dearest cut first."""
     if len(statement.bins) < BINS_AT_LEAST:
         return []
@@ -54,20 +53,22 @@ def cuts(statement: Statement) -> list[Cut]:
     return sorted((f for f in found if f.devices), key=lambda f: (-f.usd_micro, f.c))
 
 
-def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> Cut:
+def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> SmallerContract:
     """A contract with so many accelerators fewer, and what they cost."""
     row = statement.world.contract_rows[c]
     milli_ms = int(statement.paid[:, c].sum()) * devices // row.count
-    return Cut(c, devices, milli_ms * row.usd_micro_per_hour // MILLI_MS_PER_UNIT_HOUR, is_noticed)
+    return SmallerContract(
+        c, devices, milli_ms * row.usd_micro_per_hour // MILLI_MS_PER_UNIT_HOUR, is_noticed
+    )
 
 
 def reserved(statement: Statement) -> list[int]:
     """Contracts that are paid whether they are used or not, and were."""
-    rows = statement.world.contract_rows
+    is_elastic = statement.world.contracts.is_elastic
     return [
         c
-        for c, row in enumerate(rows)
-        if row.terms is Terms.RESERVED and statement.paid[:, c].any()
+        for c in range(statement.world.contract_count)
+        if not is_elastic[c] and statement.paid[:, c].any()
     ]
 
 
@@ -139,9 +140,9 @@ def _for_gangs(statement: Statement, c: int) -> int:
 
 def _others(statement: Statement, c: int) -> int:
     """Accelerators of the same GPU type under other reserved contracts."""
-    rows = statement.world.contract_rows
+    rows, is_elastic = statement.world.contract_rows, statement.world.contracts.is_elastic
     return sum(
         row.count
         for n, row in enumerate(rows)
-        if n != c and row.kind == rows[c].kind and row.terms is Terms.RESERVED
+        if n != c and row.kind == rows[c].kind and not is_elastic[n]
     )

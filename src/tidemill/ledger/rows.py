@@ -10,15 +10,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.buckets import ABOUT, ADDED
 from tidemill.ledger.cells import summed
 from tidemill.ledger.reader import Ledger
+from tidemill.model.errors import SpecError
 from tidemill.model.rows import Contract
 from tidemill.model.tables import I64
+from tidemill.model.world import World
 from tidemill.units import capability
 
 
-class Rows(NamedTuple):
+class LedgerRows(NamedTuple):
     """Amounts by bin, contract, bucket, team and job.
 
     Team is -1 where nobody claims it, job is -1 where no job holds it.
@@ -32,22 +34,49 @@ class Rows(NamedTuple):
     milli_ms: I64
 
 
-def rows_of(ledger: Ledger) -> Rows:
+def rows_of(ledger: Ledger) -> LedgerRows:
     """Everything a ledger has counted so far."""
     world, cells = ledger.world, ledger.cells()
     team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
-    parts = [Rows(cells.bin, cells.contract, cells.bucket, team, cells.job, cells.milli_ms)]
+    parts = [LedgerRows(cells.bin, cells.contract, cells.bucket, team, cells.job, cells.milli_ms)]
     for number, unheld in ledger.supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
         same, nobody = np.full_like(amount, number), np.full_like(amount, -1)
-        parts.append(Rows(same, contract, bucket, claimant - 1, nobody, amount))
-    return Rows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, amount))
+    return _divided(
+        world, LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    )
 
 
-def accounts(rows: Rows, groups: I64, count: int, contracts: Sequence[Contract]) -> list[Account]:
+def _divided(world: World, rows: LedgerRows) -> LedgerRows:
+    """The rows with what plug-ins divide off them (``buckets.add``)."""
+    for added in ADDED:
+        is_of = rows.bucket == added.part_of
+        some = LedgerRows(*(column[is_of] for column in rows))
+        part = np.asarray(added.part(world, some), np.int64)
+        if part.shape != some.milli_ms.shape or ((part < 0) | (part > some.milli_ms)).any():
+            raise SpecError(
+                f"bucket `{ABOUT[added.bucket].key}` takes more of"
+                f" `{ABOUT[added.part_of].key}` than there is, or less than nothing",
+                hint="its plug-in must give one amount per row, from 0 up to the row's milli_ms",
+            )
+        taken = some._replace(bucket=np.full_like(part, added.bucket), milli_ms=part)
+        parts = (
+            LedgerRows(*(column[~is_of] for column in rows)),
+            some._replace(milli_ms=some.milli_ms - part),
+            taken,
+        )
+        whole = LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        rows = LedgerRows(*(column[whole.milli_ms != 0] for column in whole))
+    return rows
+
+
+def accounts(
+    rows: LedgerRows, groups: I64, count: int, contracts: Sequence[Contract]
+) -> list[Account]:
     """One account a group, in one pass; ``groups`` says to which of ``count`` each row belongs."""
-    shape = (count, max(1, len(contracts)), len(Bucket))
+    shape = (count, max(1, len(contracts)), len(ABOUT))
     keys, sums = summed(
         np.ravel_multi_index((groups, rows.contract, rows.bucket), shape), rows.milli_ms
     )
@@ -70,6 +99,6 @@ def accounts(rows: Rows, groups: I64, count: int, contracts: Sequence[Contract])
 
 
 def _matrix(count: int, group: I64, bucket: I64, amounts: np.ndarray) -> list[tuple[int, ...]]:
-    matrix = np.zeros((count, len(Bucket)), object)
+    matrix = np.zeros((count, len(ABOUT)), object)
     np.add.at(matrix, (group, bucket), amounts)
     return [tuple(row) for row in matrix.tolist()]

@@ -9,6 +9,7 @@ How often an accelerator's job is stopped is counted in the group, and as if one
 seen at the rate of the whole fleet: a job that was never stopped would otherwise never save.
 """
 
+from collections.abc import Collection
 from math import isqrt, log
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ class _Books(NamedTuple):
     losses: float
 
 
-def _held(statement: Statement, buckets: frozenset[Bucket]) -> I64:
+def _held(statement: Statement, buckets: Collection[int]) -> I64:
     sums = np.zeros(statement.world.job_count, np.int64)
     rows = statement.rows
     mask = (rows.job >= 0) & np.isin(rows.bucket, [*buckets])

@@ -47,7 +47,7 @@ class Totals(Struct, frozen=True):
     mean_accelerators: Ratio
 
 
-class Line(Struct, frozen=True):
+class BucketLine(Struct, frozen=True):
     """One bucket, from paid to useful."""
 
     key: str
@@ -104,7 +104,7 @@ class Cell(Struct, frozen=True):
     usd_micro: int
 
 
-class Row(Struct, frozen=True):
+class BreakdownRow(Struct, frozen=True):
     """One row of a breakdown; rows add up to the totals."""
 
     key: str
@@ -123,7 +123,7 @@ class Breakdown(Struct, frozen=True):
     """The ledger by one dimension."""
 
     by: str
-    rows: tuple[Row, ...]
+    rows: tuple[BreakdownRow, ...]
 
 
 class EditPart(Struct, frozen=True):
@@ -311,7 +311,7 @@ class LedgerDocument(Struct, frozen=True):
     currency: str
     window: Period
     totals: Totals
-    lines: tuple[Line, ...]
+    lines: tuple[BucketLine, ...]
     unknown: tuple[Unknown, ...]
     goodput: GoodputPart
     utilisation: UtilisationPart

@@ -27,7 +27,7 @@ class Spans:
         self._swept: list[Cells] = []
 
     def add(self, world: World, spans: "array[int]") -> None:
-        """Take spans whose fate is known; the fields of each are those of ``cut.Span``."""
+        """Take spans whose fate is known; the fields of each are those of ``cut.HeldSpan``."""
         self._fresh.extend(spans)
         if len(self._fresh) >= SWEEP_AT * WIDTH:
             self._sweep(world)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tidemill.core.accounting.columns import (
-    CLAIM,
+    CLAIMANT,
     DEMAND,
     EARLIER,
     HELD,
@@ -42,7 +42,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     return LedgerState(
         marks, _attempts(0), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
-        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64), _rows(0, CLAIM),
+        _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64), _rows(0, CLAIMANT),
         _rows(0, LOT), *(usable or Usable()).weighing, _tables(),
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ def _attempts(rows: int) -> I64:
 
 
 def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]
-          | type[CLAIM] | type[LOT] | tuple[()]) -> I64:  # fmt: skip
+          | type[CLAIMANT] | type[LOT] | tuple[()]) -> I64:  # fmt: skip
     return np.zeros((count, len(columns)), np.int64)
 
 

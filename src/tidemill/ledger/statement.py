@@ -18,10 +18,10 @@ from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import Rows, accounts, rows_of
+from tidemill.ledger.rows import LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
-from tidemill.ledger.waits import UNKNOWN_USER, Figures, WaitDimension
+from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -64,7 +64,7 @@ class Statement:
         self.cut_short = ledger.cut_short
         self.alarms = dict(ledger.alarms)
         """Jobs that were preempted as often as the policy allows, in words."""
-        self.rows: Rows = rows_of(ledger)
+        self.rows: LedgerRows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
         self.waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
@@ -111,7 +111,7 @@ class Statement:
         each = accounts(self.rows, groups, len(found), self.world.contract_rows)
         return dict(zip((names(key) for key in found.tolist()), each, strict=True))
 
-    def waits_by(self, dimension: WaitDimension) -> dict[str, Figures]:
+    def waits_by(self, dimension: WaitDimension) -> dict[str, WaitFigures]:
         """How long jobs waited and took, by team, user, size, class or GPU type requested."""
         return waits.by(self.waits, self.world, dimension)
 
@@ -129,17 +129,17 @@ class Statement:
 
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""
-        some = Rows(*(column[mask] for column in self.rows))
+        some = LedgerRows(*(column[mask] for column in self.rows))
         groups = np.zeros(len(some.bin), np.int64)
         return accounts(some, groups, 1, self.world.contract_rows)[0] if len(groups) else zero()
 
-    def jobs_of(self, bucket: Bucket, most: int = 5) -> list[tuple[str, int]]:
+    def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
         sums = self.held_by_jobs(bucket)
         largest = np.argsort(-sums, kind="stable")[:most]
         return [(self.world.job_names[j], int(sums[j])) for j in largest.tolist() if sums[j]]
 
-    def held_by_jobs(self, bucket: Bucket | None = None) -> I64:
+    def held_by_jobs(self, bucket: int | None = None) -> I64:
         """Milli·ms of every job, in one bucket or in all that it held."""
         rows = self.rows
         mask = rows.job >= 0 if bucket is None else (rows.job >= 0) & (rows.bucket == bucket)
@@ -147,12 +147,12 @@ class Statement:
         np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
         return sums
 
-    def confidence_of(self, bucket: Bucket) -> dict[Confidence, int]:
+    def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms by the confidence of its jobs."""
         rows = self.rows
         mask = (rows.bucket == bucket) & (rows.job >= 0)
         codes = self.world.jobs.confidence[rows.job[mask]]
-        if bucket is Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
+        if bucket == Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
             codes = np.where(codes == _UNKNOWN, _MODELLED, codes)
         sums = np.zeros(len(CONFIDENCES), np.int64)
         np.add.at(sums, codes, rows.milli_ms[mask])
@@ -163,7 +163,7 @@ class Statement:
                 found[known] = found.get(known, 0) + amount
         return found
 
-    def confidence(self, bucket: Bucket) -> Confidence:
+    def confidence(self, bucket: int) -> Confidence:
         """How a bucket is known; one that efficiencies divide, as most of its time is."""
         known = self.confidence_of(bucket) if bucket in DIVIDED else {}
         if known:

@@ -8,7 +8,6 @@ from collections import Counter
 from typing import NamedTuple
 
 from tidemill.ledger import touched
-from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.fix import Fix
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import WHOLE_MILLI
@@ -25,7 +24,7 @@ class _Best(NamedTuple):
     stranded_milli: int
 
 
-def lay_out(statement: Statement, bucket: Bucket) -> list[Fix]:
+def lay_out(statement: Statement, bucket: int) -> list[Fix]:
     """Lay the same instances out anew: what is stranded now, and what would be even so."""
     stranded = statement.total().milli_ms[bucket] // max(1, statement.length_ms)
     mixes = _mean_mixes(statement)

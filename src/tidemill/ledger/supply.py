@@ -12,7 +12,7 @@ from tidemill.model.tables import I64
 BINS_AT_MOST = 100_000  # eleven years by the hour; each holds contracts × buckets × teams numbers
 
 
-class Supply:
+class SupplySums:
     """Milli × ms by time bin; its arrays are written by kernels."""
 
     def __init__(self) -> None:

@@ -4,17 +4,15 @@ Waste is what a job's own accelerators cost in buckets that are known not to be 
 idle, lost, stalled, or working below what they could. Time of unknown worth is unknown, no waste.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 
 from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.waits import UNKNOWN_USER
-
-_WASTED = frozenset(b for b in Bucket if ABOUT[b].group < Group.UNKNOWN)
-_UNKNOWN = frozenset(b for b in Bucket if ABOUT[b].group is Group.UNKNOWN)
 
 
 class TopJob(NamedTuple):
@@ -27,7 +25,7 @@ class TopJob(NamedTuple):
     paid_usd_micro: int
     wasted_usd_micro: int
     unknown_usd_micro: int
-    leak: Bucket
+    leak: int
     leak_usd_micro: int
 
 
@@ -35,7 +33,7 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
     """The jobs that wasted most dollars, the worst first; ties in the order of the journal."""
     rows, contracts = statement.rows, statement.world.contract_rows
     wasted: dict[int, int] = {}
-    is_mine = (rows.job >= 0) & np.isin(rows.bucket, [*_WASTED])
+    is_mine = (rows.job >= 0) & np.isin(rows.bucket, wasted_buckets())
     for c, contract in enumerate(contracts):
         mask = is_mine & (rows.contract == c)
         sums = np.zeros(statement.world.job_count, np.int64)
@@ -46,6 +44,11 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
     return [_top(statement, j) for j in worst]
 
 
+def wasted_buckets() -> list[int]:
+    """What is known not to be useful."""
+    return [b for b in ABOUT if ABOUT[b].group < Stage.UNKNOWN]
+
+
 def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
     """What each job paid in units of so many micro-dollars, as a breakdown by job prints it."""
     found = statement.by("job")
@@ -54,14 +57,15 @@ def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
 
 def _top(statement: Statement, j: int) -> TopJob:
     world, account = statement.world, statement.select(statement.rows.job == j)
-    leak = max(_WASTED, key=lambda bucket: (account.money[bucket], -bucket))
+    leak = max(wasted_buckets(), key=lambda bucket: (account.money[bucket], -bucket))
+    unknown = [b for b in ABOUT if ABOUT[b].group is Stage.UNKNOWN]
     shape = world.shape_of(j)
     return TopJob(
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
-        account.paid_usd_micro, _usd(account, _WASTED), _usd(account, _UNKNOWN), leak,
-        _usd(account, frozenset({leak})),
+        account.paid_usd_micro, _usd(account, wasted_buckets()), _usd(account, unknown), leak,
+        _usd(account, [leak]),
     )  # fmt: skip
 
 
-def _usd(account: Account, buckets: frozenset[Bucket]) -> int:
+def _usd(account: Account, buckets: Collection[int]) -> int:
     return rounded(sum(account.money[bucket] for bucket in buckets), DENOMINATOR)

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.account import DENOMINATOR
-from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 from tidemill.model.tables import I64
@@ -22,7 +21,7 @@ class Theirs(NamedTuple):
 
 
 def by_group(
-    statement: Statement, bucket: Bucket, jobs: I64 | None = None
+    statement: Statement, bucket: int, jobs: I64 | None = None
 ) -> list[tuple[int, Theirs]]:
     """Groups of alike jobs and their part of a bucket, the dearest first; only of some jobs."""
     rows, found = statement.rows, statement.groups
@@ -33,7 +32,7 @@ def by_group(
     return _parts(statement, mask, found.of_job[rows.job[mask]], names)
 
 
-def by_contract(statement: Statement, bucket: Bucket) -> list[tuple[int, Theirs]]:
+def by_contract(statement: Statement, bucket: int) -> list[tuple[int, Theirs]]:
     """Contracts and their part of a bucket, the dearest first."""
     rows = statement.rows
     mask = rows.bucket == bucket
@@ -41,7 +40,7 @@ def by_contract(statement: Statement, bucket: Bucket) -> list[tuple[int, Theirs]
     return _parts(statement, mask, rows.contract[mask], names)
 
 
-def by_team(statement: Statement, bucket: Bucket) -> list[tuple[int, Theirs]]:
+def by_team(statement: Statement, bucket: int) -> list[tuple[int, Theirs]]:
     """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
     rows = statement.rows
     mask = (rows.bucket == bucket) & (rows.team >= 0)

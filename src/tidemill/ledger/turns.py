@@ -6,6 +6,7 @@ than one could claim. The moment is that of the last event: nothing has changed 
 """
 
 from tidemill.core.accounting.columns import ORDER
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import order
@@ -16,7 +17,7 @@ from tidemill.scheduling.lines import Lines
 
 def order_of(policy: Policy) -> ORDER:
     """The order that kernels go by."""
-    if policy.fairness != "none" or policy.order not in order.BY_SHAPE:
+    if policy.fairness != "none" or policy.order not in BY_SHAPE:
         return ORDER.ASKED
     return ORDER.PRIORITY if policy.order == "priority" else ORDER.OLDEST
 

@@ -4,14 +4,14 @@ An empty bucket is zero only where somebody would have told. Shown as unknown, n
 """
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import DIVIDED, NOT_PRODUCED, Bucket
+from tidemill.ledger.buckets import ABOUT, DIVIDED, NOT_PRODUCED, Bucket
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
 NO_STALLS = "no job that worked says how long it waits for this; within the buckets below its peak"
 NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
 
 
-def unknowns(account: Account) -> dict[Bucket, str]:
+def unknowns(account: Account) -> dict[int, str]:
     """The unknown buckets of an account, top to bottom, and why."""
     found = {**NOT_PRODUCED}
     if is_useful_unknown(account):
@@ -20,7 +20,7 @@ def unknowns(account: Account) -> dict[Bucket, str]:
         found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
     if account.milli_ms[Bucket.BELOW_PEAK]:
         found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
-    return {b: found[b] for b in Bucket if b in found and not account.milli_ms[b]}
+    return {b: found[b] for b in ABOUT if b in found and not account.milli_ms[b]}
 
 
 def is_useful_unknown(account: Account) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.core.accounting.columns import ASK, DEMAND, SIZE, USE
+from tidemill.core.accounting.columns import DEMAND, REPLICA, SIZE, USE
 from tidemill.ledger.supply import row_of
 from tidemill.model.rows import Role
 from tidemill.model.tables import I64, grown
@@ -49,7 +49,7 @@ class Usable:
         self.asks = 0
         """How many asks were taken in."""
         self.weighing = Weighing(
-            np.zeros((ASKS_AT_MOST, len(ASK)), np.int64),
+            np.zeros((ASKS_AT_MOST, len(REPLICA)), np.int64),
             np.zeros((SIZES_AT_MOST, len(SIZE)), np.int64),
             np.zeros((ASKS_AT_MOST, 1), np.int64),
             np.zeros((ASKS_AT_MOST, 1), np.int64),
@@ -72,7 +72,7 @@ class Usable:
             if role.accelerators and not role.profile:
                 row[DEMAND.SIZE] = self.mix.size_of(role)
         for i, ask in enumerate(self.mix.asks[self.asks :], start=self.asks):
-            self.weighing.asks[i] = ask[: len(ASK)]
+            self.weighing.asks[i] = ask[: len(REPLICA)]
             self._allow(world, i, ask)
         self.asks = len(self.mix.asks)
         sizes = self.mix.sizes

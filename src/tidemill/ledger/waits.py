@@ -43,7 +43,7 @@ ONE = 1000  # slowdowns are counted in thousandths
 _SHARES = (("p50", 50), ("p90", 90), ("p99", 99))
 
 
-class Spread(NamedTuple):
+class WaitSpread(NamedTuple):
     """A figure over some jobs; ``at_least`` names the parts that are lower bounds."""
 
     jobs: int
@@ -57,7 +57,7 @@ class Spread(NamedTuple):
     at_least: frozenset[str] = frozenset()
 
 
-class Figures(NamedTuple):
+class WaitFigures(NamedTuple):
     """What became of some jobs by the end of a window, and how long it took; times in ms."""
 
     jobs: int
@@ -69,11 +69,11 @@ class Figures(NamedTuple):
     """Waiting at the end, for the first time or again."""
     never_started: int
     """Not started by the end: still waiting, or ended before."""
-    wait: Spread | None
+    wait: WaitSpread | None
     """None: there are no jobs."""
-    total_wait: Spread | None
-    completion: Spread | None
-    slowdown: Spread | None
+    total_wait: WaitSpread | None
+    completion: WaitSpread | None
+    slowdown: WaitSpread | None
     """In thousandths; None where nobody started and ended."""
 
 
@@ -95,14 +95,14 @@ class Waits(NamedTuple):
         """Some of the rows."""
         return Waits(*(column[mask] for column in self))
 
-    def figures(self) -> Figures:
+    def figures(self) -> WaitFigures:
         """What became of them all."""
         done, failed, cancelled = (
             int(((self.outcome == state) & self.is_ended).sum())
             for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         )
         has_run = self.is_ended & self.is_started
-        return Figures(
+        return WaitFigures(
             len(self.job), done, failed, cancelled,
             int((~self.is_ended & ~self.is_waiting).sum()), int(self.is_waiting.sum()),
             int((~self.is_started).sum()),
@@ -119,7 +119,7 @@ class Waits(NamedTuple):
         return found
 
 
-def spread(values: I64, is_censored: np.ndarray) -> Spread | None:
+def spread(values: I64, is_censored: np.ndarray) -> WaitSpread | None:
     """Mean, quantiles and maximum of integers, of which some may be larger than they seem."""
     count, censored = len(values), int(is_censored.sum())
     if not count:
@@ -132,7 +132,7 @@ def spread(values: I64, is_censored: np.ndarray) -> Spread | None:
         at_least |= {"mean", "max"}
     mean = rounded(sum(values.tolist()), count)
     p50, p90, p99 = ranks.values()
-    return Spread(count, censored, mean, p50, p90, p99, int(ordered[-1]), frozenset(at_least))
+    return WaitSpread(count, censored, mean, p50, p90, p99, int(ordered[-1]), frozenset(at_least))
 
 
 def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
@@ -153,7 +153,7 @@ def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
     return every.some(mine)
 
 
-def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, Figures]:
+def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, WaitFigures]:
     """The figures of each group, in the order of names; sizes from small to large."""
     key = _KEYS[dimension]
     keys = [key(world, j) for j in waits.job.tolist()]

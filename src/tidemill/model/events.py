@@ -349,7 +349,7 @@ Action = (
 Event = Seen | Action
 
 
-class Rows(Protocol):
+class ActionRows(Protocol):
     """Actions in columns (``model.batch``)."""
 
     def actions(self) -> tuple[Action, ...]:
@@ -368,7 +368,7 @@ class Plan:
         self,
         actions: Iterable[Action] | None = None,
         wake_at_ms: int = FOREVER_MS,
-        rows: Rows | None = None,
+        rows: ActionRows | None = None,
     ) -> None:
         self._actions = tuple(actions or ()) if rows is None or actions is not None else None
         self.wake_at_ms = wake_at_ms

@@ -1,10 +1,13 @@
 """The choices a fleet's owner makes: one frozen value, given to every cycle."""
 
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.orders import ORDERS
+from tidemill.model.placements import PLACEMENTS
 from tidemill.model.rows import Contract, Natural, Ppm
 
 Bound = Annotated[int, Meta(ge=0, le=100_000)]
@@ -12,15 +15,12 @@ Share = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 
 
 Rollouts = Annotated[int, Meta(ge=1, le=1_024)]
-Placement = Literal[
-    "pack", "spread", "best-fit", "dot-product", "clustering", "sharing", "fgd", "tide"
-]
 
 
 class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How to order, place, make room, and look after nodes and idle work."""
 
-    order: Literal["fifo", "priority", "shortest", "smallest", "attained"] = "priority"
+    order: str = "priority"
     """``priority``: higher first, then oldest. ``fifo``: oldest first. ``shortest``: least run time
     left. ``smallest``: least run time left × accelerators. ``attained``: least accelerator time had
     so far, in steps. Teams below their guaranteed quota go before all of them.
@@ -33,7 +33,7 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """
     usage_half_life_ms: Natural = 0
     """Fair shares count past use too, half as much after this long; 0: only what is used now."""
-    placement: Placement | tuple[Placement, ...] = "tide"
+    placement: str | tuple[str, ...] = "tide"
     """Where work goes: one name, or several of which the next breaks the ties of the one before.
 
     ``pack`` fills used nodes first and keeps whole ones whole; ``spread`` does the opposite.
@@ -117,6 +117,20 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """How long an on-demand node must be empty before it is given back."""
     cull_idle_after_ms: Natural = 0
     """Interactive jobs idle for this long are cancelled; 0 leaves them alone."""
+
+    def __post_init__(self) -> None:
+        """Refuse an order or a placement that there is no row for."""
+        names = (self.placement,) if isinstance(self.placement, str) else self.placement
+        _refuse_unknown("order", (self.order,), ORDERS)
+        _refuse_unknown("placement", names, PLACEMENTS)
+        if len(names) > 1 and any(PLACEMENTS[name] is not None for name in names):
+            raise ValueError("expected a plug-in's placement by itself, without others")
+
+
+def _refuse_unknown(field: str, names: tuple[str, ...], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(f"there is no {field} `{name}`; known are {', '.join(known)}")
 
 
 def release_ms(policy: Policy, contract: Contract) -> int:

@@ -39,7 +39,8 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     count: Count
     usd_micro_per_hour: Natural
     node: Template
-    terms: Terms = Terms.RESERVED
+    terms: Name = Terms.RESERVED.value
+    """Its type; see ``reservation.types``."""
     start_ms: Natural = 0
     end_ms: Natural = FOREVER_MS
     spares: Natural = 0

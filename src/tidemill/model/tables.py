@@ -94,13 +94,18 @@ class Devices(NamedTuple):
 
 
 class Contracts(NamedTuple):
-    """One row a contract."""
+    """One row per contract.
+
+    ``committed_milli`` is paid for while it runs, launched or not; the nodes of an elastic one
+    come and go with demand (``reservation.types``).
+    """
 
     kind: I64
     count_milli: I64
     rate_usd_micro: I64
     is_running: I64
-    is_reserved: I64
+    committed_milli: I64
+    is_elastic: I64
     asked_nodes: I64
     nodes: I64
     launched_milli: I64

@@ -18,7 +18,7 @@ MASK = (1 << 64) - 1  # a mask of devices is a number below this; a column holds
 KEPT_AT_LEAST = 1024
 
 
-class Line(Sequence[int]):
+class WaitingLine(Sequence[int]):
     """The waiting jobs of one shape, oldest first."""
 
     __slots__ = ("_s", "_world")
@@ -60,7 +60,7 @@ class Line(Sequence[int]):
                 j = jobs.item(j, step)
 
 
-class Waiting(Sequence[Line]):
+class Waiting(Sequence[WaitingLine]):
     """The waiting jobs of each shape."""
 
     def __init__(self, world: "World") -> None:
@@ -70,13 +70,13 @@ class Waiting(Sequence[Line]):
         return len(self._world.shape_rows)
 
     @overload
-    def __getitem__(self, s: int) -> Line: ...
+    def __getitem__(self, s: int) -> WaitingLine: ...
     @overload
-    def __getitem__(self, s: slice) -> list[Line]: ...
-    def __getitem__(self, s: int | slice) -> Line | list[Line]:
+    def __getitem__(self, s: slice) -> list[WaitingLine]: ...
+    def __getitem__(self, s: int | slice) -> WaitingLine | list[WaitingLine]:
         if isinstance(s, slice):
-            return [Line(self._world, i) for i in range(*s.indices(len(self)))]
-        return Line(self._world, _at(s, len(self)))
+            return [WaitingLine(self._world, i) for i in range(*s.indices(len(self)))]
+        return WaitingLine(self._world, _at(s, len(self)))
 
 
 class Queued(Collection[int]):

@@ -338,9 +338,8 @@ class World:
         """Accelerators paid for under this contract now."""
         if not self.contracts.is_running[c]:
             return 0
-        if self.contracts.is_reserved[c]:
-            return int(self.contracts.count_milli[c])
-        return int(self.contracts.launched_milli[c])
+        contracts = self.contracts
+        return max(int(contracts.committed_milli[c]), int(contracts.launched_milli[c]))
 
     def shape_of(self, j: int) -> Shape:
         """The shape of a job, as a row."""

@@ -76,7 +76,9 @@ class Sustained(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, o
     samples: Annotated[int, Meta(ge=0)] = 0
 
 
-class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class TransformerStep(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """One step of a small transformer: forward, backward, optimiser."""
 
     parameters: Count
@@ -90,7 +92,9 @@ class Step(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     timed: Count
 
 
-class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class CheckpointTiming(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """Saving a state from the device, waiting for all of it or only for the copy."""
 
     bytes: Count
@@ -105,7 +109,9 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, 
     disk: Text = ""
 
 
-class Tenant(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class MeasuredTenant(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True
+):
     """One workload alone on the unit: the axes it uses and how fast it is."""
 
     kind: Text
@@ -124,7 +130,7 @@ class Tenant(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit
     p99_ms: Amount
 
 
-class Run(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class PairedRun(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """One tenant of a pair while the other runs."""
 
     kind: Text
@@ -138,8 +144,8 @@ class Pair(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     """Two tenants at once, each a process of its own."""
 
     mode: Mode
-    a: Run
-    b: Run
+    a: PairedRun
+    b: PairedRun
     seconds: Amount
 
 
@@ -154,9 +160,9 @@ class Card(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_d
     rates: tuple[Rate, ...] = ()
     bandwidths: tuple[Bandwidth, ...] = ()
     sustained: Sustained | None = None
-    step: Step | None = None
-    checkpoint: Checkpoint | None = None
-    tenants: tuple[Tenant, ...] = ()
+    step: TransformerStep | None = None
+    checkpoint: CheckpointTiming | None = None
+    tenants: tuple[MeasuredTenant, ...] = ()
     pairs: tuple[Pair, ...] = ()
     unknown: dict[str, str] = {}
     """What was not measured, and why."""

@@ -21,7 +21,7 @@ FEWEST = 3
 """Cards below which nobody can be blamed."""
 
 
-class Finding(NamedTuple):
+class PeerFinding(NamedTuple):
     """One figure of one card among its peers."""
 
     card: int
@@ -34,26 +34,26 @@ class Finding(NamedTuple):
     is_slow: bool
 
 
-def compare(cards: Iterable[Card], tolerance: float = TOLERANCE) -> list[Finding]:
+def compare(cards: Iterable[Card], tolerance: float = TOLERANCE) -> list[PeerFinding]:
     """Every figure that at least two like cards have, by figure and card."""
     rows: defaultdict[tuple[str, float, str], list[tuple[int, Figure]]] = defaultdict(list)
     for number, card in enumerate(cards):
         for figure in figures(card):
             limit = card.unit.power_limit_w or 0.0
             rows[card.unit.name, limit, figure.key].append((number, figure))
-    found: list[Finding] = []
+    found: list[PeerFinding] = []
     for peers in rows.values():
         if len(peers) > 1:
             found += _among(peers, tolerance)
     return found
 
 
-def slow_cards(findings: Iterable[Finding]) -> list[int]:
+def slow_cards(findings: Iterable[PeerFinding]) -> list[int]:
     """The cards with at least one slow figure."""
     return sorted({finding.card for finding in findings if finding.is_slow})
 
 
-def _among(peers: list[tuple[int, Figure]], tolerance: float) -> list[Finding]:
+def _among(peers: list[tuple[int, Figure]], tolerance: float) -> list[PeerFinding]:
     values = [figure.value for _, figure in peers]
     middle = median(values)
     deviation = 1.4826 * median(abs(value - middle) for value in values)
@@ -64,5 +64,5 @@ def _among(peers: list[tuple[int, Figure]], tolerance: float) -> list[Finding]:
         z = (figure.value - middle) / deviation
         is_slow = len(peers) >= FEWEST and figure.value < middle * (1 - tolerance) and z < -OUTLIER
         ratio = figure.value / middle
-        found.append(Finding(number, figure, len(peers), middle, ratio, z, is_slow))
+        found.append(PeerFinding(number, figure, len(peers), middle, ratio, z, is_slow))
     return found

@@ -13,7 +13,7 @@ from tidemill.units.sharing.laws import Mode
 from tidemill.units.sharing.tenants import Tenant
 
 
-class Compared(NamedTuple):
+class ComparedTenant(NamedTuple):
     """One tenant of one pair."""
 
     mode: str
@@ -48,24 +48,24 @@ class Errors(NamedTuple):
     p99_worst: float
 
 
-def compared(card: Card) -> list[Compared]:
+def compared(card: Card) -> list[ComparedTenant]:
     """Each tenant of each pair of a card that did anything, with what the laws say of it."""
     tenants = tenants_of(card)
     alone = {tenant.kind: tenant.per_s for tenant in card.tenants}
-    rows: list[Compared] = []
+    rows: list[ComparedTenant] = []
     for pair in card.pairs:
         kinds = (pair.a.kind, pair.b.kind)
         found = laws.estimate([tenants[kind] for kind in kinds], Mode(pair.mode))
         is_held_out = tuple(kinds) not in calibration.CALIBRATED_ON[pair.mode]
         for run, estimate, beside in zip((pair.a, pair.b), found, kinds[::-1], strict=True):
             if run.per_s:
-                rows.append(Compared(pair.mode, run.kind, beside, run.per_s / alone[run.kind],
+                rows.append(ComparedTenant(pair.mode, run.kind, beside, run.per_s / alone[run.kind],
                                      estimate.keeps, run.p99_ms, estimate.p99_ms,
                                      is_held_out))  # fmt: skip
     return rows
 
 
-def errors(rows: Sequence[Compared]) -> Errors:
+def errors(rows: Sequence[ComparedTenant]) -> Errors:
     """The mean and the worst error of some rows."""
     speed = [abs(row.error) for row in rows]
     late = [abs(row.p99_error) for row in rows if row.p99_error is not None]

@@ -13,13 +13,23 @@ from typing import NamedTuple, TypeVar, get_args
 
 from tidemill.model.errors import BackendError
 from tidemill.probe import need, workloads
-from tidemill.probe.card import VERSION, Bandwidth, Card, Mode, Pair, Precision, Rate, Tenant, What
+from tidemill.probe.card import (
+    VERSION,
+    Bandwidth,
+    Card,
+    MeasuredTenant,
+    Mode,
+    Pair,
+    Precision,
+    Rate,
+    What,
+)
 
 MODES: tuple[Mode, ...] = ("time-slice", "mps")
 _Found = TypeVar("_Found")
 
 
-class Plan(NamedTuple):
+class ProbePlan(NamedTuple):
     """What to measure, and for how long."""
 
     gpu: int = 0
@@ -49,7 +59,7 @@ class Plan(NamedTuple):
 class Sitting:
     """Runs sections until the time is over."""
 
-    def __init__(self, plan: Plan, tell: Callable[[int, int], None]) -> None:
+    def __init__(self, plan: ProbePlan, tell: Callable[[int, int], None]) -> None:
         self.plan = plan
         self.unknown: dict[str, str] = {}
         self._tell = tell
@@ -89,7 +99,7 @@ class Sitting:
         return self.took_s <= self.plan.seconds
 
 
-def sit(plan: Plan, tell: Callable[[int, int], None]) -> Card:
+def sit(plan: ProbePlan, tell: Callable[[int, int], None]) -> Card:
     """Measure, and give the card. Refuses where torch or the GPU is missing."""
     need.torch_and_gpu(plan.gpu)
     from tidemill.probe.measure import checkpoint, device, sustained, training  # noqa: PLC0415
@@ -148,10 +158,10 @@ def _bandwidths(sitting: Sitting) -> tuple[Bandwidth, ...]:
     return tuple(found)
 
 
-def _tenants(sitting: Sitting) -> tuple[tuple[Tenant, ...], tuple[Pair, ...]]:
+def _tenants(sitting: Sitting) -> tuple[tuple[MeasuredTenant, ...], tuple[Pair, ...]]:
     from tidemill.probe.measure import tenants  # noqa: PLC0415 - starts processes with torch
 
-    single: list[Tenant] = []
+    single: list[MeasuredTenant] = []
     double: list[Pair] = []
     plan = sitting.plan
     for mode in MODES:

@@ -12,7 +12,7 @@ from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy, release_ms
-from tidemill.model.states import NodeState, Terms
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.provisioning import demand
 
@@ -30,7 +30,7 @@ class Review(NamedTuple):
     wake_ms: int
 
 
-class Memo:
+class ProvisioningMemo:
     """What the last review saw. Forgetting it costs one review more."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Memo:
         self.is_elastic = False
 
 
-def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
+def review(world: World, policy: Policy, memo: ProvisioningMemo, claims: Claims) -> Review:
     """Look at contracts and nodes when there is a reason to."""
     if memo.is_elastic and world.queued:
         memo.wake_ms = min(memo.wake_ms, _look_again_ms(world, policy))
@@ -48,10 +48,10 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
     actions: list[ev.Action] = []
     wake_ms = FOREVER_MS
     running = np.flatnonzero(world.contracts.is_running[: world.contract_count]).tolist()
-    memo.is_elastic = any(world.contract_rows[c].terms is not Terms.RESERVED for c in running)
+    memo.is_elastic = bool(world.contracts.is_elastic[running].any())
     unmet = demand.unmet(world, policy) if memo.is_elastic else []
     for c in running:
-        is_elastic = world.contract_rows[c].terms is not Terms.RESERVED
+        is_elastic = world.contracts.is_elastic[c]
         missing = demand.nodes_missing(world, c, unmet) if is_elastic else 0
         actions += _launch(world, policy, c, missing)
         spared = _mind_spares(world, c, claims)
@@ -67,13 +67,13 @@ def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> Review:
 
 
 def _launch(world: World, policy: Policy, c: int, missing: int) -> list[ev.Action]:
-    """Reserved: everything that is paid for. Otherwise: what has been missing long enough."""
+    """All nodes of the contract; of an elastic one, those that have been missing long enough."""
     row = world.contract_rows[c]
     if world.now_ms >= release_ms(policy, row):
         return []
     have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
     wanted = row.count // row.node.devices - have
-    if row.terms is not Terms.RESERVED:
+    if world.contracts.is_elastic[c]:
         wanted = min(wanted, missing)
     return [ev.AskedLaunch(world.now_ms, c, wanted)] if wanted > 0 else []
 
@@ -103,8 +103,8 @@ def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
 def _return_idle(
     world: World, policy: Policy, c: int, unneeded: int, claimed: frozenset[int]
 ) -> tuple[list[ev.Action], int]:
-    """Give back on-demand and spot nodes that have been empty long enough; not the spares."""
-    if world.contract_rows[c].terms is Terms.RESERVED:
+    """Give back nodes of elastic contracts that have been empty long enough; not the spares."""
+    if not world.contracts.is_elastic[c]:
         return [], FOREVER_MS
     actions: list[ev.Action] = []
     wake_ms = FOREVER_MS

@@ -6,7 +6,7 @@ Money and hours are divided once for all rows, so that each column adds up to th
 from typing import NamedTuple
 
 from tidemill.ledger.account import Account, added, divided
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
 from tidemill.model.measures import share_out
 from tidemill.report import stages, words
@@ -15,7 +15,7 @@ from tidemill.report.waterfall import of_width
 MOST_ROWS = 20
 
 
-class Row(NamedTuple):
+class BreakdownLine(NamedTuple):
     """One team, kind or contract."""
 
     name: str
@@ -30,13 +30,13 @@ class Row(NamedTuple):
     leak_percent: str
 
 
-class Breakdown(NamedTuple):
+class BreakdownTable(NamedTuple):
     """A table with its question."""
 
     key: str
     title: str
     column: str
-    rows: tuple[Row, ...]
+    rows: tuple[BreakdownLine, ...]
     usd: str
     hours: str
     useful: str
@@ -51,7 +51,7 @@ TITLES: dict[Dimension, tuple[str, str]] = {
 }
 
 
-def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Breakdown:
+def breakdown(statement: Statement, total: Account, dimension: Dimension) -> BreakdownTable:
     """A statement and its total along one dimension."""
     named = _bounded(statement.by(dimension))
     accounts = [account for _, account in named]
@@ -65,7 +65,7 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
         for (name, account), usd, hours in zip(named, money, tenths, strict=True)
     )
     title, column = TITLES[dimension]
-    return Breakdown(
+    return BreakdownTable(
         str(dimension), title, column, rows,
         words.usd(sum(money), unit), words.hours(sum(tenths)),
         words.bounded(total.basis_points()[Bucket.USEFUL], _unknown(total) > 0),
@@ -85,13 +85,13 @@ def _bounded(accounts: dict[str, Account]) -> list[tuple[str, Account]]:
     return [*shown, ("nobody", nobody)] if nobody is not None else shown
 
 
-def _row(name: str, account: Account, usd: str, hours: int) -> Row:
+def _row(name: str, account: Account, usd: str, hours: int) -> BreakdownLine:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
     unknown = _unknown(account)
-    leaks = [b for b in Bucket if ABOUT[b].group < Group.UNKNOWN and account.milli_ms[b]]
+    leaks = [b for b in ABOUT if ABOUT[b].group < Stage.UNKNOWN and account.milli_ms[b]]
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
-    return Row(
+    return BreakdownLine(
         name, not name.endswith(" others") and name != "nobody",
         usd, words.hours(hours), words.bounded(points[Bucket.USEFUL], unknown > 0),
         of_width(useful, paid), of_width(unknown, paid),
@@ -101,4 +101,4 @@ def _row(name: str, account: Account, usd: str, hours: int) -> Row:
 
 
 def _unknown(account: Account) -> int:
-    return account.of(stages.members(Group.UNKNOWN))
+    return account.of(stages.members(Stage.UNKNOWN))

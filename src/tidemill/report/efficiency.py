@@ -4,12 +4,13 @@ What is a share of all that was paid is printed as the sum of the ledger's print
 one number is not two on one page.
 """
 
+from collections.abc import Collection
 from fractions import Fraction
 from typing import NamedTuple
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, Bucket, Group
+from tidemill.ledger.buckets import ALLOCATED, OCCUPIED, Bucket, Stage
 from tidemill.report import stages, words
 
 _USEFUL = frozenset({Bucket.USEFUL})
@@ -51,7 +52,7 @@ def utilisations(account: Account) -> Utilisations:
     name, because = ratios.misleading(account) or ("", "none of the three misleads here")
     if seen.mfu is None and not name:
         because = "how well the busy accelerators worked is not known yet"
-    unknown = account.of(stages.members(Group.UNKNOWN))
+    unknown = account.of(stages.members(Stage.UNKNOWN))
     marks = (
         Mark("allocation", "a job holds it", words.percent(_printed(account, ALLOCATED)),
              _at(seen.allocation), "", name == "allocation"),
@@ -82,7 +83,7 @@ def goodput(account: Account) -> tuple[Factor, ...]:
     )  # fmt: skip
 
 
-def _printed(account: Account, buckets: frozenset[Bucket]) -> int:
+def _printed(account: Account, buckets: Collection[int]) -> int:
     """The sum of these buckets' printed shares, in hundredths of a percent."""
     points = account.basis_points()
     return sum(points[bucket] for bucket in buckets)

@@ -11,7 +11,7 @@ from tidemill.report import stages, words
 MOST_FIXES = 6  # a page of paper
 
 
-class Card(NamedTuple):
+class FixCard(NamedTuple):
     """One fix. ``words``, ``rule``, ``who`` and ``evidence`` have ids in backticks."""
 
     style: str
@@ -31,7 +31,7 @@ class Card(NamedTuple):
     command: str
 
 
-def cards(statement: Statement) -> tuple[Card, ...]:
+def cards(statement: Statement) -> tuple[FixCard, ...]:
     """The best fixes of a statement; each of the three largest leaks has one."""
     account = statement.total()
     unit = words.unit_micro(account)
@@ -42,10 +42,10 @@ def cards(statement: Statement) -> tuple[Card, ...]:
     )
 
 
-def _card(remedy: leaks.Remedy, costs: str) -> Card:
+def _card(remedy: leaks.LeakRemedy, costs: str) -> FixCard:
     leak, fix, wins = remedy
     about = ABOUT[leak.bucket]
-    return Card(
+    return FixCard(
         stages.style(about.group),
         about.title,
         costs,

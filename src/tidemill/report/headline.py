@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, duration_text
 from tidemill.report import words
 from tidemill.units import capability
@@ -16,7 +16,7 @@ from tidemill.units import capability
 QUESTION = "Are you getting useful work out of the silicon you pay for?"
 
 
-class Figure(NamedTuple):
+class HeadlineFigure(NamedTuple):
     """One number with its name and what to make of it."""
 
     key: str
@@ -32,7 +32,7 @@ class Headline(NamedTuple):
     leak: str
     basis: str
     """How the numbers below are known."""
-    figures: tuple[Figure, ...]
+    figures: tuple[HeadlineFigure, ...]
 
 
 def headline(account: Account, window_ms: int, basis: str = "") -> Headline:
@@ -59,11 +59,11 @@ def _answer(account: Account) -> str:
 def _largest_leak(account: Account) -> str:
     unit, points = words.unit_micro(account), account.dollar_points()
     usd = account.in_units(unit)
-    leaks = [b for b in Bucket if b is not Bucket.USEFUL and account.milli_ms[b]]
+    leaks = [b for b in ABOUT if b != Bucket.USEFUL and account.milli_ms[b]]
     if not leaks:
         return ""
     most = max(leaks, key=lambda b: (usd[b], -b))
-    is_leak = ABOUT[most].group is not Group.UNKNOWN
+    is_leak = ABOUT[most].group is not Stage.UNKNOWN
     share = f", {words.percent(points[most])} of the dollars" if points is not None else ""
     return (
         f"The largest {'leak' if is_leak else 'part of the rest'} is “{ABOUT[most].title}”:"
@@ -71,7 +71,7 @@ def _largest_leak(account: Account) -> str:
     )
 
 
-def _paid(account: Account, window_ms: int) -> Figure:
+def _paid(account: Account, window_ms: int) -> HeadlineFigure:
     count = ratios.mean_accelerators(account, window_ms)
     note = (
         f"{words.hours(sum(account.tenths_of_hours()))} accelerator-hours:"
@@ -81,10 +81,10 @@ def _paid(account: Account, window_ms: int) -> Figure:
         equal = Fraction(sum(account.capability), _reference() * WHOLE_MILLI * window_ms)
         note += f", worth {_plain(equal)} {capability.REFERENCE}"
     unit = words.unit_micro(account)
-    return Figure("paid", "Paid", words.usd(sum(account.in_units(unit)), unit), note)
+    return HeadlineFigure("paid", "Paid", words.usd(sum(account.in_units(unit)), unit), note)
 
 
-def _useful(account: Account) -> Figure:
+def _useful(account: Account) -> HeadlineFigure:
     unit, points = words.unit_micro(account), account.basis_points()
     usd, of_dollars = account.in_units(unit), account.dollar_points()
     unknown = points[Bucket.UNKNOWN] + points[Bucket.UNSAVED]
@@ -99,27 +99,29 @@ def _useful(account: Account) -> Figure:
             f"{more}{words.percent(unknown)} of the hours worked, and nobody knows yet how well"
         )
     value = words.bounded(points[Bucket.USEFUL], is_bound)
-    return Figure("useful", "Useful", value, "; ".join(parts))
+    return HeadlineFigure("useful", "Useful", value, "; ".join(parts))
 
 
-def _hourly(account: Account) -> Figure:
+def _hourly(account: Account) -> HeadlineFigure:
     paid = ratios.usd_micro_per_paid_hour(account)
     useful = ratios.usd_micro_per_useful_hour(account)
     name = "A useful hour costs"
     if paid is None or useful is None:
         note = "nothing is known to have been useful"
-        return Figure("hourly", name, "unknown", f"a paid hour {dollars_text(paid or 0)}; {note}")
+        return HeadlineFigure(
+            "hourly", name, "unknown", f"a paid hour {dollars_text(paid or 0)}; {note}"
+        )
     note = f"a paid hour costs {dollars_text(paid)}"
     if paid:
         note += f": {words.times(Fraction(useful, paid))} as much for one that counts"
     at_most = f"≤{words.NBSP}" if ratios.goodput(account).is_lower_bound else ""
-    return Figure("hourly", name, at_most + dollars_text(useful), note)
+    return HeadlineFigure("hourly", name, at_most + dollars_text(useful), note)
 
 
-def _idle_point(account: Account, window_ms: int) -> Figure:
+def _idle_point(account: Account, window_ms: int) -> HeadlineFigure:
     usd_micro = ratios.idle_point_usd_micro_per_year(account, window_ms)
     note = "a year, for each percentage point of this fleet that stands idle"
-    return Figure("point", "One idle point costs", dollars_text(usd_micro, 0), note)
+    return HeadlineFigure("point", "One idle point costs", dollars_text(usd_micro, 0), note)
 
 
 def _reference() -> int:

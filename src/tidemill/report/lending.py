@@ -30,7 +30,7 @@ class IdleRow(NamedTuple):
     usd: str
 
 
-class Lending(NamedTuple):
+class LendingSection(NamedTuple):
     """The section: both tables cut to the largest rows, and the sums of all."""
 
     loans: tuple[LoanRow, ...]
@@ -41,7 +41,7 @@ class Lending(NamedTuple):
     more: int
 
 
-def lending(part: LendingPart) -> Lending:
+def lending(part: LendingPart) -> LendingSection:
     """The section of a part of the ledger's document."""
     loans = tuple(
         LoanRow(loan.lender, loan.borrower, loan.kind, _hours(loan.milli_ms), _usd(loan.usd_micro))
@@ -54,7 +54,7 @@ def lending(part: LendingPart) -> Lending:
         )
         for row in part.idle[:MOST_ROWS]
     )  # fmt: skip
-    return Lending(
+    return LendingSection(
         loans, idle,
         _hours(sum(loan.milli_ms for loan in part.loans if loan.lender is not None)),
         _hours(sum(loan.milli_ms for loan in part.loans if loan.lender is None)),

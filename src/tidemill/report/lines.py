@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger.account import Account, rounded
-from tidemill.ledger.buckets import ABOUT, PRODUCTIVE, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, PRODUCTIVE, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
@@ -24,7 +24,7 @@ KNOWN_AS: dict[Confidence, str] = {
 }
 
 
-class Line(NamedTuple):
+class ReportLine(NamedTuple):
     """One bucket; ``is_known`` is false where nothing can measure it yet."""
 
     key: str
@@ -55,7 +55,7 @@ class Total(NamedTuple):
     equivalent: str
 
 
-class Share(NamedTuple):
+class KnownShare(NamedTuple):
     """How much of what was paid is known in one way."""
 
     confidence: str
@@ -63,7 +63,7 @@ class Share(NamedTuple):
     words: str
 
 
-def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
+def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
     """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _useful(statement, account)
@@ -75,7 +75,7 @@ def lines(statement: Statement, account: Account) -> tuple[Line, ...]:
     for bucket, about in ABOUT.items():
         confidence = known_as.get(bucket, statement.as_known(about.confidence))
         found.append(
-            Line(
+            ReportLine(
                 about.key, about.title, stages.style(about.group),
                 bucket not in is_unknown, not account.milli_ms[bucket],
                 words.percent(points[bucket]), words.usd(money[bucket], unit),
@@ -101,16 +101,16 @@ def total(account: Account) -> Total:
     )
 
 
-def known(statement: Statement, account: Account) -> tuple[Share, ...]:
+def known(statement: Statement, account: Account) -> tuple[KnownShare, ...]:
     """How much of the paid hours is measured, inferred, modelled, …; adds up to 100 %."""
     sums = dict.fromkeys(CONFIDENCES, 0)
     for bucket, amount in enumerate(account.milli_ms):
-        for confidence, part in _parts(statement, Bucket(bucket), amount).items():
+        for confidence, part in _parts(statement, bucket, amount).items():
             sums[confidence] += part
     points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
     unused = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
     return tuple(
-        Share(str(confidence), words.percent(share), KNOWN_AS[confidence])
+        KnownShare(str(confidence), words.percent(share), KNOWN_AS[confidence])
         for confidence, share in zip(sums, points, strict=True)
         if sums[confidence] or confidence is not unused
     )
@@ -123,12 +123,12 @@ def basis(statement: Statement, account: Account) -> str:
     return f"{said.capitalize()}. Of the hours: {shares}." if said else f"Of the hours: {shares}."
 
 
-def _parts(statement: Statement, bucket: Bucket, amount: int) -> dict[Confidence, int]:
+def _parts(statement: Statement, bucket: int, amount: int) -> dict[Confidence, int]:
     """Work that efficiencies divide is known as well as its jobs' efficiencies are."""
     if bucket not in PRODUCTIVE or bucket in (Bucket.UNKNOWN, Bucket.UNSAVED):
         return {statement.as_known(ABOUT[bucket].confidence): amount}
     by_jobs = statement.confidence_of(bucket)
-    assert sum(by_jobs.values()) == amount, f"{bucket.name} is held by jobs alone"
+    assert sum(by_jobs.values()) == amount, f"{ABOUT[bucket].key} is held by jobs alone"
     return by_jobs
 
 
@@ -137,7 +137,7 @@ def _useful(statement: Statement, account: Account) -> Confidence:
     by_jobs = statement.confidence_of(Bucket.USEFUL)
     if by_jobs:
         return max(by_jobs, key=lambda c: (by_jobs[c], c))
-    is_open = account.of(stages.members(Group.UNKNOWN)) > 0
+    is_open = account.of(stages.members(Stage.UNKNOWN)) > 0
     return Confidence.UNKNOWN if is_open else ABOUT[Bucket.USEFUL].confidence
 
 

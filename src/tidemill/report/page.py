@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tidemill import __version__
-from tidemill.ledger.buckets import Group
+from tidemill.ledger.buckets import Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns
 from tidemill.model import names
@@ -40,7 +40,7 @@ from tidemill.units import capability
 if TYPE_CHECKING:
     from tidemill.explain.answers import Board
     from tidemill.ledger.schema import LendingPart
-    from tidemill.scheduling.schedulability import Lot
+    from tidemill.scheduling.schedulability import FreeLot
 
 _UNPRINTABLE = re.compile("[\ufffe\uffff]")
 """Control characters and halves of surrogate pairs: no HTML file may hold them."""
@@ -52,7 +52,7 @@ def render(  # noqa: PLR0913 - named, and each of them may be left out
     title: str,
     subtitle: str = "",
     board: "Board | None" = None,
-    lots: "tuple[Lot, ...]" = (),
+    lots: "tuple[FreeLot, ...]" = (),
     lent: "LendingPart | None" = None,
     now_text: str = "",
     command: str = "",
@@ -99,7 +99,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "total": lines.total(account),
         "reference": capability.REFERENCE,
         "unmeasured": len(unknowns(account)),
-        "is_hatched": account.of(stages.members(Group.UNKNOWN)) > 0,
+        "is_hatched": account.of(stages.members(Stage.UNKNOWN)) > 0,
         "known": lines.known(statement, account),
         "utilisations": efficiency.utilisations(account),
         "goodput": efficiency.goodput(account),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_TEAMS = 5
 
 
-class Row(NamedTuple):
+class CauseRow(NamedTuple):
     """Everything that waits for one cause."""
 
     cause: str
@@ -41,7 +41,7 @@ class Pending(NamedTuple):
     unclaimed: str
     """Empty when those that wait claim all that is free."""
     unclaimed_usd: str
-    rows: tuple[Row, ...]
+    rows: tuple[CauseRow, ...]
 
 
 def pending(board: "Board", calendar: Calendar) -> Pending:
@@ -58,8 +58,8 @@ def pending(board: "Board", calendar: Calendar) -> Pending:
     )
 
 
-def _row(row: "BoardRow") -> Row:
-    return Row(
+def _row(row: "BoardRow") -> CauseRow:
+    return CauseRow(
         cause(Cause[row.cause.upper()]),
         words.owner(Layer(row.layer)),
         f"{row.jobs:,}",

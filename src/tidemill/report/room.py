@@ -10,7 +10,7 @@ from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 from tidemill.report import words
 
 if TYPE_CHECKING:
-    from tidemill.scheduling.schedulability import Fits, Lot
+    from tidemill.scheduling.schedulability import Fits, FreeLot
 
 MOST_LOTS, MOST_SIZES = 6, 10
 
@@ -24,7 +24,7 @@ class Over(NamedTuple):
     unusable_usd: str
 
 
-class Size(NamedTuple):
+class RoomSize(NamedTuple):
     """One size; the widths are of what is free."""
 
     name: str
@@ -46,10 +46,10 @@ class Shown(NamedTuple):
     nodes: str
     usable: str
     together: str
-    sizes: tuple[Size, ...]
+    sizes: tuple[RoomSize, ...]
 
 
-class Room(NamedTuple):
+class RoomSection(NamedTuple):
     """The section."""
 
     over: Over | None
@@ -58,10 +58,10 @@ class Room(NamedTuple):
     """Lots that are not shown."""
 
 
-def room(statement: Statement, lots: "tuple[Lot, ...]") -> Room:
+def room(statement: Statement, lots: "tuple[FreeLot, ...]") -> RoomSection:
     """What was free in the window, and what would fit at its end."""
     shown = [lot for lot in lots if lot.free_milli]
-    return Room(
+    return RoomSection(
         _over(statement), tuple(_lot(i, lot) for i, lot in enumerate(shown[:MOST_LOTS])),
         max(0, len(shown) - MOST_LOTS),
     )  # fmt: skip
@@ -80,7 +80,7 @@ def _over(statement: Statement) -> Over | None:
     )
 
 
-def _lot(i: int, lot: "Lot") -> Shown:
+def _lot(i: int, lot: "FreeLot") -> Shown:
     asked = [fits for fits in lot.sizes if fits.arrivals or fits.replicas == 1][:MOST_SIZES]
     return Shown(
         f"room-{i}", lot.kind, lot.pool, words.accelerators(lot.free_milli),
@@ -90,12 +90,12 @@ def _lot(i: int, lot: "Lot") -> Shown:
     )  # fmt: skip
 
 
-def _size(fits: "Fits", free_milli: int) -> Size:
+def _size(fits: "Fits", free_milli: int) -> RoomSize:
     milli = fits.accelerators * fits.milli
     name = words.accelerators(milli)
     now, more = fits.now, fits.consolidated - fits.now
     job_milli = milli * fits.replicas
-    return Size(
+    return RoomSize(
         name if fits.replicas == 1 else f"{fits.replicas:,}×{name}", f"{fits.arrivals:,}",
         f"{now:,}", f"{fits.consolidated:,}", _width(now * job_milli, free_milli),
         _width(more * job_milli, free_milli),

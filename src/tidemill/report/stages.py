@@ -5,17 +5,17 @@ with any of the common colour blindnesses can tell apart, and only useful is gre
 colour alone: its name or its place in the stack says the same. What nobody knows is hatched.
 """
 
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Stage
 
-MILESTONES: dict[Group, str] = {Group.FREE: "Ready", Group.NOT_WORKING: "allocated"}
+MILESTONES: dict[Stage, str] = {Stage.FREE: "Ready", Stage.NOT_WORKING: "allocated"}
 """What is left when everything before this stage is taken away has a name of its own."""
 
 
-def style(group: Group) -> str:
+def style(group: Stage) -> str:
     """The class that colours a stage."""
     return "s-" + group.name.lower().replace("_", "-")
 
 
-def members(group: Group) -> tuple[Bucket, ...]:
+def members(group: Stage) -> tuple[int, ...]:
     """The buckets of a stage, top to bottom."""
-    return tuple(bucket for bucket in Bucket if ABOUT[bucket].group is group)
+    return tuple(bucket for bucket in ABOUT if ABOUT[bucket].group is group)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tidemill.journal.moments import Calendar
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, GROUP_TITLES, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.report import stages, words
@@ -102,24 +102,24 @@ def _bins(statement: Statement) -> _Bins | None:
     width *= merged
     count = -(-(end - start) // width)
     edges = [min(end, start + i * width) for i in range(count + 1)]
-    group_of = np.array([ABOUT[bucket].group for bucket in Bucket], np.int64)
-    sums = np.zeros((len(Group), count), np.int64)
+    group_of = np.array([ABOUT[bucket].group for bucket in range(len(ABOUT))], np.int64)
+    sums = np.zeros((len(Stage), count), np.int64)
     rows = statement.rows
     np.add.at(sums, (group_of[rows.bucket], rows.bin // merged), rows.milli_ms)
     return _Bins(sums / np.diff(np.array(edges)) / WHOLE_MILLI, edges)
 
 
-def _shares(total: Account) -> dict[Group, str]:
+def _shares(total: Account) -> dict[Stage, str]:
     """The stages' shares of the whole window, as the ledger prints them."""
     points = total.basis_points()
-    return {g: words.percent(sum(points[b] for b in stages.members(g))) for g in Group}
+    return {g: words.percent(sum(points[b] for b in stages.members(g))) for g in Stage}
 
 
-def _areas(bins: _Bins, top: float, shares: dict[Group, str]) -> tuple[Area, ...]:
+def _areas(bins: _Bins, top: float, shares: dict[Stage, str]) -> tuple[Area, ...]:
     x = _scaled(bins.edges_ms)
     base = np.zeros(bins.means.shape[1])
     found = []
-    for group in reversed(Group):
+    for group in reversed(Stage):
         means = bins.means[group]
         if not means.any():
             continue
@@ -154,7 +154,7 @@ def _slots(bins: _Bins, moments: list[str]) -> tuple[Slot, ...]:
         paid = float(column.sum())
         parts = [
             f"{GROUP_TITLES[group]} {column[group] / paid:.1%}"
-            for group in reversed(Group)
+            for group in reversed(Stage)
             if column[group] > 0
         ]
         text = f"{moments[i]} to {moments[i + 1]}: {paid:,.0f} paid; " + ", ".join(parts)
@@ -166,7 +166,7 @@ def _useful(bins: _Bins, moments: list[str]) -> str:
     """The lowest and the highest useful share of what was paid, and when."""
     paid = bins.means.sum(axis=0)
     where = np.flatnonzero(paid > 0)
-    useful = bins.means[Group.USEFUL][where] / paid[where]
+    useful = bins.means[Stage.USEFUL][where] / paid[where]
     if not useful.any():
         return "None of it is known to have been useful."
     points = (useful * 10_000).round().astype(int).tolist()

@@ -11,7 +11,7 @@ import numpy as np
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
-from tidemill.ledger.waits import ONE, Figures, Spread, WaitDimension
+from tidemill.ledger.waits import ONE, WaitDimension, WaitFigures, WaitSpread
 from tidemill.model.measures import HOUR_MS, dollars_text, duration_text
 from tidemill.report import stages, timeline, words
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, Slot, Tick
@@ -22,20 +22,20 @@ MOST_JOBS = 10
 NONE = "—"
 
 
-class Cell(NamedTuple):
+class SortedCell(NamedTuple):
     """What is written, and by what it is sorted."""
 
     text: str
     value: int
 
 
-class Row(NamedTuple):
+class WaitsRow(NamedTuple):
     """One team or user."""
 
     name: str
     jobs: str
     waiting: str
-    cells: tuple[Cell, ...]
+    cells: tuple[SortedCell, ...]
     """Mean, median, p90, p99 and longest wait; mean from submission to the end."""
 
 
@@ -45,7 +45,7 @@ class Table(NamedTuple):
     key: str
     title: str
     column: str
-    rows: tuple[Row, ...]
+    rows: tuple[WaitsRow, ...]
     more: int
 
 
@@ -61,7 +61,7 @@ class Course(NamedTuple):
     words: str
 
 
-class Waits(NamedTuple):
+class WaitsSection(NamedTuple):
     """The section."""
 
     answer: str
@@ -70,7 +70,7 @@ class Waits(NamedTuple):
     tables: tuple[Table, ...]
 
 
-class Job(NamedTuple):
+class WastefulJob(NamedTuple):
     """One job that wasted much."""
 
     name: str
@@ -83,7 +83,7 @@ class Job(NamedTuple):
     style: str
 
 
-def waits(statement: Statement) -> Waits | None:
+def waits(statement: Statement) -> WaitsSection | None:
     """The section of a statement; None where no job was submitted."""
     found = statement.waits.figures()
     if found.wait is None:
@@ -104,13 +104,13 @@ def waits(statement: Statement) -> Waits | None:
     if any(statement.world.job_users):
         tables.append(_table(statement, "user", "Waits by user"))
     tables.append(_table(statement, "size", "Waits by GPUs requested"))
-    return Waits(answer, outcomes, course(statement), tuple(tables))
+    return WaitsSection(answer, outcomes, course(statement), tuple(tables))
 
 
-def jobs(statement: Statement) -> tuple[Job, ...]:
+def jobs(statement: Statement) -> tuple[WastefulJob, ...]:
     """The jobs that wasted most dollars."""
     return tuple(
-        Job(
+        WastefulJob(
             row.job, row.team, row.user, words.accelerators(row.gpu_milli),
             dollars_text(row.paid_usd_micro, 0), dollars_text(row.wasted_usd_micro, 0),
             f"{ABOUT[row.leak].title} {dollars_text(row.leak_usd_micro, 0)}",
@@ -156,7 +156,7 @@ def course(statement: Statement) -> Course | None:
     )  # fmt: skip
 
 
-def _slot(start: str, end: str, found: Spread | None) -> str:
+def _slot(start: str, end: str, found: WaitSpread | None) -> str:
     if found is None:
         return f"{start} to {end}: no job was submitted"
     return (
@@ -174,19 +174,25 @@ def _table(statement: Statement, by: WaitDimension, title: str) -> Table:
     return Table(by, title, column, shown, max(0, len(rows) - MOST_ROWS))
 
 
-def _row(name: str, found: Figures) -> Row:
+def _row(name: str, found: WaitFigures) -> WaitsRow:
     wait, ends, slow = found.wait, found.completion, found.slowdown
     cells = [_cell(wait, stat) for stat in ("mean", "p50", "p90", "p99", "max")]
     cells.append(_cell(ends, "mean"))
-    cells.append(Cell(NONE, -1) if slow is None else Cell(f"{slow.p90 / ONE:,.2f}", slow.p90))
-    return Row(name, f"{found.jobs:,}", f"{found.waiting:,}", tuple(cells))
+    cells.append(
+        SortedCell(NONE, -1) if slow is None else SortedCell(f"{slow.p90 / ONE:,.2f}", slow.p90)
+    )
+    return WaitsRow(name, f"{found.jobs:,}", f"{found.waiting:,}", tuple(cells))
 
 
-def _cell(found: Spread | None, stat: str) -> Cell:
-    return Cell(NONE, -1) if found is None else Cell(_time(found, stat), getattr(found, stat))
+def _cell(found: WaitSpread | None, stat: str) -> SortedCell:
+    return (
+        SortedCell(NONE, -1)
+        if found is None
+        else SortedCell(_time(found, stat), getattr(found, stat))
+    )
 
 
-def _time(found: Spread, stat: str) -> str:
+def _time(found: WaitSpread, stat: str) -> str:
     text = duration_text(getattr(found, stat)).replace(" ", words.NBSP)
     return f"≥{words.NBSP}{text}" if stat in found.at_least else text
 

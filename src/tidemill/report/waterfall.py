@@ -9,7 +9,7 @@ screen, and nothing needs to be scaled.
 from typing import NamedTuple
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, Bucket, Group
+from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.ledger.unknowns import is_useful_unknown
 from tidemill.report import stages, words
 
@@ -90,7 +90,7 @@ def _rows(account: Account) -> list[_Row]:
         return words.usd(amount, unit), words.percent(share)
 
     rows = [_Row("paid", "paid", "s-sum", True, 0, left, *told(rest_usd, rest_points), True)]
-    for group in Group:
+    for group in Stage:
         if group in stages.MILESTONES and not rows[-1].is_sum:
             name = stages.MILESTONES[group]
             rows.append(
@@ -104,7 +104,7 @@ def _rows(account: Account) -> list[_Row]:
             rest_points -= points[bucket]
             about = ABOUT[bucket]
             said = told(money[bucket], points[bucket])
-            if bucket is Bucket.USEFUL and is_unknown:
+            if bucket == Bucket.USEFUL and is_unknown:
                 said = ("", words.UNKNOWN)
             rows.append(
                 _Row(about.key, about.title, stages.style(group), False, left, amount, *said,
@@ -114,8 +114,8 @@ def _rows(account: Account) -> list[_Row]:
     return rows
 
 
-def _is_shown(account: Account, bucket: Bucket) -> bool:
-    return account.milli_ms[bucket] > 0 or bucket is Bucket.USEFUL
+def _is_shown(account: Account, bucket: int) -> bool:
+    return account.milli_ms[bucket] > 0 or bucket == Bucket.USEFUL
 
 
 def _bar(row: _Row, paid: int, y: int, layout: Layout) -> Bar:

@@ -10,7 +10,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 
-class Memo:
+class ReservationMemo:
     """What the last review saw. Forgetting it costs one review more."""
 
     def __init__(self) -> None:
@@ -18,7 +18,9 @@ class Memo:
         self.wake_ms = -1
 
 
-def review(world: World, policy: Policy, memo: Memo, claims: Claims) -> tuple[list[Action], int]:
+def review(
+    world: World, policy: Policy, memo: ReservationMemo, claims: Claims
+) -> tuple[list[Action], int]:
     """Drain the nodes of contracts that end soon; return also when to look again."""
     if world.supply_changes == memo.supply_changes and world.now_ms < memo.wake_ms:
         return [], memo.wake_ms

@@ -167,7 +167,7 @@ def _fit_tied_role(
 def _fit_role(
     room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
-    if scoring.tables is not None and role.count == 1 and not role.kinds and not role.profile:
+    if scoring.ranks_nodes and role.count == 1 and not role.kinds and not role.profile:
         best = _best_of_all(room, q, role, options, scoring)
         if best:
             return (Piece(r, *best[0]),), ()

@@ -8,6 +8,7 @@ or when history says something else of it. A second heap knows who loses patienc
 
 import heapq
 
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.world import World
@@ -23,7 +24,7 @@ class Lines:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self.estimates = Estimates(policy)
-        self._is_by_shape = policy.order in order.BY_SHAPE
+        self._is_by_shape = policy.order in BY_SHAPE
         self._lines: dict[int, _Line] = {}
         self._taken: dict[int, int] = {}
         self._next: dict[int, int] = {}

@@ -12,13 +12,13 @@ import numpy as np
 
 from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.states import JobClass
 from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling import order
 from tidemill.scheduling.desk import opening
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
@@ -243,7 +243,7 @@ class Memo:
         In an order that is not by shape; where it is, kernels know (``desk.opening``).
         """
         lines, since_ms, now_ms = self.lines(policy), self.notes.item(NOTE.DECIDED_MS), world.now_ms
-        return policy.order not in order.BY_SHAPE and any(
+        return policy.order not in BY_SHAPE and any(
             since_ms < lines.first_to_lose_patience_ms(world, s) <= now_ms for s in world.queued
         )
 

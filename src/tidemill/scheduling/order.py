@@ -1,20 +1,18 @@
 """Order: who is looked at first. A smaller key goes first; keys end in the job's number.
 
 First whoever room was made for, then teams that have not yet got their floor, then by fair
-share (if the policy says so), then the policy's own order, then the oldest. What each
-order reads of a job:
+share (if the policy says so), then the policy's own order, then the oldest. What each order reads
+of a job is its row in ``model.orders``: ``shortest`` is SRTF, ``smallest`` SRSF, ``attained`` goes
+by the accelerator time that a job had, in steps (after Tiresias, NSDI'19).
 
-- ``fifo``: nothing. ``priority``: the priority of its shape.
-- ``shortest`` (SRTF): how much longer it is taken to run. ``smallest`` (SRSF): that × accelerators.
-- ``attained`` (after Tiresias, NSDI'19): the accelerator time that it had, in steps.
-
-In the last three a job that has waited for longer than the policy's patience, all its waits taken
-together, goes before those that have not, in the order in which patience was lost. Nothing can take
-that from it again, so whoever can fit finally runs whatever else arrives.
+In all but ``fifo`` and ``priority`` a job that has waited for longer than the policy's patience,
+all its waits taken together, goes before those that have not, in the order in which patience was
+lost. Nothing can take that from it again, so whoever can fit finally runs whatever else arrives.
 """
 
 from tidemill.core import order as core
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
+from tidemill.model.orders import BY_SHAPE, ORDERS, JobFacts
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
@@ -30,8 +28,6 @@ Head = tuple[Place, int]
 """The place of a job and its number."""
 Key = tuple[tuple[int, ...], int, int, int]
 
-BY_SHAPE = frozenset({"fifo", "priority"})
-"""Orders in which the oldest of a shape is always its first."""
 _RUNNING = int(JobState.RUNNING)
 
 
@@ -57,9 +53,8 @@ def ranked(fair: Fair, used: I64, known: Known, head: Head) -> Key:
 
 def place_of(world: World, policy: Policy, estimates: Estimates, j: int) -> Place:
     """The place of a job, waiting or active, in the policy's own order."""
-    s = world.jobs.shape.item(j)
     if policy.order in BY_SHAPE:
-        return (1, -world.shapes.priority.item(s) if policy.order == "priority" else 0)
+        return (1, rank(world, policy, estimates, j, 0))
     jobs, now_ms = world.jobs, world.now_ms
     is_running = jobs.state.item(j) == _RUNNING
     begun_ms = jobs.origin_ms.item(j) if is_running else now_ms
@@ -70,15 +65,25 @@ def place_of(world: World, policy: Policy, estimates: Estimates, j: int) -> Plac
 
 
 def rank(world: World, policy: Policy, estimates: Estimates, j: int, running_ms: int) -> int:
-    """What the order reads of a job that has been running for so long now."""
-    jobs, milli = world.jobs, world.shapes.total_milli.item(world.jobs.shape.item(j))
-    if policy.order == "attained":
-        had = (jobs.ran_ms.item(j) + running_ms) * milli // 1000
-        return sum(had >= step for step in policy.attained_steps_ms)
-    done_ms = running_ms * ONE_PPM // (ONE_PPM + jobs.slow_ppm.item(j))
-    worked_ms = jobs.saved_ms.item(j) + done_ms * jobs.speed_ppm.item(j) // ONE_PPM
-    left_ms = estimates.left_ms(world, j, worked_ms)
-    return left_ms if policy.order == "shortest" else left_ms * milli
+    """What the order makes of a job that has been running for so long now."""
+    return ORDERS[policy.order].rank(_Facts(world, j, running_ms, estimates), policy)
+
+
+class _Facts(JobFacts):
+    """A job as the scheduler knows it."""
+
+    __slots__ = ("_estimates",)
+
+    def __init__(self, world: World, j: int, running_ms: int, estimates: Estimates) -> None:
+        super().__init__(world, j, running_ms)
+        self._estimates = estimates
+
+    @property
+    def left_ms(self) -> int:
+        jobs, j = self._world.jobs, self._j
+        done_ms = self._running_ms * ONE_PPM // (ONE_PPM + jobs.slow_ppm.item(j))
+        worked_ms = jobs.saved_ms.item(j) + done_ms * jobs.speed_ppm.item(j) // ONE_PPM
+        return self._estimates.left_ms(self._world, j, worked_ms)
 
 
 def loses_patience_at_ms(world: World, policy: Policy, j: int) -> int:

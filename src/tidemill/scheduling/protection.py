@@ -10,6 +10,7 @@ So a job with finite work is stopped a bounded number of times: either it saves 
 it comes to its cap. And a guaranteed quota is given back within ``longest_ms`` of a start.
 """
 
+from tidemill.core import rhythm
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
@@ -61,4 +62,4 @@ def longest_ms(policy: Policy) -> int:
 
 def price_ms(world: World, j: int, lost_ms: int) -> int:
     """What stopping a job is taken to lose: more each time it was stopped before."""
-    return lost_ms * (1 + world.jobs.evictions.item(j))
+    return rhythm.price_ms(lost_ms, world.jobs.evictions.item(j))

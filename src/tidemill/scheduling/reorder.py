@@ -12,12 +12,13 @@ SRTF and SRSF as in Muri (SIGCOMM'22), least attained service as in Tiresias (NS
 
 from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, SaidWhy, Why
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import members, order, shares
+from tidemill.scheduling import members, shares
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fit import Obstacle, Shortage, redo, undo
@@ -32,7 +33,7 @@ ROUNDS = 4  # how often seats are sought again because somebody must stay for wa
 
 def may_reorder(policy: Policy) -> bool:
     """Whether running jobs are part of the order."""
-    return policy.may_reorder and policy.order not in order.BY_SHAPE
+    return policy.may_reorder and policy.order not in BY_SHAPE
 
 
 def next_step_ms(world: World, policy: Policy) -> int:
@@ -54,13 +55,13 @@ def next_step_ms(world: World, policy: Policy) -> int:
 def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
     """Whom to place, whom to stop, and why the others wait."""
     memo.members = members.find(world, policy, memo, stop, memo.members)
-    desk = _Desk(world, policy, memo, stop, memo.members.found)
+    desk = _Reordering(world, policy, memo, stop, memo.members.found)
     desk.seat()
     memo.know_waiting(world)
     return desk.finish()
 
 
-class _Desk:
+class _Reordering:
     """One cycle at work, once it is known who is in."""
 
     def __init__(

@@ -12,6 +12,7 @@ import numpy as np
 
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.placements import FreeNode, NodeScore
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -102,11 +103,38 @@ class Room:
         """
         if role.profile:
             return Filled(*slices.fill(self, role, is_ok))
+        if scoring.score is not None and not self._sweeps:
+            return self._fill_scored(role, is_ok, scoring.score)
         r = self.request(role, is_ok, scoring, is_placed=True)
         tables = BLANK if scoring.tables is None else scoring.tables
         return self._filled(
             role, trees.seat(self.world.matrices, self.ground, tables, r, role.count)
         )
+
+    def _fill_scored(self, role: Role, is_ok: I64, score: NodeScore) -> "Filled":
+        """``fill`` by the score of a plug-in, asked about each node that hosts a replica."""
+        if role.count > 1 and role.milli == WHOLE_MILLI:
+            return self.sweep(role, is_ok, spreads=False)
+        total, r = self.count_hosts(role, is_ok), self.request(role, is_ok, PACKING)
+        if total < role.count:
+            return Filled(total, ())
+        for i in range(role.count):
+            able = np.flatnonzero(self.hosts > 0).tolist()
+            best = max(able, key=lambda n: (score(self._node(n), role), -n))
+            sweeps.put_some(self.world.matrices, self.ground, r, i, best, 1)
+            self.hosts[best] -= 1
+        return self._filled(role, role.count)
+
+    def _node(self, n: int) -> FreeNode:
+        """A node as a plug-in sees it."""
+        world, nodes = self.world, self.world.nodes
+        row, first = world.node_rows[n], nodes.first_device.item(n)
+        contract = world.contract_rows[nodes.contract.item(n)]
+        free = self.device_free[first : first + nodes.devices.item(n)]
+        return FreeNode(
+            row.name, contract.kind, dict((*contract.node.labels, *row.labels)),
+            tuple(free.tolist()), self.cpu_free.item(n), self.memory_free.item(n),
+        )  # fmt: skip
 
     def request(self, role: Role, is_ok: I64, scoring: Scoring, *, is_placed: bool = False) -> int:
         """The row of what each replica of a role asks for, with room for its pieces.

@@ -41,7 +41,7 @@ class Fits(NamedTuple):
     consolidated: int
 
 
-class Lot(NamedTuple):
+class FreeLot(NamedTuple):
     """The free accelerators of one kind, in one pool or in all (``pool`` empty)."""
 
     kind: str
@@ -58,13 +58,13 @@ class Lot(NamedTuple):
     sizes: tuple[Fits, ...]
 
 
-def survey(world: World, mix: Mix | None = None) -> tuple[Lot, ...]:
+def survey(world: World, mix: Mix | None = None) -> tuple[FreeLot, ...]:
     """Every kind that has nodes which take work, and its pools where there are several."""
     if mix is None:
         mix = Mix()
     mix.update(world)
     found = _Fleet(world)
-    rows: list[Lot] = []
+    rows: list[FreeLot] = []
     for k in sorted(set(found.kind.tolist()), key=lambda k: world.kinds[k]):
         pools = np.flatnonzero(found.kind == k)
         rows.append(_lot(found, mix, k, "", pools))
@@ -155,7 +155,7 @@ class _Fleet:
         return self._slots[milli]
 
 
-def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> Lot:
+def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> FreeLot:
     kind = fleet.world.kinds[k]
     everywhere = np.flatnonzero(fleet.kind == k)
     arrivals = usable = consolidated = 0
@@ -169,7 +169,7 @@ def _lot(fleet: _Fleet, mix: Mix, k: int, pool: str, lots: I64) -> Lot:
             if together(hosting, ask, everywhere) >= size.replicas:
                 consolidated += came * together(hosting, ask, lots) * ask.replica_milli
     has_some = fleet.sums((fleet.free_milli > 0).astype(np.int64))
-    return Lot(
+    return FreeLot(
         kind, pool, int(fleet.sums(fleet.free_milli)[lots].sum()), int(has_some[lots].sum()),
         arrivals,
         usable // arrivals if arrivals else None, consolidated // arrivals if arrivals else None,

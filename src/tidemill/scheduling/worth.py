@@ -8,7 +8,8 @@ would have ended by itself, but never more than its own estimate.
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.model.measures import FOREVER_MS, HOUR_MS, MILLI_MS_PER_UNIT_HOUR, ONE_PPM
+from tidemill.core import rhythm
+from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
 
@@ -24,7 +25,7 @@ def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> i
         * rates.item(nodes.contract.item(piece.node))
         for piece in pieces
     )
-    return milli_rate * ms // MILLI_MS_PER_UNIT_HOUR
+    return rhythm.usd_micro(milli_rate, ms)
 
 
 def wait_spared_ms(world: World, heir: int, going: Sequence[int]) -> int:

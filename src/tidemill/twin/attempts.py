@@ -4,6 +4,7 @@ The World is asked whether an attempt is still the one that was meant; the truth
 work, its errors, its load) is kept here and never told.
 """
 
+from tidemill.core import rhythm
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
@@ -130,7 +131,7 @@ class Attempts:
             return None
         interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
         ran_ms = event.at_ms - cost_ms - int(jobs.origin_ms[j])
-        since_ms = ran_ms % (interval_ms + cost_ms)
+        since_ms = rhythm.since_checkpoint_ms(ran_ms, interval_ms, cost_ms)
         if ran_ms < 0 or not cost_ms < since_ms <= interval_ms:
             return None  # a checkpoint was just written, or is being written
         self._saved.append((j, attempt))

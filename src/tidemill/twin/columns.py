@@ -11,7 +11,7 @@ from tidemill.model.measures import HOUR_MS, ONE_PPM
 from tidemill.model.states import JobClass
 from tidemill.twin import durations, presets, rhythm, users
 from tidemill.twin.arrivals import Ending
-from tidemill.twin.mix import I64, Mix
+from tidemill.twin.mix import I64, JobMix
 from tidemill.twin.spec_tables import WorkloadTable
 from tidemill.twin.streams import Streams
 
@@ -34,7 +34,7 @@ class Columns(NamedTuple):
 
 
 def draw(
-    row: WorkloadTable, mix: Mix, horizon_ms: int, streams: Streams, week_ms: int = 0
+    row: WorkloadTable, mix: JobMix, horizon_ms: int, streams: Streams, week_ms: int = 0
 ) -> Columns:
     """All jobs of a workload; ``week_ms``: how far into a week the story begins."""
     window_ms = (int(row.start), min(horizon_ms if row.end is None else int(row.end), horizon_ms))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, WHOLE_MILLI
 from tidemill.twin import presets
-from tidemill.twin.mix import Mix
+from tidemill.twin.mix import JobMix
 from tidemill.twin.spec_tables import MAX_NODES
 from tidemill.twin.streams import Streams
 
@@ -75,7 +75,7 @@ def _work(team: Team, accelerators: int) -> list[str]:
     busy = team.accelerators - 4 * services
     notebooks_per_day = team.accelerators * NOTEBOOKS * 24 / NOTEBOOK_HOURS
     mix = presets.mix(team.preset)
-    capped = Mix(mix.sizes.capped(accelerators * WHOLE_MILLI // 2), mix.durations, mix.coupling)
+    capped = JobMix(mix.sizes.capped(accelerators * WHOLE_MILLI // 2), mix.durations, mix.coupling)
     busy -= team.accelerators * NOTEBOOKS
     training_per_day = busy * WHOLE_MILLI * DAY_MS / capped.mean_milli_ms()
     parts = [_TRAINING.format(team=team.name, preset=team.preset, per_day=training_per_day)]

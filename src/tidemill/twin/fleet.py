@@ -22,8 +22,8 @@ from tidemill.twin import durations, spec_words
 from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
 from tidemill.twin.spec_tables import (
     ContractTable,
+    DivisionTable,
     FaultsTable,
-    Sizes,
     Spec,
     Spread,
     TeamTable,
@@ -278,7 +278,7 @@ def parallelism(row: Traits, accelerators: int) -> Parallelism | None:
     )  # fmt: skip
 
 
-def _figures(row: Traits, given: Sizes) -> tuple[int, int, int]:
+def _figures(row: Traits, given: DivisionTable) -> tuple[int, int, int]:
     """Parameters in millions, layers and hidden size: as given, else those of the model named."""
     stated = (round(given.parameters_billion * 1000), given.layers, given.hidden)
     named = Zoo().find(row.computes.model) if row.computes and row.computes.model else None

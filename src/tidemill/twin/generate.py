@@ -26,9 +26,9 @@ from tidemill.twin import (
 )
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.columns import Columns
-from tidemill.twin.mix import Mix
+from tidemill.twin.mix import JobMix
 from tidemill.twin.spec_check_jobs import size_milli
-from tidemill.twin.spec_errors import Place
+from tidemill.twin.spec_errors import SpecPlace
 from tidemill.twin.spec_tables import JobTable, Spec, WorkloadTable
 from tidemill.twin.streams import Streams
 
@@ -44,10 +44,10 @@ def stream(spec: Spec) -> Iterator[Arrival]:
     return merge(_single(spec), *sources, key=lambda arrival: arrival.at_ms)
 
 
-def mix_of(row: WorkloadTable, spec: Spec) -> Mix:
+def mix_of(row: WorkloadTable, spec: Spec) -> JobMix:
     """Sizes and times of a workload: its own, else those of its preset; no gang above the fleet."""
     base = presets.mix(row.preset) if row.preset else None
-    place = Place(spec.source, "workload", 0, row.name)
+    place = SpecPlace(spec.source, "workload", 0, row.name)
     if row.sizes:
         each = fleet.share_milli(row, spec.contracts)
         asked = sizes.of({
@@ -65,7 +65,7 @@ def mix_of(row: WorkloadTable, spec: Spec) -> Mix:
     coupling = row.coupling
     if coupling is None:
         coupling = base.coupling if base else 0.0
-    return Mix(asked.capped(_largest(row, spec) * WHOLE_MILLI), times, coupling)
+    return JobMix(asked.capped(_largest(row, spec) * WHOLE_MILLI), times, coupling)
 
 
 def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arrival]:

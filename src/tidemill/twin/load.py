@@ -4,7 +4,7 @@ Offered load: every job starts when it arrives and is never disturbed. Above 100
 queue for hours. Nothing is scheduled here, so it costs a second or two.
 
 A total hides a GPU type that is short while another is idle. So the load is also told for each
-``Part`` of the fleet: one type, or the types that some jobs may choose from. A part carries all
+``TypeLoad`` of the fleet: one type, or the types that some jobs may choose from. A part carries all
 work that can run nowhere else.
 """
 
@@ -22,7 +22,7 @@ from tidemill.twin.spec_tables import ContractTable, Spec
 Kinds = tuple[str, ...]
 
 
-class Asked(NamedTuple):
+class TeamLoad(NamedTuple):
     """What one team asks for of one set of GPU types (empty: any), within the horizon."""
 
     team: str
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     accelerator_hours: float
 
 
-class Part(NamedTuple):
+class TypeLoad(NamedTuple):
     """GPU types, the work that only they can do, and what they could do in the time."""
 
     kinds: Kinds
@@ -56,10 +56,10 @@ class Part(NamedTuple):
 class Load(NamedTuple):
     """Work asked for and accelerators there; ``hourly`` is the offered load, hour by hour."""
 
-    asked: tuple[Asked, ...]
+    asked: tuple[TeamLoad, ...]
     accelerators: dict[str, int]
     hourly: tuple[float, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[TypeLoad, ...]
     """Each GPU type, then the sets of types between which jobs choose; the last is the fleet."""
     late: tuple[str, ...] = ()
     """Jobs that come after the horizon, and do not count."""
@@ -70,13 +70,13 @@ class Load(NamedTuple):
         return sum(part.jobs for part in self.asked)
 
     @property
-    def short(self) -> tuple[Part, ...]:
+    def short(self) -> tuple[TypeLoad, ...]:
         """The parts that cannot do their work, also when what smaller short ones lack is left out.
 
         Work that a short type cannot do is not done by the others, so a set of types is short only
         if the work that could be done is more than its types could do.
         """
-        found: list[Part] = []
+        found: list[TypeLoad] = []
         lack: dict[Kinds, float] = {}
         for part in sorted(self.parts, key=lambda part: len(part.kinds)):
             within = sum(hours for kinds, hours in lack.items() if set(kinds) < set(part.kinds))
@@ -110,7 +110,7 @@ def measure(spec: Spec) -> Load:
 
 def _sums(
     coming: Iterable[Arrival], horizon_ms: int
-) -> tuple[tuple[Asked, ...], dict[Kinds, "_Levels"], tuple[str, ...]]:
+) -> tuple[tuple[TeamLoad, ...], dict[Kinds, "_Levels"], tuple[str, ...]]:
     """What is asked for by team and types; by types also over time."""
     levels: dict[Kinds, _Levels] = {}
     sums: dict[tuple[str, Kinds], list[float]] = {}
@@ -129,7 +129,7 @@ def _sums(
             levels[kinds] = _Levels(horizon_ms)
         levels[kinds].add(arrival.at_ms, end_ms, accelerators)
     asked = tuple(
-        Asked(team, kinds, int(jobs), hours)
+        TeamLoad(team, kinds, int(jobs), hours)
         for (team, kinds), (jobs, hours) in sorted(sums.items())
     )
     return asked, levels, tuple(late)
@@ -137,7 +137,7 @@ def _sums(
 
 def _part(
     kinds: Kinds, contracts: Iterable[ContractTable], levels: dict[Kinds, "_Levels"], end_ms: int
-) -> Part:
+) -> TypeLoad:
     rows = fleet.usable(contracts, kinds)
     everything = {row.kind for row in contracts} <= set(kinds)
     work, room = _Levels(end_ms), _Levels(end_ms)
@@ -151,7 +151,7 @@ def _part(
             room.add(int(row.start), last_ms, count)
     done, paid = work.hours(), room.hours()
     over = np.divide(done, paid, out=np.where(done > 0, np.inf, 0.0), where=paid > 0)
-    return Part(
+    return TypeLoad(
         kinds, fleet.at_once(rows), float(done.sum()), float(paid.sum()), tuple(over.tolist())
     )
 

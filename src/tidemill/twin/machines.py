@@ -12,14 +12,15 @@ import numpy as np
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS
 from tidemill.model.rows import Contract, Node
-from tidemill.model.states import NodeState, Terms
+from tidemill.model.states import NodeState
+from tidemill.reservation import types
 from tidemill.twin.agenda import Agenda
 from tidemill.twin.event_queue import columns
 from tidemill.twin.faults import Delay, Faults
 from tidemill.twin.streams import Streams
 
 
-class Claim:
+class LaunchedContract:
     """A contract and what is launched under it."""
 
     __slots__ = ("alive", "is_running", "made", "nodes", "nodes_per", "places", "row", "spares")
@@ -36,14 +37,14 @@ class Claim:
         self.spares = 0
 
 
-class Machine:
+class SimulatedNode:
     """One node: where it is in its life, and which of its devices are broken."""
 
     __slots__ = (
         "broken", "claim", "draws", "epoch", "is_spare", "number", "place", "serial", "state",
     )  # fmt: skip
 
-    def __init__(self, number: int, claim: Claim, is_spare: bool) -> None:
+    def __init__(self, number: int, claim: LaunchedContract, is_spare: bool) -> None:
         self.number = number
         self.claim = claim
         self.serial = claim.made
@@ -66,8 +67,8 @@ class Machines:
         schedule: Agenda,
         nodes_per: Mapping[str, Mapping[str, int]],
     ) -> None:
-        self.claims = [Claim(row, nodes_per.get(row.name, {})) for row in contracts]
-        self._machines: list[Machine] = []
+        self.claims = [LaunchedContract(row, nodes_per.get(row.name, {})) for row in contracts]
+        self._machines: list[SimulatedNode] = []
         self._faults = faults
         self._streams = streams
         self._agenda = schedule
@@ -152,16 +153,16 @@ class Machines:
 
     # private ---------------------------------------------------------------------------------
 
-    def _made(self, claim: Claim) -> Machine:
+    def _made(self, claim: LaunchedContract) -> SimulatedNode:
         is_spare = claim.alive - claim.spares >= claim.nodes - claim.row.spares
         claim.made += 1
         claim.alive += 1
         claim.spares += is_spare
-        machine = Machine(len(self._machines), claim, is_spare)
+        machine = SimulatedNode(len(self._machines), claim, is_spare)
         self._machines.append(machine)
         return machine
 
-    def _moved(self, machine: Machine, event: ev.NodeMoved) -> None:
+    def _moved(self, machine: SimulatedNode, event: ev.NodeMoved) -> None:
         machine.state, now_ms = event.to, event.at_ms
         match event.to:
             case NodeState.BOOTING:
@@ -186,19 +187,19 @@ class Machines:
                 pass  # an unhealthy node waits until somebody asks for its repair
 
     def _move(
-        self, machine: Machine, at_ms: int, to: NodeState, why: ev.Why = ev.Why.UNSAID
+        self, machine: SimulatedNode, at_ms: int, to: NodeState, why: ev.Why = ev.Why.UNSAID
     ) -> None:
         event = ev.NodeMoved(at_ms, machine.number, to, why)
         self._agenda.push(columns.NODE_MOVE, machine.number, machine.epoch, event)
 
-    def _gone(self, machine: Machine) -> None:
+    def _gone(self, machine: SimulatedNode) -> None:
         machine.state = NodeState.GONE
         machine.epoch += 1
         machine.claim.alive -= 1
         machine.claim.spares -= machine.is_spare
         heappush(machine.claim.places, machine.place)
 
-    def _wind_clocks(self, machine: Machine, now_ms: int) -> None:
+    def _wind_clocks(self, machine: SimulatedNode, now_ms: int) -> None:
         """Draw what would happen to a ready node; the first to come voids the others."""
         faults, n = self._faults, machine.number
         if faults.node_rate:
@@ -209,25 +210,25 @@ class Machines:
             at_ms = now_ms + _waiting_ms(self._luck(machine, "cordons"), faults.maintenance_rate)
             moved = ev.NodeMoved(at_ms, n, NodeState.CORDONED, ev.Why.MAINTENANCE)
             self._schedule(machine, moved)
-        if faults.reclaim_rate and machine.claim.row.terms is Terms.SPOT:
+        if faults.reclaim_rate and types.of(machine.claim.row).is_reclaimable:
             at_ms = now_ms + _waiting_ms(self._luck(machine, "reclaims"), faults.reclaim_rate)
             until_ms = at_ms + faults.notice_ms
             moved = ev.NodeMoved(at_ms, n, NodeState.DRAINING, ev.Why.SPOT_RECLAIM, until_ms)
             self._schedule(machine, moved)
 
-    def _schedule(self, machine: Machine, event: ev.Seen) -> None:
+    def _schedule(self, machine: SimulatedNode, event: ev.Seen) -> None:
         self._agenda.push(columns.NODE_MOVE, machine.number, machine.epoch, event)
 
-    def _drawn_ms(self, machine: Machine, purpose: str, delay: Delay) -> int:
+    def _drawn_ms(self, machine: SimulatedNode, purpose: str, delay: Delay) -> int:
         return delay.at_quantile(self._luck(machine, purpose).random())
 
-    def _luck(self, machine: Machine, purpose: str) -> np.random.Generator:
+    def _luck(self, machine: SimulatedNode, purpose: str) -> np.random.Generator:
         machine.draws += 1
         name = f"{purpose}/{machine.claim.row.name}"
         return self._streams.of(name, machine.serial, machine.draws)
 
 
-def _node_row(machine: Machine) -> Node:
+def _node_row(machine: SimulatedNode) -> Node:
     claim, name = machine.claim, machine.claim.row.name
     labels = tuple(
         (label, f"{name}-{machine.place // size + 1:03d}")
@@ -236,7 +237,9 @@ def _node_row(machine: Machine) -> Node:
     return Node(f"{name}-{machine.serial:04d}", name, labels, machine.is_spare)
 
 
-def _fault(machine: Machine, at_ms: int, luck: np.random.Generator, device_share: float) -> ev.Seen:
+def _fault(
+    machine: SimulatedNode, at_ms: int, luck: np.random.Generator, device_share: float
+) -> ev.Seen:
     """A device fails alone if that is what luck says and one still works beside it."""
     well = [d for d in range(machine.claim.row.node.devices) if not machine.broken >> d & 1]
     if luck.random() < device_share and len(well) > 1:

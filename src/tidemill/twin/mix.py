@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.twin.durations import F64, Durations
-from tidemill.twin.sizes import Sizes
+from tidemill.twin.sizes import JobSizes
 
 I64 = NDArray[np.int64]
 
 
-class Mix(NamedTuple):
+class JobMix(NamedTuple):
     """What jobs look like: size, time, and how the two go together."""
 
-    sizes: Sizes
+    sizes: JobSizes
     durations: Durations
     coupling: float = 0.0
 

@@ -37,7 +37,7 @@ from tidemill.units.links import Link, two_levels
 from tidemill.units.machine import Machine
 from tidemill.units.model_zoo import Zoo
 from tidemill.units.models import Model
-from tidemill.units.step import Run, Step, unchecked
+from tidemill.units.step import Step, TrainingRun, unchecked
 from tidemill.units.training import Training
 
 UNPACKED = 6.0
@@ -118,7 +118,9 @@ class Reckoning:
         how = self.how
         if self.computes.model:
             divides.check(self.model, self.stated, how.micro_batch, how.interleave)
-        run = Run(self.model, self.stated, how, Hiding(), self.where, self.computes.precision)
+        run = TrainingRun(
+            self.model, self.stated, how, Hiding(), self.where, self.computes.precision
+        )
         return unchecked(run, self.host_ppm / ONE_PPM)
 
     @cached_property
@@ -175,12 +177,12 @@ def intake(wants: Computes) -> host.Intake:
     )
 
 
-def supply(row: Traits, contract: ContractTable, part: Part) -> host.Supply:
+def supply(row: Traits, contract: ContractTable, part: Part) -> host.HostSupply:
     """The host's side of a node: the processors the job asked for, or its part of all of them."""
     devices = contract.accelerators_per_node
     cores = int(row.cpu_per_accelerator) * devices or int(contract.cpu_per_node)
     assert row.computes is not None
-    return host.Supply(
+    return host.HostSupply(
         devices=devices,
         cores=max(1, cores // WHOLE_MILLI),
         network_gb_s=row.computes.read_gb_per_s or None,

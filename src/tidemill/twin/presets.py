@@ -12,8 +12,8 @@ from typing import NamedTuple
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import SECOND_MS
 from tidemill.twin import durations, sizes
-from tidemill.twin.mix import Mix
-from tidemill.twin.sizes import Sizes
+from tidemill.twin.mix import JobMix
+from tidemill.twin.sizes import JobSizes
 from tidemill.twin.spec_errors import nearest
 
 
@@ -71,7 +71,7 @@ def named(name: str) -> Preset:
 
 
 @lru_cache(maxsize=16)
-def mix(name: str) -> Mix:
+def mix(name: str) -> JobMix:
     """Sizes and durations of a preset."""
     preset = named(name)
     known = preset.published
@@ -80,10 +80,10 @@ def mix(name: str) -> Mix:
         round(known.mean_run_s * SECOND_MS),
         round(known.longest_run_s * SECOND_MS),
     )
-    return Mix(_sizes(name, preset), times, preset.coupling)
+    return JobMix(_sizes(name, preset), times, preset.coupling)
 
 
-def _sizes(name: str, preset: Preset) -> Sizes:
+def _sizes(name: str, preset: Preset) -> JobSizes:
     known = preset.published
     if name == "pai":
         return _PAI_SIZES

@@ -10,14 +10,14 @@ import numpy as np
 from tidemill.model.measures import DAY_MS, HOUR_MS, ONE_PPM
 from tidemill.twin.durations import F64
 from tidemill.twin.mix import I64
-from tidemill.twin.spec_tables import Rhythm
+from tidemill.twin.spec_tables import ArrivalRhythm
 
 
 def times_ms(
     luck: np.random.Generator,
     per_day: float,
     window_ms: tuple[int, int],
-    rhythm: Rhythm,
+    rhythm: ArrivalRhythm,
     week_ms: int = 0,
 ) -> I64:
     """Arrival times within a window, in order."""
@@ -29,7 +29,7 @@ def times_ms(
     return candidates[is_kept].astype(np.int64)
 
 
-def intensity(at_ms: F64, rhythm: Rhythm) -> F64:
+def intensity(at_ms: F64, rhythm: ArrivalRhythm) -> F64:
     """The rate at each moment, as a multiple of its average over a week."""
     hour = at_ms / HOUR_MS % 24
     swing, weekend = rhythm.swing / ONE_PPM, rhythm.weekend / ONE_PPM

@@ -22,7 +22,7 @@ BESIDE: frozenset[Literal["time-slice", "mps"]] = frozenset({"time-slice", "mps"
 """Modes in which tenants are on one device at the same time, and may slow each other."""
 
 
-class Request(NamedTuple):
+class SharedRequest(NamedTuple):
     """What a job asks for: its row, how much of accelerators, and how much each replica has."""
 
     row: Row
@@ -30,15 +30,15 @@ class Request(NamedTuple):
     each_milli: int
 
 
-def request(row: Row, milli: int, spec: Spec) -> Request:
+def request(row: Row, milli: int, spec: Spec) -> SharedRequest:
     """What a job of this size asks for under the sharing mode of the fleet."""
     each, mode = fleet.share_milli(row, spec.contracts), spec.twin.sharing
     if row.profile or milli >= WHOLE_MILLI or milli == 0 or mode in BESIDE:
-        return Request(row, milli, each)
+        return SharedRequest(row, milli, each)
     if mode == "exclusive":
-        return Request(row, WHOLE_MILLI, each)
+        return SharedRequest(row, WHOLE_MILLI, each)
     chosen, share = _instance(row, milli, spec)
-    return Request(replace(row, profile=chosen), share, share)
+    return SharedRequest(replace(row, profile=chosen), share, share)
 
 
 def demand(row: Row, spec: Spec) -> Demand | None:

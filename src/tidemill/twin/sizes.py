@@ -11,7 +11,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
 
 
-class Sizes(NamedTuple):
+class JobSizes(NamedTuple):
     """Sizes in accelerator-milli, rising, and their shares, which add up to one."""
 
     milli: tuple[int, ...]
@@ -21,7 +21,7 @@ class Sizes(NamedTuple):
         """The average size."""
         return sum(m * s for m, s in zip(self.milli, self.shares, strict=True))
 
-    def capped(self, largest_milli: int) -> "Sizes":
+    def capped(self, largest_milli: int) -> "JobSizes":
         """The same with every larger size replaced by the largest power of two that fits."""
         largest = WHOLE_MILLI
         while largest * 2 <= largest_milli:
@@ -33,14 +33,14 @@ class Sizes(NamedTuple):
         return of(shares)
 
 
-def of(shares: Mapping[int, float]) -> Sizes:
+def of(shares: Mapping[int, float]) -> JobSizes:
     """Sizes from weights by accelerator-milli, whatever they add up to."""
     total = sum(shares.values())
     milli = tuple(sorted(m for m, share in shares.items() if share > 0))
-    return Sizes(milli, tuple(shares[m] / total for m in milli))
+    return JobSizes(milli, tuple(shares[m] / total for m in milli))
 
 
-def halving(ones: float, mean: float, largest: int) -> Sizes:
+def halving(ones: float, mean: float, largest: int) -> JobSizes:
     """A share of ones, then powers of two up to ``largest``, with this mean."""
     doublings = largest.bit_length() - 1
     low, high = 1e-6, 4.0
@@ -57,7 +57,7 @@ def halving(ones: float, mean: float, largest: int) -> Sizes:
     return found
 
 
-def _halving(ones: float, factor: float, doublings: int) -> Sizes:
+def _halving(ones: float, factor: float, doublings: int) -> JobSizes:
     weights = [factor**k for k in range(doublings)]
     rest = (1 - ones) / sum(weights)
     tail = {2 ** (k + 1) * WHOLE_MILLI: rest * w for k, w in enumerate(weights)}

@@ -7,8 +7,9 @@ reading; what jobs ask for is checked in ``spec_check_jobs``.
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, duration_text
 from tidemill.model.tree import MAX_DEPTH
+from tidemill.reservation import types
 from tidemill.twin import effort, fleet, spec_check_computes, spec_check_jobs, spec_check_tiers
-from tidemill.twin.spec_errors import Place, nearest, shown
+from tidemill.twin.spec_errors import SpecPlace, nearest, shown
 from tidemill.twin.spec_tables import (
     MAX_JOBS,
     MAX_NODES,
@@ -26,7 +27,7 @@ def check(spec: Spec) -> None:
     _check_calendar(spec)
     _refuse_same_contracts(spec)
     for i, contract in enumerate(spec.contracts, 1):
-        _check_contract(Place(spec.source, "contract", i, contract.name), contract)
+        _check_contract(SpecPlace(spec.source, "contract", i, contract.name), contract)
     _refuse_absurd(spec)
     _check_teams(spec)
     _check_faults(spec)
@@ -43,13 +44,13 @@ def _refuse_empty(spec: Spec) -> None:
                 hint="`tidemill twin generate` writes a file to start from",
             )
     if not spec.twin.horizon:
-        Place(spec.source, "twin").refuse(
+        SpecPlace(spec.source, "twin").refuse(
             "horizon", 'expected a time above 0; found "0s"', hint='for example horizon = "14d"'
         )
 
 
 def _check_calendar(spec: Spec) -> None:
-    place = Place(spec.source, "twin")
+    place = SpecPlace(spec.source, "twin")
     try:
         calendar = fleet.calendar(spec)
     except SpecError as error:
@@ -70,7 +71,7 @@ def _refuse_same_contracts(spec: Spec) -> None:
             continue
         at, other = first[row.name]
         start, end = max(row.start, other.start), min(_end_ms(row), _end_ms(other))
-        place = Place(spec.source, "contract", i, row.name)
+        place = SpecPlace(spec.source, "contract", i, row.name)
         if start < end:
             until = "the end" if end == FOREVER_MS else duration_text(end)
             found = (
@@ -84,7 +85,10 @@ def _refuse_same_contracts(spec: Spec) -> None:
         )
 
 
-def _check_contract(place: Place, row: ContractTable) -> None:
+def _check_contract(place: SpecPlace, row: ContractTable) -> None:
+    if row.terms not in types.TYPES:
+        found = f"expected one of {', '.join(types.TYPES)}; found {shown(row.terms)}"
+        place.refuse("terms", found, hint=nearest(row.terms, types.TYPES))
     if row.end is not None and row.end <= row.start:
         found = (
             f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"
@@ -127,7 +131,7 @@ def _check_teams(spec: Spec) -> None:
     kinds = sorted({row.kind for row in spec.contracts})
     seen: dict[str, int] = {}
     for i, team in enumerate(spec.teams, 1):
-        place = Place(spec.source, "team", i, team.name)
+        place = SpecPlace(spec.source, "team", i, team.name)
         if team.name in seen:
             found = f"the name of row {seen[team.name]} too"
             place.refuse("name", found, hint="give every team a name of its own")
@@ -140,7 +144,7 @@ def _check_teams(spec: Spec) -> None:
         _refuse_overbooked_floors(spec, kind, sure)
 
 
-def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
+def _check_shares(place: SpecPlace, team: TeamTable, kinds: list[str]) -> None:
     tables = (
         ("guaranteed", team.floor),
         ("maximum", team.limit),
@@ -162,10 +166,10 @@ def _check_shares(place: Place, team: TeamTable, kinds: list[str]) -> None:
 def _check_tree(spec: Spec) -> None:
     by_name = {row.name: row for row in spec.teams}
     for i, team in enumerate(spec.teams, 1):
-        _check_parent(Place(spec.source, "team", i, team.name), team, by_name)
+        _check_parent(SpecPlace(spec.source, "team", i, team.name), team, by_name)
 
 
-def _check_parent(place: Place, team: TeamTable, by_name: dict[str, TeamTable]) -> None:
+def _check_parent(place: SpecPlace, team: TeamTable, by_name: dict[str, TeamTable]) -> None:
     if team.parent and team.parent not in by_name:
         hint = nearest(team.parent, by_name)
         place.refuse("parent", f"there is no team `{team.parent}`", hint=hint)
@@ -188,7 +192,7 @@ def _refuse_broken_promise(spec: Spec, kind: str, sure: dict[str, int]) -> None:
                 f" it add up to {sure[team.name]}"
             )
             hint = "raise the maximum quota, or lower the guaranteed quotas below it"
-            Place(spec.source, "team", i, team.name).refuse("maximum", found, hint=hint)
+            SpecPlace(spec.source, "team", i, team.name).refuse("maximum", found, hint=hint)
 
 
 def _sure(spec: Spec, kind: str) -> dict[str, int]:
@@ -217,7 +221,7 @@ def _refuse_overbooked_floors(spec: Spec, kind: str, sure: dict[str, int]) -> No
 
 
 def _check_faults(spec: Spec) -> None:
-    place, given = Place(spec.source, "faults"), spec.faults.repair
+    place, given = SpecPlace(spec.source, "faults"), spec.faults.repair
     if isinstance(given, Spread):
         spec_check_jobs.check_spread(place, "repair", given)
         return

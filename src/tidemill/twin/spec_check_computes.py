@@ -5,27 +5,29 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.twin import presets
 from tidemill.twin.physics import Reckoning
 from tidemill.twin.spec_check_jobs import size_milli
-from tidemill.twin.spec_errors import Place
+from tidemill.twin.spec_errors import SpecPlace
 from tidemill.twin.spec_tables import Spec, Traits, WorkloadTable
 
 
 def check(spec: Spec) -> None:
     """Raise a SpecError at the first job or workload that computes what cannot be."""
     for i, job in enumerate(spec.jobs, 1):
-        _check(Place(spec.source, "job", i, job.name), job, spec, [job.accelerators * WHOLE_MILLI])
+        _check(
+            SpecPlace(spec.source, "job", i, job.name), job, spec, [job.accelerators * WHOLE_MILLI]
+        )
     for i, workload in enumerate(spec.workloads, 1):
-        place = Place(spec.source, "workload", i, workload.name)
+        place = SpecPlace(spec.source, "workload", i, workload.name)
         _check(place, workload, spec, sizes_milli(place, workload))
 
 
-def sizes_milli(place: Place, row: WorkloadTable) -> list[int]:
+def sizes_milli(place: SpecPlace, row: WorkloadTable) -> list[int]:
     """The sizes that jobs of a workload may have: its own, else those of its preset."""
     if row.sizes or not row.preset:
         return [size_milli(place, text) for text in row.sizes]
     return [int(milli) for milli in presets.mix(row.preset).sizes.milli]
 
 
-def _check(place: Place, row: Traits, spec: Spec, sizes: list[int]) -> None:
+def _check(place: SpecPlace, row: Traits, spec: Spec, sizes: list[int]) -> None:
     """Refused unless one of the sizes works; of a workload, others have unknown efficiency."""
     if row.computes is None:
         return

@@ -8,7 +8,7 @@ from tidemill.model.measures import DAY_MS, ONE_PPM, WHOLE_MILLI, decimal_number
 from tidemill.model.rows import MAX_COUNT
 from tidemill.model.states import JobClass
 from tidemill.twin import durations, fleet, presets
-from tidemill.twin.spec_errors import Place, nearest, shown
+from tidemill.twin.spec_errors import SpecPlace, nearest, shown
 from tidemill.twin.spec_tables import JobTable, Spec, Spread, Traits, WorkloadTable
 
 
@@ -16,16 +16,16 @@ def check(spec: Spec) -> None:
     """Raise a SpecError at the first workload or job that cannot be."""
     _refuse_same_names(spec)
     for i, workload in enumerate(spec.workloads, 1):
-        place = Place(spec.source, "workload", i, workload.name)
+        place = SpecPlace(spec.source, "workload", i, workload.name)
         _check_traits(place, workload, spec)
         _check_workload(place, workload, spec)
     for i, job in enumerate(spec.jobs, 1):
-        place = Place(spec.source, "job", i, job.name)
+        place = SpecPlace(spec.source, "job", i, job.name)
         _check_traits(place, job, spec)
         _check_job(place, job, spec)
 
 
-def check_spread(place: Place, field: str, given: Spread) -> None:
+def check_spread(place: SpecPlace, field: str, given: Spread) -> None:
     """Refuse times that no heavy-tailed distribution has."""
     if not given.median or not given.mean:
         found = 'expected a median and a mean above 0; found "0s"'
@@ -36,7 +36,7 @@ def check_spread(place: Place, field: str, given: Spread) -> None:
         place.refuse(field, error.message, hint=error.hint)
 
 
-def size_milli(place: Place, text: str) -> int:
+def size_milli(place: SpecPlace, text: str) -> int:
     """A size as it stands in ``sizes``: a whole number of accelerators or a fraction of one."""
     try:
         size = decimal_number(text)
@@ -58,7 +58,7 @@ def _refuse_same_names(spec: Spec) -> None:
     many = {row.name for row in spec.workloads} | {r.name for r in spec.jobs if r.copies > 1}
     for table, rows in (("workload", spec.workloads), ("job", spec.jobs)):
         for i, row in enumerate(rows, 1):
-            place = Place(spec.source, table, i, row.name)
+            place = SpecPlace(spec.source, table, i, row.name)
             if row.name in seen:
                 found = f"the name of {seen[row.name]} too"
                 place.refuse("name", found, hint="give each a name of its own")
@@ -69,7 +69,7 @@ def _refuse_same_names(spec: Spec) -> None:
                 place.refuse("name", found, hint="choose a name that does not end in a number")
 
 
-def _check_elastic(place: Place, row: Traits) -> None:
+def _check_elastic(place: SpecPlace, row: Traits) -> None:
     """An elastic gang has several sizes; what ties its replicas is of one."""
     is_tied = row.parallelism is not None or any(bond.is_required for bond in fleet.bonds(row))
     if row.elastic < ONE_PPM and is_tied:
@@ -77,7 +77,7 @@ def _check_elastic(place: Place, row: Traits) -> None:
         place.refuse("elastic", found, hint="leave out `elastic`, or what ties it")
 
 
-def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
+def _check_traits(place: SpecPlace, row: Traits, spec: Spec) -> None:
     _check_elastic(place, row)
     teams = [team.name for team in spec.teams]
     if row.team not in teams:
@@ -101,7 +101,7 @@ def _check_traits(place: Place, row: Traits, spec: Spec) -> None:
     _check_roof(place, row)
 
 
-def _check_roof(place: Place, row: Traits) -> None:
+def _check_roof(place: SpecPlace, row: Traits) -> None:
     """The attainable roof stands beside a stated MFU, and above it."""
     if row.attainable is None:
         return
@@ -117,7 +117,7 @@ def _check_roof(place: Place, row: Traits) -> None:
         place.refuse("attainable", f"{found} without stalls", hint=hint)
 
 
-def _check_profile(place: Place, row: Traits, spec: Spec) -> None:
+def _check_profile(place: SpecPlace, row: Traits, spec: Spec) -> None:
     """MIG instances: of one share on the kinds it may use, and tied to nobody."""
     if not row.profile:
         return
@@ -134,7 +134,7 @@ def _check_profile(place: Place, row: Traits, spec: Spec) -> None:
         place.refuse("profile", found, hint="for example sizes = { 1 = 0.9, 2 = 0.1 }")
 
 
-def _refuse_misplaced(place: Place, row: Traits) -> None:
+def _refuse_misplaced(place: SpecPlace, row: Traits) -> None:
     """What has no effect on a class of jobs is refused, so that nobody waits for its effect."""
     belongs = {
         "checkpoint": (row.checkpoint, JobClass.TRAINING),
@@ -147,7 +147,7 @@ def _refuse_misplaced(place: Place, row: Traits) -> None:
             place.refuse(field, found, hint=f'leave it out, or write class = "{only}"')
 
 
-def _check_checkpoint(place: Place, row: Traits) -> None:
+def _check_checkpoint(place: SpecPlace, row: Traits) -> None:
     """A job that saves every 0 seconds never works."""
     if row.checkpoint is not None and not row.checkpoint.every:
         place.refuse(
@@ -157,7 +157,7 @@ def _check_checkpoint(place: Place, row: Traits) -> None:
         )
 
 
-def _refuse_after_the_end(place: Place, field: str, at_ms: int, spec: Spec) -> None:
+def _refuse_after_the_end(place: SpecPlace, field: str, at_ms: int, spec: Spec) -> None:
     """What comes after the horizon would be left out without a word."""
     if at_ms > spec.twin.horizon:
         found = (
@@ -168,7 +168,7 @@ def _refuse_after_the_end(place: Place, field: str, at_ms: int, spec: Spec) -> N
         place.refuse(field, found, hint=hint)
 
 
-def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
+def _check_workload(place: SpecPlace, row: WorkloadTable, spec: Spec) -> None:
     if row.preset and row.preset not in presets.PRESETS:
         found = f"there is no preset `{row.preset}`"
         place.refuse("preset", found, hint=nearest(row.preset, presets.PRESETS))
@@ -194,12 +194,12 @@ def _check_workload(place: Place, row: WorkloadTable, spec: Spec) -> None:
     _refuse_hungry(place, row, spec, WHOLE_MILLI)
 
 
-def _check_weights(place: Place, field: str, weights: dict[str, float]) -> None:
+def _check_weights(place: SpecPlace, field: str, weights: dict[str, float]) -> None:
     if weights and not sum(weights.values()):
         place.refuse(field, "the shares add up to 0", hint="give at least one of them a share")
 
 
-def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
+def _check_job(place: SpecPlace, row: JobTable, spec: Spec) -> None:
     if row.fraction is not None and row.accelerators != 1:
         found = f"a fraction is of one accelerator; found {row.accelerators} accelerators"
         place.refuse("fraction", found, hint="leave `accelerators` out")
@@ -227,7 +227,7 @@ def _check_job(place: Place, row: JobTable, spec: Spec) -> None:
     _refuse_hungry(place, row, spec, each if row.profile else max(1, replica) * part)
 
 
-def _refuse_hungry(place: Place, row: Traits, spec: Spec, used_milli: int) -> None:
+def _refuse_hungry(place: SpecPlace, row: Traits, spec: Spec, used_milli: int) -> None:
     """A replica whose processors or memory no node has can never be placed."""
     usable = fleet.usable(spec.contracts, row.kinds)
     for field, each, most in (

@@ -5,7 +5,7 @@ whoever asks for one.
 from tidemill.engine.fold_topology import refuse_unless_nested
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.twin import fleet
-from tidemill.twin.spec_errors import Place, nearest
+from tidemill.twin.spec_errors import SpecPlace, nearest
 from tidemill.twin.spec_tables import Spec, Traits
 
 
@@ -18,7 +18,7 @@ def check(spec: Spec) -> None:
     _refuse_labels_of_nobody(spec)
     for table, rows in (("workload", spec.workloads), ("job", spec.jobs)):
         for i, row in enumerate(rows, 1):
-            _check_wishes(Place(spec.source, table, i, row.name), spec, row)
+            _check_wishes(SpecPlace(spec.source, table, i, row.name), spec, row)
 
 
 def _refuse_labels_of_nobody(spec: Spec) -> None:
@@ -26,14 +26,14 @@ def _refuse_labels_of_nobody(spec: Spec) -> None:
     known = {label for row in spec.contracts for label in (*given[row.name], *row.labels)}
     for i, tier in enumerate(spec.tiers, 1):
         if tier.label and tier.label not in known:
-            Place(spec.source, "tier", i, tier.name).refuse(
+            SpecPlace(spec.source, "tier", i, tier.name).refuse(
                 "label",
                 f"no node will carry a label `{tier.label}`",
                 hint="give a contract `nodes_per`, `nodes_per_rack` or `labels` with it",
             )
 
 
-def _check_wishes(place: Place, spec: Spec, row: Traits) -> None:
+def _check_wishes(place: SpecPlace, spec: Spec, row: Traits) -> None:
     names = [tier.name for tier in spec.tiers]
     for field, asked in (("within", row.within), ("near", row.near)):
         if asked and asked not in names:

@@ -1,7 +1,7 @@
 """Where in a spec file something is wrong, and how to say it.
 
-``Place`` names a row; ``explain`` turns what msgspec found into our own words: what was asked for,
-what was found, and the nearest word that would have been right.
+``SpecPlace`` names a row; ``explain`` turns what msgspec found into our own words: what was asked
+for, what was found, and the nearest word that would have been right.
 """
 
 import re
@@ -45,7 +45,7 @@ _AT = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
 _NAMED = re.compile(r"(unknown|missing required) field `(.*)`", re.DOTALL)
 
 
-class Place(NamedTuple):
+class SpecPlace(NamedTuple):
     """A row of a table of a file; ``row`` 0 is a table that has no rows."""
 
     source: str
@@ -85,7 +85,7 @@ def shown(value: object) -> str:
 
 
 def explain(
-    place: Place, error: msgspec.ValidationError, kind: type[Any], raw: dict[str, Any]
+    place: SpecPlace, error: msgspec.ValidationError, kind: type[Any], raw: dict[str, Any]
 ) -> NoReturn:
     """Raise what msgspec found as an error in our own words."""
     found = _AT.match(str(error))

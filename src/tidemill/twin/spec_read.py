@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidemill.model.errors import SpecError
+from tidemill.model.orders import ORDERS
+from tidemill.model.placements import PLACEMENTS
 from tidemill.model.policy import Policy
 from tidemill.twin import spec_synonyms, spec_words
-from tidemill.twin.spec_errors import Place, explain, nearest, shown
+from tidemill.twin.spec_errors import SpecPlace, explain, nearest, shown
 from tidemill.twin.spec_tables import (
     ContractTable,
     FaultsTable,
@@ -49,7 +51,7 @@ def read(text: str, source: str) -> Spec:
 def _in_our_words(raw: dict[str, Any], source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Every table under the name we use, every row with our own words, and what was read so."""
     tables: dict[str, Any] = {}
-    notes: list[tuple[Place, str]] = []
+    notes: list[tuple[SpecPlace, str]] = []
     for word, found in raw.items():
         table = spec_synonyms.TABLES.get(word, word)
         if table in tables:
@@ -58,12 +60,12 @@ def _in_our_words(raw: dict[str, Any], source: str) -> tuple[dict[str, Any], tup
                 hint=f"call all of them [[{table}]]",
             )
         if table != word:
-            notes.append((Place(source, word, 1), f"is read as [[{table}]]"))
+            notes.append((SpecPlace(source, word, 1), f"is read as [[{table}]]"))
         tables[table] = found
     _refuse_unknown(tables, source)
     for table, found in tables.items():
         if isinstance(found, dict) and table in _SINGLE:
-            place = Place(source, table)
+            place = SpecPlace(source, table)
             tables[table], said = spec_synonyms.read_as(found, place)
             notes += [(place, note) for note in said]
         elif isinstance(found, list) and len(found) <= MAX_ROWS:
@@ -73,7 +75,7 @@ def _in_our_words(raw: dict[str, Any], source: str) -> tuple[dict[str, Any], tup
 
 
 def _row_in_our_words(
-    source: str, table: str, i: int, row: object, notes: list[tuple[Place, str]]
+    source: str, table: str, i: int, row: object, notes: list[tuple[SpecPlace, str]]
 ) -> object:
     if not isinstance(row, dict):
         return row
@@ -120,21 +122,21 @@ def _refuse_unknown(raw: dict[str, Any], source: str) -> None:
 def _table(raw: dict[str, Any], table: str, source: str) -> dict[str, Any]:
     found = raw.get(table, {})
     if not isinstance(found, dict):
-        Place(source, table).refuse(
+        SpecPlace(source, table).refuse(
             "", f"expected a table; found {shown(found)}", hint=f"write [{table}] on its own line"
         )
     return found
 
 
 def _single(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> Row:
-    return _row(_table(raw, table, source), kind, Place(source, table))
+    return _row(_table(raw, table, source), kind, SpecPlace(source, table))
 
 
 def _rows(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> tuple[Row, ...]:
     found = raw.get(table, [])
     if not isinstance(found, list) or len(found) > MAX_ROWS:
         count = f"{len(found):,} rows" if isinstance(found, list) else "a single table"
-        Place(source, table).refuse(
+        SpecPlace(source, table).refuse(
             "",
             f"expected at most {MAX_ROWS:,} rows; found {count}",
             hint=f"write [[{table}]] with two brackets before each row",
@@ -142,12 +144,12 @@ def _rows(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> tupl
     return tuple(_row(row, kind, _place(source, table, i, row)) for i, row in enumerate(found, 1))
 
 
-def _place(source: str, table: str, row: int, raw: object) -> Place:
+def _place(source: str, table: str, row: int, raw: object) -> SpecPlace:
     name = raw.get("name", "") if isinstance(raw, dict) else ""
-    return Place(source, table, row, name[:200] if isinstance(name, str) else "")
+    return SpecPlace(source, table, row, name[:200] if isinstance(name, str) else "")
 
 
-def _row(raw: dict[str, Any], kind: type[Row], place: Place) -> Row:
+def _row(raw: dict[str, Any], kind: type[Row], place: SpecPlace) -> Row:
     try:
         return msgspec.convert(raw, kind, dec_hook=spec_words.read)
     except msgspec.ValidationError as error:
@@ -156,7 +158,7 @@ def _row(raw: dict[str, Any], kind: type[Row], place: Place) -> Row:
 
 def _policy(raw: dict[str, Any], source: str) -> Policy:
     """The policy's own fields; those in milliseconds are written as durations, without ``_ms``."""
-    place = Place(source, "policy")
+    place = SpecPlace(source, "policy")
     own = {field.encode_name for field in msgspec.structs.fields(Policy)}
     known = {name.removesuffix("_ms") for name in own}
     values: dict[str, Any] = {}
@@ -167,10 +169,16 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
             values[name] = value
         else:
             values[f"{name}_ms"] = _lengths(place, name, value)
+    for field, rows in (("order", tuple(ORDERS)), ("placement", tuple(PLACEMENTS))):
+        given = values.get(field, ())
+        for name in given if isinstance(given, list) else [given]:
+            if isinstance(name, str) and name not in rows:
+                found = f"expected one of {', '.join(rows)}; found {shown(name)}"
+                place.refuse(field, found, hint=nearest(name, rows))
     return _row(values, Policy, place)
 
 
-def _lengths(place: Place, name: str, value: object) -> int | list[int]:
+def _lengths(place: SpecPlace, name: str, value: object) -> int | list[int]:
     """A duration, or a list of them, in milliseconds."""
     try:
         if isinstance(value, list):

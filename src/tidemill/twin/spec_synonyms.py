@@ -7,7 +7,7 @@ field in one row are refused: nobody can say which was meant.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tidemill.twin.spec_errors import Place, shown
+from tidemill.twin.spec_errors import SpecPlace, shown
 
 TABLES = {
     **dict.fromkeys(("queue", "queues", "teams"), "team"),
@@ -71,7 +71,7 @@ VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
 """By table and field: another word for one of its values."""
 
 
-def read_as(raw: dict[str, Any], place: Place) -> tuple[dict[str, Any], tuple[str, ...]]:
+def read_as(raw: dict[str, Any], place: SpecPlace) -> tuple[dict[str, Any], tuple[str, ...]]:
     """A row in our own words, and what was taken for what."""
     notes: list[str] = []
     row = _renamed(raw, place, notes)
@@ -90,7 +90,7 @@ def read_as(raw: dict[str, Any], place: Place) -> tuple[dict[str, Any], tuple[st
     return row, tuple(notes)
 
 
-def _renamed(raw: dict[str, Any], place: Place, notes: list[str]) -> dict[str, Any]:
+def _renamed(raw: dict[str, Any], place: SpecPlace, notes: list[str]) -> dict[str, Any]:
     silent = EARLIER.get(place.table, {})
     known = {**FIELDS.get(place.table, {}), **silent}
     row: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def _renamed(raw: dict[str, Any], place: Place, notes: list[str]) -> dict[str, A
     return row
 
 
-def _nodes(row: dict[str, Any], place: Place, notes: list[str]) -> None:
+def _nodes(row: dict[str, Any], place: SpecPlace, notes: list[str]) -> None:
     """``nodes`` times what each of them has, where somebody counts in nodes."""
     if "nodes" not in row or place.table not in ("contract", "job"):
         return
@@ -128,7 +128,7 @@ def _nodes(row: dict[str, Any], place: Place, notes: list[str]) -> None:
     notes.append(f"`nodes = {nodes}` of {each} each is read as `{field} = {nodes * each}`")
 
 
-def _sizes(row: dict[str, Any], place: Place, notes: list[str]) -> None:
+def _sizes(row: dict[str, Any], place: SpecPlace, notes: list[str]) -> None:
     """A workload of one size may say so as a job does."""
     if place.table != "workload" or "accelerators" not in row or "sizes" in row:
         return
@@ -147,7 +147,7 @@ def _is_in(value: object, words: Mapping[str, str]) -> bool:
     return isinstance(value, str) and value in words
 
 
-def told(notes: Iterator[tuple[Place, str]]) -> tuple[str, ...]:
+def told(notes: Iterator[tuple[SpecPlace, str]]) -> tuple[str, ...]:
     """One note for all rows of a table that say the same."""
     counts: dict[tuple[str, str, str], int] = {}
     for place, note in notes:

@@ -14,7 +14,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.states import JobClass, Terms
 from tidemill.twin.neighbours import Sharing
-from tidemill.twin.spec_words import Cores, Dollars, Gib, Moment, Part, Span
+from tidemill.twin.spec_words import Cores, Dollars, Fraction, Gib, Moment, Span
 from tidemill.units.flops import Recompute
 
 MAX_NODES = 200_000  # the World was designed for 12,500; this is where memory, not patience, ends
@@ -55,7 +55,7 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     count: Whole
     usd_per_hour: Dollars
     pool: Maybe = ""
-    terms: Terms = Terms.RESERVED
+    terms: Name = Terms.RESERVED.value
     start: Span = Span(0)
     end: Span | None = None
     spares: Zero = 0
@@ -78,7 +78,7 @@ class TierTable(_Table, frozen=True, kw_only=True):
     oversubscription: Annotated[float, Meta(ge=1, le=1000)] = 1.0
 
 
-class Sizes(_Table, frozen=True, kw_only=True):
+class DivisionTable(_Table, frozen=True, kw_only=True):
     """How a training job divides its model, and figures of the model that price it."""
 
     tensor: Whole = 1
@@ -135,8 +135,8 @@ class TeamTable(_Table, frozen=True, kw_only=True):
 class Uses(_Table, frozen=True, kw_only=True):
     """What each replica uses of its device, alone on it: shares of its axes, and GB held."""
 
-    compute: Part = Part(0)
-    bandwidth: Part = Part(0)
+    compute: Fraction = Fraction(0)
+    bandwidth: Fraction = Fraction(0)
     memory_gb: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
 
 
@@ -150,8 +150,8 @@ class Checkpoint(_Table, frozen=True, kw_only=True):
 class TideShape(_Table, frozen=True, kw_only=True):
     """The busy share of a service over the day."""
 
-    low: Part = Part(200_000)
-    peak: Part = Part(900_000)
+    low: Fraction = Fraction(200_000)
+    peak: Fraction = Fraction(900_000)
     peak_hour: Hour = 15
 
 
@@ -176,22 +176,22 @@ class Traits(_Table, frozen=True, kw_only=True):
     labels: Labels = {}
     within: str = ""
     near: str = ""
-    parallelism: Sizes | None = None
+    parallelism: DivisionTable | None = None
     computes: Computes | None = None
     cpu_per_accelerator: Cores = Cores(0)
     memory_gib_per_accelerator: Gib = Gib(0)
     startup: Span = Span(0)
     restart: Span = Span(0)
-    elastic: Part = Part(1_000_000)
+    elastic: Fraction = Fraction(1_000_000)
     resize: Span = Span(0)
     checkpoint: Checkpoint | None = None
-    mfu: Part | None = None
-    host_stall: Part = Part(0)
-    link_stall: Part = Part(0)
-    attainable: Part | None = None
+    mfu: Fraction | None = None
+    host_stall: Fraction = Fraction(0)
+    link_stall: Fraction = Fraction(0)
+    attainable: Fraction | None = None
     measured: bool = False
     tide: TideShape | None = None
-    busy: Part = Part(1_000_000)
+    busy: Fraction = Fraction(1_000_000)
     uses: Uses | None = None
 
 
@@ -203,17 +203,17 @@ class JobTable(Traits, frozen=True, kw_only=True):
     at: Span = Span(0)
     copies: Annotated[int, Meta(ge=1, le=100_000)] = 1
     accelerators: Zero = 1
-    fraction: Part | None = None
+    fraction: Fraction | None = None
     estimate: Span = Span(0)
     active: Span | None = None
 
 
-class Rhythm(_Table, frozen=True, kw_only=True):
+class ArrivalRhythm(_Table, frozen=True, kw_only=True):
     """How arrivals follow the day and the week; every part of it keeps ``per_day`` on average."""
 
-    swing: Part = Part(0)
+    swing: Fraction = Fraction(0)
     peak_hour: Hour = 14
-    weekend: Part = Part(1_000_000)
+    weekend: Fraction = Fraction(1_000_000)
 
 
 class Guess(_Table, frozen=True, kw_only=True):
@@ -221,7 +221,7 @@ class Guess(_Table, frozen=True, kw_only=True):
 
     median: Annotated[float, Meta(ge=0.01, le=1000)] = 2.0
     sigma: Annotated[float, Meta(ge=0, le=5)] = 0.8
-    missing: Part = Part(200_000)
+    missing: Fraction = Fraction(200_000)
 
 
 class WorkloadTable(Traits, frozen=True, kw_only=True):
@@ -236,14 +236,14 @@ class WorkloadTable(Traits, frozen=True, kw_only=True):
     sizes: dict[str, Rate] = {}
     run: Spread | None = None
     coupling: Annotated[float, Meta(gt=-1, lt=1)] | None = None
-    rhythm: Rhythm = Rhythm()
+    rhythm: ArrivalRhythm = ArrivalRhythm()
     estimate: Guess = Guess()
     start: Span = Span(0)
     end: Span | None = None
-    crash: Part = Part(0)
-    fail: Part | None = None
-    cancel: Part | None = None
-    mfu_spread: Part = Part(0)
+    crash: Fraction = Fraction(0)
+    fail: Fraction | None = None
+    cancel: Fraction | None = None
+    mfu_spread: Fraction = Fraction(0)
     active: Spread | None = None
 
 
@@ -251,7 +251,7 @@ class FaultsTable(_Table, frozen=True, kw_only=True):
     """``[faults]``: rates per 1,000 node-days, and how long things take."""
 
     node_rate: Rate = 0.0
-    device_share: Part = Part(0)
+    device_share: Fraction = Fraction(0)
     repair: str | Spread = "infinitehbd"
     maintenance_rate: Rate = 0.0
     maintenance: Span = Span(4 * 3_600_000)
@@ -260,7 +260,7 @@ class FaultsTable(_Table, frozen=True, kw_only=True):
     retries: Annotated[int, Meta(ge=0, le=1000)] = 3
     boot: Span = Span(5 * 60_000)
     evict: Span = Span(0)
-    startup_spread: Part = Part(200_000)
+    startup_spread: Fraction = Fraction(200_000)
 
 
 class Spec(Struct, frozen=True, kw_only=True):

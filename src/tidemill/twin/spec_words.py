@@ -45,7 +45,7 @@ class Gib(int):
     __slots__ = ()
 
 
-class Part(int):
+class Fraction(int):
     """Parts per million, written as a fraction between 0 and 1."""
 
     __slots__ = ()
@@ -84,13 +84,13 @@ def _number(value: object, what: str, largest: float = LARGEST) -> float:
     return float(value)
 
 
-def _part(value: object) -> Part:
-    return Part(round(_number(value, "a share", 1) * ONE_PPM))
+def _part(value: object) -> Fraction:
+    return Fraction(round(_number(value, "a share", 1) * ONE_PPM))
 
 
 _READERS: dict[type[Any], Callable[[object], object]] = {
     Span: span,
-    Part: _part,
+    Fraction: _part,
     Moment: _moment,
     Dollars: lambda value: Dollars(round(_number(value, "dollars") * DOLLAR_MICRO)),
     Cores: lambda value: Cores(round(_number(value, "processors") * WHOLE_MILLI)),

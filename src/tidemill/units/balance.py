@@ -20,7 +20,7 @@ from tidemill.model.measures import ONE_PPM
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.figures import cheapest
 from tidemill.units.catalogue.rows import Box
-from tidemill.units.demands import ROOM, Axis, Demand
+from tidemill.units.demands import ROOM, BoxResource, WorkDemand
 
 MORE = 0.1
 GIB = 2**30
@@ -33,34 +33,40 @@ BILL_SOURCE = (
 USD_PER_HOUR = 55.04 / BILL_USD
 """By the hour for a dollar of parts: what AWS asks for a p5.48xlarge over such a box's bill."""
 
-UNIT_USD: dict[Axis, float] = {
-    Axis.CORES: 5_200 / 112,
-    Axis.RAM: 7_860 / (2048 * GIB),
-    Axis.DISK: 3_456 / 30.72e12,
-    Axis.NETWORK: 10_908 / 400e9,
+UNIT_USD: dict[BoxResource, float] = {
+    BoxResource.CORES: 5_200 / 112,
+    BoxResource.RAM: 7_860 / (2048 * GIB),
+    BoxResource.DISK: 3_456 / 30.72e12,
+    BoxResource.NETWORK: 10_908 / 400e9,
 }
 """From the same bill: two CPUs of 56 cores, 2 TiB, eight disks of 3.84 TB, eight cards of 400 Gb/s;
 eight accelerators with their switches were 195,000."""
 
-BOUGHT: dict[str, tuple[Axis, ...]] = {
-    "accelerators": (Axis.FLOPS, Axis.MEMORY, Axis.BANDWIDTH, Axis.LINK, Axis.HOST_LINK),
-    "network": (Axis.NETWORK,),
-    "cores": (Axis.CORES,),
-    "RAM": (Axis.RAM,),
-    "disk": (Axis.DISK,),
+BOUGHT: dict[str, tuple[BoxResource, ...]] = {
+    "accelerators": (
+        BoxResource.FLOPS,
+        BoxResource.MEMORY,
+        BoxResource.BANDWIDTH,
+        BoxResource.LINK,
+        BoxResource.HOST_LINK,
+    ),
+    "network": (BoxResource.NETWORK,),
+    "cores": (BoxResource.CORES,),
+    "RAM": (BoxResource.RAM,),
+    "disk": (BoxResource.DISK,),
 }
 
 
 class Use(NamedTuple):
     """One kind of work on one box, at its pace."""
 
-    demand: Demand
+    demand: WorkDemand
     share: float
     """Of the box's time."""
     pace: float
     """Units of work a second."""
-    binds: Axis
-    used: dict[Axis, float]
+    binds: BoxResource
+    used: dict[BoxResource, float]
     """Of what the box has; above 1 only for room. Axes that the box does not know are left out."""
 
     @property
@@ -81,34 +87,34 @@ class Addition(NamedTuple):
     """Per cent of pace for one per cent of price; another whole box is 1."""
 
 
-class Card(NamedTuple):
+class BoxBalance(NamedTuple):
     """A box against a mix of work."""
 
     box: Box
-    has: dict[Axis, float]
+    has: dict[BoxResource, float]
     uses: tuple[Use, ...]
     additions: tuple[Addition, ...]
     """The most worth first; ties by name."""
 
-    def used(self, axis: Axis) -> float | None:
+    def used(self, axis: BoxResource) -> float | None:
         """Over the mix, by time; None where the box does not say what it has."""
         if axis not in self.has:
             return None
         return sum(use.share * use.used.get(axis, 0.0) for use in self.uses)
 
-    def used_ppm(self, axis: Axis) -> int | None:
+    def used_ppm(self, axis: BoxResource) -> int | None:
         """The same as a whole number."""
         used = self.used(axis)
         return None if used is None else round(ONE_PPM * used)
 
 
-def card(book: Catalogue, box: Box, mix: tuple[tuple[Demand, float], ...]) -> Card:
+def card(book: Catalogue, box: Box, mix: tuple[tuple[WorkDemand, float], ...]) -> BoxBalance:
     """Weigh a box against work; shares of the time are made to sum to 1."""
     total = sum(share for _, share in mix)
     shares = tuple((demand, share / total) for demand, share in mix)
     has = capacity(book, box)
     uses = tuple(_use(demand, share, has) for demand, share in shares)
-    return Card(box, has, uses, _additions(price_usd_micro(book, box), has, uses))
+    return BoxBalance(box, has, uses, _additions(price_usd_micro(book, box), has, uses))
 
 
 def price_usd_micro(book: Catalogue, box: Box) -> int | None:
@@ -121,36 +127,36 @@ def price_usd_micro(book: Catalogue, box: Box) -> int | None:
     return round(other.usd_micro_per_hour * box.count / other.count)
 
 
-def capacity(book: Catalogue, box: Box) -> dict[Axis, float]:
+def capacity(book: Catalogue, box: Box) -> dict[BoxResource, float]:
     """What a box has of each axis: FLOP/s, bytes/s, cores, bytes. Unknown axes are left out."""
     part, n = book.part_of(box), box.count
     link = book.host_link_gb_s(box)
     known = {
-        Axis.FLOPS: _times(part.bf16_tflops, n * 1e12),
-        Axis.MEMORY: n * part.memory_gb * 1e9,
-        Axis.BANDWIDTH: n * part.memory_tb_s * 1e12,
-        Axis.LINK: _times(part.link_gb_s or link, n * 1e9),
-        Axis.NETWORK: _times(box.nic_gb_s, 1e9),
-        Axis.HOST_LINK: _times(link, n * 1e9),
-        Axis.CORES: _times(box.cores, 1),
-        Axis.RAM: _times(box.ram_gib, GIB),
-        Axis.DISK: _times(box.nvme_tb, 1e12),
+        BoxResource.FLOPS: _times(part.bf16_tflops, n * 1e12),
+        BoxResource.MEMORY: n * part.memory_gb * 1e9,
+        BoxResource.BANDWIDTH: n * part.memory_tb_s * 1e12,
+        BoxResource.LINK: _times(part.link_gb_s or link, n * 1e9),
+        BoxResource.NETWORK: _times(box.nic_gb_s, 1e9),
+        BoxResource.HOST_LINK: _times(link, n * 1e9),
+        BoxResource.CORES: _times(box.cores, 1),
+        BoxResource.RAM: _times(box.ram_gib, GIB),
+        BoxResource.DISK: _times(box.nvme_tb, 1e12),
     }
     return {axis: amount for axis, amount in known.items() if amount is not None}
 
 
-def pace(demand: Demand, has: dict[Axis, float]) -> tuple[float, Axis]:
+def pace(demand: WorkDemand, has: dict[BoxResource, float]) -> tuple[float, BoxResource]:
     """Units of work a second, and the axis that is full; of equals the first in order."""
     limits = [
         ((has[axis] - _held(demand, axis)) / take, i)
-        for i, axis in enumerate(Axis)
+        for i, axis in enumerate(BoxResource)
         if (take := demand.takes.get(axis, 0.0)) > 0 and axis in has
     ]
     fastest, i = min(limits)
-    return max(fastest, 0.0), tuple(Axis)[i]
+    return max(fastest, 0.0), tuple(BoxResource)[i]
 
 
-def _use(demand: Demand, share: float, has: dict[Axis, float]) -> Use:
+def _use(demand: WorkDemand, share: float, has: dict[BoxResource, float]) -> Use:
     fast, binds = pace(demand, has)
     used = {
         axis: (fast * demand.takes.get(axis, 0.0) + demand.holds.get(axis, 0.0)) / has[axis]
@@ -159,20 +165,20 @@ def _use(demand: Demand, share: float, has: dict[Axis, float]) -> Use:
     return Use(demand, share, fast, binds, used)
 
 
-def _held(demand: Demand, axis: Axis) -> float:
+def _held(demand: WorkDemand, axis: BoxResource) -> float:
     """Cores that launch work are not there to decode."""
     return demand.holds.get(axis, 0.0) if axis not in ROOM else 0.0
 
 
 def _additions(
-    price: int | None, has: dict[Axis, float], uses: tuple[Use, ...]
+    price: int | None, has: dict[BoxResource, float], uses: tuple[Use, ...]
 ) -> tuple[Addition, ...]:
     found = [_addition(price, name, has, uses) for name in BOUGHT]
     return tuple(sorted(found, key=lambda one: (-(one.worth or 0), -one.gain, one.name)))
 
 
 def _addition(
-    price: int | None, name: str, has: dict[Axis, float], uses: tuple[Use, ...]
+    price: int | None, name: str, has: dict[BoxResource, float], uses: tuple[Use, ...]
 ) -> Addition:
     grown = {
         axis: amount * (1 + MORE if axis in BOUGHT[name] else 1) for axis, amount in has.items()
@@ -191,7 +197,7 @@ def _grown(after: float, before: float) -> float:
     return 0.0 if isclose(after, before, rel_tol=1e-9) else after / before - 1
 
 
-def _worth_usd_micro(price: int, name: str, has: dict[Axis, float]) -> float:
+def _worth_usd_micro(price: int, name: str, has: dict[BoxResource, float]) -> float:
     """What all of it costs by the hour; the accelerators are what the host leaves of the price."""
     host = {axis: has.get(axis, 0.0) * usd * USD_PER_HOUR * 1e6 for axis, usd in UNIT_USD.items()}
     if name == "accelerators":

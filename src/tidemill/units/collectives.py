@@ -10,7 +10,7 @@ here: physics.
 
 from math import ceil, log2
 
-from tidemill.units.links import Group, Link
+from tidemill.units.links import Link, RankGroup
 
 TREE = 0.92
 """Of a link's bandwidth, used by trees: what NCCL's tuner assumes."""
@@ -47,12 +47,12 @@ def point_to_point_s(size: float, over: Link) -> float:
     return size / over.rate(size) + over.latency_s
 
 
-def all_reduce(group: Group, size: float) -> float:
+def all_reduce(group: RankGroup, size: float) -> float:
     """Sum ``size`` bytes over all ranks of a group, for each of them."""
     return min(all_reduce_ways(group, size).values())
 
 
-def all_reduce_ways(group: Group, size: float) -> dict[str, float]:
+def all_reduce_ways(group: RankGroup, size: float) -> dict[str, float]:
     """How long each way would take."""
     if group.domains == 1:
         over = group.inner
@@ -71,12 +71,12 @@ def all_reduce_ways(group: Group, size: float) -> dict[str, float]:
     }
 
 
-def all_gather(group: Group, size: float) -> float:
+def all_gather(group: RankGroup, size: float) -> float:
     """Give every rank of a group the parts of all others, ``size`` bytes together."""
     return min(all_gather_ways(group, size).values())
 
 
-def all_gather_ways(group: Group, size: float) -> dict[str, float]:
+def all_gather_ways(group: RankGroup, size: float) -> dict[str, float]:
     """How long each way would take."""
     if group.domains == 1:
         return {"ring": all_gather_s(group.ranks, size, group.inner)}
@@ -91,7 +91,7 @@ reduce_scatter = all_gather
 """The same, the other way round."""
 
 
-def all_to_all(group: Group, size: float) -> float:
+def all_to_all(group: RankGroup, size: float) -> float:
     """Each rank sends an equal part of its ``size`` bytes to every other; both ways at once."""
     if group.domains == 1:
         return all_to_all_s(group.ranks, size, group.inner)
@@ -101,12 +101,12 @@ def all_to_all(group: Group, size: float) -> float:
     return max(inside, far * (each / group.outer.rate(size) + group.outer.latency_s))
 
 
-def send(group: Group, size: float) -> float:
+def send(group: RankGroup, size: float) -> float:
     """One rank of a group to the next, over the worst link between two of them."""
     return point_to_point_s(size, group.inner if group.domains == 1 else group.outer)
 
 
-def _ring(group: Group, size: float) -> float:
+def _ring(group: RankGroup, size: float) -> float:
     """One ring through all ranks; it leaves each node as often as the group has ranks there."""
     wide = _together(group)
     steps = (group.ranks - group.domains) * group.inner.latency_s
@@ -114,7 +114,7 @@ def _ring(group: Group, size: float) -> float:
     return (group.ranks - 1) / group.ranks * size / wide.rate(size) + steps
 
 
-def _together(group: Group) -> Link:
+def _together(group: RankGroup) -> Link:
     """The network cards of a group's ranks on one node, as one link, no faster than the node's."""
     outer, most = group.outer, group.inner.bytes_per_s
     table = tuple((size, min(most, group.inside * rate)) for size, rate in outer.table)

@@ -36,7 +36,7 @@ IMAGES_STORED = 138e9
 _Size = Annotated[int, Meta(ge=1, le=100_000_000)]
 
 
-class Axis(Enum):
+class BoxResource(Enum):
     """What a box has. ``memory``, ``ram`` and ``disk`` are room, the others rates."""
 
     FLOPS = "FLOPs"
@@ -50,21 +50,21 @@ class Axis(Enum):
     DISK = "disk"
 
 
-ROOM = (Axis.MEMORY, Axis.RAM, Axis.DISK)
+ROOM = (BoxResource.MEMORY, BoxResource.RAM, BoxResource.DISK)
 
 
-class Demand(NamedTuple):
+class WorkDemand(NamedTuple):
     """One kind of work on one box: what a unit of it takes of each rate, and the room it holds."""
 
     name: str
     unit: str
-    takes: dict[Axis, float]
+    takes: dict[BoxResource, float]
     """FLOPs, bytes and core-seconds of one unit of work, all parts together."""
-    holds: dict[Axis, float]
+    holds: dict[BoxResource, float]
     """Bytes of room, all parts together; core-seconds a second that are held at any pace."""
 
 
-class Shape(Struct, frozen=True, kw_only=True):
+class ModelRun(Struct, frozen=True, kw_only=True):
     """How language models are run."""
 
     sequence: _Size = 4096
@@ -78,81 +78,81 @@ class Shape(Struct, frozen=True, kw_only=True):
     prompt: _Size = 2048
 
 
-def training(model: Model, parts: int, how: Shape) -> Demand:
+def training(model: Model, parts: int, how: ModelRun) -> WorkDemand:
     """A token of training."""
     size = models.parameters(model)
     kept = 34 * model.layers * model.hidden
     takes = {
-        Axis.FLOPS: 3 * flops.forward_per_token(model, how.sequence / 2).total,
-        Axis.BANDWIDTH: 6 * size / how.micro + 28 * size / how.step + 2 * kept,
-        Axis.LINK: _reduced(model, parts, times=4),
-        Axis.NETWORK: 2 * WIDE * size / how.step,
-        Axis.HOST_LINK: TOKEN_BYTES,
+        BoxResource.FLOPS: 3 * flops.forward_per_token(model, how.sequence / 2).total,
+        BoxResource.BANDWIDTH: 6 * size / how.micro + 28 * size / how.step + 2 * kept,
+        BoxResource.LINK: _reduced(model, parts, times=4),
+        BoxResource.NETWORK: 2 * WIDE * size / how.step,
+        BoxResource.HOST_LINK: TOKEN_BYTES,
     }
     state = STATE_BYTES * size
     holds = {
-        Axis.MEMORY: state + kept * how.micro,
-        Axis.RAM: state,
-        Axis.DISK: 2.0 * state,
-        Axis.CORES: parts,
+        BoxResource.MEMORY: state + kept * how.micro,
+        BoxResource.RAM: state,
+        BoxResource.DISK: 2.0 * state,
+        BoxResource.CORES: parts,
     }
-    return Demand("training", "token", takes, holds)
+    return WorkDemand("training", "token", takes, holds)
 
 
-def decode(model: Model, parts: int, how: Shape) -> Demand:
+def decode(model: Model, parts: int, how: ModelRun) -> WorkDemand:
     """A token of an answer."""
     size = models.parameters(model)
     cache = serving.cache_per_sequence(model, how.sequence)
     takes = {
-        Axis.FLOPS: flops.forward_per_token(model, how.sequence).total,
-        Axis.BANDWIDTH: WIDE * size / how.batch + cache,
-        Axis.LINK: _reduced(model, parts, times=2),
-        Axis.NETWORK: TEXT_BYTES,
-        Axis.HOST_LINK: TOKEN_BYTES,
+        BoxResource.FLOPS: flops.forward_per_token(model, how.sequence).total,
+        BoxResource.BANDWIDTH: WIDE * size / how.batch + cache,
+        BoxResource.LINK: _reduced(model, parts, times=2),
+        BoxResource.NETWORK: TEXT_BYTES,
+        BoxResource.HOST_LINK: TOKEN_BYTES,
     }
-    return Demand("decode", "token", takes, _served(size, how.batch * cache, parts))
+    return WorkDemand("decode", "token", takes, _served(size, how.batch * cache, parts))
 
 
-def prefill(model: Model, parts: int, how: Shape) -> Demand:
+def prefill(model: Model, parts: int, how: ModelRun) -> WorkDemand:
     """A token of a prompt."""
     size = models.parameters(model)
     cache = serving.cache_per_token(model)
     takes = {
-        Axis.FLOPS: flops.forward_per_token(model, how.prompt / 2).total,
-        Axis.BANDWIDTH: WIDE * size / how.prompt + cache,
-        Axis.LINK: _reduced(model, parts, times=2),
-        Axis.NETWORK: TEXT_BYTES,
-        Axis.HOST_LINK: TOKEN_BYTES,
+        BoxResource.FLOPS: flops.forward_per_token(model, how.prompt / 2).total,
+        BoxResource.BANDWIDTH: WIDE * size / how.prompt + cache,
+        BoxResource.LINK: _reduced(model, parts, times=2),
+        BoxResource.NETWORK: TEXT_BYTES,
+        BoxResource.HOST_LINK: TOKEN_BYTES,
     }
-    return Demand("prefill", "token", takes, _served(size, how.prompt * cache, parts))
+    return WorkDemand("prefill", "token", takes, _served(size, how.prompt * cache, parts))
 
 
-def vision(parts: int) -> Demand:
+def vision(parts: int) -> WorkDemand:
     """An image of training; every part has a model of its own."""
     assert IMAGES.per_core_s is not None
     takes = {
-        Axis.FLOPS: RESNET_FLOPS,
-        Axis.BANDWIDTH: H100_TB_S * 1e12 / IMAGES.per_device_s,
-        Axis.LINK: 2 * (parts - 1) * 4 * RESNET_PARAMETERS / (RESNET_BATCH * parts),
-        Axis.NETWORK: IMAGES.stored_bytes,
-        Axis.HOST_LINK: IMAGES.device_bytes,
-        Axis.CORES: 1 / IMAGES.per_core_s,
+        BoxResource.FLOPS: RESNET_FLOPS,
+        BoxResource.BANDWIDTH: H100_TB_S * 1e12 / IMAGES.per_device_s,
+        BoxResource.LINK: 2 * (parts - 1) * 4 * RESNET_PARAMETERS / (RESNET_BATCH * parts),
+        BoxResource.NETWORK: IMAGES.stored_bytes,
+        BoxResource.HOST_LINK: IMAGES.device_bytes,
+        BoxResource.CORES: 1 / IMAGES.per_core_s,
     }
     holds = {
-        Axis.MEMORY: STATE_BYTES * RESNET_PARAMETERS * parts,
-        Axis.DISK: IMAGES_STORED,
-        Axis.CORES: 0.0,
+        BoxResource.MEMORY: STATE_BYTES * RESNET_PARAMETERS * parts,
+        BoxResource.DISK: IMAGES_STORED,
+        BoxResource.CORES: 0.0,
     }
-    return Demand("vision", "image", takes, holds)
+    return WorkDemand("vision", "image", takes, holds)
 
 
-def _served(size: float, cache: float, parts: int) -> dict[Axis, float]:
+def _served(size: float, cache: float, parts: int) -> dict[BoxResource, float]:
     weights = WIDE * size
     return {
-        Axis.MEMORY: weights + cache,
-        Axis.RAM: weights,
-        Axis.DISK: weights,
-        Axis.CORES: parts,
+        BoxResource.MEMORY: weights + cache,
+        BoxResource.RAM: weights,
+        BoxResource.DISK: weights,
+        BoxResource.CORES: parts,
     }
 
 

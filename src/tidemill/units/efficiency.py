@@ -16,7 +16,7 @@ from tidemill.model.topology import Parallelism
 from tidemill.units import collectives, flops, models, precision, roofline, serving
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
-from tidemill.units.roofline import Ceilings, Piece
+from tidemill.units.roofline import Ceilings, WorkPiece
 from tidemill.units.silicon import WIDE, Silicon
 from tidemill.units.step import Step
 
@@ -44,7 +44,7 @@ def of_step(found: Step, attainable: float | None = None) -> Efficiency:
 def of_decode(found: Decode, chip: Silicon, host_ppm: int = 0) -> Efficiency:
     """Of a service."""
     mfu = found.flops / (found.ranks * chip.peak * found.seconds)
-    work = Piece("token", found.flops / found.ranks, found.moved)
+    work = WorkPiece("token", found.flops / found.ranks, found.moved)
     roof = roofline.attainable((work,), Ceilings(chip.peak, chip.printed_memory))
     return shares(mfu, found.links_s / found.seconds, host_ppm, roof)
 

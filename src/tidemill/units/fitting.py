@@ -43,7 +43,7 @@ class Stated(NamedTuple):
     """Exactly so many."""
 
 
-class Fit(NamedTuple):
+class FittingDivision(NamedTuple):
     """A division that fits: on so many units, each of which holds so much."""
 
     stated: Parallelism
@@ -63,7 +63,7 @@ def by_size(size: float, part: Part, reserve: float = 0.0) -> int:
 
 def to_train(
     model: Model, part: Part, stated: Stated, how: Training, reserve: float = RESERVE
-) -> Fit | None:
+) -> FittingDivision | None:
     """The smallest division that trains the model; None when none fits."""
 
     def held(division: Parallelism) -> Memory:
@@ -72,12 +72,12 @@ def to_train(
     found = _smallest(
         _divisions(model, part, stated, how), lambda d: held(d).total, usable(part, reserve)
     )
-    return Fit(found, ranks(found), held(found)) if found is not None else None
+    return FittingDivision(found, ranks(found), held(found)) if found is not None else None
 
 
 def to_serve(
     model: Model, part: Part, stated: Stated, how: Serving, reserve: float = RESERVE
-) -> Fit | None:
+) -> FittingDivision | None:
     """The smallest division that serves the model; None when none fits."""
 
     def held(division: Parallelism) -> Served:
@@ -85,16 +85,20 @@ def to_serve(
 
     ways = _divisions(model, part, stated, None)
     found = _smallest(ways, lambda d: held(d).total, usable(part, reserve))
-    return Fit(found, ranks(found), held(found)) if found is not None else None
+    return FittingDivision(found, ranks(found), held(found)) if found is not None else None
 
 
-def nearest_to_train(model: Model, part: Part, stated: Stated, how: Training) -> Fit | None:
+def nearest_to_train(
+    model: Model, part: Part, stated: Stated, how: Training
+) -> FittingDivision | None:
     """The division that holds least on a unit, whether it fits or not; None when none divides."""
     ways = _divisions(model, part, stated, how)
     return _least(ways, lambda division: memory.training(model, division, how))
 
 
-def nearest_to_serve(model: Model, part: Part, stated: Stated, how: Serving) -> Fit | None:
+def nearest_to_serve(
+    model: Model, part: Part, stated: Stated, how: Serving
+) -> FittingDivision | None:
     """The same for a service."""
     ways = _divisions(model, part, stated, None)
     return _least(ways, lambda division: serving.serving(model, division, how))
@@ -126,7 +130,9 @@ def _smallest(ways: Iterator[_Way], held: Holds, room: float) -> Parallelism | N
     return found
 
 
-def _least(ways: Iterator[_Way], held: Callable[[Parallelism], Memory | Served]) -> Fit | None:
+def _least(
+    ways: Iterator[_Way], held: Callable[[Parallelism], Memory | Served]
+) -> FittingDivision | None:
     """Least on a unit; of its data-parallel ranks only as many as make a difference."""
     found = [(held(replace(way.base, data=way.data[-1])).total, way) for way in ways]
     if not found:
@@ -134,7 +140,7 @@ def _least(ways: Iterator[_Way], held: Callable[[Parallelism], Memory | Served])
     least, way = min(found, key=lambda one: (one[0], ranks(one[1].base), one[1].base.pipeline))
     for data in way.data:
         division = replace(way.base, data=data)
-        fit = Fit(division, ranks(division), held(division))
+        fit = FittingDivision(division, ranks(division), held(division))
         if fit.held.total <= NEAR * least:
             break
     return fit

@@ -87,7 +87,7 @@ def executed(
             return Flops(once.layers * again, once.attention * again, once.output)
 
 
-class Utilisation(NamedTuple):
+class FlopUtilisation(NamedTuple):
     """Shares of the peak: of the mathematics (MFU), and of all that was computed (HFU)."""
 
     mfu: float
@@ -99,13 +99,13 @@ class Utilisation(NamedTuple):
 
 def utilisation(
     model: Model, sequence: int, recompute: Recompute, tokens_per_s: float, units: int, peak: float
-) -> Utilisation:
+) -> FlopUtilisation:
     """Of a run that makes so many tokens a second on so many units of this peak (FLOP/s)."""
     once = training(model, 1, sequence).times(1 / sequence)
     hard = executed(model, 1, sequence, recompute).times(1 / sequence)
     rate = tokens_per_s / units
     plain = once.layers + once.output
-    return Utilisation(
+    return FlopUtilisation(
         once.total * rate / peak,
         hard.total * rate / peak,
         plain * rate / peak,

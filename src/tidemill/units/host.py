@@ -48,7 +48,7 @@ class Intake(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Samples that one device takes a second when it never waits."""
 
 
-class Supply(Struct, frozen=True, kw_only=True):
+class HostSupply(Struct, frozen=True, kw_only=True):
     """The host's side of a box; 10^9 bytes a second, one direction. None is unknown."""
 
     devices: Some
@@ -85,16 +85,16 @@ class Station(NamedTuple):
     bytes_per_s: float | None
 
 
-class Ratio(NamedTuple):
+class CoreRatio(NamedTuple):
     """Cores for each device: what the box has, and what would keep a device fed."""
 
     has: float | None
     needs: float
 
 
-def supply(book: Catalogue, box: Box, storage_gb_s: float | None = None) -> Supply:
+def supply(book: Catalogue, box: Box, storage_gb_s: float | None = None) -> HostSupply:
     """The host's side of a box; an object store's own limit stands for its network card's."""
-    return Supply(
+    return HostSupply(
         devices=box.count,
         cores=box.cores,
         network_gb_s=storage_gb_s or box.nic_gb_s,
@@ -105,7 +105,7 @@ def supply(book: Catalogue, box: Box, storage_gb_s: float | None = None) -> Supp
 
 
 def stations(
-    host: Supply, intake: Intake, storage: Storage = Storage.NETWORK, cached: Share = 0.0
+    host: HostSupply, intake: Intake, storage: Storage = Storage.NETWORK, cached: Share = 0.0
 ) -> tuple[Station, ...]:
     """Every station on the way, from storage to device; ``cached`` of the reads hit memory."""
     link_gb_s = None if host.host_link_gb_s is None else host.host_link_gb_s * host.devices
@@ -140,7 +140,7 @@ def fed_ppm(found: tuple[Station, ...]) -> int:
 
 
 def host_stall_ppm(
-    host: Supply,
+    host: HostSupply,
     intake: Intake,
     storage: Storage = Storage.NETWORK,
     cached: Share = 0.0,
@@ -159,10 +159,10 @@ def host_stall_ppm(
     return round(ONE_PPM * waits / (waits + works))
 
 
-def core_ratio(host: Supply, intake: Intake) -> Ratio:
+def core_ratio(host: HostSupply, intake: Intake) -> CoreRatio:
     """Cores for each device, beside what decoding needs."""
     needs = 0.0 if intake.per_core_s is None else intake.per_device_s / intake.per_core_s
-    return Ratio(None if host.cores is None else host.cores / host.devices, needs)
+    return CoreRatio(None if host.cores is None else host.cores / host.devices, needs)
 
 
 def _moved(name: str, gb_s: float | None, bytes_each: float) -> Station:

@@ -46,7 +46,7 @@ class Work(NamedTuple):
         return Work(*(part * factor for part in self))
 
 
-class Case(NamedTuple):
+class LayerCase(NamedTuple):
     """Everything that the time of a layer depends on."""
 
     model: Model
@@ -67,7 +67,7 @@ class Case(NamedTuple):
         return WIDE * self.tokens * self.model.hidden
 
 
-class Layer(NamedTuple):
+class LayerPasses(NamedTuple):
     """The passes of a layer."""
 
     forward: Work
@@ -76,7 +76,7 @@ class Layer(NamedTuple):
     """What the backward pass computes again."""
 
 
-def layer(case: Case, *, routed: bool) -> Layer:
+def layer(case: LayerCase, *, routed: bool) -> LayerPasses:
     """One layer, with experts or without."""
     into, out = _products(case, routed=routed)
     products = into + out
@@ -96,10 +96,10 @@ def layer(case: Case, *, routed: bool) -> Layer:
         2 * _context(case),
         _expert(case, 2 * products) if routed else 0.0,
     )
-    return Layer(forward, backward, _again(case, forward))
+    return LayerPasses(forward, backward, _again(case, forward))
 
 
-def _again(case: Case, forward: Work) -> Work:
+def _again(case: LayerCase, forward: Work) -> Work:
     """Selective recomputation of fused attention is in its backward pass already."""
     match case.how.recompute:
         case Recompute.FULL:
@@ -110,7 +110,7 @@ def _again(case: Case, forward: Work) -> Work:
             return Work()
 
 
-def _products(case: Case, *, routed: bool) -> tuple[float, float]:
+def _products(case: LayerCase, *, routed: bool) -> tuple[float, float]:
     """Products whose output is cut over ranks, and those whose input is."""
     model, ranks, chip = case.model, case.stated.tensor, case.silicon
     h, tokens = model.hidden, case.tokens
@@ -136,7 +136,7 @@ def _products(case: Case, *, routed: bool) -> tuple[float, float]:
     return into + up * each, out + back
 
 
-def _attention(case: Case, passes: float) -> float:
+def _attention(case: LayerCase, passes: float) -> float:
     """Scores and their product with the values; unfused, with their way through memory."""
     model, chip = case.model, case.silicon
     heads, seen = model.heads / case.stated.tensor, float(case.stated.sequence)
@@ -152,7 +152,7 @@ def _attention(case: Case, passes: float) -> float:
     return passes * one + chip.pass_s(scores * moved, 3)
 
 
-def _passes(case: Case, factor: float) -> float:
+def _passes(case: LayerCase, factor: float) -> float:
     """Norms and residuals, divided by sequence parallelism; activations and heads, by ranks."""
     model, ranks = case.model, case.stated.tensor
     row = case.tokens * model.hidden
@@ -165,7 +165,7 @@ def _passes(case: Case, factor: float) -> float:
     return case.silicon.pass_s(factor * row * size, 2 * norms + 3)
 
 
-def _tensor(case: Case, behind_s: float, *, is_backward: bool) -> float:
+def _tensor(case: LayerCase, behind_s: float, *, is_backward: bool) -> float:
     """Two exchanges of the activations a pass, or what is left of them behind products."""
     if case.stated.tensor == 1:
         return 0.0
@@ -184,7 +184,7 @@ def _tensor(case: Case, behind_s: float, *, is_backward: bool) -> float:
             return times * once
 
 
-def _context(case: Case) -> float:
+def _context(case: LayerCase) -> float:
     """Keys and values of the whole sequence, gathered on every context rank."""
     stated, model = case.stated, case.model
     if stated.context == 1:
@@ -196,7 +196,7 @@ def _context(case: Case) -> float:
     )
 
 
-def _expert(case: Case, behind_s: float) -> float:
+def _expert(case: LayerCase, behind_s: float) -> float:
     """Tokens to their experts and back, or what is left of it behind products."""
     stated = case.stated
     if stated.expert == 1:

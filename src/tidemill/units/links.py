@@ -33,14 +33,14 @@ class Link(NamedTuple):
         return self.table[-1][1]
 
 
-class Rung(NamedTuple):
+class LinkStep(NamedTuple):
     """One step of the ladder: the link that joins so many neighbouring ranks."""
 
     ranks: float
     link: Link
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """A group of ranks: ``inside`` of them in each inner domain, domains joined by ``outer``."""
 
     ranks: int
@@ -57,14 +57,14 @@ class Group(NamedTuple):
 class Ladder(NamedTuple):
     """Rungs from the innermost outwards; beyond the last, its link counts."""
 
-    rungs: tuple[Rung, ...]
+    rungs: tuple[LinkStep, ...]
 
-    def group(self, ranks: int, stride: int = 1) -> Group:
+    def group(self, ranks: int, stride: int = 1) -> RankGroup:
         """A group of so many ranks, each ``stride`` ranks from the next."""
         inner = self.rungs[0]
         fit = max(1, int(min(ranks * stride, inner.ranks)) // stride)
         inside = next(n for n in range(min(fit, ranks), 0, -1) if ranks % n == 0)
-        return Group(ranks, inside, inner.link, self.across(ranks * stride))
+        return RankGroup(ranks, inside, inner.link, self.across(ranks * stride))
 
     def across(self, span: float) -> Link:
         """The worst link that a message inside so many neighbouring ranks passes."""
@@ -74,7 +74,7 @@ class Ladder(NamedTuple):
 
 def two_levels(per_node: int, inner: Link, outer: Link) -> Ladder:
     """Nodes of so many accelerators, joined by a network without tiers."""
-    return Ladder((Rung(per_node, inner), Rung(inf, outer)))
+    return Ladder((LinkStep(per_node, inner), LinkStep(inf, outer)))
 
 
 def link(topology: Topology, hop: int) -> Link | None:

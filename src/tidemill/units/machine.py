@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
-from tidemill.units.links import Group, Ladder, Link, Rung
+from tidemill.units.links import Ladder, Link, LinkStep, RankGroup
 
 INNER_REACHED = 0.78
 """Of the printed scale-up bandwidth, as a bus bandwidth of large collectives: about 235 of 300 GB/s
@@ -38,13 +38,13 @@ class Machine(NamedTuple):
     reach: Mapping[str, Reach] = {}
     """By dimension; where it is not known, ranks lie on the ladder one after the other."""
 
-    def group(self, name: str, ranks: int, stride: int = 1) -> Group:
+    def group(self, name: str, ranks: int, stride: int = 1) -> RankGroup:
         """How a group of ranks of this dimension lies."""
         known = self.reach.get(name)
         if known is None:
             return self.ladder.group(ranks, stride)
         inside = next(n for n in range(min(known.inside, ranks), 0, -1) if ranks % n == 0)
-        return Group(ranks, inside, known.inner, known.outer)
+        return RankGroup(ranks, inside, known.inner, known.outer)
 
 
 def of(part: Part, per_node: int, nic_gb_s: float | None, oversubscription: float = 1.0) -> Machine:
@@ -58,7 +58,7 @@ def of(part: Part, per_node: int, nic_gb_s: float | None, oversubscription: floa
     if nic_gb_s is not None:
         outer = nic_gb_s / per_node * 1e9 * OUTER_REACHED / oversubscription
     network = Link(outer, OUTER_LATENCY_S)
-    return Machine(part, Ladder((Rung(joined, inner), Rung(inf, network))))
+    return Machine(part, Ladder((LinkStep(joined, inner), LinkStep(inf, network))))
 
 
 def network_gb_s(book: Catalogue, part: Part, per_node: int) -> float:
@@ -76,4 +76,4 @@ def pod(part: Part, chips: int, link_gb_s: float, network_gb_s: float) -> Machin
     """Pods of so many chips on links of their own, joined by a network (both a chip, one way)."""
     inner = Link(link_gb_s * 1e9 * INNER_REACHED, INNER_LATENCY_S)
     outer = Link(network_gb_s * 1e9 * OUTER_REACHED, OUTER_LATENCY_S)
-    return Machine(part, Ladder((Rung(chips, inner), Rung(inf, outer))))
+    return Machine(part, Ladder((LinkStep(chips, inner), LinkStep(inf, outer))))

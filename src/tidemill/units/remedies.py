@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.units import fitting
 from tidemill.units.catalogue.rows import Part
-from tidemill.units.fitting import Fit, Stated
+from tidemill.units.fitting import FittingDivision, Stated
 from tidemill.units.flops import Recompute
 from tidemill.units.models import Model
 from tidemill.units.serving import Serving
@@ -17,40 +17,40 @@ CONTEXTS = (2, 4, 8, 16, 32, 64)
 NARROWER = ("fp8", "fp4")
 
 
-class Remedy(NamedTuple):
+class FitRemedy(NamedTuple):
     """What to say otherwise, and what then fits."""
 
     change: str
-    fit: Fit
+    fit: FittingDivision
 
 
 def to_train(
     model: Model, part: Part, stated: Stated, how: Training, reserve: float
-) -> tuple[Remedy, ...]:
+) -> tuple[FitRemedy, ...]:
     """Changes of a training run after which it fits, the mildest first."""
     tries = _ways_to_train(stated, how)
     found = (
         (change, fitting.to_train(model, part, other, then, reserve))
         for change, other, then in tries
     )
-    return _first_of_each(Remedy(change, fit) for change, fit in found if fit)
+    return _first_of_each(FitRemedy(change, fit) for change, fit in found if fit)
 
 
 def to_serve(
     model: Model, part: Part, stated: Stated, how: Serving, reserve: float
-) -> tuple[Remedy, ...]:
+) -> tuple[FitRemedy, ...]:
     """Changes of a service after which it fits, the mildest first."""
     tries = _ways_to_serve(stated, how)
     found = (
         (change, fitting.to_serve(model, part, other, then, reserve))
         for change, other, then in tries
     )
-    return _first_of_each(Remedy(change, fit) for change, fit in found if fit)
+    return _first_of_each(FitRemedy(change, fit) for change, fit in found if fit)
 
 
-def _first_of_each(offered: Iterable[Remedy]) -> tuple[Remedy, ...]:
+def _first_of_each(offered: Iterable[FitRemedy]) -> tuple[FitRemedy, ...]:
     """Of changes to one option, the mildest that helps."""
-    found: dict[str, Remedy] = {}
+    found: dict[str, FitRemedy] = {}
     for remedy in offered:
         is_single = remedy.change.count("--") == 1
         option = remedy.change.partition(" ")[0] if is_single else remedy.change

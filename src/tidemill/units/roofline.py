@@ -43,7 +43,7 @@ class Ceilings(NamedTuple):
                 return self._replace(link_bytes_per_s=None if link is None else link * factor)
 
 
-class Piece(NamedTuple):
+class WorkPiece(NamedTuple):
     """One part of the work on one unit."""
 
     name: str
@@ -62,7 +62,7 @@ class Piece(NamedTuple):
 class Timed(NamedTuple):
     """How long a piece needs under each ceiling."""
 
-    piece: Piece
+    piece: WorkPiece
     compute_s: float
     memory_s: float
     link_s: float
@@ -90,7 +90,7 @@ class WhatIf(NamedTuple):
     factor: float
 
 
-Work = tuple[Piece, ...]
+Work = tuple[WorkPiece, ...]
 
 
 def ceilings(
@@ -105,7 +105,7 @@ def ceilings(
     )
 
 
-def timed(work: Iterable[Piece], under: Ceilings) -> tuple[Timed, ...]:
+def timed(work: Iterable[WorkPiece], under: Ceilings) -> tuple[Timed, ...]:
     """Each piece, under these ceilings."""
     link = under.link_bytes_per_s
     return tuple(
@@ -119,12 +119,12 @@ def timed(work: Iterable[Piece], under: Ceilings) -> tuple[Timed, ...]:
     )
 
 
-def seconds(work: Iterable[Piece], under: Ceilings) -> float:
+def seconds(work: Iterable[WorkPiece], under: Ceilings) -> float:
     """The pieces one after the other."""
     return sum(one.seconds for one in timed(work, under))
 
 
-def attainable(work: Iterable[Piece], under: Ceilings) -> float:
+def attainable(work: Iterable[WorkPiece], under: Ceilings) -> float:
     """The FLOP/s that memory bandwidth allows at each piece's intensity, over the peak.
 
     Links are left out: waiting for them is a loss of its own. 1: compute binds everywhere.
@@ -134,7 +134,7 @@ def attainable(work: Iterable[Piece], under: Ceilings) -> float:
     return sum(one.compute_s for one in each) / at_roof_s
 
 
-def shares(work: Iterable[Piece], under: Ceilings) -> dict[Ceiling, float]:
+def shares(work: Iterable[WorkPiece], under: Ceilings) -> dict[Ceiling, float]:
     """The share of the time that is spent under each ceiling."""
     found = dict.fromkeys(Ceiling, 0.0)
     for one in timed(work, under):
@@ -143,7 +143,7 @@ def shares(work: Iterable[Piece], under: Ceilings) -> dict[Ceiling, float]:
     return {ceiling: spent / total for ceiling, spent in found.items()}
 
 
-def binds(work: Iterable[Piece], under: Ceilings) -> Ceiling:
+def binds(work: Iterable[WorkPiece], under: Ceilings) -> Ceiling:
     """The ceiling under which most of the time is spent."""
     found = shares(work, under)
     return max(Ceiling, key=lambda ceiling: found[ceiling])

@@ -8,29 +8,31 @@ from msgspec.structs import replace
 from tidemill.model.topology import Parallelism
 from tidemill.units import divides, fitting, memory
 from tidemill.units.flops import Recompute
-from tidemill.units.step import Run, Step, unchecked
+from tidemill.units.step import Step, TrainingRun, unchecked
 
 CHUNKS = (1, 2, 3, 4, 5, 6, 8, 10)
 MICRO_BATCHES = (1, 2, 4, 8)
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """A way to run it, what a step takes, and what a unit then holds."""
 
-    run: Run
+    run: TrainingRun
     step: Step
     held: float
     """Bytes on the unit that holds most."""
 
 
-def quickest(base: Run, units: int, most: int = 5, reserve: float = fitting.RESERVE) -> list[Plan]:
+def quickest(
+    base: TrainingRun, units: int, most: int = 5, reserve: float = fitting.RESERVE
+) -> list[RunPlan]:
     """The quickest plans that fit, each with another division; ties go to the simpler one.
 
     Searched: tensor ranks inside the scale-up domain, stages, chunks, micro-batches, expert groups
     and recomputation. Sequence, batch, context ranks and ZeRO are as stated.
     """
     room = fitting.usable(base.machine.part, reserve)
-    best: dict[tuple[int, int, int], tuple[tuple[float, ...], Plan]] = {}
+    best: dict[tuple[int, int, int], tuple[tuple[float, ...], RunPlan]] = {}
     for run in _runs(base, units):
         held = memory.training(run.model, run.stated, run.how).total
         if held > room:
@@ -39,12 +41,12 @@ def quickest(base: Run, units: int, most: int = 5, reserve: float = fitting.RESE
         sizes = (run.stated.tensor, run.stated.pipeline, run.stated.expert)
         order = (found.seconds, run.how.interleave, run.how.micro_batch)
         if sizes not in best or order < best[sizes][0]:
-            best[sizes] = (order, Plan(run, found, held))
+            best[sizes] = (order, RunPlan(run, found, held))
     ranked = sorted(best.items(), key=lambda item: (item[1][0], item[0]))
     return [plan for _, (_, plan) in ranked[:most]]
 
 
-def _runs(base: Run, units: int) -> Iterator[Run]:
+def _runs(base: TrainingRun, units: int) -> Iterator[TrainingRun]:
     for stated in _divisions(base, units):
         for chunks in CHUNKS:
             for micro in MICRO_BATCHES:
@@ -54,7 +56,7 @@ def _runs(base: Run, units: int) -> Iterator[Run]:
                         yield base._replace(stated=stated, how=replace(how, recompute=again))
 
 
-def _divisions(base: Run, units: int) -> Iterator[Parallelism]:
+def _divisions(base: TrainingRun, units: int) -> Iterator[Parallelism]:
     model, context = base.model, base.stated.context
     near = [t for t in divides.tensor_sizes(model) if t <= base.machine.ladder.rungs[0].ranks]
     groups = divides.divisors(model.experts) if model.experts else (1,)
@@ -70,7 +72,7 @@ def _divisions(base: Run, units: int) -> Iterator[Parallelism]:
                     )
 
 
-def _is_possible(base: Run, stated: Parallelism, chunks: int, micro: int) -> bool:
+def _is_possible(base: TrainingRun, stated: Parallelism, chunks: int, micro: int) -> bool:
     together = stated.data * micro
     if stated.batch % together or not divides.stage_layers(base.model, stated.pipeline, chunks):
         return False

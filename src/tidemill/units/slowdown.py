@@ -18,7 +18,7 @@ from tidemill.units.hiding import Hiding
 from tidemill.units.links import Link, two_levels
 from tidemill.units.machine import Machine, Reach
 from tidemill.units.models import Model
-from tidemill.units.step import Run, Step, unchecked
+from tidemill.units.step import Step, TrainingRun, unchecked
 from tidemill.units.training import Training
 
 SLOWEST_PPM = 100 * ONE_PPM
@@ -82,7 +82,9 @@ def _step(
     if model is None or part is None or reach is None or not (stated.batch and stated.sequence):
         return None
     anywhere = two_levels(per_node, Link(1.0, 0.0), Link(1.0, 0.0))  # every dimension has its reach
-    return unchecked(Run(model, stated, Training(), Hiding(), Machine(part, anywhere, reach)))
+    return unchecked(
+        TrainingRun(model, stated, Training(), Hiding(), Machine(part, anywhere, reach))
+    )
 
 
 def reaches(

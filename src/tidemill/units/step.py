@@ -15,8 +15,8 @@ from typing import NamedTuple
 from tidemill.model.topology import Parallelism
 from tidemill.units import collectives, divides, flops, memory, silicon
 from tidemill.units.hiding import BACKWARD_SHARE, Hiding, shown_s
-from tidemill.units.layer import Case, Work, layer
-from tidemill.units.links import Group
+from tidemill.units.layer import LayerCase, Work, layer
+from tidemill.units.links import RankGroup
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
 from tidemill.units.silicon import WIDE
@@ -84,7 +84,7 @@ class Step(NamedTuple):
         return float(waits) / self.seconds
 
 
-class Run(NamedTuple):
+class TrainingRun(NamedTuple):
     """A training job as the model sees it."""
 
     model: Model
@@ -95,7 +95,7 @@ class Run(NamedTuple):
     precision: str = "bf16"
 
 
-def step(run: Run, host_share: float = 0.0) -> Step:
+def step(run: TrainingRun, host_share: float = 0.0) -> Step:
     """The time of one step; of which a given share is spent waiting for the host.
 
     A parallelism that does not divide the model is refused, with what would.
@@ -104,11 +104,11 @@ def step(run: Run, host_share: float = 0.0) -> Step:
     return unchecked(run, host_share)
 
 
-def unchecked(run: Run, host_share: float = 0.0) -> Step:
+def unchecked(run: TrainingRun, host_share: float = 0.0) -> Step:
     """The same for sizes that are known to divide, or whose model is only roughly known."""
     stated = run.stated
     chip = silicon.of(run.machine.part, run.precision)
-    case = Case(run.model, stated, run.how, run.hiding, run.machine, chip)
+    case = LayerCase(run.model, stated, run.how, run.hiding, run.machine, chip)
     whole = parts(case)
     if host_share:
         whole = whole._replace(host=sum(whole) * host_share / (1 - host_share))
@@ -123,7 +123,7 @@ def unchecked(run: Run, host_share: float = 0.0) -> Step:
     )
 
 
-def parts(case: Case) -> Parts:
+def parts(case: LayerCase) -> Parts:
     """The parts of a step, the host left out."""
     stages, chunks = case.stated.pipeline, case.how.interleave
     many = micro_batches(case.stated, case.how)
@@ -163,7 +163,7 @@ class Stages(NamedTuple):
         return self.once + self.again
 
 
-def stages_of(case: Case) -> Stages:
+def stages_of(case: LayerCase) -> Stages:
     """What the stages of a pipeline do for one micro-batch."""
     stages = case.stated.pipeline
     plain, routed = (layer(case, routed=some) for some in (False, bool(case.model.experts)))
@@ -180,7 +180,7 @@ def stages_of(case: Case) -> Stages:
     return Stages((once + head).times(1 / stages), again.times(1 / stages), worst_s)
 
 
-def _head(case: Case) -> Work:
+def _head(case: LayerCase) -> Work:
     """The output layer and the loss, forward and backward, and the embedding."""
     rows, ranks = case.tokens, case.stated.tensor
     words = case.model.vocabulary / ranks
@@ -195,7 +195,7 @@ def micro_batches(stated: Parallelism, how: Training) -> int:
     return max(1, stated.batch // (stated.data * how.micro_batch))
 
 
-def _send_s(case: Case) -> float:
+def _send_s(case: LayerCase) -> float:
     """One activation to the next stage: each tensor rank sends a part, and they gather it."""
     stated = case.stated
     if stated.pipeline == 1:
@@ -210,7 +210,7 @@ def _send_s(case: Case) -> float:
     )
 
 
-def _parameters(case: Case) -> tuple[float, float]:
+def _parameters(case: LayerCase) -> tuple[float, float]:
     """On one rank of the first stage: those that all data ranks have, and those of its experts."""
     stated, how = case.stated, case.how
     if not divides.stage_layers(case.model, stated.pipeline, how.interleave):
@@ -221,7 +221,7 @@ def _parameters(case: Case) -> tuple[float, float]:
     return memory.parameters(case.model, stated, kinds, 0)
 
 
-def _data_s(case: Case, mean_s: float) -> float:
+def _data_s(case: LayerCase, mean_s: float) -> float:
     """Gradients summed, weights gathered; what of it is not behind compute."""
     stated, how = case.stated, case.how
     shared, routed = _parameters(case)
@@ -241,7 +241,7 @@ def _data_s(case: Case, mean_s: float) -> float:
     return shown_s(total, behind, edge)
 
 
-def _exchange_s(case: Case, size: float, group: Group) -> float:
+def _exchange_s(case: LayerCase, size: float, group: RankGroup) -> float:
     """What data-parallel ranks say to each other about so many parameters in a step."""
     bytes_each = optimiser(case.how.optimiser).gradients
     if case.how.zero == 0:
@@ -256,7 +256,7 @@ def _exchange_s(case: Case, size: float, group: Group) -> float:
     return micro_batches(case.stated, case.how) * (2 * gather + scatter)
 
 
-def _optimiser_s(case: Case) -> float:
+def _optimiser_s(case: LayerCase) -> float:
     """One pass over what it keeps, there and back, and three over the gradients."""
     cost = optimiser(case.how.optimiser)
     size = sum(_parameters(case))

@@ -30,7 +30,7 @@ class Phase(StrEnum):
     TRAIN = "train"
 
 
-class Question(NamedTuple):
+class PhaseQuestion(NamedTuple):
     """A phase of a model, divided so, on units of a part."""
 
     model: Model | int
@@ -46,12 +46,12 @@ class Question(NamedTuple):
     memory_share: float = 1.0
 
 
-def ceilings(asked: Question) -> Ceilings:
+def ceilings(asked: PhaseQuestion) -> Ceilings:
     """Of its part, at its precision."""
     return roofline.ceilings(asked.part, asked.precision, asked.compute_share, asked.memory_share)
 
 
-def pieces(asked: Question) -> Work:
+def pieces(asked: PhaseQuestion) -> Work:
     """The work of one unit: a token, a prompt or a step of all its sequences."""
     if isinstance(asked.model, int):
         each = precision.size(asked.serving.weights)
@@ -65,7 +65,7 @@ def pieces(asked: Question) -> Work:
             return work.step(asked.model, asked.stated, asked.training)
 
 
-def tokens(asked: Question) -> float:
+def tokens(asked: PhaseQuestion) -> float:
     """Tokens that all units together are done with when one unit is done with its work."""
     match asked.phase:
         case Phase.DECODE:
@@ -77,17 +77,17 @@ def tokens(asked: Question) -> float:
             return memory.micro_batches(asked.stated, asked.training) * each * asked.stated.sequence
 
 
-def seconds(asked: Question) -> float:
+def seconds(asked: PhaseQuestion) -> float:
     """The least time it takes."""
     return roofline.seconds(pieces(asked), ceilings(asked))
 
 
-def tokens_per_s(asked: Question) -> float:
+def tokens_per_s(asked: PhaseQuestion) -> float:
     """Of all units together."""
     return tokens(asked) / seconds(asked)
 
 
-def changes(asked: Question, others: Iterable[Part] = ()) -> tuple[WhatIf, ...]:
+def changes(asked: PhaseQuestion, others: Iterable[Part] = ()) -> tuple[WhatIf, ...]:
     """Twice each ceiling, twice the batch, narrower numbers, another part: times the tokens/s."""
     now = tokens_per_s(asked)
     found = list(roofline.elasticities(pieces(asked), ceilings(asked)))
@@ -96,7 +96,7 @@ def changes(asked: Question, others: Iterable[Part] = ()) -> tuple[WhatIf, ...]:
     return tuple(found)
 
 
-def used(asked: Question) -> dict[str, float]:
+def used(asked: PhaseQuestion) -> dict[str, float]:
     """Shares of the peak arithmetic and bandwidth that are used while it runs."""
     under = roofline.ceilings(asked.part, asked.precision)
     done, took = pieces(asked), seconds(asked)
@@ -106,7 +106,7 @@ def used(asked: Question) -> dict[str, float]:
     }
 
 
-def ridge_batch(asked: Question) -> int | None:
+def ridge_batch(asked: PhaseQuestion) -> int | None:
     """Sequences a data rank from which on arithmetic binds; None when no batch does that."""
 
     def work_of(batch: int) -> Work:
@@ -116,7 +116,7 @@ def ridge_batch(asked: Question) -> int | None:
     return roofline.ridge_batch(work_of, ceilings(asked))
 
 
-def _batch(asked: Question) -> Question:
+def _batch(asked: PhaseQuestion) -> PhaseQuestion:
     if asked.phase == Phase.TRAIN:
         more = replace(asked.training, micro_batch=2 * asked.training.micro_batch)
         batch = 2 * asked.stated.batch
@@ -124,7 +124,7 @@ def _batch(asked: Question) -> Question:
     return asked._replace(serving=replace(asked.serving, batch=2 * asked.serving.batch))
 
 
-def _narrower(asked: Question) -> Iterable[tuple[str, Question]]:
+def _narrower(asked: PhaseQuestion) -> Iterable[tuple[str, PhaseQuestion]]:
     """Weights alone, and arithmetic with them where the part has it."""
     size = precision.size(asked.serving.weights)
     for name in NARROWER:
@@ -138,6 +138,6 @@ def _narrower(asked: Question) -> Iterable[tuple[str, Question]]:
         yield "fp8 arithmetic", asked._replace(precision="fp8")
 
 
-def _elsewhere(asked: Question, others: Iterable[Part]) -> Iterable[tuple[str, Question]]:
+def _elsewhere(asked: PhaseQuestion, others: Iterable[Part]) -> Iterable[tuple[str, PhaseQuestion]]:
     for part in others:
         yield f"on {part.key}", asked._replace(part=part)

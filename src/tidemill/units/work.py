@@ -13,7 +13,7 @@ from tidemill.model.topology import Parallelism
 from tidemill.units import flops, memory, models, precision, serving
 from tidemill.units.flops import Flops, Recompute
 from tidemill.units.models import Model
-from tidemill.units.roofline import Piece, Work
+from tidemill.units.roofline import Work, WorkPiece
 from tidemill.units.serving import Serving
 from tidemill.units.training import Training, optimiser
 
@@ -76,7 +76,7 @@ def step(model: Model, stated: Parallelism, how: Training) -> Work:
 
 def bare(parameters: int, tokens: float, weight_bytes: float) -> Work:
     """A model of which only the size is known: every token meets every weight."""
-    return (Piece("weights", 2.0 * parameters * tokens, parameters * weight_bytes),)
+    return (WorkPiece("weights", 2.0 * parameters * tokens, parameters * weight_bytes),)
 
 
 def _forward(model: Model, stated: Parallelism, one: _Pass) -> Work:
@@ -94,24 +94,24 @@ def _forward(model: Model, stated: Parallelism, one: _Pass) -> Work:
     return tuple(pieces)
 
 
-def _projections(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _projections(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     """Queries, keys, values and the way back."""
     each = models.attention_matrices(model)
     inner = model.head * (2 * model.heads + 2 * model.kv)
     numbers = 2 * model.hidden + inner / stated.tensor
-    return Piece(
+    return WorkPiece(
         "attention projections",
         2.0 * one.tokens * model.layers * each / stated.tensor,
         model.layers * (each / stated.tensor * one.weight + WIDE * one.tokens * numbers),
     )
 
 
-def _attention(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _attention(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     queries = WIDE * one.tokens * model.layers * 2 * model.heads * model.head / stated.tensor
-    return Piece("attention", one.flops.attention / stated.tensor, one.cached + queries)
+    return WorkPiece("attention", one.flops.attention / stated.tensor, one.cached + queries)
 
 
-def _feed_forward(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _feed_forward(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     """Of experts, those are read that at least one token of the group is sent to."""
     plain = model.layers - model.expert_layers
     ranks = stated.tensor
@@ -123,7 +123,7 @@ def _feed_forward(model: Model, stated: Parallelism, one: _Pass) -> Piece:
     wide = plain * (model.dense_ffn or model.width) + model.expert_layers * met * model.width
     ins = plain + model.expert_layers * met
     numbers = 2 * model.hidden * ins + model.matrices * wide / ranks
-    return Piece(
+    return WorkPiece(
         "feed-forward",
         2.0 * one.tokens * used / ranks,
         read / ranks * one.weight + WIDE * one.tokens * numbers,
@@ -138,46 +138,48 @@ def _experts_read(model: Model, stated: Parallelism, one: _Pass) -> float:
     return model.shared_experts + model.experts / stated.expert * (1 - missed)
 
 
-def _output(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _output(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     each = models.output_matrix(model) / stated.tensor
     numbers = WIDE * model.hidden + LOGIT_BYTES * model.vocabulary / stated.tensor
-    return Piece("output", 2.0 * one.outputs * each, each * one.weight + one.outputs * numbers)
+    return WorkPiece("output", 2.0 * one.outputs * each, each * one.weight + one.outputs * numbers)
 
 
-def _residuals(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _residuals(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     """Norms and additions, divided along the sequence over tensor ranks."""
     numbers = RESIDUALS * model.layers * model.hidden * one.tokens / stated.tensor
-    return Piece("norms and residuals", 0.0, WIDE * numbers)
+    return WorkPiece("norms and residuals", 0.0, WIDE * numbers)
 
 
-def _add_up(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _add_up(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     share = 2 * (stated.tensor - 1) / stated.tensor
     size = WIDE * one.tokens * model.hidden
-    return Piece("tensor all-reduce", 0.0, 0.0, 2 * model.layers * share * size)
+    return WorkPiece("tensor all-reduce", 0.0, 0.0, 2 * model.layers * share * size)
 
 
-def _send_out(model: Model, stated: Parallelism, one: _Pass) -> Piece:
+def _send_out(model: Model, stated: Parallelism, one: _Pass) -> WorkPiece:
     away = (stated.expert - 1) / stated.expert
     size = WIDE * one.tokens * model.hidden * model.active_experts / stated.tensor
-    return Piece("expert all-to-all", 0.0, 0.0, 2 * model.expert_layers * away * size)
+    return WorkPiece("expert all-to-all", 0.0, 0.0, 2 * model.expert_layers * away * size)
 
 
-def _all_passes(piece: Piece, recompute: Recompute) -> Piece:
+def _all_passes(piece: WorkPiece, recompute: Recompute) -> WorkPiece:
     """Forward, twice that backward, and what is computed again; links are used there and back."""
     again = recompute == Recompute.FULL and piece.name != "output"
     again |= recompute == Recompute.SELECTIVE and piece.name == "attention"
     factor = flops.PASSES + again
-    return Piece(piece.name, piece.flops * factor, piece.moved * factor, piece.sent * (2 + again))
+    return WorkPiece(
+        piece.name, piece.flops * factor, piece.moved * factor, piece.sent * (2 + again)
+    )
 
 
-def _update(model: Model, stated: Parallelism, how: Training) -> Piece:
+def _update(model: Model, stated: Parallelism, how: Training) -> WorkPiece:
     """Gradients and what the optimiser keeps are read; what it keeps, and weights, are written."""
     cost = optimiser(how.optimiser)
     held = memory.training(model, stated, how)
     mine = held.optimiser / cost.kept
     moved = mine * (cost.gradients + 2 * cost.kept + cost.weights)
-    return Piece("optimiser", 12.0 * mine, moved)
+    return WorkPiece("optimiser", 12.0 * mine, moved)
 
 
-def _times(piece: Piece, factor: float) -> Piece:
-    return Piece(piece.name, piece.flops * factor, piece.moved * factor, piece.sent * factor)
+def _times(piece: WorkPiece, factor: float) -> WorkPiece:
+    return WorkPiece(piece.name, piece.flops * factor, piece.moved * factor, piece.sent * factor)

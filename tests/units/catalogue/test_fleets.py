@@ -4,12 +4,12 @@ import pytest
 
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.figures import figures
-from tidemill.units.catalogue.fleets import Fleet, fleet, misled
+from tidemill.units.catalogue.fleets import FleetPart, fleet, misled
 
 BOOK = Catalogue()
 
 
-def of(name: str, parts: int) -> Fleet:
+def of(name: str, parts: int) -> FleetPart:
     """So many of one part."""
     return fleet(figures(BOOK, BOOK.part(name)), parts)
 

@@ -13,7 +13,7 @@ SERVE, TRAIN, DECODE, SMALL = (
 )
 
 
-def option(found: advice.Advice, mode: Mode) -> advice.Option:
+def option(found: advice.SharingAdvice, mode: Mode) -> advice.ModeOption:
     """What was said of a mode."""
     return next(o for o in found.options if o.mode is mode)
 

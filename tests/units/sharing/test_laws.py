@@ -6,7 +6,7 @@ import pytest
 
 from tidemill.probe import card as cards
 from tidemill.probe import predicted
-from tidemill.probe.predicted import Compared
+from tidemill.probe.predicted import ComparedTenant
 from tidemill.units.sharing import calibration, known, laws
 from tidemill.units.sharing.laws import Mode
 
@@ -16,7 +16,7 @@ OTHER = cards.read(FOLDER / "h200-2026-11.json")
 ROWS = predicted.compared(CARD)
 
 
-def rows(mode: str, is_held_out: bool) -> list[Compared]:
+def rows(mode: str, is_held_out: bool) -> list[ComparedTenant]:
     """The rows of a mode that the constants were, or were not, chosen on."""
     return [row for row in ROWS if row.mode == mode and row.is_held_out == is_held_out]
 

@@ -5,16 +5,15 @@ contract; what nobody claims is in no demand. A shape claims for all its waiting
 of the first of them.
 """
 
-from tidemill.core.accounting.columns import CLAIM, DEMAND, LOT, MARK, ORDER, TABLE
+from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.model.columns import AT, SHAPE
 from tidemill.model.states import Level
 from tidemill.model.tables import Contracts
 
-IS_RUNNING, IS_RESERVED, COUNT_MILLI, LAUNCHED_MILLI = (
-    Contracts._fields.index(name)
-    for name in ("is_running", "is_reserved", "count_milli", "launched_milli")
+IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
+    Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
 
 
@@ -50,7 +49,7 @@ def gather(w, b):
             continue
         if not finds_some(shapes, b.demands, b.may_use, b.lots, marks[MARK.CONTRACTS], s):
             continue
-        claims[count, CLAIM.SHAPE] = s
+        claims[count, CLAIMANT.SHAPE] = s
         count += 1
     return count
 
@@ -60,25 +59,25 @@ def rank(w, b, count):
     """Give those who claim their places in the scheduler's order."""
     marks, shapes, claims = b.marks, w.shapes, b.claims
     for i in range(count):
-        s = claims[i, CLAIM.SHAPE]
-        claims[i, CLAIM.PLACE] = 0
-        claims[i, CLAIM.HEAD] = shapes[s, SHAPE.HEAD]
+        s = claims[i, CLAIMANT.SHAPE]
+        claims[i, CLAIMANT.PLACE] = 0
+        claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         if marks[MARK.ORDER] == ORDER.ASKED:
-            claims[i, CLAIM.RANK] = b.turns[s]
+            claims[i, CLAIMANT.RANK] = b.turns[s]
         elif shapes[s, SHAPE.IS_PROMISED] != 0:
-            claims[i, CLAIM.RANK] = -1
+            claims[i, CLAIMANT.RANK] = -1
         else:
-            claims[i, CLAIM.RANK] = standing(
+            claims[i, CLAIMANT.RANK] = standing(
                 shapes, w.queues, w.quotas, b.demands, b.reach, s, marks[MARK.DEPTH]
             )
             if marks[MARK.ORDER] == ORDER.PRIORITY:
-                claims[i, CLAIM.PLACE] = -shapes[s, SHAPE.PRIORITY]
+                claims[i, CLAIMANT.PLACE] = -shapes[s, SHAPE.PRIORITY]
 
 
 @kernel
 def is_before(claims, i, other):
     """Whether one claims before another."""
-    for column in range(CLAIM.SHAPE):
+    for column in range(CLAIMANT.SHAPE):
         if claims[i, column] != claims[other, column]:
             return claims[i, column] < claims[other, column]
     return False
@@ -125,7 +124,7 @@ def claim(w, b, count, left, dt):
     for i in range(count // 2 - 1, -1, -1):
         sift(claims, i, count)
     while count > 0 and left > 0:
-        left = take(b, w.shapes, claims[0, CLAIM.SHAPE], left, dt)
+        left = take(b, w.shapes, claims[0, CLAIMANT.SHAPE], left, dt)
         count -= 1
         for column in range(claims.shape[1]):
             claims[0, column] = claims[count, column]
@@ -142,8 +141,8 @@ def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
             if tables[TABLE.OF_LEVEL, level] >= 0:
                 unheld[c, tables[TABLE.OF_LEVEL, level], 0] += levels[c, level] * dt
         paid_now = contracts[c, LAUNCHED_MILLI]
-        if contracts[c, IS_RESERVED] != 0 and contracts[c, IS_RUNNING] != 0:
-            paid_now = contracts[c, COUNT_MILLI]
+        if contracts[c, IS_RUNNING] != 0:
+            paid_now = max(paid_now, contracts[c, COMMITTED_MILLI])
         paid[c] += paid_now * dt
         unheld[c, marks[MARK.NOT_LAUNCHED], 0] += (paid_now - launched) * dt
         unheld[c, marks[MARK.NO_DEMAND], 0] += lots[c, LOT.FREE] * dt

@@ -116,7 +116,7 @@ class EARLIER(IntEnum):
 
 
 class SPAN(IntEnum):
-    """A time in which a job held accelerators of one contract; see ``ledger.cut.Span``."""
+    """A time in which a job held accelerators of one contract; see ``ledger.cut.HeldSpan``."""
 
     START_MS = 0
     END_MS = 1
@@ -139,7 +139,7 @@ class DEMAND(IntEnum):
     SIZE = 2  # as which size its arrivals are counted; -1: as none
 
 
-class CLAIM(IntEnum):
+class CLAIMANT(IntEnum):
     """Scratch: a waiting shape that may use something of what is free."""
 
     RANK = 0
@@ -155,7 +155,7 @@ class LOT(IntEnum):
     USABLE = 1  # what arrivals could use, on the mean
 
 
-class ASK(IntEnum):
+class REPLICA(IntEnum):
     """What one replica asks of one node."""
 
     ACCELERATORS = 0

@@ -3,7 +3,7 @@
 Only nodes that changed are counted again. ``tests/ledger`` says the same in plain Python.
 """
 
-from tidemill.core.accounting.columns import ASK, DEMAND, LOT, MARK, SIZE, USE
+from tidemill.core.accounting.columns import DEMAND, LOT, MARK, REPLICA, SIZE, USE
 from tidemill.core.kernel import kernel
 from tidemill.core.places import READY, WHOLE
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, SHAPE
@@ -41,14 +41,14 @@ def rehost(nodes, devices, asks, ask_groups, hosts, totals, n, first_ask, asks_k
     for i in range(first_ask, asks_known):
         most = 0
         if takes_work and ask_groups[i, nodes[n, NODE.GROUP]] != 0:
-            if asks[i, ASK.MILLI] < WHOLE:
-                most = parts_free(nodes, devices, n, asks[i, ASK.MILLI])
+            if asks[i, REPLICA.MILLI] < WHOLE:
+                most = parts_free(nodes, devices, n, asks[i, REPLICA.MILLI])
             else:
-                most = whole // asks[i, ASK.ACCELERATORS]
-            if asks[i, ASK.CPU] > 0:
-                most = min(most, nodes[n, NODE.CPU_FREE_MILLI] // asks[i, ASK.CPU])
-            if asks[i, ASK.MEMORY] > 0:
-                most = min(most, nodes[n, NODE.MEMORY_FREE_MIB] // asks[i, ASK.MEMORY])
+                most = whole // asks[i, REPLICA.ACCELERATORS]
+            if asks[i, REPLICA.CPU] > 0:
+                most = min(most, nodes[n, NODE.CPU_FREE_MILLI] // asks[i, REPLICA.CPU])
+            if asks[i, REPLICA.MEMORY] > 0:
+                most = min(most, nodes[n, NODE.MEMORY_FREE_MIB] // asks[i, REPLICA.MEMORY])
         totals[i, nodes[n, NODE.CONTRACT]] += most - hosts[n, i]
         hosts[n, i] = most
 
@@ -107,7 +107,7 @@ def add_size(contracts, totals, asks, sizes, lots, z, k, contracts_known):
             hosted += totals[i, c]
     if hosted < sizes[z, SIZE.REPLICAS]:
         return
-    each = asks[i, ASK.ACCELERATORS] * asks[i, ASK.MILLI]
+    each = asks[i, REPLICA.ACCELERATORS] * asks[i, REPLICA.MILLI]
     for c in range(contracts_known):
         if contracts[c, KIND] == k:
             lots[c, LOT.USABLE] += sizes[z, SIZE.ARRIVALS] * totals[i, c] * each

@@ -10,17 +10,25 @@ them, on larger ones for one plan in so many that its cost stays as small.
 A plan is read in columns (``reading``, compiled); rare kinds of actions in Python (``rare``).
 """
 
+import numpy as np
+
 from tidemill.engine.check import order, reading, reservations, words
 from tidemill.engine.check.book import Book
-from tidemill.engine.check.columns import REG, Rows
+from tidemill.engine.check.columns import REG, RULE, Rows
 from tidemill.engine.check.rare import Rare
-from tidemill.model.batch import Batch
+from tidemill.engine.check.telling import PLACE
+from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.batch.convert import to_event
 from tidemill.model.batch.sheet import rows_of
+from tidemill.model.columns import AT
 from tidemill.model.errors import PlanRefused
 from tidemill.model.events import Plan
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
+
+LINE_READ_AT_ONCE = 64
+"""Waiting jobs; an order in Python takes as long to rank so many as a plan takes to be made."""
 
 
 class Checker:
@@ -38,7 +46,10 @@ class Checker:
             return
         world = self.world
         is_turn = reservations.is_turn(world.seq, world.node_count, len(world.placements))
-        found = self.violations(plan, policy, reads_fleet=is_turn)
+        in_line = 1 + world.matrices.at.item(AT.WAITING) // LINE_READ_AT_ONCE
+        found = self.violations(
+            plan, policy, reads_fleet=is_turn, reads_lines=world.seq % in_line == 0
+        )
         if found:
             now_ms = world.now_ms
             raise PlanRefused(
@@ -46,16 +57,21 @@ class Checker:
                 hint="nothing was carried out; this is a bug, please report it with the journal",
             )
 
-    def violations(self, plan: Plan, policy: Policy, *, reads_fleet: bool = True) -> list[str]:
+    def violations(
+        self, plan: Plan, policy: Policy, *, reads_fleet: bool = True, reads_lines: bool = True
+    ) -> list[str]:
         """Everything that is wrong with a plan, in words; empty when it is right.
 
-        Whether somebody is delayed by who passes it can only be said by reading all that runs.
+        Whether somebody is delayed by who passes it can only be said by reading all that runs; who
+        is next in an order that kernels do not know, by asking the order about all that wait.
         """
         batch = rows_of(plan)
         wrong, lost = self._read(batch, policy)
         if lost:
             self._book.make_wrongs(len(wrong) + lost)
             wrong, _ = self._read(batch, policy)
+        if reads_lines and not wrong and self._is_asked(policy):
+            wrong += self._out_of_order(batch, policy)
         if reads_fleet and not wrong and reservations.is_judged(self._book.sums.reg):
             self._read_passing(batch)
             wrong += self._told(batch)
@@ -104,8 +120,24 @@ class Checker:
         """Whether the order is plain enough to say who is first, and nobody makes room."""
         if policy.backfill == "none" or policy.fairness != "none":
             return False
-        is_plain = policy.order in ("fifo", "priority")
-        return is_plain and not (self.world.promised or self.world.leaving_for)
+        makes_room = bool(self.world.promised or self.world.leaving_for)
+        return policy.order in BY_SHAPE and not makes_room
+
+    def _is_asked(self, policy: Policy) -> bool:
+        """Whether the order is one that kernels do not know, and nobody makes room."""
+        if policy.order in BY_SHAPE or policy.may_reorder or self.world.promised:
+            return False
+        return bool(self._book.sums.reg[REG.PLACES_ONLY])
+
+    def _out_of_order(self, batch: Batch, policy: Policy) -> list[str]:
+        """Who is placed before one that asks for the same and goes first, in words."""
+        world, events = self.world, batch.events
+        rows = events[events[:, EventColumn.KIND] == PLACE, EventColumn.WHO].tolist()
+        found = order.left_waiting(world, policy, dict.fromkeys(rows))
+        return [
+            words.sentence(world, batch, np.array((RULE.OUT_OF_ORDER, 0, j, other, 0)))
+            for j, other in found.items()
+        ]
 
     def _read_passing(self, batch: Batch) -> None:
         """Look for somebody whom those who pass it delay."""

@@ -3,11 +3,14 @@
 Said again, from the columns and the policy.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 
 from tidemill.engine.check.columns import REG
 from tidemill.engine.check.expecting import expected
 from tidemill.engine.check.reading import SHORTER_MAY_PASS, STRICT
+from tidemill.model.orders import BY_SHAPE, ORDERS, JobFacts
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
@@ -20,14 +23,20 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.LEARNS] = policy.estimates == "history"
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
-    goes_in_line = policy.order in {"fifo", "priority"} and not policy.may_reorder
+    goes_in_line = policy.order in BY_SHAPE and not policy.may_reorder
     reg[REG.LINES] = goes_in_line * (SHORTER_MAY_PASS if policy.backfill != "none" else STRICT)
     return reg
 
 
+def registers(policy: Policy) -> I64:
+    """Registers in which only what a policy says is written."""
+    return write(policy, np.zeros(len(REG), np.int64))
+
+
 def goes_before(world: World, policy: Policy, j: int, other: int) -> bool:
     """Whether the policy's own order looks at ``j`` first."""
-    return (*place(world, policy, j), j) < (*place(world, policy, other), other)
+    reg = registers(policy)
+    return (*place(world, policy, reg, j), j) < (*place(world, policy, reg, other), other)
 
 
 def loses_nothing(world: World, j: int) -> bool:
@@ -42,7 +51,7 @@ def loses_nothing(world: World, j: int) -> bool:
     return elapsed_ms == 0 if interval_ms == 0 else elapsed_ms % cycle_ms == 0
 
 
-def place(world: World, policy: Policy, j: int) -> tuple[int, int]:
+def place(world: World, policy: Policy, reg: I64, j: int) -> tuple[int, int]:
     """0 and when patience was lost, or 1 and what the order reads of the job."""
     jobs = world.jobs
     is_running = jobs.state[j] == JobState.RUNNING
@@ -50,14 +59,49 @@ def place(world: World, policy: Policy, j: int) -> tuple[int, int]:
     impatient_ms = int(jobs.submit_ms[j]) + int(jobs.ran_ms[j]) + policy.patience_ms
     if impatient_ms <= began_ms:
         return 0, impatient_ms
-    stretch_ms, milli = world.now_ms - began_ms, world.shape_of(j).total_milli
-    if policy.order == "attained":
-        had_ms = (int(jobs.ran_ms[j]) + stretch_ms) * milli // 1000
-        return 1, len([step for step in policy.attained_steps_ms if step <= had_ms])
-    stretch_ms = stretch_ms * 1_000_000 // (1_000_000 + int(jobs.slow_ppm[j]))
-    done_ms = int(jobs.saved_ms[j]) + stretch_ms * int(jobs.speed_ppm[j]) // 1_000_000
-    reg = write(policy, np.zeros(len(REG), np.int64))
-    w = world.matrices
-    total_ms = int(expected(w.jobs, w.shapes, w.run_times, w.ratios, reg, j, done_ms))
-    left_ms = total_ms - done_ms
-    return 1, left_ms * (milli if policy.order == "smallest" else 1)
+    facts = _CheckedFacts(world, reg, j, world.now_ms - began_ms)
+    return 1, ORDERS[policy.order].rank(facts, policy)
+
+
+class _CheckedFacts(JobFacts):
+    """A job as the checker knows it."""
+
+    __slots__ = ("_reg",)
+
+    def __init__(self, world: World, reg: I64, j: int, running_ms: int) -> None:
+        super().__init__(world, j, running_ms)
+        self._reg = reg
+
+    @property
+    def left_ms(self) -> int:
+        jobs, j, w = self._world.jobs, self._j, self._world.matrices
+        stretch_ms = self._running_ms * 1_000_000 // (1_000_000 + int(jobs.slow_ppm[j]))
+        done_ms = int(jobs.saved_ms[j]) + stretch_ms * int(jobs.speed_ppm[j]) // 1_000_000
+        total_ms = expected(w.jobs, w.shapes, w.run_times, w.ratios, self._reg, j, done_ms)
+        return int(total_ms) - done_ms
+
+
+def left_waiting(world: World, policy: Policy, placed: Collection[int]) -> dict[int, int]:
+    """Jobs that a plan places before one that asks for the same and goes first; and that one.
+
+    With backfill one that is expected to end sooner may pass, as ``reading`` says of lines.
+    """
+    reg = registers(policy)
+    found: dict[int, int] = {}
+    for j in placed:
+        mine, may_pass = (*place(world, policy, reg, j), j), policy.backfill != "none"
+        for other in world.waiting[world.jobs.shape.item(j)]:
+            if other in placed or (*place(world, policy, reg, other), other) > mine:
+                continue
+            if not (may_pass and _end_ms(world, reg, j) < _end_ms(world, reg, other)):
+                found[j] = other
+                break
+    return found
+
+
+def _end_ms(world: World, reg: I64, j: int) -> int:
+    """When a waiting job is expected to end if it is placed now."""
+    jobs = world.jobs
+    restart_ms = int(jobs.restart_ms[j]) if jobs.attempt[j] else 0
+    left_ms = _CheckedFacts(world, reg, j, 0).left_ms
+    return world.now_ms + int(jobs.startup_ms[j]) + restart_ms + left_ms

@@ -14,6 +14,7 @@ from tidemill.engine.check.order import goes_before, loses_nothing
 from tidemill.model import events as ev
 from tidemill.model.batch import PieceColumn
 from tidemill.model.batch.sheet import columns_of
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState, NodeState
@@ -205,7 +206,7 @@ class Rare:
     def _read_reorder(self, action: ev.AskedEvict) -> None:
         """An heir goes before whom it puts off, or its team does; who is repacked loses nothing."""
         world, policy, name = self.world, self.policy, self.world.job_names[action.job]
-        if not policy.may_reorder or policy.order in ("fifo", "priority"):
+        if not policy.may_reorder or policy.order in BY_SHAPE:
             self.wrong.append(f"job `{name}` is put off, but the order is of waiting jobs only")
         elif action.why is ev.Why.REPACKED:
             if not loses_nothing(world, action.job):

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from tidemill.probe.card import Checkpoint
+from tidemill.probe.card import CheckpointTiming
 
 BYTES = 4 << 30
 QUICK_BYTES = 1 << 30
 
 
-def checkpoint(folder: Path, size: int = BYTES) -> Checkpoint:
+def checkpoint(folder: Path, size: int = BYTES) -> CheckpointTiming:
     """Save ``size`` bytes of the device below ``folder``, twice, and remove them again."""
     state = torch.randint(0, 255, (size,), device="cuda", dtype=torch.uint8)
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
@@ -30,7 +30,7 @@ def checkpoint(folder: Path, size: int = BYTES) -> Checkpoint:
         writer.start()  # from here on steps would go on
         stall_s = time.monotonic() - begun
         writer.join()
-    return Checkpoint(
+    return CheckpointTiming(
         bytes=size,
         to_host_s=copy_s,
         to_disk_s=disk_s,

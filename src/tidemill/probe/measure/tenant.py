@@ -21,7 +21,7 @@ EDGE = 0.1
 """The first and last share of a run, in which perhaps only one of the two is running."""
 
 
-class Tenant:
+class LoadedTenant:
     """A workload, laid out on the device."""
 
     def __init__(self, workload: Workload) -> None:
@@ -81,11 +81,11 @@ class Tenant:
         return graph
 
 
-class Desk:
+class TenantServer:
     """Answers orders; keeps one workload at a time on the device."""
 
     def __init__(self) -> None:
-        self.tenant: Tenant | None = None
+        self.tenant: LoadedTenant | None = None
 
     def answer(self, order: dict[str, Any]) -> dict[str, Any]:
         """``ready`` lays a workload out and warms it; ``run`` runs it."""
@@ -101,7 +101,7 @@ class Desk:
         if self.tenant is None or self.tenant.workload is not workload:
             self.tenant = None
             torch.cuda.empty_cache()
-            self.tenant = Tenant(workload)
+            self.tenant = LoadedTenant(workload)
         for _ in range(5):
             self.tenant.iterate()
         torch.cuda.synchronize()
@@ -127,7 +127,7 @@ def _summary(took: list[float], seconds: float) -> dict[str, Any]:
 
 def main(read: Callable[[], str] = sys.stdin.readline) -> None:
     """Answer until there are no more orders."""
-    desk = Desk()
+    desk = TenantServer()
     while line := read():
         order = json.loads(line)
         answer = desk.answer(order)

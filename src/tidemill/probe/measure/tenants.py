@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
 from tidemill.model.errors import BackendError
-from tidemill.probe.card import Mode, Pair, Run, Tenant
+from tidemill.probe.card import MeasuredTenant, Mode, Pair, PairedRun
 from tidemill.probe.measure import mps, visible
 from tidemill.probe.workloads import BY_KIND
 
@@ -21,7 +21,7 @@ LEAD_S = 0.05
 PATIENCE_S = 90.0
 
 
-class Seat:
+class TenantProcess:
     """A tenant's process as its parent sees it."""
 
     def __init__(self, environment: dict[str, str]) -> None:
@@ -64,7 +64,7 @@ class Seat:
 
 
 @contextmanager
-def seats(mode: Mode, index: int) -> Iterator[tuple[Seat, Seat]]:
+def seats(mode: Mode, index: int) -> Iterator[tuple[TenantProcess, TenantProcess]]:
     """Two tenants under a mode."""
     with ExitStack() as stack:
         ours = stack.enter_context(mps.daemon(index)) if mode == "mps" else {}
@@ -72,20 +72,20 @@ def seats(mode: Mode, index: int) -> Iterator[tuple[Seat, Seat]]:
             raise BackendError(f"an MPS daemon is running ({found}): tenants would not be "
                                "time-sliced")  # fmt: skip
         environment = {**os.environ, **ours, "CUDA_VISIBLE_DEVICES": visible.name_of(index)}
-        pair = (Seat(environment), Seat(environment))
+        pair = (TenantProcess(environment), TenantProcess(environment))
         for seat in pair:
             stack.callback(seat.close)
         yield pair
 
 
-def alone(seat: Seat, kind: str, seconds: float) -> Tenant:
+def alone(seat: TenantProcess, kind: str, seconds: float) -> MeasuredTenant:
     """One workload with the card to itself."""
     workload = BY_KIND[kind]
     seat.tell(do="ready", kind=kind, device=True)
     device_us = seat.hear()["device_us"]
     seat.tell(do="run", begin=time.monotonic() + LEAD_S, seconds=seconds)
     told = seat.hear()
-    return Tenant(
+    return MeasuredTenant(
         kind=kind,
         words=workload.words,
         period_us=1e6 / told["per_s"],
@@ -100,7 +100,9 @@ def alone(seat: Seat, kind: str, seconds: float) -> Tenant:
     )
 
 
-def together(pair: tuple[Seat, Seat], kinds: tuple[str, str], mode: Mode, seconds: float) -> Pair:
+def together(
+    pair: tuple[TenantProcess, TenantProcess], kinds: tuple[str, str], mode: Mode, seconds: float
+) -> Pair:
     """Both at once."""
     for seat, kind in zip(pair, kinds, strict=True):
         seat.tell(do="ready", kind=kind)
@@ -120,7 +122,7 @@ def measure(
     seconds: float,
     may_begin: Callable[[], bool],
     with_alone: bool,
-) -> tuple[list[Tenant], list[Pair]]:
+) -> tuple[list[MeasuredTenant], list[Pair]]:
     """Each kind alone (if asked), then every pair, in one mode, while one more may begin."""
     with seats(mode, index) as pair:
         names = dict.fromkeys(kind for both in kinds for kind in both) if with_alone else ()
@@ -129,8 +131,8 @@ def measure(
     return single, double
 
 
-def _run(kind: str, told: dict[str, Any]) -> Run:
-    return Run(kind=kind, per_s=told["per_s"], p50_ms=told["p50_ms"], p99_ms=told["p99_ms"],
+def _run(kind: str, told: dict[str, Any]) -> PairedRun:
+    return PairedRun(kind=kind, per_s=told["per_s"], p50_ms=told["p50_ms"], p99_ms=told["p99_ms"],
                iterations=told["iterations"])  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as fn
 
 from tidemill.probe import tally
-from tidemill.probe.card import Step
+from tidemill.probe.card import TransformerStep
 from tidemill.probe.measure import timing
 
 WIDTH, LAYERS, HEADS, VOCABULARY = 2048, 12, 16, 32_000
@@ -65,7 +65,7 @@ class Trainer:
         self.optimiser.zero_grad(set_to_none=True)
 
 
-def step(budget_s: float) -> Step:
+def step(budget_s: float) -> TransformerStep:
     """How long a step takes, and how many model FLOPs it holds."""
     trainer = Trainer()
     timed = timing.seconds(trainer.step, budget_s)
@@ -73,7 +73,7 @@ def step(budget_s: float) -> Step:
     multiplied += trainer.model.head.weight.numel()  # the embedding is looked up, not multiplied
     tokens = BATCH * SEQUENCE
     attention = 6 * LAYERS * SEQUENCE * WIDTH * tokens  # 12·L·s·d a token, half of it causal
-    return Step(
+    return TransformerStep(
         parameters=sum(p.numel() for p in trainer.model.parameters()),
         layers=LAYERS,
         width=WIDTH,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidemill.model.tables import I64
 
 
-class END(IntEnum):
+class ENDING(IntEnum):
     """One row per job."""
 
     ATTEMPT = 0  # which is known of; 0: none

@@ -8,7 +8,7 @@ the cluster state is written; what is free is the room's.
 from tidemill.core.kernel import beside
 from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
-from tidemill.scheduling.backfill.columns import END, VECTORS, Ends
+from tidemill.scheduling.backfill.columns import ENDING, VECTORS, Ends
 from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SPOT, Ground
@@ -35,15 +35,15 @@ def expect(jobs, rows, j, now):
     begin = jobs[j, JOB.PLACED_MS] + jobs[j, JOB.STARTUP_MS]
     if jobs[j, JOB.ATTEMPT] > 1:
         begin += jobs[j, JOB.RESTART_MS]
-    speed, total = jobs[j, JOB.SPEED_PPM], rows[j, END.TOTAL_MS]
+    speed, total = jobs[j, JOB.SPEED_PPM], rows[j, ENDING.TOTAL_MS]
     done = jobs[j, JOB.SAVED_MS] + max(0, now - begin) * speed // ONE_PPM
     left = total - done
     if speed != ONE_PPM:
         left = min(left, LONGEST_MS) * ONE_PPM // max(1, speed)
-    rows[j, END.DONE_MS] = done
-    rows[j, END.AT_MS] = max(begin, now) + left
+    rows[j, ENDING.DONE_MS] = done
+    rows[j, ENDING.AT_MS] = max(begin, now) + left
     if jobs[j, JOB.IS_LEAVING] != 0:
-        rows[j, END.AT_MS] = now
+        rows[j, ENDING.AT_MS] = now
     return total <= max(done, jobs[j, JOB.REACHED_MS])
 
 
@@ -54,20 +54,23 @@ def follow(w, ends, count):
     for i in range(count):
         j = order[i]
         if jobs[j, JOB.FIRST_PIECE] < 0:
-            rows[j, END.ATTEMPT] = 0
+            rows[j, ENDING.ATTEMPT] = 0
         else:
             order[found] = j
             found += 1
     for i in range(w.at[AT.ACTIVE]):
         j = w.active[i]
         attempt = jobs[j, JOB.ATTEMPT]
-        if rows[j, END.ATTEMPT] == attempt or w.shapes[jobs[j, JOB.SHAPE], SHAPE.IS_LASTING] != 0:
+        if (
+            rows[j, ENDING.ATTEMPT] == attempt
+            or w.shapes[jobs[j, JOB.SHAPE], SHAPE.IS_LASTING] != 0
+        ):
             continue
-        if rows[j, END.ATTEMPT] == 0:
+        if rows[j, ENDING.ATTEMPT] == 0:
             order[found] = j
             found += 1
-        rows[j, END.ATTEMPT] = attempt
-        rows[j, END.TOTAL_MS] = 0  # not asked yet
+        rows[j, ENDING.ATTEMPT] = attempt
+        rows[j, ENDING.TOTAL_MS] = 0  # not asked yet
     return found
 
 
@@ -90,9 +93,9 @@ def sort_again(rows, order, count):
         at = i
         while at > 0:
             up = order[at - 1]
-            if rows[up, END.AT_MS] < rows[j, END.AT_MS]:
+            if rows[up, ENDING.AT_MS] < rows[j, ENDING.AT_MS]:
                 break
-            if rows[up, END.AT_MS] == rows[j, END.AT_MS] and up <= j:
+            if rows[up, ENDING.AT_MS] == rows[j, ENDING.AT_MS] and up <= j:
                 break
             order[at] = up
             at -= 1
@@ -109,7 +112,7 @@ def sort_all(rows, order, count):
         for i in range(gap, count):
             j = order[i]
             at = i
-            while at >= gap and rows[order[at - gap], END.AT_MS] > rows[j, END.AT_MS]:
+            while at >= gap and rows[order[at - gap], ENDING.AT_MS] > rows[j, ENDING.AT_MS]:
                 order[at] = order[at - gap]
                 at -= gap
             order[at] = j

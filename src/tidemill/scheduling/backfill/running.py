@@ -10,7 +10,7 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import ends
-from tidemill.scheduling.backfill.columns import END, SORTED_AT_ONCE, TALLY, Ends
+from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY, Ends
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Basis, Estimates
 from tidemill.scheduling.room import Room
@@ -28,7 +28,7 @@ class Running:
         self.count = 0
         """How many are expected to end."""
         self._ends = Ends(
-            np.zeros((FEWEST_ROWS, len(END)), np.int64),
+            np.zeros((FEWEST_ROWS, len(ENDING)), np.int64),
             np.zeros(FEWEST_ROWS, np.int64),
             np.zeros(FEWEST_ROWS, np.int64),
             np.zeros(0, np.int64),
@@ -52,7 +52,7 @@ class Running:
     @property
     def ends_ms(self) -> I64:
         """The expected ends in order."""
-        found: I64 = self._ends.rows[self._ends.order[: self.count], END.AT_MS]
+        found: I64 = self._ends.rows[self._ends.order[: self.count], ENDING.AT_MS]
         return found
 
     @property
@@ -74,8 +74,8 @@ class Running:
             ends.expect(w.jobs, self._ends.rows, j, now_ms)
         self.count = self._all
         for j in self.world.moving:
-            if self._ends.rows[j, END.ATTEMPT]:
-                self._ends.rows[j, END.AT_MS] = FOREVER_MS
+            if self._ends.rows[j, ENDING.ATTEMPT]:
+                self._ends.rows[j, ENDING.AT_MS] = FOREVER_MS
                 self.count -= 1
         self._sort(self._all - before)
 
@@ -134,8 +134,8 @@ class Running:
     def _estimate(self, j: int) -> None:
         """Ask how long a job is taken to run in all, having done what it has."""
         rows, estimates = self._ends.rows, self.estimates
-        total_ms = estimates.total_ms(self.world, j, rows.item(j, END.DONE_MS))
-        rows[j, END.TOTAL_MS] = total_ms
+        total_ms = estimates.total_ms(self.world, j, rows.item(j, ENDING.DONE_MS))
+        rows[j, ENDING.TOTAL_MS] = total_ms
         if estimates.reads_history and total_ms != estimates.first_ms(self.world, j):
             self._outran.add(j)
 
@@ -151,5 +151,5 @@ class Running:
             self._bases[s] = basis
             rows = self.world.active[s]
             for j in rows if is_news else self._outran.intersection(rows):
-                self._ends.rows[j, END.TOTAL_MS] = 0
+                self._ends.rows[j, ENDING.TOTAL_MS] = 0
                 self._outran.discard(j)

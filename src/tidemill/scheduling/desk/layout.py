@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tidemill.model.batch import EventColumn, PieceColumn
+from tidemill.model.orders import BY_SHAPE
+from tidemill.model.placements import score_of
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
-from tidemill.scheduling import order
 from tidemill.scheduling.desk.columns import (
     ASK,
     CLAIM,
@@ -174,7 +175,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         return np.zeros(size, np.int64)
 
     reg = blank(len(REG))
-    reg[REG.BY_SHAPE] = policy.order in order.BY_SHAPE
+    reg[REG.BY_SHAPE] = policy.order in BY_SHAPE
     reg[REG.BY_PRIORITY] = policy.order == "priority"
     reg[REG.PATIENCE_MS] = policy.patience_ms
     reg[REG.BACKFILL] = _BACKFILL[policy.backfill]
@@ -185,7 +186,7 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MAY_MOVE] = policy.may_move
     reg[REG.IS_GIVEN] = policy.estimates == "given"
     reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
-    reg[REG.IS_PLAIN] = policy.fairness == "none"
+    reg[REG.IS_PLAIN] = policy.fairness == "none" and score_of(policy.placement) is None
     reg[REG.MAY_PREEMPT] = policy.may_preempt
     reg[REG.MAY_RECLAIM] = policy.may_reclaim
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most

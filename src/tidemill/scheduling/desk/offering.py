@@ -4,9 +4,9 @@
 replica first, with just those of its jobs that have to go.
 """
 
+from tidemill.core import rhythm
 from tidemill.core.progress import lost_ms
 from tidemill.model.columns import JOB, NODE, PIECE, ROLE, SHAPE
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
 from tidemill.model.states import NodeState
 from tidemill.model.tables import Contracts
 from tidemill.scheduling.desk.columns import ASK, LINE, OFFER, OPTION, VICTIM
@@ -15,7 +15,6 @@ from tidemill.scheduling.desk.order import leave, rise
 from tidemill.scheduling.fitting.columns import PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import hosts_one
 
-HOUR = MILLI_MS_PER_UNIT_HOUR
 RATE = Contracts._fields.index("rate_usd_micro")
 READY = int(NodeState.READY)
 BY_SIZE, BY_TIME, BY_DENSITY, BY_NODE, BY_CHEAP_NODE = range(5)
@@ -25,16 +24,8 @@ NOT_YET, OFFERED, DONE = range(3)
 # Prices ---------------------------------------------------------------------------------------
 
 
-@kernel
-def per_hour(rate, ms):
-    """What so much costs in so long, at a rate for a thousand hours; rounded down, exactly.
-
-    In parts: the product itself may be beyond 63 bits.
-    """
-    part, rest = rate % HOUR, ms % HOUR
-    half = (part >> 1) * rest
-    last = 2 * (half % HOUR) + (part & 1) * rest
-    return rate // HOUR * ms + part * (ms // HOUR) + 2 * (half // HOUR) + last // HOUR
+usd_micro = kernel(rhythm.usd_micro)
+price_ms = kernel(rhythm.price_ms)
 
 
 @kernel
@@ -50,14 +41,14 @@ def write_victim(w, victims, i, j, now, is_reclaimed):
             milli += held
             rate += held * w.contracts[c, RATE]
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
-    lost = lost_ms(w.jobs, j, now) * (1 + w.jobs[j, JOB.EVICTIONS])
+    lost = price_ms(lost_ms(w.jobs, j, now), w.jobs[j, JOB.EVICTIONS])
     victims[i, VICTIM.JOB] = j
     victims[i, VICTIM.SHAPE] = s
     victims[i, VICTIM.QUEUE] = w.shapes[s, SHAPE.QUEUE]
     victims[i, VICTIM.PRIORITY] = w.shapes[s, SHAPE.PRIORITY]
     victims[i, VICTIM.MILLI] = milli
     victims[i, VICTIM.LOST_MS] = lost
-    victims[i, VICTIM.USD_MICRO] = per_hour(rate, lost)
+    victims[i, VICTIM.USD_MICRO] = usd_micro(rate, lost)
     victims[i, VICTIM.IS_RECLAIMED] = is_reclaimed
 
 

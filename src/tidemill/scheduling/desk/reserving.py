@@ -7,7 +7,7 @@ For jobs of one role, where owners alone say how long jobs run; of others Python
 from tidemill.core.order import total_if_given
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, ROLE, SHAPE
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.scheduling.backfill.columns import END, SORTED_AT_ONCE, TALLY
+from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY
 from tidemill.scheduling.backfill.ends import (
     end_first,
     enough_after,
@@ -111,8 +111,8 @@ def read_running(w, d, e):
     outrun = expect_all(w, e, count, now)
     for i in range(outrun):
         j = e.outrun[i]
-        done, unknown = e.rows[j, END.DONE_MS], d.reg[REG.UNKNOWN_RUN_MS]
-        e.rows[j, END.TOTAL_MS] = total_if_given(w.jobs, j, done, unknown)
+        done, unknown = e.rows[j, ENDING.DONE_MS], d.reg[REG.UNKNOWN_RUN_MS]
+        e.rows[j, ENDING.TOTAL_MS] = total_if_given(w.jobs, j, done, unknown)
         expect(w.jobs, e.rows, j, now)
     if count - before > SORTED_AT_ONCE:
         sort_all(e.rows, e.order, count)
@@ -214,7 +214,7 @@ def reserve(w, d, g, e, s, j, running):
     keep_promises(w, d, g, -1)
     end_first(w, e, g, ended, -1)
     if count > 0:
-        promise(w, d, g, s, j, e.rows[e.order[ended - 1], END.AT_MS], count)
+        promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
 
 
 @kernel

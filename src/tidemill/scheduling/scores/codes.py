@@ -5,6 +5,8 @@ combined by writing their scores one after the other into one number: the first 
 breaks its ties. All of them together take fewer than 62 bits.
 """
 
+from tidemill.model.placements import COMPILED
+
 PACK = 0
 SPREAD = 1
 BEST_FIT = 2
@@ -16,13 +18,4 @@ TIDE = 7
 
 BITS = (26, 16, 7, 7, 7, 7, 7, 12)
 
-CODES = {
-    "pack": PACK,
-    "spread": SPREAD,
-    "best-fit": BEST_FIT,
-    "dot-product": DOT_PRODUCT,
-    "clustering": CLUSTERING,
-    "sharing": SHARING,
-    "fgd": FGD,
-    "tide": TIDE,
-}
+CODES = {name: code for code, name in enumerate(COMPILED)}

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.placements import NodeScore, score_of
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling.scores import demand
@@ -25,11 +26,24 @@ BY_THEMSELVES = frozenset({("pack",), ("spread",)})
 class Scoring:
     """The policies to ask, the first first; equal scores go to the next, then to lower numbers."""
 
-    __slots__ = ("names", "tables")
+    __slots__ = ("names", "score", "tables")
 
-    def __init__(self, names: tuple[str, ...], tables: Tables | None = None) -> None:
-        assert (tables is None) == (names in BY_THEMSELVES), f"{names} and tables do not match"
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        tables: Tables | None = None,
+        score: NodeScore | None = None,
+    ) -> None:
+        is_bare = names in BY_THEMSELVES or score is not None
+        assert (tables is None) == is_bare, f"{names} and tables do not match"
         self.names, self.tables = names, tables
+        self.score = score
+        """Of a plug-in: asked in Python."""
+
+    @property
+    def ranks_nodes(self) -> bool:
+        """Whether nodes of all GPU types are compared by a score."""
+        return self.tables is not None or self.score is not None
 
     @property
     def spreads(self) -> bool:
@@ -62,6 +76,9 @@ def of(world: World, policy: Policy, held: Scoring | None = None) -> Scoring:
     names = names_of(policy)
     if not world.mix_changes:
         names = tuple(name for name in names if name not in LOOK_AHEAD) or ("pack",)
+    score = score_of(names)
+    if score is not None:
+        return held if held is not None and held.score is score else Scoring(names, score=score)
     if names in BY_THEMSELVES:
         return SPREADING if names == ("spread",) else PACKING
     knobs = Knobs(

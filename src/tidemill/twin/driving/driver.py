@@ -18,9 +18,10 @@ from tidemill.model.batch import Batch, JobColumn
 from tidemill.model.batch.convert import to_event
 from tidemill.model.events import Action
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.orders import BY_SHAPE
 from tidemill.model.tables import I64
 from tidemill.provisioning.review import look_again_after_ms
-from tidemill.scheduling import order, reorder
+from tidemill.scheduling import reorder
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.schedule import Cycle
@@ -87,7 +88,7 @@ class Driver:
         """Whether beats are of the kind that the compiled loop makes."""
         loop, twin = self._loop, self._twin
         world, policy = loop.world, loop.policy
-        if policy.order not in order.BY_SHAPE or policy.fairness != "none":
+        if policy.order not in BY_SHAPE or policy.fairness != "none":
             return False
         if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
             return False

@@ -60,7 +60,7 @@ def load(path: Path, options: Options) -> Trace:
     )
 
 
-def _summary(row: rows.Row) -> Summary:
+def _summary(row: rows.TraceRow) -> Summary:
     jobs = row.whole("gpu_job_num", 1)
     parts = [_known(row, f"{end}_gpu_time") for end in ("complete", "cancel", "fail")]
     gpu_s = [part for part in parts if part is not None]
@@ -79,5 +79,5 @@ def _summary(row: rows.Row) -> Summary:
     )
 
 
-def _known(row: rows.Row, column: str) -> float | None:
+def _known(row: rows.TraceRow, column: str) -> float | None:
     return row.number(column) if row.cells.get(column) else None

@@ -18,7 +18,7 @@ def load(path: Path, options: Options) -> Trace:
     """All jobs of one cluster; one team, no faults."""
     names = rows.Names()
 
-    def make(row: rows.Row) -> Arrival:
+    def make(row: rows.TraceRow) -> Arrival:
         shape = gang(row, "num_gpu", "itp", options)
         job = Job(names.of(row, "job_id"), shape, user=row.user())
         return Arrival(row.ms("submission_time"), job, scaled(row.ms("duration", 1), options))

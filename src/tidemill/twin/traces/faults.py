@@ -29,7 +29,7 @@ class FaultType(msgspec.Struct, frozen=True, rename="pascal"):
     desc: str = ""
 
 
-class Line(msgspec.Struct, frozen=True):
+class FaultLine(msgspec.Struct, frozen=True):
     """One element of the list."""
 
     node_id: str
@@ -105,9 +105,9 @@ def _list(path: Path, options: Options) -> list[object]:
     return found
 
 
-def _line(path: Path, number: int, raw: object) -> Line:
+def _line(path: Path, number: int, raw: object) -> FaultLine:
     try:
-        line = msgspec.convert(raw, Line)
+        line = msgspec.convert(raw, FaultLine)
     except msgspec.ValidationError as error:
         raise SpecError(f"`{path}`, entry {number}: {error}", hint=_HINT) from error
     if not 0 <= line.event_time <= MAX_DAY:

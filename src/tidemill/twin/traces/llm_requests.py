@@ -44,7 +44,7 @@ def load(path: Path, options: Options) -> Trace:
 def tide_of(path: Path, options: Options = AS_PUBLISHED) -> tuple[Tide, int, tuple[str, ...]]:
     """The load by the minute, how many rows were skipped, and why the first of them."""
 
-    def make(row: rows.Row) -> tuple[int, int]:
+    def make(row: rows.TraceRow) -> tuple[int, int]:
         tokens = row.whole("ContextTokens") + GENERATED_WEIGHT * row.whole("GeneratedTokens")
         return moment_ms(row, "TIMESTAMP"), tokens
 

@@ -21,7 +21,7 @@ def load(path: Path, options: Options) -> Trace:
     """All jobs of one trace on the cluster it was published for."""
     names = rows.Names()
 
-    def make(row: rows.Row) -> Arrival:
+    def make(row: rows.TraceRow) -> Arrival:
         priority = row.whole("priority") if row.cells.get("priority") else 0
         shape = gang(row, "num_gpu", "muri", options, priority)
         work_ms = max(1, round(row.number("iterations") * row.number("iteration_time")))

@@ -86,7 +86,7 @@ def node_lines(path: Path, options: Options = AS_PUBLISHED) -> list[NodeLine]:
     """The node list, in its own order."""
     names = rows.Names()
 
-    def make(row: rows.Row) -> NodeLine:
+    def make(row: rows.TraceRow) -> NodeLine:
         gpus = row.whole("gpu", 1)
         if gpus > MAX_DEVICES:
             row.refuse("gpu", f"at most {MAX_DEVICES}")
@@ -104,7 +104,7 @@ def pod_lines(
     """A pod list in its own order, how many rows were skipped, and why the first of them."""
     names = rows.Names()
 
-    def make(row: rows.Row) -> PodLine:
+    def make(row: rows.TraceRow) -> PodLine:
         gpus, milli = row.whole("num_gpu"), row.whole("gpu_milli")
         if gpus > MAX_DEVICES:
             row.refuse("num_gpu", f"at most {MAX_DEVICES}")
@@ -126,11 +126,11 @@ def pod_lines(
     return rows.each(path, POD_COLUMNS, options, make)
 
 
-def _maybe(row: rows.Row, column: str) -> str:
+def _maybe(row: rows.TraceRow, column: str) -> str:
     return row.text(column) if row.cells.get(column, "").strip() else ""
 
 
-def _time_ms(row: rows.Row, column: str) -> int:
+def _time_ms(row: rows.TraceRow, column: str) -> int:
     return row.ms(column) if row.cells.get(column) else -1
 
 

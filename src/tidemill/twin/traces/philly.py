@@ -21,7 +21,7 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 def load(path: Path, options: Options) -> Trace:
     """All jobs; no faults."""
 
-    def make(row: rows.Row) -> Arrival:
+    def make(row: rows.TraceRow) -> Arrival:
         shape = gang(row, "num_gpus", row.text("cluster"), options)
         job = Job(f"philly-{row.line}", shape, user=row.user())
         return Arrival(moment_ms(row, "timestamp"), job, scaled(row.ms("duration", 1), options))
@@ -47,7 +47,7 @@ def calendar_of(first_ms: int) -> Calendar:
     return Calendar(datetime.fromtimestamp(first_ms / 1000, UTC).replace(tzinfo=None))
 
 
-def moment_ms(row: rows.Row, column: str) -> int:
+def moment_ms(row: rows.TraceRow, column: str) -> int:
     """A date without a zone, as milliseconds since 1970 as if it were UTC."""
     text = row.text(column)[:26]  # Azure writes seven places; six are known here
     try:

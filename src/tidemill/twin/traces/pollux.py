@@ -24,7 +24,7 @@ COLUMNS = ("name", "time", "application", "num_replicas", "batch_size")
 PUBLISHED_GPUS, PUBLISHED_PER_NODE = 64, 4  # 16 nodes of 4
 
 
-class Step(NamedTuple):
+class MeasuredStep(NamedTuple):
     """One measurement: seconds a step takes, and how much of that is synchronisation."""
 
     nodes: int
@@ -37,7 +37,7 @@ class Step(NamedTuple):
 class Measured(NamedTuple):
     """What was measured of an application: steps, and iterations to the end by batch size."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[MeasuredStep, ...]
     iterations: dict[int, float]
 
 
@@ -46,7 +46,7 @@ def load(path: Path, options: Options) -> Trace:
     options = replace(options, per_node=options.per_node or PUBLISHED_PER_NODE)
     names = rows.Names()
 
-    def make(row: rows.Row) -> Arrival:
+    def make(row: rows.TraceRow) -> Arrival:
         shape = gang(row, "num_replicas", "pollux", options)
         run_s = _run_s(path, row, options.node_devices)
         job = Job(names.of(row, "name"), shape, user=row.user())
@@ -65,7 +65,7 @@ def load(path: Path, options: Options) -> Trace:
     )
 
 
-def _run_s(path: Path, row: rows.Row, per_node: int) -> float:
+def _run_s(path: Path, row: rows.TraceRow, per_node: int) -> float:
     application = row.text("application")
     folder = path.parent.parent / "traces" / application
     if not application.replace("_", "").isalnum() or not folder.is_dir():
@@ -76,7 +76,9 @@ def _run_s(path: Path, row: rows.Row, per_node: int) -> float:
     return known.iterations[size] * _step_s(known.steps, replicas, batch / replicas, per_node)
 
 
-def _step_s(steps: tuple[Step, ...], replicas: int, local_batch: float, per_node: int) -> float:
+def _step_s(
+    steps: tuple[MeasuredStep, ...], replicas: int, local_batch: float, per_node: int
+) -> float:
     """The nearest measurement; a batch too large for the memory is done in several passes."""
     nodes = ceil(replicas / per_node)
     passes = ceil(local_batch / max(step.local_batch for step in steps))
@@ -98,13 +100,13 @@ def _measured(folder: Path) -> Measured:
     options = Options()
     columns = ("local_bsz", "step_time", "sync_time")
 
-    def placed(row: rows.Row) -> Step:
+    def placed(row: rows.TraceRow) -> MeasuredStep:
         placement = row.text("placement")
         if not placement.isdecimal():
             row.refuse("placement", "one digit a node")
         return _step(row, len(placement), sum(map(int, placement)))
 
-    def scaled_out(row: rows.Row) -> Step:
+    def scaled_out(row: rows.TraceRow) -> MeasuredStep:
         return _step(row, row.whole("num_nodes", 1), row.whole("num_replicas", 1))
 
     near, _, _ = rows.each(folder / "placements.csv", ("placement", *columns), options, placed)
@@ -120,9 +122,11 @@ def _measured(folder: Path) -> Measured:
     return Measured((*near, *far), iterations)
 
 
-def _step(row: rows.Row, nodes: int, replicas: int) -> Step:
+def _step(row: rows.TraceRow, nodes: int, replicas: int) -> MeasuredStep:
     local_batch = row.whole("local_bsz", 1)
-    return Step(nodes, replicas, local_batch, row.number("step_time"), row.number("sync_time"))
+    return MeasuredStep(
+        nodes, replicas, local_batch, row.number("step_time"), row.number("sync_time")
+    )
 
 
 def _last_iteration(file: Path, options: Options) -> float:

@@ -1,7 +1,7 @@
 """Reading files that others wrote: bounded, and exact about where something is wrong.
 
-A ``Row`` turns its cells into numbers and raises a ``SpecError`` with file, line and column. With
-``skip_broken`` such rows are left out and counted instead.
+A ``TraceRow`` turns its cells into numbers and raises a ``SpecError`` with file, line and column.
+With ``skip_broken`` such rows are left out and counted instead.
 """
 
 import csv
@@ -26,7 +26,7 @@ LARGEST = 2**53  # beyond this a number in a CSV has lost its last digits on the
 Made = TypeVar("Made")
 
 
-class Row(NamedTuple):
+class TraceRow(NamedTuple):
     """One line of a file by column; the header is line 1."""
 
     path: Path
@@ -82,7 +82,7 @@ class Names:
     def __init__(self) -> None:
         self._lines: dict[str, int] = {}
 
-    def of(self, row: Row, column: str) -> str:
+    def of(self, row: TraceRow, column: str) -> str:
         """The name in a column, refused if an earlier row has it."""
         name = row.text(column)
         if name in self._lines:
@@ -92,7 +92,7 @@ class Names:
 
 
 def each(
-    path: Path, columns: tuple[str, ...], options: Options, make: Callable[[Row], Made]
+    path: Path, columns: tuple[str, ...], options: Options, make: Callable[[TraceRow], Made]
 ) -> tuple[list[Made], int, tuple[str, ...]]:
     """What ``make`` gives for each row, how many rows were skipped, and why the first of them."""
     made: list[Made] = []
@@ -110,7 +110,7 @@ def each(
     return made, skipped, tuple(broken)
 
 
-def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Row]:
+def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[TraceRow]:
     """The rows of a CSV file (plain or gzip), which must have these columns."""
     with opened(path) as file:
         lines = csv.reader(_bounded(path, file))
@@ -129,7 +129,7 @@ def read(path: Path, columns: tuple[str, ...], options: Options) -> Iterator[Row
                     hint="quote cells that hold a comma, or name the missing columns",
                 )
             if cells:
-                yield Row(path, lines.line_num, dict(zip(header, cells, strict=False)))
+                yield TraceRow(path, lines.line_num, dict(zip(header, cells, strict=False)))
 
 
 def header_of(path: Path) -> list[str]:

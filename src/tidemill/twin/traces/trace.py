@@ -15,7 +15,7 @@ from tidemill.twin.faults import Faults
 from tidemill.twin.spec_tables import MAX_NODES
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import Options
-from tidemill.twin.traces.rows import Row
+from tidemill.twin.traces.rows import TraceRow
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ def one_contract(options: Options, accelerators: int) -> Contract:
     )
 
 
-def gang(row: Row, column: str, team: str, options: Options, priority: int = 0) -> Shape:
+def gang(row: TraceRow, column: str, team: str, options: Options, priority: int = 0) -> Shape:
     """A gang of so many accelerators, in equal replicas that fit a node."""
     accelerators = row.whole(column, 1)
     if accelerators > MAX_COUNT:

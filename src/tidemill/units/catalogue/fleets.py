@@ -13,7 +13,7 @@ TOLERATED = 0.1
 """Ratios that differ by less lie within what runs of one part differ among themselves."""
 
 
-class Fleet(NamedTuple):
+class FleetPart(NamedTuple):
     """So many accelerators of one kind."""
 
     figures: Figures
@@ -28,16 +28,16 @@ class Fleet(NamedTuple):
 class Misled(NamedTuple):
     """Two fleets that stand otherwise by capability than by count."""
 
-    first: Fleet
-    other: Fleet
+    first: FleetPart
+    other: FleetPart
     by_count: float
     by_capability: float
 
 
-def fleet(figures: Figures, parts: int) -> Fleet:
+def fleet(figures: Figures, parts: int) -> FleetPart:
     """Sums over so many of one part."""
     rate, usd = figures.part.bf16_tflops, figures.usd_micro_per_hour
-    return Fleet(
+    return FleetPart(
         figures=figures,
         parts=parts,
         equivalents=None if rate is None else parts * rate * 1000 / capability.REFERENCE_GFLOPS,
@@ -47,7 +47,7 @@ def fleet(figures: Figures, parts: int) -> Fleet:
     )
 
 
-def misled(first: Fleet, other: Fleet) -> Misled | None:
+def misled(first: FleetPart, other: FleetPart) -> Misled | None:
     """What a comparison by count would get wrong; None where count says the same."""
     if first.equivalents is None or other.equivalents is None:
         return None

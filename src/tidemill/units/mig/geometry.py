@@ -21,7 +21,7 @@ STATES = 1 << 9
 _NAME = re.compile(r"(\d+)g\.(\d+)gb(\+me)?")
 
 
-class Tables(NamedTuple):
+class GeometryTables(NamedTuple):
     """What a geometry allows in each state of a device; profiles by their place in its list."""
 
     claims: tuple[tuple[int, ...], ...]
@@ -35,7 +35,7 @@ class Tables(NamedTuple):
 
 
 @cache
-def tables(geometry: Geometry) -> Tables:
+def tables(geometry: Geometry) -> GeometryTables:
     """The tables of a geometry; made once."""
     claims = tuple(
         tuple(claim(profile, start) for start in profile.starts) for profile in geometry.profiles
@@ -46,7 +46,9 @@ def tables(geometry: Geometry) -> Tables:
         tuple(_best(of_one, state, futures) for state in range(STATES)) for of_one in claims
     )
     most = tuple(_most(of_one) for of_one in claims)
-    return Tables(claims, best, most, tuple(_stranded(geometry, every, s) for s in range(STATES)))
+    return GeometryTables(
+        claims, best, most, tuple(_stranded(geometry, every, s) for s in range(STATES))
+    )
 
 
 def claim(profile: Profile, start: int) -> int:

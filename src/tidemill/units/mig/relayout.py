@@ -16,14 +16,14 @@ SECONDS_EACH = 1.0
 second or so; nobody published a table. Time to drain and to start jobs again is not in it."""
 
 
-class Tenant(NamedTuple):
+class InstanceTenant(NamedTuple):
     """What leaving costs whoever is in an instance."""
 
     unsaved_ms: int
     restart_ms: int
 
 
-class Change(NamedTuple):
+class Relayout(NamedTuple):
     """A change of layout: the new one, whom it drains, and what that costs."""
 
     layout: Layout
@@ -42,9 +42,9 @@ def cheapest(
     geometry: Geometry,
     now: Layout,
     wanted: layouts.Pattern,
-    tenants: Mapping[Instance, Tenant] | None = None,
+    tenants: Mapping[Instance, InstanceTenant] | None = None,
     seconds_each: float = SECONDS_EACH,
-) -> Change | None:
+) -> Relayout | None:
     """The change to these instances that loses least; None: they do not fit on one device."""
     able = [at for at in layouts.legal(geometry) if layouts.pattern(geometry, at) == wanted]
     changes = [_change(geometry, now, at, tenants or {}, seconds_each) for at in able]
@@ -57,9 +57,9 @@ def _change(
     geometry: Geometry,
     now: Layout,
     then: Layout,
-    tenants: Mapping[Instance, Tenant],
+    tenants: Mapping[Instance, InstanceTenant],
     seconds_each: float,
-) -> Change:
+) -> Relayout:
     kept = tuple(instance for instance in now if instance in then)
     drained = tuple(instance for instance in now if instance not in then)
     made = tuple(instance for instance in then if instance not in now)
@@ -71,4 +71,4 @@ def _change(
             lost_ms += cost_ms
             lost_milli_ms += cost_ms * geometry.milli(row)
     seconds = seconds_each * (len(drained) + len(made))
-    return Change(then, kept, drained, made, seconds, lost_ms, lost_milli_ms)
+    return Relayout(then, kept, drained, made, seconds, lost_ms, lost_milli_ms)

@@ -27,7 +27,7 @@ class Needs(NamedTuple):
     """The longest p99 of the first tenant."""
 
 
-class Option(NamedTuple):
+class ModeOption(NamedTuple):
     """A mode for this pair."""
 
     mode: Mode
@@ -43,18 +43,18 @@ class Option(NamedTuple):
         return sum(estimate.keeps for estimate in self.estimates)
 
 
-class Advice(NamedTuple):
+class SharingAdvice(NamedTuple):
     """The mode to choose, why, and all modes that were weighed."""
 
     mode: Mode
     reason: str
-    options: tuple[Option, ...]
+    options: tuple[ModeOption, ...]
 
 
-def advise(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> Advice:
+def advise(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> SharingAdvice:
     """Weigh every mode; choose the one that gains most among those that may be chosen."""
     options = (
-        Option(Mode.EXCLUSIVE, tuple(Estimate(1.0, _p99(tenant)) for tenant in pair), "",
+        ModeOption(Mode.EXCLUSIVE, tuple(Estimate(1.0, _p99(tenant)) for tenant in pair), "",
                "each on a GPU of its own"),
         *(_shared(mode, pair, part, needs) for mode in (Mode.TIME_SLICE, Mode.MPS)),
         _divided(pair, part, needs),
@@ -62,32 +62,36 @@ def advise(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> Advice:
     allowed = [option for option in options[1:] if not option.against]
     if not allowed:
         near = max(options[1:], key=lambda option: (option.gain, -options.index(option)))
-        return Advice(Mode.EXCLUSIVE, f"not even {near.mode}: {near.against}", options)
+        return SharingAdvice(Mode.EXCLUSIVE, f"not even {near.mode}: {near.against}", options)
     chosen = max(allowed, key=lambda option: (option.gain, -options.index(option)))
-    return Advice(chosen.mode, _praise(chosen, pair), options)
+    return SharingAdvice(chosen.mode, _praise(chosen, pair), options)
 
 
-def _shared(mode: Mode, pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> Option:
+def _shared(mode: Mode, pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> ModeOption:
     memory = slivers.used(pair, part).memory
     if memory > 1:
-        return Option(mode, (), f"together they hold {memory:.0%} of the memory")
+        return ModeOption(mode, (), f"together they hold {memory:.0%} of the memory")
     estimates = tuple(laws.estimate(pair, mode))
     if not needs.trusts:
-        return Option(mode, estimates, "they do not trust each other, and share memory and faults")
-    return Option(mode, estimates, _broken(estimates, pair, needs))
+        return ModeOption(
+            mode, estimates, "they do not trust each other, and share memory and faults"
+        )
+    return ModeOption(mode, estimates, _broken(estimates, pair, needs))
 
 
-def _divided(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> Option:
+def _divided(pair: tuple[Tenant, Tenant], part: Part, needs: Needs) -> ModeOption:
     if slices.geometry_of(part) is None:
-        return Option(Mode.MIG, (), f"{part.model} cannot be partitioned")
+        return ModeOption(Mode.MIG, (), f"{part.model} cannot be partitioned")
     found = slices.divide(pair, part)
     if found is None:
-        return Option(Mode.MIG, (), "no two instances hold their memory")
+        return ModeOption(Mode.MIG, (), "no two instances hold their memory")
     estimates = tuple(
         Estimate(kept, None if (p99 := _p99(tenant)) is None else p99 / kept)
         for kept, tenant in zip(found.keeps, pair, strict=True)
     )
-    return Option(Mode.MIG, estimates, _broken(estimates, pair, needs), " + ".join(found.profiles))
+    return ModeOption(
+        Mode.MIG, estimates, _broken(estimates, pair, needs), " + ".join(found.profiles)
+    )
 
 
 def _broken(estimates: tuple[Estimate, ...], pair: tuple[Tenant, Tenant], needs: Needs) -> str:
@@ -110,7 +114,7 @@ def _broken(estimates: tuple[Estimate, ...], pair: tuple[Tenant, Tenant], needs:
     return ""
 
 
-def _praise(option: Option, pair: tuple[Tenant, Tenant]) -> str:
+def _praise(option: ModeOption, pair: tuple[Tenant, Tenant]) -> str:
     kept = " and ".join(
         f"`{tenant.name}` keeps {estimate.keeps:.0%}"
         for tenant, estimate in zip(pair, option.estimates, strict=True)

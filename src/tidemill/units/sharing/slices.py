@@ -14,7 +14,7 @@ from tidemill.units.mig.profiles import GEOMETRIES, Geometry, Profile
 from tidemill.units.sharing.tenants import Tenant
 
 
-class Instances(NamedTuple):
+class InstancePair(NamedTuple):
     """A profile for each of two tenants, and what each keeps."""
 
     profiles: tuple[str, str]
@@ -26,25 +26,25 @@ def geometry_of(part: Part) -> Geometry | None:
     return next((geometry for geometry in GEOMETRIES if part.key in geometry.parts), None)
 
 
-def divide(pair: tuple[Tenant, Tenant], part: Part) -> Instances | None:
+def divide(pair: tuple[Tenant, Tenant], part: Part) -> InstancePair | None:
     """The best two instances for a pair, or None where no two hold them."""
     geometry = geometry_of(part)
     if geometry is None:
         return None
-    chosen: Instances | None = None
+    chosen: InstancePair | None = None
     for first, second in product(geometry.profiles, repeat=2):
         if first.is_media or second.is_media or not _fit(geometry, first, second):
             continue
         a, b = (_keeps(t, p, geometry, part) for t, p in zip(pair, (first, second), strict=True))
         if a is None or b is None:
             continue
-        found = Instances((first.name, second.name), (a, b))
+        found = InstancePair((first.name, second.name), (a, b))
         if chosen is None or _worth(found) > _worth(chosen):
             chosen = found
     return chosen
 
 
-def _worth(found: Instances) -> tuple[float, float]:
+def _worth(found: InstancePair) -> tuple[float, float]:
     return min(found.keeps), sum(found.keeps)
 
 

@@ -1,0 +1,41 @@
+"""One name, one class: no two classes of the package are called the same."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from tests.tidy.rules import Source
+from tests.tidy.test_tidy import texts
+
+TWICE = {
+    "CODE": "what the compiled cycle and the twin's queue come back for",
+    "Fix": "what helps one job, and what mends a leak",
+    "Memo": "of a cycle, and of its scheduler",
+    "QUEUE": "the columns of the checker's own matrix of queues",
+    "REG": "the registers of the checker, and of the cycle",
+}
+"""Names that two classes still have, and which; this list only gets shorter."""
+
+
+def test_no_two_classes_have_one_name():
+    """A reader who knows a name knows what it means; 80 names were used twice or more."""
+    source = [source for source in texts() if source.is_python and source.is_under("src/tidemill")]
+    assert used_twice(source) == sorted(TWICE)
+
+
+def test_a_name_that_is_used_twice_is_found():
+    """Also where one of the classes stands inside a function."""
+    one = Source(PurePosixPath("a.py"), "class Row: ...\nclass Line: ...")
+    two = Source(PurePosixPath("b.py"), "def f():\n    class Row: ...")
+    assert used_twice([one]) == []
+    assert used_twice([one, two]) == ["Row"]
+
+
+def used_twice(sources: Iterable[Source]) -> list[str]:
+    """The names of several classes, in the order of the alphabet."""
+    seen, found = set[str](), set[str]()
+    for source in sources:
+        names = [node.name for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
+        found |= {name for i, name in enumerate(names) if name in seen or name in names[:i]}
+        seen |= {*names}
+    return sorted(found)
