@@ -11,6 +11,7 @@ from tidemill.compiled import across
 from tidemill.scheduling import kernels as scheduling
 from tidemill.scheduling.kernels import NOWHERE, READY, WHOLE, play_all, play_one
 from tidemill.scheduling.scores import codes as policies
+from tidemill.scheduling.scores import futures
 from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
@@ -23,8 +24,7 @@ from tidemill.scheduling.scores.codes import (
     SPREAD,
     TIDE,
 )
-from tidemill.scheduling.scores.futures import kernels as futures
-from tidemill.scheduling.scores.futures.kernels import (
+from tidemill.scheduling.scores.futures import (
     SEED,
     fragments,
     state_key,
