@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 LONGEST_FILE_LINES = 600  # four times the usual file; beyond it a file has two subjects
 VAGUE_NAMES = frozenset({"utils", "common", "helpers", "misc", "manager"})
-COMPILERS = frozenset({"njit", "jit", "vectorize", "guvectorize"})
 CORE = frozenset(
     {"model", "units", "reservation", "provisioning", "scheduling", "workload", "engine"}
 )
@@ -53,45 +53,45 @@ class Source:
 Rule = Callable[[Source], Iterator[str]]
 
 
-def numba_outside_kernels(source: Source) -> Iterator[str]:
-    if source.path.name == "kernels.py" or source.is_under("src/tidemill/compiled"):
+def numba_outside_compiled(source: Source) -> Iterator[str]:
+    if source.is_under("src/tidemill/compiled"):
         return
     for line, module in _imports(source.tree):
         if module.split(".")[0] == "numba":
-            yield source.at(line, "numba is banned here, put the loop in a kernels.py")
+            yield source.at(line, "numba is banned here, use the decorator of a folder of kernels")
 
 
 def careless_kernels(source: Source) -> Iterator[str]:
     """Options that make a compiled decision depend on the machine or on the order of threads."""
-    if source.path.name != "kernels.py":
-        return
     for node in ast.walk(source.tree):
         match node:
             case ast.keyword(arg="fastmath" | "parallel" as option):
-                yield source.at(node.lineno, f"{option} is banned, use plain ordered arithmetic")
-            case ast.Name(id="prange") | ast.Attribute(attr="prange") | ast.alias(name="prange"):
+                yield source.at(node.value.lineno, f"{option} is banned, use ordered arithmetic")
+            case ast.Name(id="prange") | ast.Attribute(attr="prange"):
                 yield source.at(node.lineno, "prange is banned, use range")
 
 
-def uncached_kernels(source: Source) -> Iterator[str]:
-    if source.path.name != "kernels.py":
-        return
-    for node in ast.walk(source.tree):
-        for decorator in getattr(node, "decorator_list", ()):
-            if _last_name(decorator) in COMPILERS and not _has_cache(decorator):
-                message = "compiling at every start is banned, use cache=True"
-                yield source.at(decorator.lineno, message)
+def allocating_kernels(source: Source) -> Iterator[str]:
+    """Kernels are compiled without counting references: what they made would never be freed."""
+    for function in ast.walk(source.tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        if "kernel" not in map(_last_name, function.decorator_list):
+            continue
+        for node in ast.walk(function):
+            if _makes_something(node):
+                yield source.at(node.lineno, "a new array is banned in a kernel, use scratch")
 
 
-def kernels_out_of_date(source: Source) -> Iterator[str]:
-    """Numba does not notice that a loop which it compiled into another file has changed."""
-    if source.path.name != "kernels.py":
-        return
-    imports = list(_imports(source.tree))
-    if any(module.split(".")[0] == "numba" for _, module in imports):
-        for line, module in imports:
-            if "kernels" in module.split("."):
-                yield source.at(line, "njit is banned here, use tidemill.compiled.across")
+def _makes_something(node: ast.AST) -> TypeGuard[ast.expr]:
+    match node:
+        case ast.List() | ast.Dict() | ast.Set() | ast.ListComp() | ast.DictComp() | ast.SetComp():
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"))):
+            return True
+        case ast.Call(func=ast.Attribute(attr="copy" | "astype" | "tolist")):
+            return True
+    return False
 
 
 def markup_outside_screen(source: Source) -> Iterator[str]:
@@ -238,10 +238,3 @@ def _last_name(decorator: ast.expr) -> str:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
     return ""
-
-
-def _has_cache(decorator: ast.expr) -> bool:
-    match decorator:
-        case ast.Call(keywords=keywords):
-            return any(k.arg == "cache" and ast.unparse(k.value) == "True" for k in keywords)
-    return False

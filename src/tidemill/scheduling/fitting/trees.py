@@ -21,7 +21,7 @@ from tidemill.scheduling.fitting.sweeps import (
     put_some,
 )
 from tidemill.scheduling.scores.codes import FGD, TIDE
-from tidemill.scheduling.scores.futures.kernels import (
+from tidemill.scheduling.scores.futures import (
     SEED,
     fragments,
     state_key,

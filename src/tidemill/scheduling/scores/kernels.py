@@ -11,6 +11,7 @@ from tidemill.compiled import across
 from tidemill.model import measures
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.scores import codes as policies
+from tidemill.scheduling.scores import futures
 from tidemill.scheduling.scores import tables as columns
 from tidemill.scheduling.scores.codes import (
     BEST_FIT,
@@ -23,8 +24,7 @@ from tidemill.scheduling.scores.codes import (
     SPREAD,
     TIDE,
 )
-from tidemill.scheduling.scores.futures import kernels as futures
-from tidemill.scheduling.scores.futures.kernels import (
+from tidemill.scheduling.scores.futures import (
     fragments,
     waste,
 )
