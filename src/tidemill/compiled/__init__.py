@@ -101,6 +101,11 @@ def interpreting() -> Iterator[None]:
         _Kernels.may_interpret = before
 
 
+def is_interpreting() -> bool:
+    """Whether kernels that were never compiled on this machine run as plain Python now."""
+    return _Kernels.may_interpret
+
+
 class _Kernels:
     """Kernels whose compiled forms are kept in one folder."""
 
@@ -125,6 +130,20 @@ class _Kernels:
         """Whether any was compiled before, when this was asked first."""
         return any(True for _ in self.cache.rglob("*.nbi"))
 
+    def is_at_work(self, function: Callable[..., Any]) -> bool:
+        """Whether another process compiles this just now."""
+        try:
+            with self._lock(function).open("r") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
+    def _lock(self, function: Callable[..., Any]) -> Path:
+        return self.cache / f"{function.__module__}.{function.__qualname__}.lock"
+
     @contextmanager
     def alone(self, function: Callable[..., Any]) -> Iterator[None]:
         """Wait until no other process compiles this: what it made is loaded then.
@@ -135,8 +154,7 @@ class _Kernels:
         with ExitStack() as held:
             with suppress(OSError):
                 self.cache.mkdir(parents=True, exist_ok=True)
-                name = f"{function.__module__}.{function.__qualname__}.lock"
-                lock = held.enter_context((self.cache / name).open("w"))
+                lock = held.enter_context(self._lock(function).open("w"))
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -152,8 +170,9 @@ class _Kernel:
     def __init__(self, function: Callable[..., Any], kernels: _Kernels) -> None:
         self.function, self.kernels = function, kernels
         self._entry: Any = None
-        """What Python calls."""
+        """What Python calls, once all that it calls is there."""
         self._made: Any = None
+        self._compiled_entry: Any = None
         self._inner: Any = None
 
     def __call__(self, *args: Any) -> Any:  # noqa: ANN401 - what the kernel takes and returns
@@ -168,12 +187,35 @@ class _Kernel:
         """How often this process has compiled it for Python."""
         return 0 if self._made is None else int(sum(self._made.stats.cache_misses.values()))
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether it was compiled on this machine before."""
+        function = self.function
+        name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
+        return any(True for _ in self.kernels.cache.glob(f"*/{name}-*.nbi"))
+
+    @property
+    def is_being_compiled(self) -> bool:
+        """Whether another process compiles this just now."""
+        return self.kernels.is_at_work(self.function)
+
     def prepare(self) -> None:
-        """Compile this now, if it is not there yet."""
+        """Compile this now, and whatever it calls, if it is not there yet."""
         if self._entry is None:
+            self.prepare_alone()
+            self._entry = self._compiled_entry
             for other in self._shared():
                 other.prepare()
-            self._made, self._entry = self._compiled()
+
+    def prepare_alone(self) -> None:
+        """Compile this now; the shared kernels that it calls must be there when it is called."""
+        if self._made is not None:
+            return
+        from tidemill.compiled import linking  # noqa: PLC0415 - it loads numba
+
+        for other in self._shared():
+            linking.slot_of(other.function)
+        self._made, self._compiled_entry = self._compiled()
 
     @property
     def is_shared(self) -> bool:

@@ -2,10 +2,11 @@
 
 A kernel is compiled into each that calls it, which is quick to run; but a whole scheduling cycle is
 then compiled once for Python, and again as a part of whatever goes from beat to beat. A *shared*
-kernel is compiled once. Others call it by a name, which the machine's linker finds when they are
-loaded; so it must be there before them (``compiled._Kernel.prepare``).
+kernel is compiled once. Others read where it lies when they call it, from a slot that the machine's
+linker finds by name; so all may be compiled in any order, and by several processes at once.
 """
 
+import ctypes
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +24,12 @@ def stub(function: Callable[..., Any], wanted: tuple[Any, ...]) -> Any:  # noqa:
     def define(_: Any, *__: Any) -> Any:  # noqa: ANN401 - as above
         def call(context: Any, builder: Any, _: Any, args: Any) -> Any:  # noqa: ANN401 - as above
             convention = context.call_conv
-            kind = convention.get_function_type(types.int64, wanted)
-            found = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
+            kind = convention.get_function_type(types.int64, wanted).as_pointer()
+            slot = builder.module.globals.get(name)
+            if slot is None:
+                slot = ir.GlobalVariable(builder.module, kind, name)
+                slot.linkage = "external"
+            found = builder.load(slot)
             status, value = convention.call_function(builder, found, types.int64, wanted, args)
             with cgutils.if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)
@@ -48,12 +53,24 @@ def _template(made: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def symbol(function: Callable[..., Any]) -> str:
-    """What a shared kernel is called by the linker."""
+    """What the slot of a shared kernel is called by the linker."""
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def slot_of(function: Callable[..., Any]) -> ctypes.c_void_p:
+    """Where others read where a shared kernel lies; the linker knows it from now on."""
+    name = symbol(function)
+    if name not in _slots:
+        _slots[name] = ctypes.c_void_p()
+        binding.add_symbol(name, ctypes.addressof(_slots[name]))
+    return _slots[name]
+
+
+_slots: dict[str, ctypes.c_void_p] = {}
+
+
 def publish(function: Callable[..., Any], compiled: Any) -> None:  # noqa: ANN401 - as above
-    """Let the linker find a shared kernel that was compiled, or loaded."""
+    """Write where a shared kernel lies that was compiled, or loaded."""
     assert compiled.signature.return_type == types.int64, f"{function} returns an integer"
-    pointer = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
-    binding.add_symbol(symbol(function), pointer)
+    library, name = compiled.library, compiled.fndesc.llvm_func_name
+    slot_of(function).value = library.get_pointer_to_function(name)

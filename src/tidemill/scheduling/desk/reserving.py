@@ -4,6 +4,7 @@ For jobs of one role, where owners alone say how long jobs run; of others Python
 (``backfill.reservations``, which also says what a reservation is).
 """
 
+from tidemill.compiled import shared
 from tidemill.core.order import total_if_given
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, ROLE, SHAPE
 from tidemill.model.measures import WHOLE_MILLI
@@ -218,6 +219,7 @@ def reserve(w, d, g, e, s, j, running):
 
 
 @kernel
+@shared
 def make_all(w, d, g, e):
     """Make all reservations that were claimed: READY, or why Python must."""
     reg = d.reg

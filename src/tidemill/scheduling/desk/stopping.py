@@ -5,6 +5,7 @@ no MIG instances, and no elastic job gives up replicas. Everything is tried in t
 left as it was. Python does the rest, and says what it is worth.
 """
 
+from tidemill.compiled import shared
 from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, QUOTA, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, VICTIM
@@ -390,6 +391,7 @@ def search_as_far(w, d, g, t, h, s, reach):
 
 
 @kernel
+@shared
 def find_victims(w, d, g, t, h, s):
     """Whom to stop so that a shape fits, in ``chosen``: how many, or a code for Python.
 

@@ -5,6 +5,7 @@ themselves. Ties go to the lower number. ``tests/scheduling/topology_oracle.py``
 plain Python.
 """
 
+from tidemill.compiled import shared
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, RUNG, SORT, SPOT
@@ -318,6 +319,7 @@ def total_of(g, tier):
 
 
 @kernel
+@shared
 def fill_tied(w, g, rungs, r, first, count, tier, domain):
     """Where all replicas of a role go by the first rung that holds: the number of pieces.
 

@@ -6,6 +6,7 @@ one path; a tournament is brought up to date when it is asked, with the nodes th
 since it was asked before.
 """
 
+from tidemill.compiled import shared
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SCORE, SPOT
@@ -253,6 +254,7 @@ def put_one(w, g, t, r, i):
 
 
 @kernel
+@shared
 def seat(w, g, t, r, count):
     """Place all replicas of a request or none; the number of pieces, or minus what fits, less one.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tidemill.compiled.ahead import prepare_all
 from tidemill.core import rows
 from tidemill.engine import cycle as one
 from tidemill.engine import fold_mix
@@ -28,6 +29,7 @@ from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.victims import Stop
 from tidemill.twin.driving import beats
+from tidemill.twin.driving.ahead import KERNELS
 from tidemill.twin.driving.beats import BACK
 from tidemill.twin.driving.columns import DRIVE, STAGE, Beat
 from tidemill.twin.event_queue.columns import CLOCK
@@ -62,6 +64,7 @@ class Driver:
         """Beat as long as it may; whether time went on, be it by moments at which nothing was."""
         if not self._may_begin():
             return False
+        prepare_all(KERNELS if self._number < 0 else ())
         drive, loop = self._beat.drive, self._loop
         before = self._twin.agenda.t.clock.item(CLOCK.BATCH)
         drive[DRIVE.STAGE], drive[DRIVE.MADE] = STAGE.MOMENT, 0
