@@ -20,6 +20,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tidemill.cli.suggested import located_json
+from tidemill.compiled import ahead
 from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
 from tidemill.model.measures import duration_ms
@@ -158,7 +159,23 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
         def update(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total or None)
 
-        yield update
+        with _telling_of_compiling(bar):
+            yield update
+
+
+@contextmanager
+def _telling_of_compiling(bar: Progress) -> Iterator[None]:
+    """While something is compiled for a new machine, a bar of its own says how far that is."""
+    task = bar.add_task("compiling for this machine, once", total=None, visible=False)
+
+    def tell(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total, visible=done < total)
+
+    ahead.on_progress.append(tell)
+    try:
+        yield
+    finally:
+        ahead.on_progress.remove(tell)
 
 
 class OneLineTable(Table):

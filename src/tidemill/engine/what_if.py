@@ -1,6 +1,6 @@
 """What if: fold imagined events into a copy of the World and see what the cycle would decide.
 
-The same fold, the same cycle, the same second reader; the real World is not touched. It is one step
+The same fold, the same cycle, the same plan checker; the real World is not touched. It is one step
 ahead, for Python; ``explain.forecast`` plays a copy forward for as long as it takes.
 """
 

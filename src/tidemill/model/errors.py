@@ -37,7 +37,7 @@ class EventRefused(TidemillError):  # noqa: N818 - it is a refusal, and reads as
 
 
 class PlanRefused(TidemillError):  # noqa: N818 - as above
-    """The second reader found a plan that would break a promise; nothing was carried out."""
+    """The plan checker found a plan that would break a promise; nothing was carried out."""
 
     exit_code = 5
 
