@@ -44,13 +44,8 @@ __all__ = [
 ]
 
 
-class _Loading:
-    """Whether installed plug-ins were asked for: a process that works for this one asks too."""
-
-    are_loaded = False
-
-
-state = _Loading()
+LOADED: list[str] = []
+"""Installed plug-ins that this process loaded: a process that works for it loads them too."""
 
 
 def add_order(name: str, rank: Rank) -> None:
@@ -95,10 +90,10 @@ def add_bucket(key: str, title: str, *, part_of: str, part: Divide) -> None:
 
 def load_installed() -> None:
     """Import every plug-in that is installed, in the order of their names."""
-    state.are_loaded = True
     for point in sorted(entry_points(group=names.PLUGINS), key=lambda point: point.name):
         try:
             point.load()
+            LOADED.append(point.name)
         except Exception as error:
             raise SpecError(
                 f"the plug-in `{point.name}` (`{point.value}`) cannot be loaded:"

@@ -29,7 +29,7 @@ from tests.explain.test_agreement import racked, story
 from tidemill import explain
 from tidemill.core import snapshot
 from tidemill.engine.fold import fold, fold_all
-from tidemill.explain.answers import Alternative, Answer, Fix
+from tidemill.explain.answers import Alternative, Answer, PricedFix
 from tidemill.explain.trials import row
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -63,7 +63,7 @@ def offered(answer: Answer) -> Iterator[Alternative]:
     yield from (fix.instead for fix in fixes(answer) if fix.instead is not None)
 
 
-def fixes(answer: Answer) -> tuple[Fix, ...]:
+def fixes(answer: Answer) -> tuple[PricedFix, ...]:
     """All fixes of an answer."""
     return (answer.fix, *answer.other_fixes)
 

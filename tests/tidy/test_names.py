@@ -9,7 +9,6 @@ from tests.tidy.test_tidy import texts
 
 TWICE = {
     "CODE": "what the compiled cycle and the twin's queue come back for",
-    "Fix": "what helps one job, and what mends a leak",
     "Memo": "of a cycle, and of its scheduler",
     "QUEUE": "the columns of the checker's own matrix of queues",
     "REG": "the registers of the checker, and of the cycle",

@@ -207,7 +207,7 @@ def _replayed(
     with ProcessPoolExecutor(
         workers,
         mp_context=get_context("spawn"),
-        initializer=extend.load_installed if extend.state.are_loaded else None,
+        initializer=extend.load_installed if extend.LOADED else None,
     ) as pool:
         asked: dict[Future[Outcome | SpecError], int] = {
             pool.submit(_replay, text, source, seed): n for n, (text, seed) in texts.items()

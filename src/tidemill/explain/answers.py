@@ -68,7 +68,7 @@ class Alternative(Struct, frozen=True):
     estimate_ms: int | None = None
 
 
-class Fix(Struct, frozen=True):
+class PricedFix(Struct, frozen=True):
     """Something that would help, and its price: dollars per hour, or work lost once.
 
     ``usd_micro_per_hour`` is what would be paid *more* than now; None where nobody can know it.
@@ -145,8 +145,8 @@ class Answer(Struct, frozen=True):
     evidence: tuple[Fact, ...]
     withheld: tuple[Withheld, ...]
     nodes: tuple[VerdictGroup, ...]
-    fix: Fix
-    other_fixes: tuple[Fix, ...]
+    fix: PricedFix
+    other_fixes: tuple[PricedFix, ...]
     do_not: str
     words: str
     certificate: Certificate | None = None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.explain import supply, words
-from tidemill.explain.answers import Fix
+from tidemill.explain.answers import PricedFix
 from tidemill.explain.case import Case
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece
@@ -40,7 +40,7 @@ class _NodeOffer(NamedTuple):
     jobs: tuple[int, ...]
 
 
-def launch(case: Case, replicas: int) -> Fix | None:
+def launch(case: Case, replicas: int) -> PricedFix | None:
     """The cheapest contract by the hour under which enough nodes may be launched."""
     offers = []
     for c in case.supply.contracts:
@@ -57,13 +57,13 @@ def launch(case: Case, replicas: int) -> Fix | None:
         return None
     usd, c, nodes = min(offers)
     name = case.world.contract_rows[c].name
-    return Fix(f"launch {words.many(nodes, 'node')} of contract `{name}`", usd)
+    return PricedFix(f"launch {words.many(nodes, 'node')} of contract `{name}`", usd)
 
 
 class PricedMoves(NamedTuple):
     """Jobs to take off their nodes; whether all of them would find room elsewhere at once."""
 
-    fix: Fix
+    fix: PricedFix
     is_free: bool
     jobs: tuple[int, ...]
 
@@ -87,7 +87,7 @@ def moves(case: Case) -> PricedMoves | None:
         if found
         else f"stop {names} on {nodes}, to wait again"
     )
-    return PricedMoves(Fix(text, 0, loss.milli_ms, loss.usd_micro), found, tuple(jobs))
+    return PricedMoves(PricedFix(text, 0, loss.milli_ms, loss.usd_micro), found, tuple(jobs))
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tidemill.explain import facts, holders, nearest, prices, quota, supply, words
-from tidemill.explain.answers import Fix
+from tidemill.explain.answers import PricedFix
 from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.nearest import Candidate
 from tidemill.explain.supply import Lot, Place
@@ -24,7 +24,7 @@ from tidemill.scheduling.diagnose import fits_when_others_end
 class Remedy(NamedTuple):
     """Fixes, the one to take first, and what not to do."""
 
-    fixes: tuple[Fix, ...]
+    fixes: tuple[PricedFix, ...]
     do_not: str
 
 
@@ -33,7 +33,7 @@ def remedy(case: Case) -> Remedy:
     return _REMEDIES[case.cause](case)
 
 
-def _make(do_not: str, *fixes: Fix | None) -> Remedy:
+def _make(do_not: str, *fixes: PricedFix | None) -> Remedy:
     return Remedy(tuple(fix for fix in fixes if fix is not None), do_not)
 
 
@@ -46,21 +46,21 @@ def _never(case: Case) -> Remedy:
     is_bought = not case.supply.contracts and case.cause is Cause.NOTHING_CLAIMED
     price = None if is_bought and not case.world.contract_count else 0
     return _make(
-        f"do not wait: {proof.words}", Fix(proof.nearest, price), *_MORE[case.cause](case),
+        f"do not wait: {proof.words}", PricedFix(proof.nearest, price), *_MORE[case.cause](case),
         *_instead(case),
     )  # fmt: skip
 
 
-def _sign(case: Case) -> tuple[Fix, ...]:
+def _sign(case: Case) -> tuple[PricedFix, ...]:
     asked = words.units(case.role.total_milli, case.role)
-    return (Fix(f"sign a contract for {asked}", None),)
+    return (PricedFix(f"sign a contract for {asked}", None),)
 
 
-def _nothing_more(case: Case) -> tuple[Fix, ...]:  # noqa: ARG001 - one signature for the table
+def _nothing_more(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
     return ()
 
 
-def _widen(case: Case) -> tuple[Fix, ...]:
+def _widen(case: Case) -> tuple[PricedFix, ...]:
     """As many more nodes as the gang lacks, at the cheapest rate paid now."""
     assert case.proof is not None
     lacking = case.proof.asked - case.proof.most
@@ -75,10 +75,10 @@ def _widen(case: Case) -> tuple[Fix, ...]:
         return ()
     usd, c, nodes = min(offers)
     name = case.world.contract_rows[c].name
-    return (Fix(f"enlarge contract `{name}` by {words.many(nodes, 'node')}", usd),)
+    return (PricedFix(f"enlarge contract `{name}` by {words.many(nodes, 'node')}", usd),)
 
 
-_MORE: dict[Cause, Callable[[Case], tuple[Fix, ...]]] = {
+_MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
     Cause.NOTHING_CLAIMED: _sign,
     Cause.IMPOSSIBLE_LABEL: _nothing_more,
     Cause.IMPOSSIBLE_SIZE: _nothing_more,
@@ -109,17 +109,17 @@ def _supply(case: Case) -> Remedy:
     return found if found.fixes else _make(found.do_not, _fewer(case))
 
 
-def _fewer(case: Case) -> Fix:
+def _fewer(case: Case) -> PricedFix:
     """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
     where = f" with {words.labels(case.role)}" if case.role.labels else ""
-    return Fix(
+    return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
     )
 
 
-def _release(case: Case, place: Place, lot: Lot) -> Fix:
+def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
     what = f"{words.many(lot.nodes, 'node')} ({words.amount(lot.milli)} accelerators)"
     named = words.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
@@ -130,7 +130,7 @@ def _release(case: Case, place: Place, lot: Lot) -> Fix:
         count=words.amount(lot.milli),
         devices=words.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
-    return Fix(text, None if place in _UNPRICED else 0)
+    return PricedFix(text, None if place in _UNPRICED else 0)
 
 
 _UNPRICED = (Place.UNHEALTHY, Place.FAILED)
@@ -163,7 +163,7 @@ def _contracts(case: Case, place: Place) -> list[str]:
 def _fits_now(case: Case) -> Remedy:
     return _make(
         f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it fits",
-        Fix("wait: the next cycle places it"),
+        PricedFix("wait: the next cycle places it"),
     )
 
 
@@ -172,10 +172,10 @@ def _over_limit(case: Case) -> Remedy:
     assert found is not None, "a limit binds"
     free = words.units(case.blocks.free_milli, case.role)
     ends = f"wait until jobs of team `{found.name}` end: it uses {words.amount(found.used)}"
-    wait = Fix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
-    fixes: tuple[Fix, ...] = (wait,)
+    wait = PricedFix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
+    fixes: tuple[PricedFix, ...] = (wait,)
     if lift is not None:
-        raised = Fix(lift.words, sets=lift.queues)
+        raised = PricedFix(lift.words, sets=lift.queues)
         fixes = (raised, wait) if lift.starts else (wait, raised)
         if not fits_when_others_end(case.world, case.memo, case.s):
             fixes = (raised,)  # waiting never helps: services under the quota do not end
@@ -192,7 +192,7 @@ def _kept_back(case: Case) -> Remedy:
     return _make(
         f"do not buy: {free} are free, but other teams do not lend all of their guaranteed quotas",
         *_stop_idle(case, is_enough=True), _wait(case),
-        Fix(f"raise a lending limit: {kept.words}"), *_stop_idle(case, is_enough=False),
+        PricedFix(f"raise a lending limit: {kept.words}"), *_stop_idle(case, is_enough=False),
     )  # fmt: skip
 
 
@@ -205,12 +205,12 @@ def _behind(case: Case) -> Remedy:
         lift = _with_priority(case, above + 1, first)
     return _make(
         f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it would go to the end",
-        Fix(f"wait: {first} goes first"),
+        PricedFix(f"wait: {first} goes first"),
         lift,
     )
 
 
-def _with_priority(case: Case, priority: int, first: str) -> Fix | None:
+def _with_priority(case: Case, priority: int, first: str) -> PricedFix | None:
     """A higher priority, if the scheduler then places it at once."""
     shape = replace(case.shape, priority=priority)
     asked = Candidate("priority", case.role, f"priority {priority}", shape)
@@ -218,7 +218,7 @@ def _with_priority(case: Case, priority: int, first: str) -> Fix | None:
     if made is None:
         return None
     text = f"submit it with priority {priority} instead: it then starts at once, before {first}"
-    return Fix(text, instead=made)
+    return PricedFix(text, instead=made)
 
 
 def _reserved(case: Case) -> Remedy:
@@ -228,11 +228,11 @@ def _reserved(case: Case) -> Remedy:
     return _make(
         f"do not resubmit it as it is: it fits, but it would delay {first}, which goes first"
         f" ({words.many(case.line.jobs, 'job')} ahead)",
-        Fix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
+        PricedFix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
     )  # fmt: skip
 
 
-def _shorter(case: Case) -> Fix | None:
+def _shorter(case: Case) -> PricedFix | None:
     """An estimate with which it ends before the reservation, if the scheduler then places it."""
     kinds, now_ms = case.memo.known(case.world, case.s).kinds, case.world.now_ms
     ends = [one.at_ms for one in case.memo.reservations if not {*one.kinds}.isdisjoint(kinds)]
@@ -247,17 +247,19 @@ def _shorter(case: Case) -> Fix | None:
                 f"if it runs for {duration_text(minutes * MINUTE_MS)} or less, submit it with that"
                 " estimate instead: it then starts at once"
             )
-            return Fix(text, instead=made)
+            return PricedFix(text, instead=made)
     return None
 
 
-def _instead(case: Case, *changes: str) -> list[Fix]:
+def _instead(case: Case, *changes: str) -> list[PricedFix]:
     """What the scheduler would place now instead, of these changes or of all."""
     found = []
     for made in case.offers:
         if not changes or made.change in changes:
             only = " (once this job is cancelled)" if made.needs_cancel else ""
-            found.append(Fix(f"request {made.words} instead: that starts now{only}", instead=made))
+            found.append(
+                PricedFix(f"request {made.words} instead: that starts now{only}", instead=made)
+            )
     return found
 
 
@@ -267,7 +269,7 @@ def _promised(case: Case) -> Remedy:
     names = words.ids([case.world.job_names[j] for j in jobs])
     return _make(
         f"do not cancel or resubmit: {words.many(len(jobs), 'job')} stop to make room for it",
-        Fix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
+        PricedFix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
     )
 
 
@@ -303,7 +305,7 @@ def _scattered(case: Case) -> Remedy:
     )  # fmt: skip
 
 
-def _moves(case: Case) -> tuple[tuple[Fix, ...], tuple[Fix, ...]]:
+def _moves(case: Case) -> tuple[tuple[PricedFix, ...], tuple[PricedFix, ...]]:
     """To take jobs off their nodes: before waiting if that starts the job and stops none; else
     after it. Whether it starts is tried: a job ahead may take what becomes free.
     """
@@ -338,7 +340,7 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
     wait = _wait(case)
     if held:
         first = case.world.job_names[held[0].job]
-        wait = Fix(
+        wait = PricedFix(
             f"wait until `{first}` ends ({holders.until(case.world, held[0].job)}): it holds"
             f" {holders.amount(held[0].amount, unit)} where GPUs are free"
         )
@@ -348,17 +350,17 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
     )  # fmt: skip
 
 
-def _wait(case: Case) -> Fix:
+def _wait(case: Case) -> PricedFix:
     owed = holders.guarantee(case)
     if owed is not None and owed.held:
         first = owed.held[0].job
-        return Fix(
+        return PricedFix(
             f"wait until `{case.world.job_names[first]}` ends"
             f" ({holders.until(case.world, first)}): it holds {words.amount(owed.held[0].amount)}"
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
     busy = words.units(case.supply.milli(Place.BUSY), case.role)
-    return Fix(f"wait until some of the {busy} that are busy become free")
+    return PricedFix(f"wait until some of the {busy} that are busy become free")
 
 
 def _unmoved(case: Case, j: int) -> str:
@@ -370,12 +372,12 @@ def _unmoved(case: Case, j: int) -> str:
     return "is not preempted for it now"
 
 
-def _opened(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+def _opened(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """What others hold or keep for nothing, if giving it up starts the job (or if it does not)."""
     return _stop_idle(case, is_enough=is_enough) + _spared(case, is_enough=is_enough)
 
 
-def _stop_idle(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """To cancel jobs that do nothing, if the job then starts (or if it does not): it is tried."""
     jobs = case.idle
     if not jobs or case.trials.places_without(case.j, tuple(jobs)) != is_enough:
@@ -384,12 +386,14 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
     names = words.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
     text = f"cancel {names}: {words.amount(milli)} accelerators held and not used"
-    return _unless_alone(case, Fix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough)
+    return _unless_alone(
+        case, PricedFix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough
+    )
 
 
-def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
+def _spared(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     """What else stands free but takes no work, if it is enough for the job (or if it is not)."""
-    lots, found = case.supply.lots, list[Fix]()
+    lots, found = case.supply.lots, list[PricedFix]()
     if Place.CORDONED in lots and _is_enough(case, Place.CORDONED) == is_enough:
         found.append(_release(case, Place.CORDONED, lots[Place.CORDONED]))
     if Place.SPARE in lots and _is_enough(case, Place.SPARE) == is_enough:
@@ -397,7 +401,7 @@ def _spared(case: Case, *, is_enough: bool) -> tuple[Fix, ...]:
     return _unless_alone(case, *found, is_enough=is_enough)
 
 
-def _unless_alone(case: Case, *fixes: Fix, is_enough: bool) -> tuple[Fix, ...]:
+def _unless_alone(case: Case, *fixes: PricedFix, is_enough: bool) -> tuple[PricedFix, ...]:
     """The fixes; those that were tried and are not enough say so."""
     if is_enough or case.trials.left < 0:
         return fixes
@@ -412,9 +416,9 @@ def _is_enough(case: Case, place: Place) -> bool:
     return case.trials.places_on(case.j, tuple(np.flatnonzero(here).tolist()))
 
 
-def _unspare(case: Case, lot: Lot) -> Fix:
+def _unspare(case: Case, lot: Lot) -> PricedFix:
     total = words.amount(lot.milli + case.supply.ready_milli)
-    return Fix(
+    return PricedFix(
         f"release hot spares: {words.amount(lot.milli)} of {total} that it could use are idle as"
         f" spares ({words.ids(lot.examples)}); set `spares` of contract"
         f" {words.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",

@@ -6,7 +6,7 @@ it takes a fraction of a second, because only columns are read (``docs/concepts/
 
 from tidemill.explain import case as cases
 from tidemill.explain import facts, nodes, present, questions, remedies, shortfalls, words
-from tidemill.explain.answers import Answer, Fix
+from tidemill.explain.answers import Answer, PricedFix
 from tidemill.explain.case import Case
 from tidemill.explain.present import Glance
 from tidemill.model.policy import Policy
@@ -95,7 +95,7 @@ def _not_waiting(world: World, j: int) -> Answer:
         cause=Cause.NONE.name.lower(), said=_said(world, j), detail=state.name.lower(),
         layer=int(Layer.WORKLOAD), owner=Layer.WORKLOAD.name.lower(), since_ms=since_ms,
         waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(), nodes=(),
-        fix=Fix("nothing to fix"), other_fixes=(), do_not="", words=text,
+        fix=PricedFix("nothing to fix"), other_fixes=(), do_not="", words=text,
     )  # fmt: skip
 
 

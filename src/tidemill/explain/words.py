@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.explain.answers import Fix
+from tidemill.explain.answers import PricedFix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Role, Shape
@@ -182,7 +182,7 @@ def since(waited_ms: int) -> str:
     return duration_text(waited_ms)
 
 
-def price(fix: Fix) -> str:
+def price(fix: PricedFix) -> str:
     """What a fix costs."""
     if fix.usd_micro_per_hour is None:
         return "price unknown"
@@ -193,7 +193,7 @@ def price(fix: Fix) -> str:
     return _hourly(fix) if fix.usd_micro_per_hour else "no extra cost"
 
 
-def _hourly(fix: Fix) -> str:
+def _hourly(fix: PricedFix) -> str:
     return f"{dollars_text(fix.usd_micro_per_hour or 0)} an hour"
 
 
