@@ -29,7 +29,6 @@ from tidemill.model.tables import I64
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
 from tidemill.scheduling.backfill.keeping import kept
-from tidemill.scheduling.backfill.reservations import Reservation
 from tidemill.scheduling.backfill.running import Running
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
@@ -131,16 +130,20 @@ def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
         running = desk._read_running()
         before = [column.tolist() for column in _columns(room)]
         for s in world.queued:
-            if not desk._is_simple(s):
-                continue
+            j, count = world.waiting[s][0], len(desk.found)
+            memo.scheduling.known(world, s)
             halved = desk._halve(running, s)
-            found_at_once = desk._pass_over(running, s, desk._within_limit(s))
-            assert found_at_once == (halved if halved[1] else (0, ()))
+            if not desk._make_at_once(running, s, j):
+                continue
+            assert len(desk.found) == count + bool(halved[1])
+            if halved[1]:
+                one = desk.found[-1]
+                at_ms = running.ends_ms.item(halved[0] - 1)
+                assert (one.job, one.at_ms, one.pieces) == (j, at_ms, halved[1])
             assert [column.tolist() for column in _columns(room)] == before
             found += bool(halved[1])
-            if is_beside and halved[1] and not desk.found:
-                j, at_ms = world.waiting[s][0], running.ends_ms.item(halved[0] - 1)
-                desk.found.append(Reservation(j, (0,), at_ms, halved[1]))
+            if not is_beside or count:
+                del desk.found[count:]
     assert found or not world.queued
 
 

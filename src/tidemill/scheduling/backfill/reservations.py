@@ -19,27 +19,22 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.core import order as core
-from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
-from tidemill.model.rows import Piece, Shape
+from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import shares
 from tidemill.scheduling.backfill.keeping import Sliced, keep_slices, kept, let_slices_go
 from tidemill.scheduling.backfill.running import Running
-from tidemill.scheduling.desk import placing
+from tidemill.scheduling.desk import layout, placing, reserving
 from tidemill.scheduling.desk.columns import ASK, PROMISE, REG, Desk
 from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
-from tidemill.scheduling.desk.layout import renewed
 from tidemill.scheduling.elastic import fit_largest
-from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo
 from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.fitting.columns import KEPT, KEPT_COLUMNS
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.room import ALL_BITS, Room
-from tidemill.scheduling.topology import place, wishes
 
 Pieces = tuple[Piece, ...]
 
@@ -175,48 +170,57 @@ class Reservations:
         if last is None or last.stamp != stamp or world.now_ms >= last.until_ms:
             running = self._read_running()
             for s, j in claims:
-                made = self._make(running, s, j)
-                if made is not None:
-                    self.found.append(made)
+                self._make(running, s, j)
             until_ms = next((end for end in running.ends_ms.tolist() if end > world.now_ms), 0)
             self.memo.made = Made(stamp, until_ms, tuple(self.found))
         else:
             self.found = list(last.found)
         left = self.policy.reservations_at_most - len(self.found)
         columns.reg[REG.CLAIMS_LEFT], columns.reg[REG.PENDING] = left, 0
-        self.columns = self._laid_out(columns)
+        self.columns = self._laid_out(self.columns)
         return self.columns
 
-    def _laid_out(self, columns: Desk) -> Desk:
-        """The columns with these reservations in them."""
+    def _laid_out(self, columns: Desk, more: int = 0) -> Desk:
+        """The columns with these reservations in them, and room for one of so many pieces more."""
         reg, first, promises = columns.reg, 0, columns.promises
-        if len(self.found) > len(promises):
-            promises = np.zeros((2 * len(self.found), len(PROMISE)), np.int64)
+        if len(self.found) >= len(promises):
+            promises = np.zeros((2 * len(self.found) + 1, len(PROMISE)), np.int64)
         for row, one in zip(promises, self.found, strict=False):
             row[: PROMISE.IS_DISTURBED] = (one.job, one.at_ms, first, len(one.pieces))
             first += len(one.pieces)
         reg[REG.PROMISES] = len(self.found)
         reg[REG.IS_SLICED] = any(piece.slices for one in self.found for piece in one.pieces)
+        promised = columns.promised
+        if first + more > len(promised):
+            promised = np.zeros((2 * (first + more), KEPT_COLUMNS), np.int64)
         if self.found and not reg[REG.IS_SLICED]:
             shapes = (self.world.shape_of(one.job) for one in self.found)
             rows = [kept(s, one.pieces) for s, one in zip(shapes, self.found, strict=True)]
-            promised = columns.promised
-            if first > len(promised):
-                promised = np.zeros((2 * first, KEPT_COLUMNS), np.int64)
             np.concatenate(rows, out=promised[:first])
-            columns = renewed(columns, promised=promised)
-        return renewed(columns, promises=promises)
+        return layout.renewed(columns, promises=promises, promised=promised)
 
-    def _make(self, running: Running, s: int, j: int) -> Reservation | None:
-        options = self._within_limit(s) if self._is_simple(s) else ()
-        if self._is_simple(s) and (options or not self._wishes(s)):
-            ended, pieces = self._pass_over(running, s, options)
-        else:
+    def _make(self, running: Running, s: int, j: int) -> None:
+        """Make a reservation, if the job will fit at all."""
+        if not self._make_at_once(running, s, j):
             ended, pieces = self._halve(running, s)
-        if not pieces:
-            return None
-        at_ms = running.ends_ms.item(ended - 1)
-        return Reservation(j, self.memo.known(self.world, s).kinds, at_ms, pieces)
+            if pieces:
+                kinds = self.memo.known(self.world, s).kinds
+                self.found.append(Reservation(j, kinds, running.ends_ms.item(ended - 1), pieces))
+
+    def _make_at_once(self, running: Running, s: int, j: int) -> bool:
+        """The same in one compiled pass over what ends; False: it knows no shape like this."""
+        world, memo, columns = self.world, self.memo, self.columns
+        if not columns.asks[s, ASK.IS_SIMPLE]:
+            return False
+        memo.asks.prepare(world, s, self.room, memo.scoring(world, self.policy))
+        columns = self._laid_out(layout.with_pools(columns, memo), columns.asks.item(s, ASK.COUNT))
+        self.columns = columns
+        if not reserving.may_reserve(world.matrices, columns, s):
+            return False
+        w, ground = world.matrices, self.room.ground
+        reserving.reserve(w, columns, ground, running.columns, s, j, running.count)
+        self.made()
+        return True
 
     def _running_of(self) -> Running:
         """What runs, as was known last."""
@@ -234,75 +238,6 @@ class Reservations:
             self._has_read = True
             self.running.read()
         return self.running
-
-    # In one pass -------------------------------------------------------------------------------
-
-    def _is_simple(self, s: int) -> bool:
-        """Whether a shape has one role of one size, and neither bonds nor kept room bind it.
-
-        And no device is cut, or to be cut: the pass knows no slices. Wishes alone bind
-        nobody: whoever has some fits when it would without them.
-        """
-        world, shape = self.world, self.world.shape_rows[s]
-        if world.sliced or shape.roles[0].profile:
-            return False
-        if len(shape.roles) > 1 or shape.elastic_role is not None:
-            return False
-        wish = self._wishes(s)
-        if wish and (wish.is_binding or len(self.memo.known(world, s).options[0]) > 1):
-            return False
-        if world.tree.keeps:
-            return False
-        return all(_is_whole(world.shape_of(one.job)) for one in self.found)
-
-    def _wishes(self, s: int) -> wishes.Wishes | None:
-        """How a shape wishes to be tied; None: it does not."""
-        topology = self.world.topology
-        return wishes.of(topology, self.world.shape_rows[s]) if topology.tiers else None
-
-    def _within_limit(self, s: int) -> tuple[Option, ...]:
-        """The kinds that a limit does not keep a team of one role off now."""
-        world, known, need = self.world, self.memo.known(self.world, s), self._need(s)
-        return tuple(
-            option
-            for option in known.options[0]
-            if not need
-            or shares.within_limit(world, self.room.used, known.queue, option.kind, need)
-        )
-
-    def _need(self, s: int) -> int:
-        return self.world.shape_rows[s].roles[0].total_milli
-
-    def _pass_over(
-        self, running: Running, s: int, options: tuple[Option, ...]
-    ) -> tuple[int, Pieces]:
-        """How many must end until a shape fits on one of its kinds, and where it does then."""
-        room, is_barred = self.room, self._barred()
-        after = [running.enough_after(room, s, option, is_barred) for option in options]
-        able = [(ended, o) for o, ended in enumerate(after) if ended > 0]
-        if not able:
-            return 0, ()
-        ended, o = min(able)
-        running.end_first(room, ended, 1)
-        self._keep(self.found)
-        pieces = self._seat(s, options[o])
-        self._let_go(self.found)
-        running.end_first(room, ended, -1)
-        return ended, pieces
-
-    def _seat(self, s: int, option: Option) -> Pieces:
-        """Where a shape that fits on one kind sits, as it wishes if it can; nothing is taken."""
-        shape, wish = self.world.shape_rows[s], self._wishes(s)
-        role = shape.roles[0]
-        if wish is not None:
-            tied = place.fill(self.room, role, option.is_ok, wish.ladders[0], place.ANYWHERE)
-            if tied.placed:
-                return tuple(Piece(0, *one) for one in tied.placed)
-        spreads = wish is None and self.memo.scoring(self.world, self.policy).spreads
-        filled = self.room.sweep(role, option.is_ok, spreads=spreads)
-        pieces = tuple(Piece(0, *one) for one in filled.placed)
-        self.room.give(shape, pieces)
-        return pieces
 
     # By halving --------------------------------------------------------------------------------
 
@@ -367,31 +302,9 @@ class Reservations:
             rows = self._kept[one.job]
             keeping.let_go(self.world.matrices, self.room.ground, rows, 0, len(rows))
 
-    def _barred(self) -> I64:
-        """Devices that nobody else may count on: failed, or reserved whole."""
-        world = self.world
-        is_barred: I64 = world.devices.is_failed[: world.device_count].copy()
-        for one in self.found:
-            for piece in one.pieces:
-                first = world.nodes.first_device.item(piece.node)
-                for d in range(piece.devices.bit_length()):
-                    is_barred[first + d] |= piece.devices >> d & 1
-        return is_barred
-
     def _end_if_placed_ms(self, j: int) -> int:
         """When a waiting job is expected to end if it is placed now."""
         world, saved_ms = self.world, self.world.jobs.saved_ms.item(j)
         total_ms = self.estimates.total_ms(world, j, saved_ms)
         end_ms: int = core.end_if_placed(world.matrices.jobs, j, total_ms, world.now_ms)
         return end_ms
-
-
-def _is_whole(shape: Shape) -> bool:
-    """Whether a shape keeps whole devices and nothing else."""
-    return all(
-        role.milli == WHOLE_MILLI
-        and not role.cpu_milli
-        and not role.memory_mib
-        and not role.profile
-        for role in shape.roles
-    )

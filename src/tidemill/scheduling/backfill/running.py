@@ -11,10 +11,8 @@ from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY, Ends
-from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.estimates import Basis, Estimates
 from tidemill.scheduling.room import Room
-from tidemill.scheduling.scores.scoring import PACKING
 
 FEWEST_ROWS = 16
 _NO_MATRIX: I64 = np.zeros((1, 1), np.int64)
@@ -78,21 +76,6 @@ class Running:
                 self._ends.rows[j, ENDING.AT_MS] = FOREVER_MS
                 self.count -= 1
         self._sort(self._all - before)
-
-    def enough_after(self, room: Room, s: int, option: Option, is_barred: I64) -> int:
-        """How many must end until a gang of one role fits on one kind; -1: not even all."""
-        world, role = self.world, self.world.shape_rows[s].roles[0]
-        short = role.total_milli - room.kind_free.item(option.kind) if role.total_milli else 0
-        r = room.request(role, option.is_ok, PACKING)
-        found: int = ends.enough_after(
-            world.matrices, self._ends, room.ground, is_barred, self.count, r, role.count,
-            option.kind, short,
-        )  # fmt: skip
-        return found
-
-    def end_first(self, room: Room, count: int, sign: int) -> None:
-        """Give back what the first so many hold (1), or take it again (-1); off the books."""
-        ends.end_first(self.world.matrices, self._ends, room.ground, count, sign)
 
     def give_back(self, room: Room, given: int, wanted: int) -> None:
         """Have so many of the first given back, whatever it was before; on the books too."""

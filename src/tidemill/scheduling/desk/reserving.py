@@ -1,7 +1,7 @@
 """Reservations, made in the compiled cycle: when and where jobs that were kept out will fit.
 
-For jobs of one role, where owners alone say how long jobs run; of others Python makes them
-(``backfill.reservations``, which also says what a reservation is).
+For jobs of one role; of others Python makes them (``backfill.reservations``, which also says what a
+reservation is), and where others than owners say how long jobs run it orders the ends.
 """
 
 from tidemill.compiled import shared
@@ -64,15 +64,6 @@ def is_off_limits(w, d, s):
 
 
 @kernel
-def is_rare(w, d):
-    """Whether others than owners say how long jobs run, jobs move, or devices or quotas are cut."""
-    reg = d.reg
-    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or reg[REG.IS_SLICED] != 0:
-        return True
-    return w.at[AT.SLICED] != 0 or w.at[AT.KEEPS] != 0
-
-
-@kernel
 def has_space(w, d, e):
     """Whether all that run, and all that was claimed, has a row."""
     if d.reg[REG.PROMISES] + d.reg[REG.PENDING] > len(d.promises):
@@ -82,26 +73,40 @@ def has_space(w, d, e):
 
 
 @kernel
+def may_reserve(w, d, s):
+    """Whether a reservation for a shape, which is prepared, can be made in one pass.
+
+    No device is cut and no room is kept back: the pass knows neither. What is reserved already is
+    whole devices, which nobody else may count on.
+    """
+    if w.at[AT.SLICED] != 0 or w.at[AT.KEEPS] != 0 or d.reg[REG.IS_SLICED] != 0:
+        return False
+    if not is_simple(d.asks, s) or is_off_limits(w, d, s):
+        return False
+    for i in range(d.reg[REG.PROMISES]):
+        if not is_whole(w.shapes, w.roles, w.jobs[d.promises[i, PROMISE.JOB], JOB.SHAPE]):
+            return False
+    return True
+
+
+@kernel
 def may_make(w, d, e):
     """Whether all that was claimed can be made here; ``REG.WHO``: who is to be prepared before."""
-    reg, asks, first = d.reg, d.asks, 0
-    if is_rare(w, d) or not has_space(w, d, e):
+    reg, asks, pieces = d.reg, d.asks, 0
+    if reg[REG.IS_GIVEN] == 0 or reg[REG.IS_MOVING] != 0 or not has_space(w, d, e):
         return NOT_HERE
     for i in range(reg[REG.PROMISES]):
-        first += d.promises[i, PROMISE.PIECES]
-        if not is_whole(w.shapes, w.roles, w.jobs[d.promises[i, PROMISE.JOB], JOB.SHAPE]):
-            return NOT_HERE
+        pieces += d.promises[i, PROMISE.PIECES]
     for i in range(reg[REG.PENDING]):
         s = d.claims[i, CLAIM.SHAPE]
         if asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] != reg[REG.ROOM_AT]:
             reg[REG.WHO] = s
             return UNPREPARED
-        if not is_simple(asks, s) or is_off_limits(w, d, s):
+        is_last = i + 1 == reg[REG.PENDING]
+        if not may_reserve(w, d, s) or not (is_last or is_whole(w.shapes, w.roles, s)):
             return NOT_HERE
-        if i + 1 < reg[REG.PENDING] and not is_whole(w.shapes, w.roles, s):
-            return NOT_HERE
-        first += asks[s, ASK.COUNT]
-    return READY if first <= len(d.promised) else NOT_HERE
+        pieces += asks[s, ASK.COUNT]
+    return READY if pieces <= len(d.promised) else NOT_HERE
 
 
 @kernel
@@ -189,8 +194,9 @@ def promise(w, d, g, s, j, moment, count):
 
 
 @kernel
+@shared
 def reserve(w, d, g, e, s, j, running):
-    """Make one reservation, if the job will fit at all.
+    """Make one reservation, if the job will fit at all; how many there are.
 
     On the type on which it does when the fewest have ended.
     """
@@ -208,7 +214,7 @@ def reserve(w, d, g, e, s, j, running):
         if after > 0 and (best < 0 or after < ended):
             best, ended = o, after
     if best < 0:
-        return
+        return d.reg[REG.PROMISES]
     end_first(w, e, g, ended, 1)
     keep_promises(w, d, g, 1)
     count = seat_then(w, d, g, s, best)
@@ -216,10 +222,10 @@ def reserve(w, d, g, e, s, j, running):
     end_first(w, e, g, ended, -1)
     if count > 0:
         promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+    return d.reg[REG.PROMISES]
 
 
 @kernel
-@shared
 def make_all(w, d, g, e):
     """Make all reservations that were claimed: READY, or why Python must."""
     reg = d.reg

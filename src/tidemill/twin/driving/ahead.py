@@ -8,7 +8,7 @@ from tidemill.twin.driving import beats
 from tidemill.twin.event_queue import lives
 
 KERNELS = (
-    cycle.work_off, beats.drive, trees.seat, reserving.make_all, ladders.fill_tied,
+    cycle.work_off, beats.drive, trees.seat, reserving.reserve, ladders.fill_tied,
     gathering.gather, opening.begin, ledger.pass_time, reservations.read_passing, ledger.read,
     reading.read, lives.happen, stopping.find_victims,
 )  # fmt: skip
