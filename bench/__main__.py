@@ -8,6 +8,7 @@ from typing import Any
 
 from bench import (
     backlog,
+    bands,
     fgd,
     fixes,
     infeasible,
@@ -32,6 +33,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "ledger": ledger.run,
     "backlog": backlog.run,
     "why": waiting.run,
+    "bands": bands.run,
     "infeasible": infeasible.run,
     "muri": muri.run,
     "topology": topology.run,
@@ -52,6 +54,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "ledger": (50, 500, 1),
     "backlog": (200, 100, 30),
     "why": (1_000, 500),
+    "bands": (12, ("muri trace3",)),
     "infeasible": (1_000,),
     "muri": (("trace3",),),
     "topology": (2_000, 64),

@@ -24,7 +24,7 @@ from tidemill.explain.answers import Forecast
 from tidemill.explain.lengths import Lengths
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
+from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.states import Confidence, JobClass, NodeState, Terms
 from tidemill.model.world import World
@@ -86,8 +86,12 @@ def test_never_fits_has_a_certificate(asks: dict, constraint: str, nearest: str)
     assert found.certificate.words in found.words
 
 
-def test_the_band_comes_from_what_finished_here():
-    """Jobs here took 10% to 100% of their estimate; so does the one in the way."""
+def test_the_band_comes_from_what_ended_here():
+    """Jobs here took 10% to 100% of their estimate; so does the one in the way.
+
+    The middle is half of its estimate; the band reaches further than 10% to 90% of it, late more
+    than early, as a job may come or a node may fail that no simulation knows of.
+    """
     world = seasoned([i / 20 for i in range(1, 21)])
     submit(world, job("r0", gpus=16, estimate_ms=20 * HOUR_MS))
     beat(world)
@@ -95,12 +99,15 @@ def test_the_band_comes_from_what_finished_here():
     assert (found.verdict, found.cause, found.samples) == ("waits", "busy", 20)
     assert found.ratios_ppm == (100_000, 500_000, 900_000)
     assert found.wait is not None
-    assert (found.wait.p10_ms, found.wait.p50_ms, found.wait.p90_ms) == (
-        2 * HOUR_MS, 10 * HOUR_MS, 18 * HOUR_MS,
-    )  # fmt: skip
+    hours = [(ms or 0) / HOUR_MS for ms in msgspec.structs.astuple(found.wait)]
+    assert 1 < hours[0] < 4
+    assert 8 < hours[1] < 12
+    assert 18 < hours[2] < 48
     assert found.confidence is Confidence.MODELLED
-    assert "waits about 10h (between 2h and 18h), because not enough is free: 16" in found.words
-    assert "of 20 finished jobs" in found.method
+    early, about, late = (duration_text(ms or 0) for ms in msgspec.structs.astuple(found.wait))
+    text = f"waits about {about} (between {early} and {late}), because not enough is free: 16"
+    assert text in found.words
+    assert "of 20 ended jobs" in found.method
 
 
 def test_a_job_past_its_estimate_is_not_about_to_end():
@@ -114,19 +121,54 @@ def test_a_job_past_its_estimate_is_not_about_to_end():
     assert lengths.left_ms(world, j, 20 * HOUR_MS, 500_000) == 10 * HOUR_MS, "as long again, halved"
 
 
+def test_those_that_still_run_count_as_longer():
+    """Twenty jobs ended after an hour and twenty have run for eight: an hour is not the usual.
+
+    Before, only those that had ended were asked, which are the short ones.
+    """
+    world = fleet(nodes=5)
+    submit(world, *(job(f"long{i}", gpus=1) for i in range(20)))
+    submit(world, *(job(f"short{i}", gpus=1) for i in range(20)))
+    beat(world)
+    pass_ms(world, HOUR_MS)
+    for i in range(20):
+        finish(world, f"short{i}")
+    pass_ms(world, 7 * HOUR_MS)
+    submit(world, job("new", gpus=1))
+    j, lengths = world.job_number["new"], Lengths(world)
+    assert lengths.left_ms(world, j, 0, 400_000) == HOUR_MS
+    longer_ms = lengths.left_ms(world, j, 0, 600_000)
+    assert longer_ms is not None
+    assert longer_ms > 8 * HOUR_MS
+
+
+def test_a_job_that_was_cancelled_ended():
+    """Devices come back however a job ends; before, only those that finished were asked."""
+    world = fleet(nodes=1)
+    for i in range(5):
+        submit(world, job(f"done{i}", gpus=8))
+        beat(world)
+        pass_ms(world, 2 * HOUR_MS)
+        fold(world, ev.JobCancelled(world.now_ms, world.job_number[f"done{i}"]))
+    submit(world, job("next", gpus=8))
+    assert Lengths(world).left_ms(world, world.job_number["next"], 0, 500_000) == 2 * HOUR_MS
+
+
 def test_few_samples_are_owned_up_to():
-    """Below 20 finished jobs the ratio is assumed, and the forecast says so."""
+    """Below 20 ended jobs the ratio is assumed, and the forecast says so."""
     world = seasoned([1.0] * 3)
     submit(world, job("r0", gpus=16, estimate_ms=10 * HOUR_MS))
     beat(world)
     found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
     assert found.wait is not None
-    assert (found.samples, found.wait.p50_ms) == (3, 5 * HOUR_MS)
-    assert any("only 3 of the finished jobs had an estimate" in text for text in found.assumptions)
+    assert found.samples == 3
+    assert found.wait.p50_ms is not None
+    assert 4 < found.wait.p50_ms / HOUR_MS < 6
+    assert any("only 3 of the ended jobs had an estimate" in text for text in found.assumptions)
 
 
 def test_without_an_estimate_its_like_stand_for_it():
-    """A running job without an estimate takes as long as finished jobs of its class and size."""
+    """A running job without an estimate takes as long as ended jobs of its class and size."""
     world = fleet(nodes=1)
     for i in range(5):
         submit(world, job(f"done{i}", gpus=8))
@@ -152,9 +194,7 @@ def test_unknown_is_not_a_number():
     assert found.wait is not None
     assert found.wait.p50_ms is None
     assert found.words.startswith("when job `t5` starts is unknown: it waits for 1 job")
-    assert found.assumptions[-1].startswith(
-        "1 job without an estimate and unlike any that finished"
-    )
+    assert found.assumptions[-1].startswith("1 job without an estimate and unlike any that ended")
     assert not any("are used instead" in text for text in found.assumptions), "of none like it"
 
 
@@ -225,7 +265,8 @@ def test_nodes_in_repair_come_back():
     found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
     assert found.wait is not None
     assert (found.verdict, found.cause) == ("waits", "not_enough_ready")
-    assert found.wait.p10_ms == 1 + 14 * MINUTE_MS + BOOT_MS
+    assert found.wait.p10_ms is not None
+    assert 14 * MINUTE_MS + BOOT_MS < found.wait.p10_ms < DAY_MS // 2
     assert found.wait.p50_ms == 1 + 85 * DAY_MS // 100 + BOOT_MS
     assert any("1 node to come" in text for text in found.assumptions)
 

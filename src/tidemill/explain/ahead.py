@@ -1,16 +1,18 @@
 """Ahead: a backend in which the present simply goes on, for asking when something will start.
 
-Running jobs end when ``lengths`` says, nodes that are coming come, contracts start and end;
-nothing new arrives and nothing new breaks. It is run by the engine's own loop, so the same
+Running jobs end when ``lengths`` and ``draws`` say, nodes that are coming come, contracts start and
+end; nothing new arrives and nothing new breaks. It is run by the engine's own loop, so the same
 scheduler decides in the forecast as in the fleet.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import assert_never
 
 import numpy as np
 
+from tidemill.explain.draws import Draw
 from tidemill.explain.lengths import Lengths
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, MINUTE_MS, SECOND_MS
@@ -20,9 +22,10 @@ from tidemill.model.world import World
 from tidemill.provisioning import life
 from tidemill.units import speedup
 
-GRID_MS = (
-    MINUTE_MS  # jobs end on the minute: a forecast has no seconds, and one beat serves several
-)
+# A forecast has no seconds. A job ends on a round time, the coarser the longer it takes (to an
+# eighth at most), so that one scheduling cycle serves several ends.
+GRIDS_MS = tuple(m * MINUTE_MS for m in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440))
+GRID_MS = GRIDS_MS[0]
 BOOT_MS = 10 * MINUTE_MS  # from launch to Ready; an assumption, the World keeps no boot times
 LEAVE_MS = 30 * SECOND_MS  # the usual grace of Kubernetes (terminationGracePeriodSeconds) and Slurm
 # Repairs by the share that is not longer: 584 repairs in the InfiniteHBD trace (SIGCOMM'25).
@@ -34,14 +37,15 @@ _Entry = tuple[int, int, int, ev.Seen]
 
 
 class Ahead:
-    """One possible future: everything takes as long as this share of its like does not exceed."""
+    """One possible future: everything takes as long as its draw says."""
 
     def __init__(
-        self, world: World, lengths: Lengths, share_ppm: int, opening: Sequence[ev.Seen]
+        self, world: World, lengths: Lengths, draw: Draw, opening: Sequence[ev.Seen]
     ) -> None:
-        self._lengths, self._share_ppm = lengths, share_ppm
-        self._repair_ms = REPAIR_MS[min(REPAIR_MS, key=lambda share: abs(share - share_ppm))]
+        self._lengths, self._draw = lengths, draw
         self._agenda: list[_Entry] = []
+        self._starts: list[tuple[int, int, int]] = []
+        """When attempts come up; seen when something else happens, so that it takes no cycle."""
         self._serial = 0
         self._made = 0
         self._added = 0
@@ -66,15 +70,25 @@ class Ahead:
         self._added = 0
         seen: list[ev.Seen] = []
         moved: set[tuple[str, int]] = set()
+        again: list[ev.JobFinished] = []  # of jobs of which the start is seen only now
+        while self._starts and self._starts[0][0] <= at_ms:
+            _, j, attempt = heappop(self._starts)
+            if _is_starting(world, j, attempt):
+                moved.add(("job", j))
+                seen.append(ev.JobStarted(at_ms, j, attempt))
         while self._agenda and self._agenda[0][0] == at_ms:
             event = heappop(self._agenda)[3]
             subject = _subject(event)
+            if subject in moved and isinstance(event, ev.JobFinished):
+                again.append(event)
             if subject in moved or not _can_be(world, event):
                 continue
             if subject is not None:
                 moved.add(subject)
             seen.append(event)
             self._follow(world, event)
+        for event in again:
+            self._push(_ENDS, event)
         if self._wake_ms <= at_ms:
             self._wake_ms = FOREVER_MS
             seen = seen or [ev.Woke(at_ms)]
@@ -115,7 +129,7 @@ class Ahead:
             self._push(_ENDS, ev.JobEvicted(now_ms + LEAVE_MS, j, attempt))
         if jobs.state[j] == JobState.STARTING:
             at_ms = int(jobs.since_ms[j]) + _startup_ms(world, j, attempt)
-            self._push(_STARTS, ev.JobStarted(max(now_ms + 1, at_ms), j, attempt))
+            self._start(world, j, attempt, max(now_ms + 1, at_ms))
         else:
             ran_ms = now_ms - int(jobs.origin_ms[j])
             worked_ms = speedup.work_ms(ran_ms, int(jobs.speed_ppm[j])) + int(jobs.saved_ms[j])
@@ -129,7 +143,7 @@ class Ahead:
         elif state is NodeState.BOOTING:
             self._move(n, NodeState.READY, max(soon_ms, since_ms + BOOT_MS))
         elif state is NodeState.REPAIRING:
-            self._move(n, NodeState.BOOTING, max(soon_ms, since_ms + self._repair_ms))
+            self._move(n, NodeState.BOOTING, max(soon_ms, since_ms + repair_ms(self._draw, n)))
         elif state is NodeState.DRAINING and _WHYS[nodes.why[n]] is ev.Why.SPOT_RECLAIM:
             self._move(n, NodeState.GONE, max(soon_ms, int(nodes.deadline_ms[n])))
 
@@ -141,7 +155,7 @@ class Ahead:
 
     def _follow(self, world: World, event: ev.Seen) -> None:
         match event:
-            case ev.JobStarted(at_ms=at_ms, job=j, attempt=attempt):
+            case ev.JobStarted(at_ms=at_ms, job=j, attempt=attempt):  # after a move
                 self._finish(world, j, attempt, at_ms, int(world.jobs.saved_ms[j]))
             case ev.JobMoved(at_ms=at_ms, job=j, attempt=attempt):
                 pause_ms = int(world.jobs.resize_ms[j])
@@ -152,7 +166,7 @@ class Ahead:
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.BOOTING):
                 self._move(n, NodeState.READY, at_ms + BOOT_MS)
             case ev.NodeMoved(at_ms=at_ms, node=n, to=NodeState.REPAIRING):
-                self._move(n, NodeState.BOOTING, at_ms + self._repair_ms)
+                self._move(n, NodeState.BOOTING, at_ms + repair_ms(self._draw, n))
             case ev.NodeAdded(at_ms=at_ms):
                 self._move(world.node_count + self._added, NodeState.BOOTING, at_ms + 1)
                 self._added += 1
@@ -163,8 +177,7 @@ class Ahead:
         now_ms = world.now_ms
         match action:
             case ev.AskedPlace(job=j, attempt=attempt):
-                start_ms = now_ms + _startup_ms(world, j, attempt)
-                self._push(_STARTS, ev.JobStarted(start_ms, j, attempt))
+                self._start(world, j, attempt, now_ms + _startup_ms(world, j, attempt))
             case ev.AskedEvict(job=j, attempt=attempt):
                 self._push(_ENDS, ev.JobEvicted(now_ms + LEAVE_MS, j, attempt))
             case ev.AskedMove(job=j, attempt=attempt):
@@ -191,14 +204,17 @@ class Ahead:
             node = Node(f"{row.name} (new {self._made})", row.name)
             self._push(_NODES, ev.NodeAdded(world.now_ms + 1, node))
 
+    def _start(self, world: World, j: int, attempt: int, at_ms: int) -> None:
+        heappush(self._starts, (at_ms, j, attempt))
+        self._finish(world, j, attempt, at_ms, int(world.jobs.saved_ms[j]))
+
     def _finish(self, world: World, j: int, attempt: int, now_ms: int, worked_ms: int) -> None:
-        left_ms = self._lengths.left_ms(world, j, worked_ms, self._share_ppm)
+        left_ms = self._lengths.left_ms(world, j, worked_ms, self._draw.of_job(j))
         if left_ms is None:
             self.endless.add(j)
         else:
             left_ms = speedup.time_ms(left_ms, int(world.jobs.speed_ppm[j]))
-            end_ms = -(-(now_ms + left_ms) // GRID_MS) * GRID_MS
-            self._push(_ENDS, ev.JobFinished(end_ms, j, attempt))
+            self._push(_ENDS, ev.JobFinished(round_ms(now_ms + left_ms, left_ms), j, attempt))
 
     def _move(self, n: int, to: NodeState, at_ms: int) -> None:
         self._push(_NODES, ev.NodeMoved(at_ms, n, to))
@@ -206,6 +222,24 @@ class Ahead:
     def _push(self, rank: int, event: ev.Seen) -> None:
         self._serial += 1
         heappush(self._agenda, (event.at_ms, rank, self._serial, event))
+
+
+def round_ms(end_ms: int, left_ms: int) -> int:
+    """The round time nearest to the end of what takes so long; the minute after, if it is short."""
+    grid_ms = grid_of(left_ms)
+    add_ms = grid_ms - 1 if grid_ms == GRID_MS else grid_ms // 2
+    return (end_ms + add_ms) // grid_ms * grid_ms
+
+
+def grid_of(left_ms: int) -> int:
+    """The round times on which something ends that takes so long."""
+    return GRIDS_MS[max(0, bisect_right(GRIDS_MS, left_ms // 8) - 1)]
+
+
+def repair_ms(draw: Draw, n: int) -> int:
+    """How long the repair of a node takes."""
+    drawn = draw.of_node(n)
+    return REPAIR_MS[min(REPAIR_MS, key=lambda share: abs(share - drawn))]
 
 
 def _startup_ms(world: World, j: int, attempt: int) -> int:
@@ -224,12 +258,17 @@ def _subject(event: ev.Seen) -> tuple[str, int] | None:
     return None
 
 
+def _is_starting(world: World, j: int, attempt: int) -> bool:
+    jobs = world.jobs
+    return bool(jobs.attempt[j] == attempt and jobs.state[j] == JobState.STARTING)
+
+
 def _can_be(world: World, event: ev.Seen) -> bool:
     """Whether the World would take this event: it may have been overtaken."""
     jobs = world.jobs
     match event:
         case ev.JobStarted(job=j, attempt=attempt):
-            return bool(jobs.attempt[j] == attempt and jobs.state[j] == JobState.STARTING)
+            return _is_starting(world, j, attempt)
         case ev.JobFinished(job=j, attempt=attempt):
             return bool(jobs.attempt[j] == attempt and jobs.state[j] == JobState.RUNNING)
         case ev.JobEvicted(job=j, attempt=attempt):

@@ -156,7 +156,7 @@ class Answer(Struct, frozen=True):
 
 
 class Band(Struct, frozen=True):
-    """When it starts, from now: in a good, a middling and a bad future. None: past the horizon."""
+    """When it starts, from now: 80% of such waits lie from p10 to p90. None: past the horizon."""
 
     p10_ms: int | None
     p50_ms: int | None

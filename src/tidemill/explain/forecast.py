@@ -103,7 +103,7 @@ def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> st
         jobs = words.many(seen.endless, "job")
         return (
             f"when job `{name}` starts is unknown: it waits for {jobs} without an estimate,"
-            f" and none like them has finished; {because}"
+            f" and none like them has ended; {because}"
         )
     reach = duration_text(seen.reach_ms)
     if verdict == "later":

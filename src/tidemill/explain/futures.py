@@ -1,8 +1,8 @@
 """Futures: when waiting jobs start. One forecaster for ``why --eta``, ``fit`` and ``pending``.
 
-The present is copied and played forward three times by the engine's own loop (see ``ahead``), with
-jobs as short, as usual and as long as those that finished here (see ``lengths``). All are short
-together or long together, so the band is wider than if each were drawn by itself. A play does not
+The present is copied and played forward several times by the engine's own loop (see ``ahead``). In
+each future every job takes as long as some of those that ran here (``lengths``), independently of
+the others (``draws``). What the futures say of a job is made a band (``bands``). A play does not
 depend on who is asked about, only on when it may stop: so one job is told the same whether it is
 asked about alone or in a list.
 
@@ -20,21 +20,24 @@ from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
 from tidemill.engine.fold import fold
 from tidemill.engine.loop import Loop
-from tidemill.explain import ahead, sketch, words
+from tidemill.explain import ahead, bands, sketch, words
 from tidemill.explain.ahead import GRID_MS, Ahead
 from tidemill.explain.answers import Band
+from tidemill.explain.draws import Draw, draws
 from tidemill.explain.lengths import FEWEST, Lengths
 from tidemill.model import events as ev
-from tidemill.model.measures import FOREVER_MS, ONE_PPM, duration_text
+from tidemill.model.measures import ONE_PPM, duration_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
 HORIZON_MS = sketch.HORIZON_MS
-SHARES_PPM = sketch.SHARES_PPM
-# A play takes 3 to 10 ms for each job that waits or runs (measured 2026-11, demo and crowds of
-# unlike jobs under floors): at most some ten seconds for all three.
+SHARES_PPM = (100_000, 500_000, 900_000)
+# A play takes 0.3 to 1 ms for each job that waits or runs (measured 2026-11, the demo and traces).
+# Where these are few there are more plays, in the time that three take elsewhere.
+PLAYS = {40: 11, 250: 5}
+FEWEST_PLAYS = 3
 JOBS_AT_MOST = 1_000
 LARGE = 20_000  # waiting shapes × active jobs: most ends look at all shapes
 EVENTS_AT_MOST = 20_000
@@ -84,13 +87,6 @@ class _Future(NamedTuple):
     reach_ms: int
 
 
-class _Nowhere:
-    """Keeps nothing: a future is only imagined."""
-
-    def append(self, events: Sequence[ev.Event]) -> None:
-        """Forget these events."""
-
-
 def look(
     world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen | None = None
 ) -> Futures:
@@ -98,37 +94,43 @@ def look(
     opening = ev.Woke(world.now_ms) if opening is None else opening
     waiting = sum(len(world.waiting[s]) for s in world.queued)
     active = len(world.placements)
+    plays = draws(
+        next((many for most, many in PLAYS.items() if waiting + active <= most), FEWEST_PLAYS)
+    )
     if waiting + active > JOBS_AT_MOST or len(world.queued) * active > LARGE:
-        return _sketched(world, policy, jobs, opening)
-    return _played(world, policy, jobs, opening)
+        return _sketched(world, policy, jobs, opening, plays)
+    return _played(world, policy, jobs, opening, plays)
 
 
 # By the engine's own loop -----------------------------------------------------------------------
 
 
-def _played(world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen) -> Futures:
+def _played(
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw]
+) -> Futures:
     data, lengths = snapshot.dump(world), Lengths(world)
 
-    def play(share_ppm: int) -> _Future:
+    def play(draw: Draw) -> _Future:
         copied = snapshot.load(data)
-        return _play(copied, policy, Ahead(copied, lengths, share_ppm, [opening]), jobs)
+        return _play(copied, policy, Ahead(copied, lengths, draw, [opening]), jobs)
 
-    middling = play(SHARES_PPM[1])
-    plays = [middling] * 3
-    if len(middling.seats) < len(jobs):  # who starts now does so in every future
-        plays[1:] = [play(SHARES_PPM[i]) for i in (0, 2)]
-    unknown = frozenset(j for j in jobs if middling.endless and j not in middling.waits_ms)
-    endless = len(middling.endless) if unknown else 0
+    first = play(plays[0])
+    seen = [first]
+    if len(first.seats) < len(jobs):  # who starts now does so in every future
+        seen += [play(draw) for draw in plays[1:]]
+    reach_ms = min(one.reach_ms for one in seen)
+    found = {j: bands.band([one.waits_ms.get(j) for one in seen], reach_ms) for j in jobs}
+    endless = frozenset[int]().union(*(one.endless for one in seen))
+    unknown = frozenset(j for j in jobs if endless and found[j].p50_ms is None)
     return Futures(
-        {j: _band([one.waits_ms.get(j) for one in plays]) for j in jobs}, middling.seats, unknown,
-        endless, min(one.reach_ms for one in plays), lengths, _method(lengths),
-        _assumptions(world, lengths, middling.endless),
+        found, first.seats, unknown, len(endless) if unknown else 0, reach_ms, lengths,
+        _method(lengths, len(plays)), _assumptions(world, lengths, endless),
     )  # fmt: skip
 
 
 def _play(world: World, policy: Policy, backend: Ahead, jobs: Collection[int]) -> _Future:
     """Play one future until these jobs are placed, or the bounds are reached."""
-    loop = Loop(world, policy, backend, _Nowhere())
+    loop = Loop(world, policy, backend, None, beats_per_commit=EVENTS_AT_MOST)
     now_ms, seq, left = world.now_ms, world.seq, set(jobs)
     waits_ms, seats = dict[int, int](), dict[int, Seat]()
     reach_ms = HORIZON_MS
@@ -154,18 +156,21 @@ def _nodes(world: World, pieces: Sequence[Piece]) -> tuple[str, ...]:
     return tuple(sorted({world.node_rows[piece.node].name for piece in pieces}))
 
 
-def _band(waits_ms: Sequence[int | None]) -> Band:
-    return Band(*sorted(waits_ms, key=lambda ms: FOREVER_MS if ms is None else ms))
-
-
-def _method(lengths: Lengths) -> str:
+def _method(lengths: Lengths, plays: int) -> str:
     ratios = ", ".join(f"{lengths.ratio_ppm(share) / ONE_PPM:.2f}" for share in SHARES_PPM)
-    source = f"of {lengths.samples:,} finished jobs" if lengths.is_measured else "assumed"
+    source = f"of {lengths.samples:,} ended jobs" if lengths.is_measured else "assumed"
     return (
-        "the current cluster state simulated forward three times with the same scheduler; jobs"
-        " take 10%, 50%, 90%"
-        f" of the way through the ratios of run time to estimate ({ratios}; {source})"
+        f"the current cluster state simulated forward {plays} times with the same scheduler;"
+        f" {_DRAWN} (10%, 50%, 90% of the ratios of run time to estimate: {ratios}; {source});"
+        f" {_WIDENED}"
     )
+
+
+_DRAWN = "each time every job has another run time, drawn from those of ended jobs like it"
+_WIDENED = (
+    "p10 to p90 is wider than what the simulations give, by how wrong such forecasts were in"
+    " back-tests, so that about 8 of 10 starts lie between"
+)
 
 
 def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tuple[str, ...]:
@@ -173,20 +178,18 @@ def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tup
     if not lengths.is_measured:
         few = f"only {lengths.samples:,}" if lengths.samples else "none"
         found.append(
-            f"{few} of the finished jobs had an estimate, {FEWEST} are needed: run time over"
+            f"{few} of the ended jobs had an estimate, {FEWEST} are needed: run time over"
             " estimate is taken as even between 0 and 1"
         )
     blind = sum(not world.jobs.estimate_ms[j] and j not in endless for j in world.placements)
     if blind:
         found.append(
-            f"{words.many(blind, 'active job')} without an estimate: finished jobs of the same"
+            f"{words.many(blind, 'active job')} without an estimate: ended jobs of the same"
             " class and size are used instead"
         )
     if endless:
         never = words.many(len(endless), "job")
-        found.append(
-            f"{never} without an estimate and unlike any that finished: taken never to end"
-        )
+        found.append(f"{never} without an estimate and unlike any that ended: taken never to end")
     rows = world.node_count
     coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
     if coming:
@@ -200,14 +203,16 @@ def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tup
 # Where plays would take too long ----------------------------------------------------------------
 
 
-def _sketched(world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen) -> Futures:
+def _sketched(
+    world: World, policy: Policy, jobs: Collection[int], opening: ev.Seen, plays: Sequence[Draw]
+) -> Futures:
     """By a sketch of the queue. Who starts now is asked of the scheduler itself."""
     lengths = Lengths(world)
     if isinstance(opening, ev.JobSubmitted):
         world = snapshot.copy(world)
         fold(world, opening)
     only = next(iter(jobs)) if len(jobs) == 1 else -1
-    seen, seats = sketch.starts(world, policy, lengths, only=only), _seats_now(world, policy)
+    seen, seats = sketch.starts(world, policy, lengths, plays, only), _seats_now(world, policy)
     return Futures(
         {j: Band(0, 0, 0) if j in seats else _later(seen, j) for j in jobs},
         {j: seats[j] for j in jobs if j in seats}, frozenset(), 0, HORIZON_MS, lengths, _SKETCHED,
@@ -223,18 +228,20 @@ def _seats_now(world: World, policy: Policy) -> dict[int, Seat]:
 
 def _later(seen: sketch.Starts, j: int) -> Band:
     """When the sketch lets a job start that the scheduler does not start now."""
-    waits_ms = seen.wait_ms(j) if j in seen.row_of else (None, None, None)
-    return Band(*(None if ms is None else max(ms, GRID_MS) for ms in waits_ms))
+    if j not in seen.row_of:
+        return Band(None, None, None)
+    waits_ms = [None if ms is None else max(ms, GRID_MS) for ms in seen.of(j)]
+    return bands.band(waits_ms, HORIZON_MS)
 
 
 _SKETCHED = (
     f"more than {JOBS_AT_MOST:,} jobs (or {LARGE:,} waiting shapes × running jobs) are too many to"
-    " simulate with the scheduler itself: the queue drained in today's order three times, with jobs"
-    " that take 10%, 50%, 90% of what finished jobs suggest"
+    f" simulate with the scheduler itself: the queue drained in today's order {FEWEST_PLAYS} times;"
+    f" {_DRAWN}; {_WIDENED}"
 )
 _SIMPLER = (
     "no job is preempted, resized or moved",
-    "no backfill reservations: after `patience` no job passes one that does not fit",
+    "with backfill any job passes one that does not fit; without it none does after `patience`",
     "teams keep their present rank",
     "topology constraints are not checked",
     "no new jobs arrive and nothing new breaks",

@@ -152,8 +152,9 @@ def drain(
     """Start waiting jobs in order as room comes; write when each starts (-1: not by the horizon).
 
     ``times``: now, horizon, patience, grid. ``end_ms`` and ``come_ms`` ascend. ``job`` has a row
-    each, in order: shape, queue, waiting since, length. ``piece`` has room for those of all that
-    waits after those of what runs. Stops when ``target`` has started (-1: when all have).
+    each, in order: shape, queue, waiting since, length, step. It ends on the nearest multiple of
+    its step; where that is the grid, on the next. ``piece`` has room for those of all that waits
+    after those of what runs. Stops when ``target`` has started (-1: when all have).
     """
     now, horizon, patience, grid = times
     kinds, waiting = used.shape[1], len(job)
@@ -241,7 +242,8 @@ def drain(
                 start_ms[j] = now
                 finish = now + job[j, 3]
                 if finish <= horizon:
-                    finish = -(-finish // grid) * grid
+                    step = job[j, 4]
+                    finish = (finish + (step - 1 if step == grid else step // 2)) // step * step
                     heapq.heappush(ends, (finish, np.int64(j)))
                 if j == target:
                     return

@@ -1,19 +1,22 @@
 """Sketch: when everything that waits would start, in one compiled pass over the queue.
 
-For fleets and queues on which the engine's own loop would take minutes, and for the board. Running
-jobs end when ``lengths`` says; waiting ones start in today's order, each on the first kind that has
-room for all of it, nobody passing one that lost its patience (if a limit keeps it out, nobody under
-that limit); limits, labels, CPU and memory count.
+For fleets and queues on which the engine's own loop would take minutes. Running jobs end when
+``lengths`` and ``draws`` say; waiting ones start in today's order, each on the first kind that has
+room for all of it. Without backfill nobody passes one that lost its patience (if a limit keeps it
+out, nobody under that limit); with backfill everybody may, as most do. Limits, labels, CPU and
+memory count.
 Simpler than the engine: nobody is evicted, resized or moved, floors and fair shares stay as they
 rank today, ties to a rack or a switch are not seen, and parts of devices on one node are one (MIG
 instances too: that they must begin at legal slices is not seen).
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tidemill.explain.ahead import BOOT_MS, GRID_MS, LEAVE_MS, REPAIR_MS
+from tidemill.explain.ahead import BOOT_MS, GRID_MS, LEAVE_MS, grid_of, repair_ms, round_ms
+from tidemill.explain.draws import Draw
 from tidemill.explain.lengths import Lengths
 from tidemill.explain.present import Glance, in_order
 from tidemill.model.measures import DAY_MS, FOREVER_MS, WHOLE_MILLI
@@ -26,29 +29,27 @@ from tidemill.model.world import World
 from tidemill.scheduling import eligible
 
 HORIZON_MS = 30 * DAY_MS
-SHARES_PPM = (100_000, 500_000, 900_000)
+_COMING = (NodeState.ASKED, NodeState.BOOTING, NodeState.REPAIRING)
 
 
 class Starts(NamedTuple):
-    """When waiting jobs would start, from now, in three futures; -1: not within the horizon."""
+    """When waiting jobs would start, from now, in each future; -1: not within the horizon."""
 
     row_of: dict[int, int]
     waits_ms: I64
-    """One row a future (good, middling, bad), one column a job."""
+    """One row per future, one column per job."""
 
-    def wait_ms(self, j: int) -> tuple[int | None, int | None, int | None]:
-        """The waits of one job, the shortest first; None: past the horizon."""
-        column = sorted(
-            FOREVER_MS if wait < 0 else wait for wait in self.waits_ms[:, self.row_of[j]].tolist()
-        )
-        early, middle, late = (None if wait == FOREVER_MS else wait for wait in column)
-        return early, middle, late
+    def of(self, j: int) -> list[int | None]:
+        """The waits of one job, in each future; None: past the horizon."""
+        return [None if wait < 0 else wait for wait in self.waits_ms[:, self.row_of[j]].tolist()]
 
 
-def starts(world: World, policy: Policy, lengths: Lengths, only: int = -1) -> Starts:
+def starts(
+    world: World, policy: Policy, lengths: Lengths, draws: Sequence[Draw], only: int = -1
+) -> Starts:
     """When all that waits would start; with ``only``, no further than to that job."""
     queue = _Queue(world, policy)
-    waits = [queue.play(lengths, share_ppm, only) for share_ppm in SHARES_PPM]
+    waits = [queue.play(lengths, draw, only) for draw in draws]
     return Starts({j: i for i, j in enumerate(queue.jobs)}, np.array(waits))
 
 
@@ -71,24 +72,28 @@ class _Queue:
         for q, path in enumerate(world.tree.paths):
             self.paths[q, : len(path)] = path
 
-    def play(self, lengths: Lengths, share_ppm: int, only: int) -> I64:
+    def play(self, lengths: Lengths, draw: Draw, only: int) -> I64:
         """One future: the wait of every job in the order of ``jobs``."""
         from tidemill.explain import kernels  # noqa: PLC0415 - a cold process may do without it
 
         world = self.world
-        end_ms, end_piece, end_queue, piece = self._running(lengths, share_ppm)
-        come_ms, come_node = self._coming(share_ppm)
-        jobs = self._waiting(lengths, share_ppm)
+        end_ms, end_piece, end_queue, piece = self._running(lengths, draw)
+        come_ms, come_node = self._coming(draw)
+        jobs = self._waiting(lengths, draw)
         start_ms = np.full(len(self.jobs), -1)
         target = self.jobs.index(only) if only in self.jobs else -1
         columns: tuple[Any, ...] = (
-            (world.now_ms, world.now_ms + HORIZON_MS, self.policy.patience_ms, GRID_MS), target,
+            (world.now_ms, world.now_ms + HORIZON_MS, self._patience_ms(), GRID_MS), target,
             *self._nodes(), end_ms, end_piece, end_queue, piece, come_ms, come_node, jobs,
             self.shape_role, self.role, self.option, self.may_use, world.used.copy(), world.limit,
             self.paths, start_ms,
         )  # fmt: skip
         kernels.drain(*columns)
         return np.where(start_ms < 0, -1, start_ms - world.now_ms)
+
+    def _patience_ms(self) -> int:
+        """After how long a wait nobody passes a job."""
+        return self.policy.patience_ms if self.policy.backfill == "none" else FOREVER_MS
 
     def _read_shapes(self) -> None:
         world = self.world
@@ -141,13 +146,13 @@ class _Queue:
             nodes.cpu_free_milli[:rows].copy(), nodes.memory_free_mib[:rows].copy(),
         )  # fmt: skip
 
-    def _running(self, lengths: Lengths, share_ppm: int) -> tuple[I64, I64, I64, I64]:
+    def _running(self, lengths: Lengths, draw: Draw) -> tuple[I64, I64, I64, I64]:
         """What runs, in the order in which it ends, and the pieces it gives back."""
         world, ends = self.world, list[tuple[int, int]]()
         for j in world.placements:
-            end_ms = self._end_ms(lengths, j, share_ppm)
+            end_ms = self._end_ms(lengths, j, draw)
             if end_ms <= world.now_ms + HORIZON_MS:
-                ends.append((-(-end_ms // GRID_MS) * GRID_MS, j))
+                ends.append((round_ms(end_ms, end_ms - world.now_ms), j))
         ends.sort()
         rows: list[tuple[int, ...]] = []
         first, queues = [0], list[int]()
@@ -170,7 +175,7 @@ class _Queue:
             np.array(queues, np.int64), pieces,
         )  # fmt: skip
 
-    def _end_ms(self, lengths: Lengths, j: int, share_ppm: int) -> int:
+    def _end_ms(self, lengths: Lengths, j: int, draw: Draw) -> int:
         world, jobs = self.world, self.world.jobs
         if jobs.is_leaving[j]:
             return world.now_ms + LEAVE_MS
@@ -178,33 +183,28 @@ class _Queue:
         if jobs.state[j] == JobState.STARTING:
             begun_ms = max(world.now_ms, int(jobs.since_ms[j]) + int(jobs.startup_ms[j]))
         worked_ms = max(0, world.now_ms - begun_ms) + saved_ms
-        left_ms = lengths.left_ms(world, j, worked_ms, share_ppm)
+        left_ms = lengths.left_ms(world, j, worked_ms, draw.of_job(j))
         return FOREVER_MS if left_ms is None else max(world.now_ms, begun_ms) + left_ms
 
-    def _waiting(self, lengths: Lengths, share_ppm: int) -> I64:
+    def _waiting(self, lengths: Lengths, draw: Draw) -> I64:
         world, jobs = self.world, self.world.jobs
         rows = []
         for j in self.jobs:
             s = int(jobs.shape[j])
-            left_ms = lengths.left_ms(world, j, int(jobs.saved_ms[j]), share_ppm)
+            left_ms = lengths.left_ms(world, j, int(jobs.saved_ms[j]), draw.of_job(j))
             length_ms = FOREVER_MS // 2 if left_ms is None else left_ms + int(jobs.startup_ms[j])
             rows.append((self.shape_number[s], int(world.shapes.queue[s]),
-                         int(jobs.since_ms[j]), length_ms))  # fmt: skip
-        return np.array(rows, np.int64).reshape(-1, 4)
+                         int(jobs.since_ms[j]), length_ms, grid_of(length_ms)))  # fmt: skip
+        return np.array(rows, np.int64).reshape(-1, 5)
 
-    def _coming(self, share_ppm: int) -> tuple[I64, I64]:
+    def _coming(self, draw: Draw) -> tuple[I64, I64]:
         """Nodes that will take work: booting, and those in repair."""
         nodes, rows, now_ms = self.world.nodes, self.world.node_count, self.world.now_ms
-        after_ms = {
-            NodeState.ASKED: 2 * BOOT_MS,
-            NodeState.BOOTING: BOOT_MS,
-            NodeState.REPAIRING: REPAIR_MS[share_ppm] + BOOT_MS,
-        }
-        found = [
-            (max(now_ms + 1, int(nodes.since_ms[n]) + ms), n)
-            for state, ms in after_ms.items()
-            for n in np.flatnonzero(nodes.state[:rows] == state).tolist()
-        ]
+        after_ms = {NodeState.ASKED: 2 * BOOT_MS, NodeState.BOOTING: BOOT_MS}
+        found = []
+        for n in np.flatnonzero(np.isin(nodes.state[:rows], _COMING)).tolist():
+            ms = after_ms.get(NodeState(nodes.state[n]), BOOT_MS + repair_ms(draw, n))
+            found.append((max(now_ms + 1, int(nodes.since_ms[n]) + ms), n))
         found.sort()
         return (
             np.array([at for at, _ in found], np.int64), np.array([n for _, n in found], np.int64)
