@@ -1,5 +1,6 @@
 """Rows that plug-ins add, taken away again."""
 
+import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,3 +33,12 @@ def as_before() -> Iterator[None]:
         for some, members in zip(_SETS, sets, strict=True):
             some.clear()
             some.update(members)
+
+
+@contextmanager
+def added() -> Iterator[None]:
+    """All example plug-ins, each as its file adds it."""
+    with as_before():
+        for path in sorted(EXAMPLES.glob("*.py")):
+            runpy.run_path(str(path))
+        yield

@@ -145,8 +145,10 @@ def of_matrix(table: type[Table], rows: I64) -> Table:
 
 def grown(rows: I64, count: int, filler: int = 0) -> I64:
     """The same rows in a matrix of at least ``count``, doubling so that appends are cheap."""
-    bigger = np.full((max(count, 2 * len(rows)), *rows.shape[1:]), filler, np.int64)
+    bigger: I64 = np.zeros((max(count, 2 * len(rows)), *rows.shape[1:]), np.int64)
     bigger[: len(rows)] = rows
+    if filler:
+        bigger[len(rows) :] = filler
     return bigger
 
 

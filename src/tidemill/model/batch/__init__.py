@@ -227,8 +227,13 @@ def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
     return batch._replace(events=events, jobs=jobs, dictionary=dictionary)
 
 
-def _renumbered(numbers: Matrix, here: Distinct[Any], there: Distinct[Any]) -> list[int]:
-    return [there.number(here.rows[number]) for number in numbers.tolist()]
+def _renumbered(numbers: Matrix, here: Distinct[Any], there: Distinct[Any]) -> Matrix:
+    """Numbers of one table as those of another; each row is looked up once."""
+    table: Matrix = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    for number in dict.fromkeys(numbers.tolist()):
+        table[number] = there.number(here.rows[number])
+    found: Matrix = table[numbers]
+    return found
 
 
 def one(batch: Batch, e: int) -> Batch:

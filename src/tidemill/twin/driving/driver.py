@@ -53,6 +53,7 @@ class Driver:
         self._twin, self._loop = twin, loop
         self._beat = Beat(np.zeros(len(DRIVE), np.int64))
         self._cycle: Cycle | None = None
+        self._is_prepared = False
         self._number = -1
         """Of the cycle that Python answered last."""
         self.codes = dict.fromkeys(BACK, 0)
@@ -64,7 +65,9 @@ class Driver:
         """Beat as long as it may; whether time went on, be it by moments at which nothing was."""
         if not self._may_begin():
             return False
-        prepare_all(KERNELS if self._number < 0 else ())
+        if not self._is_prepared:
+            self._is_prepared = True
+            prepare_all(KERNELS)
         drive, loop = self._beat.drive, self._loop
         before = self._twin.agenda.t.clock.item(CLOCK.BATCH)
         drive[DRIVE.STAGE], drive[DRIVE.MADE] = STAGE.MOMENT, 0
