@@ -149,6 +149,11 @@ class Cycle:
         columns = layout.with_pools(self.columns, self.memo)
         self.columns = layout.with_pieces(columns, len(self.room.ground.out))
 
+    def know_all(self) -> None:
+        """Answer everything at once that the compiled cycle will ask of a shape it has not seen."""
+        for code in (CODE.KNOW, CODE.PREPARE, CODE.SUPPLY):
+            self.answer(code)
+
     def _answer(self, code: int, s: int) -> None:
         world, memo = self.world, self.memo
         match code:

@@ -1,14 +1,20 @@
 """The kernels that every replay calls, for ``compiled.ahead``: those that take longest first."""
 
+from tidemill.core import fold, replay
+from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import reading, reservations
-from tidemill.scheduling.desk import cycle, gathering, opening, reserving, stopping
-from tidemill.scheduling.fitting import ladders, trees
+from tidemill.scheduling.backfill import ends
+from tidemill.scheduling.desk import cycle, gathering, opening, placing, reserving, stopping
+from tidemill.scheduling.fitting import ladders, sweeps, trees
 from tidemill.twin.driving import beats
-from tidemill.twin.event_queue import lives
+from tidemill.twin.event_queue import heap, lives
 
 KERNELS = (
     cycle.work_off, beats.drive, trees.seat, reserving.reserve, ladders.fill_tied,
-    gathering.gather, opening.begin, ledger.pass_time, reservations.read_passing, ledger.read,
+    gathering.gather, opening.begin, replay.replay, fold.finished, fold.placed, fold.wait_again,
+    heap.push, heap.pop, lives.carry_out, opening.is_news, opening.close, placing.claim,
+    placing.note_first, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
+    attempts.write_open, attempts.follow, ledger.pass_time, reservations.read_passing, ledger.read,
     reading.read, lives.happen, stopping.find_victims,
 )  # fmt: skip

@@ -206,7 +206,10 @@ class Driver:
         self._at_work(at_work)
         if code in _MAY_DECIDE:
             at_work.tell()
-        at_work.answer(code)
+        if code == CODE.KNOW:
+            at_work.know_all()
+        else:
+            at_work.answer(code)
         if not len(at_work.sheet):
             return False
         loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
