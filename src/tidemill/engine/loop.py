@@ -175,7 +175,7 @@ class Loop:
         return self.beats_per_commit - self._beats % self.beats_per_commit
 
     def made(self, beats: int) -> None:
-        """So many beats were made elsewhere."""
+        """So many beats were made, here or elsewhere."""
         self._beats += beats
         if beats and self._beats % self.beats_per_commit == 0:
             self.commit()

@@ -11,6 +11,7 @@ from tidemill.core.replay import PLACED, WOKE, fold_one
 from tidemill.engine.check.columns import REG as SUM
 from tidemill.engine.check.reading import read
 from tidemill.engine.check.reservations import is_judged, is_turn, read_passing
+from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
@@ -26,7 +27,6 @@ from tidemill.twin.event_queue.lives import OVER as MOMENT_OVER
 from tidemill.twin.event_queue.lives import begin_moment, carry_out, happen, tell, wake
 
 MOMENT, TELLING, CYCLE, GATHERING, WORKING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
-LONG_AT_ONE_MOMENT = 10_000  # beats; then Python looks whether time goes on
 
 
 class BACK(IntEnum):
@@ -77,7 +77,7 @@ def begin_beat(o, b):
     if 2 * clock[CLOCK.ENTRIES] + 2 > len(o.entries):
         return GROW
     drive[DRIVE.SAME] = drive[DRIVE.SAME] + 1 if now == drive[DRIVE.NOW] else 0
-    if drive[DRIVE.SAME] > LONG_AT_ONE_MOMENT:
+    if drive[DRIVE.SAME] > BEATS_AT_ONE_MOMENT:
         return OVER
     drive[DRIVE.NOW] = now
     drive[DRIVE.BEFORE] = clock[CLOCK.EVENTS]
