@@ -65,11 +65,86 @@ def release(w, j, is_coming, now):
     gave_back(w.queues, w.shapes[s, SHAPE.QUEUE])
 
 
+# What is asked of jobs --------------------------------------------------------------------------
+
+
+@kernel
+def promise(at, shapes, s):
+    """Room is made for a shape, by one that leaves."""
+    if shapes[s, SHAPE.PROMISED] == 0:
+        at[AT.PROMISED] += 1
+        shapes[s, SHAPE.PROMISED] = 1
+    shapes[s, SHAPE.PROMISED] += 1
+
+
+@kernel
+def unpromise(at, shapes, s):
+    """No room is being made for a shape any more."""
+    if shapes[s, SHAPE.PROMISED] != 0:
+        at[AT.PROMISED] -= 1
+        shapes[s, SHAPE.PROMISED] = 0
+
+
+@kernel
+def leave_for(at, jobs, shapes, j, s):
+    """A job is asked to leave, for a shape or for nobody."""
+    at[AT.LEAVING] += 1
+    jobs[j, JOB.IS_LEAVING] = 1
+    jobs[j, JOB.LEAVING_FOR] = s
+    if s >= 0:
+        promise(at, shapes, s)
+
+
+@kernel
+def stay(at, jobs, shapes, j):
+    """A job is asked for nothing any more; whom it left for has one less to see leave."""
+    s = jobs[j, JOB.LEAVING_FOR]
+    if s >= 0 and shapes[s, SHAPE.PROMISED] > 1:
+        shapes[s, SHAPE.PROMISED] -= 1
+    at[AT.LEAVING] -= jobs[j, JOB.IS_LEAVING]
+    jobs[j, JOB.IS_LEAVING] = 0
+    jobs[j, JOB.LEAVING_FOR] = NONE
+    jobs[j, JOB.IS_MOVING] = 0
+
+
+@kernel
+def idle_no_more(at, jobs, j):
+    """A job does something, or runs no more."""
+    if jobs[j, JOB.IDLE_MS] != NONE:
+        at[AT.IDLE] -= 1
+        jobs[j, JOB.IDLE_MS] = NONE
+
+
+@kernel
+def be_busy(at, jobs, j, busy, now):
+    """A job is busier or less from now on; idle since it first does nothing."""
+    if busy != 0:
+        idle_no_more(at, jobs, j)
+    elif jobs[j, JOB.IDLE_MS] == NONE:
+        at[AT.IDLE] += 1
+        jobs[j, JOB.IDLE_MS] = now
+    jobs[j, JOB.BUSY_PPM] = busy
+
+
+@kernel
+def dequeue(w, j):
+    """A waiting job waits no more; room is made only for those who wait."""
+    s = w.jobs[j, JOB.SHAPE]
+    leave_line(w.at, w.jobs, w.shapes, w.queued, j)
+    if w.shapes[s, SHAPE.WAITING] == 0:
+        unpromise(w.at, w.shapes, s)
+
+
+# Their lives ------------------------------------------------------------------------------------
+
+
 @kernel
 def placed(w, j, count, now):
     """A waiting gang takes its devices, whole: the pieces that were found for it."""
     at, jobs = w.at, w.jobs
-    leave_line(at, jobs, w.shapes, w.queued, j)
+    if w.shapes[jobs[j, JOB.SHAPE], SHAPE.PROMISED] == 1:
+        unpromise(at, w.shapes, jobs[j, JOB.SHAPE])
+    dequeue(w, j)
     become_active(at, jobs, w.shapes, w.active, j)
     hold(w, j, count, 0)
     jobs[j, JOB.STATE] = STARTING
@@ -98,7 +173,8 @@ def vacated(w, j, now):
     jobs = w.jobs
     release(w, j, 0, now)
     cease_active(w.at, jobs, w.shapes, w.active, j)
-    jobs[j, JOB.IS_LEAVING] = 0
+    stay(w.at, jobs, w.shapes, j)
+    idle_no_more(w.at, jobs, j)
     jobs[j, JOB.IS_PACED] = 0
     jobs[j, JOB.HOP] = NO_HOP
     jobs[j, JOB.SLOW_PPM] = 0
@@ -177,6 +253,15 @@ def saved(jobs, j, now, keeps_all):
 
 
 @kernel
+def count_eviction(jobs, j, saved_before):
+    """A job was stopped for another: once more in vain, unless more of it lasts than before."""
+    jobs[j, JOB.EVICTIONS] += 1
+    jobs[j, JOB.FRUITLESS] += 1
+    if jobs[j, JOB.SAVED_MS] > saved_before:
+        jobs[j, JOB.FRUITLESS] = 1
+
+
+@kernel
 def wait_again(w, j, now):
     """A job that held devices gave them back; it waits again."""
     vacated(w, j, now)
@@ -184,6 +269,18 @@ def wait_again(w, j, now):
     w.jobs[j, JOB.SINCE_MS] = now
     w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.RETURNS] += 1
     line_up(w.at, w.jobs, w.shapes, w.queued, j)
+
+
+@kernel
+def evicted(w, j, now):
+    """An attempt that was asked to leave has left; one that left for another is counted."""
+    jobs, saved_before = w.jobs, w.jobs[j, JOB.SAVED_MS]
+    is_for_another = jobs[j, JOB.LEAVING_FOR] >= 0
+    if jobs[j, JOB.STATE] == RUNNING:
+        saved(jobs, j, now, 0)
+    wait_again(w, j, now)
+    if is_for_another:
+        count_eviction(jobs, j, saved_before)
 
 
 @kernel
@@ -228,8 +325,9 @@ def come_up_again(w, j, now):
     jobs[j, JOB.ATTEMPT] += 1
     jobs[j, JOB.SINCE_MS] = now
     jobs[j, JOB.PLACED_MS] = now
-    jobs[j, JOB.BUSY_PPM] = ONE_PPM
     jobs[j, JOB.SLOW_PPM] = 0
     jobs[j, JOB.IS_PACED] = 0
+    stay(w.at, jobs, w.shapes, j)
+    be_busy(w.at, jobs, j, ONE_PPM, now)
     if w.at[AT.TIERS] > 0:
         jobs[j, JOB.HOP] = hop_of(w, j)

@@ -5,28 +5,44 @@ it, and whoever called folds that one event by itself (``engine.fold``), which r
 or does what is rare. So both say the same of every event, and only one of them says it at length.
 """
 
-from tidemill.core.fold import CANCELLED, FAILED, RUNNING, STARTING, WAITING, wait_again
+from tidemill.core.fold import (
+    CANCELLED,
+    FAILED,
+    RUNNING,
+    STARTING,
+    WAITING,
+    be_busy,
+    dequeue,
+    leave_for,
+    unpromise,
+    wait_again,
+)
 from tidemill.core.fold import ended as end
+from tidemill.core.fold import evicted as evict
 from tidemill.core.fold import finished as finish
 from tidemill.core.fold import placed as place
 from tidemill.core.fold import saved as save
 from tidemill.core.fold import started as start
 from tidemill.core.kernel import kernel
-from tidemill.core.lines import leave_line, line_up
+from tidemill.core.lines import line_up
 from tidemill.core.places import READY
 from tidemill.core.quotas import gave_back
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, DEVICE, JOB, KIND, NODE, PIECE, ROLE, SHAPE
+from tidemill.model.columns import AT, DEVICE, JOB, KIND, NODE, NONE, PIECE, ROLE, SHAPE
 from tidemill.model.reasons import Cause
 from tidemill.model.tables import NEVER_PASSED
 
-SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE = (
+(
+    SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
+    EVICT, EVICTED, RELEASE,
+) = (
     codes.KIND_CODE[kind]
     for kind in (
         ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
-        ev.JobCancelled, ev.ActivitySeen, ev.SaidWhy, ev.JobPassed, ev.Woke,
+        ev.JobCancelled, ev.ActivitySeen, ev.SaidWhy, ev.JobPassed, ev.Woke, ev.AskedEvict,
+        ev.JobEvicted, ev.AskedRelease,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -75,7 +91,7 @@ def is_whole(w, events, event_pieces, node_count, e):
     r, replicas = w.shapes[s, SHAPE.FIRST_ROLE], 0
     if w.shapes[s, SHAPE.ROLES] != 1 or w.shapes[s, SHAPE.IS_ELASTIC] != 0:
         return False
-    if w.roles[r, ROLE.IS_SLICED] != 0 or w.shapes[s, SHAPE.IS_PROMISED] != 0:
+    if w.roles[r, ROLE.IS_SLICED] != 0:
         return False
     for i in range(first, first + count):
         n = event_pieces[i, PieceColumn.NODE]
@@ -101,14 +117,13 @@ def find(found, event_pieces, first, count):
 
 
 @kernel
-def is_plain(jobs, j, state, attempt):
-    """Whether an attempt is the one that is meant, and nothing rare is kept of it."""
+def is_plain(jobs, j, attempt):
+    """Whether an active attempt is the one that is meant, and nothing rare is kept of it."""
     return (
-        jobs[j, JOB.STATE] == state
+        jobs[j, JOB.STATE] in (STARTING, RUNNING)
         and jobs[j, JOB.ATTEMPT] == attempt
-        and jobs[j, JOB.IS_LEAVING] == 0
+        and jobs[j, JOB.IS_MOVING] == 0
         and jobs[j, JOB.IS_PACED] == 0
-        and jobs[j, JOB.BUSY_PPM] > 0
     )
 
 
@@ -118,7 +133,7 @@ def stop(w, j, state, now):
     save(w.jobs, j, now, 0)
     wait_again(w, j, now)
     if state != WAITING:
-        leave_line(w.at, w.jobs, w.shapes, w.queued, j)
+        dequeue(w, j)
         end(w.jobs, w.shapes, w.queues, w.run_times, w.ratios, j, state, now)
 
 
@@ -154,7 +169,7 @@ def take_placement(w, events, event_pieces, counts, e, now):
 def take_news(w, events, e, now):
     """What an attempt that was placed does: it comes up, is busier or less, is done, or dies.
 
-    One that falls idle, or was, is for Python, which keeps since when.
+    One that moves, or is paced by neighbours, is for Python.
     """
     jobs, kind, j = w.jobs, events[e, EventColumn.KIND], events[e, EventColumn.WHO]
     attempt, value = events[e, EventColumn.ATTEMPT], events[e, EventColumn.VALUE]
@@ -165,24 +180,49 @@ def take_news(w, events, e, now):
         return True
     if kind == CANCELLATION:
         attempt = jobs[j, JOB.ATTEMPT]
-    if not is_plain(jobs, j, RUNNING, attempt):
+    if not is_plain(jobs, j, attempt) or jobs[j, JOB.STATE] != RUNNING:
         return False
     if kind == FINISHED:
         finish(w, j, now)
         return True
     if kind == BUSY:
-        if value <= 0:
-            return False
-        jobs[j, JOB.BUSY_PPM] = value
+        be_busy(w.at, jobs, j, value, now)
         return True
-    s = jobs[j, JOB.SHAPE]
-    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
-        return False
     if kind == FAILURE:
         stop(w, j, FAILED if value != 0 else WAITING, now)
         return True
     stop(w, j, CANCELLED, now)
-    gave_back(w.queues, w.shapes[s, SHAPE.QUEUE])
+    gave_back(w.queues, w.shapes[jobs[j, JOB.SHAPE], SHAPE.QUEUE])
+    return True
+
+
+@kernel
+def take_eviction(w, j, attempt, now):
+    """An attempt that was asked to leave has left."""
+    if not is_plain(w.jobs, j, attempt) or w.jobs[j, JOB.IS_LEAVING] == 0:
+        return False
+    evict(w, j, now)
+    return True
+
+
+@kernel
+def take_wish(w, events, counts, e):
+    """An attempt is asked to leave, for somebody who waits or for nobody."""
+    jobs, j, heir = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.TO]
+    if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.IS_LEAVING] != 0:
+        return False
+    if heir != NONE and not (0 <= heir < counts[0, 0] and jobs[heir, JOB.STATE] == WAITING):
+        return False
+    leave_for(w.at, jobs, w.shapes, j, jobs[heir, JOB.SHAPE] if heir >= 0 else NONE)
+    return True
+
+
+@kernel
+def take_release(w, counts, s):
+    """Room is made for a shape no more, if it was."""
+    if s < 0 or s >= counts[0, 3] or w.shapes[s, SHAPE.PROMISED] == 0:
+        return False
+    unpromise(w.at, w.shapes, s)
     return True
 
 
@@ -213,10 +253,17 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return take_submission(w, counts, now)
     if kind in (SAID_WHY, PASSED):
         return take_saying(w, events, counts, e, now)
+    if kind == RELEASE:
+        return take_release(w, counts, events[e, EventColumn.WHO])
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return False
+    if kind == EVICT:
+        return take_wish(w, events, counts, e)
     if kind == PLACED:
         return take_placement(w, events, event_pieces, counts, e, now)
+    if kind == EVICTED:
+        j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
+        return take_eviction(w, j, attempt, now)
     if kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY):
         return take_news(w, events, e, now)
     return False

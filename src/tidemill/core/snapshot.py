@@ -135,10 +135,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     ]
     _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
-    world.idle = dict(state["idle"])
     world.paces = {j: tuple((at, ppm) for at, ppm in paces) for j, paces in state["paces"]}
-    world.promised = dict(state["promised"])
-    world.leaving_for = dict(state["leaving_for"])
     world.moving = {
         j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)
         for j, (gained, lost, keeps_work) in state["moving"]
@@ -178,8 +175,17 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     for j, move in world.moving.items():
         places.hang(world.ink.w, j, rows.write_found(world, move.gained), 1)
     w = world.ink.w
-    w.shapes[list(world.promised), SHAPE.IS_PROMISED] = 1
     w.jobs[list(world.paces), JOB.IS_PACED] = 1
+    w.jobs[list(world.moving), JOB.IS_MOVING] = 1
+    w.jobs[:, [JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
+    for notes, register, matrix, column, plus in (
+        (state["leaving_for"], AT.LEAVING, w.jobs, JOB.LEAVING_FOR, 0),
+        (state["idle"], AT.IDLE, w.jobs, JOB.IDLE_MS, 0),
+        (state["promised"], AT.PROMISED, w.shapes, SHAPE.PROMISED, 1),
+    ):
+        w.at[register] = len(notes)
+        for i, value in notes:
+            matrix[i, column] = value + plus
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps

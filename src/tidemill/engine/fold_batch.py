@@ -27,7 +27,8 @@ from tidemill.workload import progress
 _CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
 _PLAIN = frozenset(
     (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
-     replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE)
+     replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
+     replay.EVICTED, replay.RELEASE)
 )  # fmt: skip
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
@@ -182,7 +183,8 @@ def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -
     """Write the rows of jobs that come next."""
     number, is_training = _shapes(world, jobs, dictionary)
     written[:] = 0
-    written[:, [JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS]] = NONE
+    nobody = [JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS, JOB.LEAVING_FOR, JOB.IDLE_MS]
+    written[:, nobody] = NONE
     written[:, JOB.PASSED_MS] = NEVER_PASSED
     written[:, [JOB.BUSY_PPM, JOB.SPEED_PPM]] = ONE_PPM
     written[:, JOB.HOP] = NO_HOP

@@ -7,7 +7,7 @@ from tidemill.core import lines, quotas, rows
 from tidemill.engine import fold_queues, fold_room, fold_topology
 from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.columns import AT, JOB, NONE, SHAPE
+from tidemill.model.columns import AT, JOB, NONE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.reasons import Cause
@@ -84,14 +84,9 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     for piece in event.pieces:
         counts[piece.role] += piece.replicas
     _refuse_unless_whole(world, j, counts)
-    s = world.jobs.shape.item(j)
-    if world.promised.get(s) == 0:
-        _unpromise(world, s)
     _settle(world, j, event.at_ms)
     count = fold_room.write_found(world, event.pieces)
     core.placed(world.ink.w, j, count, event.at_ms)
-    if not world.shapes.waiting.item(s):
-        _unpromise(world, s)
     if shape.elastic_role is not None:
         world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
     return [j]
@@ -108,11 +103,8 @@ def started(world: World, event: ev.JobStarted) -> list[int]:
 def activity(world: World, event: ev.ActivitySeen) -> list[int]:
     """The share of busy time changed."""
     _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
-    world.ink.jobs.busy_ppm[event.job] = event.busy_ppm
-    if event.busy_ppm:
-        world.idle.pop(event.job, None)
-    else:
-        world.idle.setdefault(event.job, event.at_ms)
+    w = world.ink.w
+    core.be_busy(w.at, w.jobs, event.job, event.busy_ppm, event.at_ms)
     return [event.job]
 
 
@@ -165,7 +157,7 @@ def failed(world: World, event: ev.JobFailed) -> list[int]:
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     interrupt(world, j, event.at_ms)
     if event.is_final:
-        _dequeue(world, j)
+        core.dequeue(world.ink.w, j)
         _end(world, j, JobState.FAILED, event.at_ms)
     return [j]
 
@@ -176,7 +168,7 @@ def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
     _refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
     if world.jobs.state[j] != _WAITING:
         interrupt(world, j, event.at_ms)
-    _dequeue(world, j)
+    core.dequeue(world.ink.w, j)
     quotas.gave_back(world.ink.w.queues, world.shapes.queue.item(world.jobs.shape.item(j)))
     _end(world, j, JobState.CANCELLED, event.at_ms)
     return [j]
@@ -197,12 +189,10 @@ def evicted(world: World, event: ev.JobEvicted) -> list[int]:
     _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     if not world.jobs.is_leaving[j] or j in world.moving:
         _refuse(world, j, "it was not asked to stop")
-    jobs, saved_ms = world.ink.jobs, world.jobs.saved_ms.item(j)
-    is_for_another = world.leaving_for.get(j, -1) >= 0
+    saved_ms, is_for_another = world.jobs.saved_ms.item(j), world.leaving_for[j] >= 0
     interrupt(world, j, event.at_ms)
     if is_for_another:
-        jobs.evictions[j] += 1
-        jobs.fruitless[j] = 1 if jobs.saved_ms[j] > saved_ms else jobs.fruitless[j] + 1
+        core.count_eviction(world.ink.w.jobs, j, saved_ms)
     return [j]
 
 
@@ -223,6 +213,7 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     core.hold(world.ink.w, j, fold_room.write_found(world, event.gained), 1)
     world.moving[j] = Move(event.gained, event.lost, event.why is not ev.Why.MOVED)
     _leave_for(world, j, event.to_job)
+    world.ink.w.jobs[j, JOB.IS_MOVING] = 1
     return [j]
 
 
@@ -240,8 +231,6 @@ def moved(world: World, event: ev.JobMoved) -> list[int]:
     core.lose(world.ink.w, j, fold_room.write_found(world, move.lost), event.at_ms)
     core.arrive(world.ink.w.jobs, world.ink.w.pieces, j)
     core.come_up_again(world.ink.w, j, event.at_ms)
-    _stay(world, j)
-    world.idle.pop(j, None)
     world.ink.jobs.speed_ppm[j] = speedup.speed_of(world.shape_of(j), world.placements[j])
     world.paces.pop(j, None)
     if any(world.nodes.state[piece.node] != NodeState.READY for piece in rest):
@@ -253,8 +242,9 @@ def call_off(world: World, j: int, at_ms: int) -> None:
     """The place that a job was to move to is lost: it stays where it is."""
     del world.moving[j]
     _settle(world, j, at_ms)
-    core.release(world.ink.w, j, 1, at_ms)
-    _stay(world, j)
+    w = world.ink.w
+    core.release(w, j, 1, at_ms)
+    core.stay(w.at, w.jobs, w.shapes, j)
 
 
 def released(world: World, event: ev.AskedRelease) -> list[int]:
@@ -263,7 +253,8 @@ def released(world: World, event: ev.AskedRelease) -> list[int]:
         raise EventRefused(
             f"nothing is promised to shape number {event.shape}", hint="see the journal"
         )
-    _unpromise(world, event.shape)
+    w = world.ink.w
+    core.unpromise(w.at, w.shapes, event.shape)
     return []
 
 
@@ -272,8 +263,7 @@ def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
     _refuse_unless(world, event.job, None, (_STARTING, _RUNNING))
     if world.jobs.is_leaving[event.job]:
         _refuse(world, event.job, "it was asked to leave already")
-    world.ink.jobs.is_leaving[event.job] = 1
-    world.leaving_for[event.job] = -1
+    _leave_for(world, event.job, -1)
     return []
 
 
@@ -325,18 +315,8 @@ def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
 
 
 def _leave_for(world: World, j: int, heir: int) -> None:
-    world.ink.jobs.is_leaving[j] = 1
-    s = int(world.jobs.shape[heir]) if heir >= 0 else -1
-    world.leaving_for[j] = s
-    if s >= 0:
-        world.promised[s] = world.promised.get(s, 0) + 1
-        world.ink.w.shapes[s, SHAPE.IS_PROMISED] = 1
-
-
-def _stay(world: World, j: int) -> None:
-    """A job is asked for nothing any more, and sits where its placement says."""
-    world.ink.jobs.is_leaving[j] = 0
-    _keep_promise(world, world.leaving_for.pop(j, -1))
+    w, s = world.ink.w, world.jobs.shape.item(heir) if heir >= 0 else NONE
+    core.leave_for(w.at, w.jobs, w.shapes, j, s)
 
 
 def _without(pieces: Pieces, lost: Pieces) -> Pieces | None:
@@ -366,7 +346,7 @@ def _is_part(part: Piece, whole: Piece) -> bool:
 def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     if j >= len(world.ink.w.jobs):
         world.grow(jobs=j + 1, active=j + 1)
-    world.ink.w.jobs[j, JOB.FIRST_PIECE] = NONE
+    world.ink.w.jobs[j, [JOB.FIRST_PIECE, JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
     jobs, saving, efficiency = world.ink.jobs, job.checkpointing, job.efficiency
     is_training = job.shape.kind is JobClass.TRAINING
     jobs.shape[j] = s
@@ -416,25 +396,10 @@ def shape_number(world: World, shape: Shape, q: int) -> int:
     return s
 
 
-def _dequeue(world: World, j: int) -> None:
-    w, s = world.ink.w, world.jobs.shape.item(j)
-    lines.leave_line(w.at, w.jobs, w.shapes, w.queued, j)
-    if not world.shapes.waiting.item(s):
-        _unpromise(world, s)
-
-
-def _unpromise(world: World, s: int) -> None:
-    """No room is being made for a shape any more."""
-    if world.promised.pop(s, None) is not None:
-        world.ink.w.shapes[s, SHAPE.IS_PROMISED] = 0
-
-
 def _leave(world: World, j: int, at_ms: int) -> None:
     """What is kept in Python of a job that is about to give up all that it holds."""
     world.moving.pop(j, None)
-    world.idle.pop(j, None)
     world.paces.pop(j, None)
-    _keep_promise(world, world.leaving_for.pop(j, -1))
     _settle(world, j, at_ms)
 
 
@@ -443,11 +408,6 @@ def _settle(world: World, j: int, at_ms: int) -> None:
     if world.sliced:
         fold_room.know_slices(world)
     fold_queues.settle(world, world.shapes.queue.item(world.jobs.shape.item(j)), at_ms)
-
-
-def _keep_promise(world: World, s: int) -> None:
-    if world.promised.get(s, 0) > 0:
-        world.promised[s] -= 1
 
 
 def _end(world: World, j: int, state: JobState, at_ms: int) -> None:

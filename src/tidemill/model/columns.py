@@ -30,6 +30,9 @@ class AT(IntEnum):
     TIERS = 10  # tiers of the topology, those inside nodes too
     LABELLED = 11  # tiers outside the node
     WAITING = 12  # waiting jobs
+    LEAVING = 13  # active jobs that were asked to leave, or to move
+    IDLE = 14  # running jobs that do nothing
+    PROMISED = 15  # shapes that room is being made for
 
 
 class JOB(IntEnum):
@@ -69,6 +72,9 @@ class JOB(IntEnum):
     FIRST_PIECE = 31
     PLACE = 32  # where it stands in ``active``
     IS_PACED = 33  # neighbours on its devices slow it, or slowed it since it came up
+    IS_MOVING = 34  # it was asked to change its place, or its size
+    LEAVING_FOR = 35  # the shape for which it was asked to leave
+    IDLE_MS = 36  # since when it does nothing
 
 
 class SHAPE(IntEnum):
@@ -92,7 +98,7 @@ class SHAPE(IntEnum):
     ROLES = 15
     IS_LASTING = 16  # a service: it does not end by itself
     IS_ELASTIC = 17
-    IS_PROMISED = 18  # room is being made for it
+    PROMISED = 18  # room is being made for it: 1, and evictions that are still to be seen
     IS_PREEMPTIBLE = 19
 
 

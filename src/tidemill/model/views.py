@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
-from tidemill.model.columns import AT, JOB, NODE, PIECE, SHAPE
+from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, SHAPE
 from tidemill.model.rows import Piece
 
 if TYPE_CHECKING:
@@ -182,6 +182,99 @@ class Placements(Mapping[int, tuple[Piece, ...]]):
         found = tuple(pieces(self._world, j, is_coming=False))
         self._read[j] = (attempt, found)
         return found
+
+
+class _Noted(Mapping[int, int]):
+    """Those of some things of which something is noted, and what; in the order of their numbers."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._found() if len(self) else ())
+
+    def __contains__(self, i: object) -> bool:
+        return isinstance(i, int) and self._is_noted(i)
+
+    def __getitem__(self, i: int) -> int:
+        if not self._is_noted(i):
+            raise KeyError(i)
+        return self._note(i)
+
+    @abstractmethod
+    def _found(self) -> list[int]:
+        """All of them, if there are any."""
+
+    @abstractmethod
+    def _is_noted(self, i: int) -> bool:
+        """Whether anything is noted of one."""
+
+    @abstractmethod
+    def _note(self, i: int) -> int:
+        """What is noted of one."""
+
+
+class _NotedJobs(_Noted):
+    """Active jobs with a note in some column."""
+
+    def _where(self, column: JOB, nothing: int) -> list[int]:
+        w = self._world.ink.w
+        active = w.active[: w.at.item(AT.ACTIVE)]
+        found: list[int] = sorted(active[w.jobs[active, column] != nothing].tolist())
+        return found
+
+    def _is_known(self, j: int) -> bool:
+        return 0 <= j < self._world.job_count
+
+
+class Leaving(_NotedJobs):
+    """Jobs asked to leave, and for which shape (-1: for nobody)."""
+
+    def __len__(self) -> int:
+        return self._world.ink.w.at.item(AT.LEAVING)
+
+    def _found(self) -> list[int]:
+        return self._where(JOB.IS_LEAVING, 0)
+
+    def _is_noted(self, i: int) -> bool:
+        return self._is_known(i) and self._world.ink.w.jobs.item(i, JOB.IS_LEAVING) != 0
+
+    def _note(self, i: int) -> int:
+        return self._world.ink.w.jobs.item(i, JOB.LEAVING_FOR)
+
+
+class Idle(_NotedJobs):
+    """Running jobs that do nothing, and since when."""
+
+    def __len__(self) -> int:
+        return self._world.ink.w.at.item(AT.IDLE)
+
+    def _found(self) -> list[int]:
+        return self._where(JOB.IDLE_MS, NONE)
+
+    def _is_noted(self, i: int) -> bool:
+        return self._is_known(i) and self._note(i) != NONE
+
+    def _note(self, i: int) -> int:
+        return self._world.ink.w.jobs.item(i, JOB.IDLE_MS)
+
+
+class Promised(_Noted):
+    """Shapes that room is being made for, and how many evictions are still to be seen."""
+
+    def __len__(self) -> int:
+        return self._world.ink.w.at.item(AT.PROMISED)
+
+    def _found(self) -> list[int]:
+        shapes = self._world.ink.w.shapes[: len(self._world.shape_rows)]
+        found: list[int] = shapes[:, SHAPE.PROMISED].nonzero()[0].tolist()
+        return found
+
+    def _is_noted(self, i: int) -> bool:
+        return 0 <= i < len(self._world.shape_rows) and self._note(i) >= 0
+
+    def _note(self, i: int) -> int:
+        return self._world.ink.w.shapes.item(i, SHAPE.PROMISED) - 1
 
 
 def pieces(world: "World", j: int, *, is_coming: bool) -> Iterator[Piece]:

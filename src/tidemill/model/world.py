@@ -32,7 +32,16 @@ from tidemill.model.states import Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
 from tidemill.model.topology import UNDECLARED
 from tidemill.model.tree import Tree
-from tidemill.model.views import Aboard, Active, Placements, Queued, Waiting
+from tidemill.model.views import (
+    Aboard,
+    Active,
+    Idle,
+    Leaving,
+    Placements,
+    Promised,
+    Queued,
+    Waiting,
+)
 
 PAST_BITS = 20
 """Binary places of a decayed mean of milli: 100,000 accelerators still fit in 64 bits."""
@@ -173,7 +182,7 @@ class Ink:
 class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
-    def __init__(self) -> None:  # noqa: PLR0915 - the World is made of this many things
+    def __init__(self) -> None:
         self.now_ms = 0
         self.seq = 0
         self.job_names: list[str] = []
@@ -200,14 +209,8 @@ class World:
         """Labels that say where a node is and that no job asks for: groups leave them out."""
         self.shape_rows: list[Shape] = []
         self.shape_number: dict[Shape, int] = {}
-        self.idle: dict[int, int] = {}
-        """Running jobs that do nothing, and since when."""
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
-        self.promised: dict[int, int] = {}
-        """Shapes that room is being made for, and how many evictions are still to be seen."""
-        self.leaving_for: dict[int, int] = {}
-        """Jobs asked to leave, and for which shape (-1: for nobody)."""
         self.moving: dict[int, Move] = {}
         """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
         self.share_changes = 0
@@ -239,6 +242,12 @@ class World:
         """Active jobs of each node."""
         self.active = Active(self)
         """Active jobs of each shape."""
+        self.idle = Idle(self)
+        """Running jobs that do nothing, and since when."""
+        self.leaving_for = Leaving(self)
+        """Jobs asked to leave, and for which shape (-1: for nobody)."""
+        self.promised = Promised(self)
+        """Shapes that room is being made for, and how many evictions are still to be seen."""
         self.changes = Changes(self)
         """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""
 

@@ -20,7 +20,6 @@ from tidemill.twin.streams import Streams
 from tidemill.workload import progress
 
 _STARTING, _RUNNING = map(int, (JobState.STARTING, JobState.RUNNING))
-_ACTIVE = (_STARTING, _RUNNING)
 _STARTED = codes.KIND_CODE[ev.JobStarted]
 SAVED_AHEAD_MS = 1_000  # and a tenth of the cost: a save is planned to be done so long in time
 _LUCKS = 4096  # start-up luck is drawn once and looked up by job and attempt: no draw in the loop
@@ -93,21 +92,17 @@ class Attempts:
     # what happens to them --------------------------------------------------------------------
 
     def end_due(self, world: World, entry: Entry) -> ev.Seen | None:
-        """An eviction or a move, if this attempt is still there; the first of a moment counts."""
+        """A move, if this attempt is still there; the first of a moment counts."""
         j, attempt, truths = entry.who, entry.stamp, self._agenda.t.truths
         batch = self._agenda.t.clock[CLOCK.BATCH]
         if truths[j, TRUTH.ENDED_IN] == batch or world.jobs.attempt[j] != attempt:
             return None
-        state, move = world.jobs.state.item(j), world.moving.get(j)
-        if entry.kind == lives.MOVED:
-            if move is None or state != _RUNNING:
-                return None
-            self._moved.append((j, attempt + 1, move.keeps_work))
-        elif move is not None or not world.jobs.is_leaving[j] or state not in _ACTIVE:
+        move = world.moving.get(j)
+        if move is None or world.jobs.state.item(j) != _RUNNING:
             return None
+        self._moved.append((j, attempt + 1, move.keeps_work))
         truths[j, TRUTH.DUE], truths[j, TRUTH.ENDED_IN] = 0, batch
-        kind = ev.JobMoved if entry.kind == lives.MOVED else ev.JobEvicted
-        return kind(entry.at_ms, j, attempt)
+        return ev.JobMoved(entry.at_ms, j, attempt)
 
     def news_due(self, world: World, entry: Entry, event: ev.Seen) -> ev.Seen | None:
         """What a running attempt tells of itself, if it is still there to tell it."""

@@ -64,7 +64,7 @@ def rank(w, b, count):
         claims[i, CLAIMANT.HEAD] = shapes[s, SHAPE.HEAD]
         if marks[MARK.ORDER] == ORDER.ASKED:
             claims[i, CLAIMANT.RANK] = b.turns[s]
-        elif shapes[s, SHAPE.IS_PROMISED] != 0:
+        elif shapes[s, SHAPE.PROMISED] != 0:
             claims[i, CLAIMANT.RANK] = -1
         else:
             claims[i, CLAIMANT.RANK] = standing(

@@ -13,6 +13,7 @@ from tidemill.core.kernel import kernel
 from tidemill.core.replay import (
     BUSY,
     CANCELLATION,
+    EVICTED,
     FAILURE,
     FINISHED,
     PLACED,
@@ -51,7 +52,8 @@ def pass_time(w, b, jobs_known, moment):
 @kernel
 def is_alarm(jobs, marks, kind, j):
     """Whether a stop may be one that people must hear of: Python says it in words."""
-    return kind == FAILURE and jobs[j, JOB.FRUITLESS] >= marks[MARK.SPENT_AT]
+    spent = jobs[j, JOB.FRUITLESS] + int(kind == EVICTED)
+    return kind in (FAILURE, EVICTED) and spent >= marks[MARK.SPENT_AT]
 
 
 @kernel
@@ -69,7 +71,9 @@ def read(w, b, events, event_pieces, counts, e, now):
         )
         if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
             return e
-        is_life = kind in (SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
+        is_life = kind in (
+            SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED
+        )  # fmt: skip
         if kind == SUBMITTED:
             j = counts[0, 0]
         if is_life and 0 <= j < counts[0, 0]:

@@ -254,7 +254,7 @@ def settle(w, d, g, t, h, s):
     cause = shortage(w, d, g, s)
     reg[REG.CAUSE] = cause
     reg[REG.FOUND] = UNKNOWN
-    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
+    if w.shapes[s, SHAPE.PROMISED] != 0:
         return ask(d, s, FAILED)
     if may_make_room(reg, asks, s, cause):
         return search(w, d, g, t, h, s, cause)
@@ -426,7 +426,7 @@ def has_no_type(w, d, s):
     supply = d.asks[s, ASK.SUPPLY]
     if supply == UNKNOWN:
         return ask_first(d, s, SUPPLY)
-    if supply == NOTHING or w.shapes[s, SHAPE.IS_PROMISED] != 0:
+    if supply == NOTHING or w.shapes[s, SHAPE.PROMISED] != 0:
         return ask(d, s, FIT)
     d.reg[REG.CAUSE] = supply
     d.asks[s, ASK.IS_LIMITED] = 0
@@ -442,7 +442,7 @@ def try_first(w, d, g, t, h, e, s, q):
     """
     asks = d.asks
     d.reg[REG.CAUSE] = UNKNOWN
-    if w.shapes[s, SHAPE.IS_PROMISED] == 0:
+    if w.shapes[s, SHAPE.PROMISED] == 0:
         d.reg[REG.CAUSE] = failure(w, d, s)
     if d.reg[REG.CAUSE] != UNKNOWN:
         return OVER

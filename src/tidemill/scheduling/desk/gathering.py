@@ -53,7 +53,7 @@ def look_at(w, d):
         asks[s, ASK.REFUSED_MS] = FOREVER_MS
         asks[s, ASK.SAID] = shapes[s, SHAPE.CAUSE]
         asks[s, ASK.OUT] = UNKNOWN
-        if shapes[s, SHAPE.IS_PROMISED] == 0:
+        if shapes[s, SHAPE.PROMISED] == 0:
             asks[s, ASK.OUT] = failure(w, d, s)
         passes = passes or asks[s, ASK.OUT] == UNKNOWN
     return passes

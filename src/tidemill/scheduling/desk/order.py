@@ -40,7 +40,7 @@ def write_key(w, d, line, i, s):
     line[i, LINE.JOB] = asks[s, ASK.UPCOMING]
     line[i, LINE.SHAPE] = s
     line[i, LINE.PLACED] = d.reg[REG.PLACED]
-    if w.shapes[s, SHAPE.IS_PROMISED] != 0:
+    if w.shapes[s, SHAPE.PROMISED] != 0:
         line[i, LINE.STANDING] = PROMISED
         line[i, LINE.FAIR] = 0
         line[i, LINE.FIRST] = 0

@@ -15,9 +15,12 @@ from tidemill.core.progress import run_ms
 from tidemill.core.replay import (
     BUSY,
     CANCELLATION,
+    EVICT,
+    EVICTED,
     FAILURE,
     PASSED,
     PLACED,
+    RELEASE,
     SAID_WHY,
     STARTED,
     SUBMITTED,
@@ -42,13 +45,10 @@ from tidemill.twin.event_queue.columns import (
 from tidemill.twin.event_queue.heap import pop, push
 from tidemill.twin.event_queue.kernel import kernel
 
-EVICTED, MOVED, EVICT, MOVE, CANCEL, RELEASE, HALF_LIFE, MIX = (
+MOVED, MOVE, CANCEL, HALF_LIFE, MIX = (
     codes.KIND_CODE[kind]
-    for kind in (
-        ev.JobEvicted, ev.JobMoved, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.AskedRelease,
-        ev.SaidHalfLife, ev.SaidMix,
-    )
-)  # fmt: skip
+    for kind in (ev.JobMoved, ev.AskedMove, ev.AskedCancel, ev.SaidHalfLife, ev.SaidMix)
+)
 CRASHED = codes.WHY_CODE[ev.Why.CRASHED]
 slowed_ms = kernel(rhythm.slowed_ms)
 time_ms = kernel(rhythm.time_ms)
@@ -163,6 +163,18 @@ def is_cancelled(clock, jobs, truths, j):
 
 
 @kernel
+def is_evicted(clock, jobs, truths, j, attempt):
+    """Whether an attempt was asked to leave, and neither stays nor ended at this very moment."""
+    return (
+        jobs[j, JOB.STATE] in (STARTING, RUNNING)
+        and jobs[j, JOB.ATTEMPT] == attempt
+        and jobs[j, JOB.IS_LEAVING] != 0
+        and jobs[j, JOB.IS_MOVING] == 0
+        and truths[j, TRUTH.ENDED_IN] != clock[CLOCK.BATCH]
+    )
+
+
+@kernel
 def end_due(w, t, now):
     """An end, if this attempt is still there to meet it; the first of a moment counts."""
     clock, entries, truths = t.clock, t.entries, t.truths
@@ -171,6 +183,9 @@ def end_due(w, t, now):
     pop(clock, entries)
     if attempt == ANY_ATTEMPT:
         if not is_cancelled(clock, w.jobs, truths, j):
+            return
+    elif kind == EVICTED:
+        if not is_evicted(clock, w.jobs, truths, j, attempt):
             return
     elif not is_there(clock, w.jobs, truths, j, RUNNING, attempt):
         return
@@ -232,7 +247,7 @@ def submit(clock, events, now):
 def take_out(w, t, now):
     """Take out the first entry, which is due; False: that is for Python."""
     rank, kind = t.entries[0, ENTRY.RANK], t.entries[0, ENTRY.KIND]
-    if rank == JOB_END and kind != EVICTED and kind != MOVED:
+    if rank == JOB_END and kind != MOVED:
         end_due(w, t, now)
     elif rank == JOB_START:
         start_due(w, t, now)
