@@ -64,17 +64,22 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     sheet.write(asked)
     stop = Stop(partial(losses.lost_ms, world), claims_of(asked).leaving)
     schedule(world, policy, memo.scheduling, stop, sheet)
-    return _climb(world, policy, memo, said, wake_ms)
+    return climb(world, policy, memo, said, wake_ms)
 
 
 def resume(world: World, policy: Policy, memo: Memo, begun: SchedulingCycle) -> Plan:
     """The plan of a cycle whose scheduling was begun elsewhere, and writes on the memo's sheet."""
     begun.work_off()
-    return _climb(world, policy, memo, 0, FOREVER_MS)
+    return climb(world, policy, memo)
 
 
-def _climb(world: World, policy: Policy, memo: Memo, said: int, wake_ms: int) -> Plan:
-    """What follows the scheduler's decisions, in the layers above it; the whole plan."""
+def climb(
+    world: World, policy: Policy, memo: Memo, said: int = 0, wake_ms: int = FOREVER_MS
+) -> Plan:
+    """What follows the scheduler's decisions, in the layers above it; the whole plan.
+
+    ``said``: rows of the memo's sheet that the World must know first, and nobody undoes.
+    """
     sheet = memo.sheet
     grown = grow(world, policy, memo.scheduling, Decided(sheet, said))
     sheet.write(grown.actions)

@@ -147,6 +147,20 @@ class DEVICE(IntEnum):
     SLICES = 2
 
 
+class CONTRACT(IntEnum):
+    """One row per contract; see ``tables.Contracts``."""
+
+    KIND = 0
+    COUNT_MILLI = 1
+    RATE_USD_MICRO = 2
+    IS_RUNNING = 3
+    COMMITTED_MILLI = 4
+    IS_ELASTIC = 5
+    ASKED_NODES = 6
+    NODES = 7
+    LAUNCHED_MILLI = 8
+
+
 class KIND(IntEnum):
     """One row per kind of accelerator."""
 

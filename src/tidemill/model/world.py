@@ -15,6 +15,7 @@ import numpy as np
 from tidemill.model import history, tables
 from tidemill.model.columns import (
     AT,
+    CONTRACT,
     DEVICE,
     JOB,
     KIND,
@@ -132,7 +133,7 @@ def _blank() -> State:
         "roles": (64, len(ROLE)),
         "nodes": (64, len(NODE)),
         "devices": (512, len(DEVICE)),
-        "contracts": (8, len(Contracts._fields)),
+        "contracts": (8, len(CONTRACT)),
         "levels": (8, len(Level)),
         "kinds": (0, len(KIND)),
         "queues": (0, len(QUEUE)),

@@ -1,80 +1,85 @@
-"""Demand that a launch would meet: what waits for accelerators that are not there."""
+"""Demand that a launch would meet: what a job wants of accelerators that are not there."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import numpy as np
 
+from tidemill.model import tables
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.policy import Policy
-from tidemill.model.reasons import Cause
+from tidemill.model.policy import Policy, release_ms
 from tidemill.model.rows import Shape
-from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
+from tidemill.model.topology import Topology
 from tidemill.model.world import World
+from tidemill.provisioning.columns import LOOK, LOT, Supply
 
-CURED_BY_NODES = frozenset(
-    {
-        Cause.NOTHING_LAUNCHED,
-        Cause.NOTHING_READY,
-        Cause.NOT_ENOUGH_READY,
-        Cause.BUSY,
-        Cause.PARTIAL_GANG,
-        Cause.SCATTERED,
-        Cause.BEHIND,
-        Cause.RESERVED,
-        Cause.KEPT_BACK,
-    }
-)
-"""Causes that one more node would help against."""
+_BLANK = Supply(
+    np.zeros(len(LOOK), np.int64), np.zeros((0, len(LOT)), np.int64),
+    np.zeros((0, 0), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64),
+)  # fmt: skip
 
 
-class Unmet(NamedTuple):
-    """A shape that has waited long enough for nodes, and how many jobs of it wait."""
+class Laid:
+    """What a look at the nodes takes, kept up with the World."""
 
-    shape: Shape
-    jobs: int
+    def __init__(self) -> None:
+        self._supply = _BLANK._replace(look=_BLANK.look.copy())
+        self._policy: Policy | None = None
+        self._topology: Topology | None = None
+        self._shapes = 0
+
+    def out(self, world: World, policy: Policy, again_ms: int) -> Supply:
+        """As the World is now."""
+        look, supply = self._supply.look, self._supply
+        if policy is not self._policy or world.contract_count != len(supply.lots):
+            self._policy = policy
+            supply = supply._replace(lots=_lots(world, policy))
+            look[LOOK.SCALE_UP_MS], look[LOOK.AGAIN_MS] = policy.scale_up_after_ms, again_ms
+            look[LOOK.RETURN_MS], look[LOOK.CONTRACTS] = (
+                policy.return_idle_after_ms,
+                len(supply.lots),
+            )
+        if world.node_count > len(supply.used):
+            used = tables.grown(supply.used, world.node_count)
+            supply = supply._replace(used=used, minded=np.zeros_like(used))
+        look[LOOK.NODES] = world.node_count
+        self._supply = self._with_shapes(world, supply)
+        return self._supply
+
+    def _with_shapes(self, world: World, supply: Supply) -> Supply:
+        """With the rows of shapes that are new; of all, where what they were made by is."""
+        kinds, wants = len(world.kinds), supply.wants
+        if world.topology is not self._topology or wants.shape[1] != kinds:
+            self._topology, self._shapes = world.topology, 0
+            wants = np.zeros((0, kinds), np.int64)
+        if self._shapes == len(world.shape_rows):
+            return supply
+        if len(world.shape_rows) > len(wants):
+            wants = tables.grown(wants, len(world.shape_rows))
+        for s in range(self._shapes, len(world.shape_rows)):
+            shape = world.shape_rows[s]
+            is_served = not _needs_a_place(world.topology, shape)
+            wants[s] = [is_served * _milli_of_kind(shape, kind) for kind in world.kinds]
+        self._shapes = len(world.shape_rows)
+        return supply._replace(wants=wants)
 
 
-def unmet(world: World, policy: Policy) -> list[Unmet]:
-    """What has waited long enough, and more nodes would serve."""
-    shapes = world.shapes
-    return [
-        Unmet(world.shape_rows[s], shapes.waiting.item(s))
-        for s in sorted(world.queued)
-        if _is_unmet(world, policy, s)
-    ]
+def _lots(world: World, policy: Policy) -> I64:
+    lots: I64 = np.zeros((world.contract_count, len(LOT)), np.int64)
+    for c, row in enumerate(world.contract_rows):
+        lots[c, LOT.NODES] = row.count // row.node.devices
+        lots[c, LOT.NODE_MILLI] = row.node.devices * WHOLE_MILLI
+        lots[c, LOT.SPARES] = row.spares
+        lots[c, LOT.RELEASE_MS] = release_ms(policy, row)
+    return lots
 
 
-def nodes_missing(world: World, c: int, waiting: Sequence[Unmet]) -> int:
-    """How many more nodes of this contract would serve what has waited long enough.
-
-    Below zero: how many could be given back without being missed. One number for both, so that
-    nothing is returned only to be launched again.
-    """
-    contract = world.contract_rows[c]
-    node_milli = contract.node.devices * WHOLE_MILLI
-    unmet_milli = sum(_milli_of_kind(shape, contract.kind) * jobs for shape, jobs in waiting)
-    coming_milli = _coming_nodes(world, c) * node_milli
-    k = int(world.contracts.kind[c])
-    free_milli = world.kind_free_milli.item(k) - int(world.kind_kept[k])
-    short_milli = unmet_milli - coming_milli - free_milli
-    return -(-short_milli // node_milli)
-
-
-def _is_unmet(world: World, policy: Policy, s: int) -> bool:
-    shapes = world.shapes
-    waited_ms = world.now_ms - world.jobs.since_ms.item(shapes.head.item(s))
-    if waited_ms < policy.scale_up_after_ms or shapes.cause.item(s) not in CURED_BY_NODES:
-        return False
-    return not _needs_a_place(world, world.shape_rows[s])
-
-
-def _needs_a_place(world: World, shape: Shape) -> bool:
+def _needs_a_place(topology: Topology, shape: Shape) -> bool:
     """Whether a gang must sit in one rack, say: nobody knows where a launched node will stand.
 
     To launch for it and to return what stands elsewhere could go on for ever.
     """
-    if not world.topology.tiers:
+    if not topology.tiers:
         return False
-    labelled = {tier.name for tier in world.topology.tiers if tier.label}
+    labelled = {tier.name for tier in topology.tiers if tier.label}
     bonds = [bond for role in shape.roles for bond in role.bonds if bond.tier in labelled]
     return any(bond.is_required for bond in (*bonds, *shape.bonds))
 
@@ -82,10 +87,3 @@ def _needs_a_place(world: World, shape: Shape) -> bool:
 def _milli_of_kind(shape: Shape, kind: str) -> int:
     roles = [role for role in shape.roles if not role.kinds or kind in role.kinds]
     return sum(role.total_milli for role in roles)
-
-
-def _coming_nodes(world: World, c: int) -> int:
-    rows = world.node_count
-    mine = world.nodes.contract[:rows] == c
-    coming = world.nodes.state[:rows] <= NodeState.BOOTING
-    return int((mine & coming).sum()) + int(world.contracts.asked_nodes[c])

@@ -4,23 +4,23 @@ It reads contracts, nodes and the causes the scheduler gave, and returns actions
 when supply changed or when a moment it asked for has come; between them nothing is scanned.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tidemill.model import events as ev
-from tidemill.model.claims import Claims, claims_of
+from tidemill.model.claims import Claims
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
-from tidemill.model.policy import Policy, release_ms
+from tidemill.model.policy import Policy
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.provisioning import demand
+from tidemill.provisioning import looking
+from tidemill.provisioning.columns import LOOK, Supply
+from tidemill.provisioning.demand import Laid
 
 _WHYS = tuple(ev.Why)
-_IN_USE = (NodeState.ASKED, NodeState.BOOTING, NodeState.READY, NodeState.CORDONED)
 LOOK_AGAIN_MS = MINUTE_MS  # unmet demand is looked at no more often, whatever the policy says
-_REPAIRABLE = frozenset({ev.Why.DEVICE_LOST, ev.Why.MAINTENANCE})
-_RETURNED = frozenset({ev.Why.SURPLUS, ev.Why.CONTRACT_END})
 
 
 class Review(NamedTuple):
@@ -37,90 +37,30 @@ class ProvisioningMemo:
         self.supply_changes = -1
         self.wake_ms = -1
         self.is_elastic = False
+        self._laid = Laid()
+
+    def supply(self, world: World, policy: Policy) -> Supply:
+        """What a look takes."""
+        return self._laid.out(world, policy, look_again_after_ms(policy))
 
 
 def review(world: World, policy: Policy, memo: ProvisioningMemo, claims: Claims) -> Review:
     """Look at contracts and nodes when there is a reason to."""
+    again_ms = world.now_ms + look_again_after_ms(policy)
     if memo.is_elastic and world.queued:
-        memo.wake_ms = min(memo.wake_ms, _look_again_ms(world, policy))
+        memo.wake_ms = min(memo.wake_ms, again_ms)
     if world.supply_changes == memo.supply_changes and world.now_ms < memo.wake_ms:
         return Review([], memo.wake_ms)
-    actions: list[ev.Action] = []
-    wake_ms = FOREVER_MS
+    look = _Look(world, memo.supply(world, policy), claims)
     running = np.flatnonzero(world.contracts.is_running[: world.contract_count]).tolist()
     memo.is_elastic = bool(world.contracts.is_elastic[running].any())
-    unmet = demand.unmet(world, policy) if memo.is_elastic else []
     for c in running:
-        is_elastic = world.contracts.is_elastic[c]
-        missing = demand.nodes_missing(world, c, unmet) if is_elastic else 0
-        actions += _launch(world, policy, c, missing)
-        spared = _mind_spares(world, c, claims)
-        claimed = claims.used | claims_of(spared).asked
-        returned, due_ms = _return_idle(world, policy, c, -missing, claimed)
-        actions += spared + returned
-        wake_ms = min(wake_ms, due_ms)
-    minded, due_ms = _mind_nodes(world, policy, claims)
+        look.at_contract(c)
+    look.at_nodes(policy)
     if memo.is_elastic and world.queued:
-        due_ms = min(due_ms, _look_again_ms(world, policy))
-    memo.supply_changes, memo.wake_ms = world.supply_changes, min(wake_ms, due_ms)
-    return Review(actions + minded, memo.wake_ms)
-
-
-def _launch(world: World, policy: Policy, c: int, missing: int) -> list[ev.Action]:
-    """All nodes of the contract; of an elastic one, those that have been missing long enough."""
-    row = world.contract_rows[c]
-    if world.now_ms >= release_ms(policy, row):
-        return []
-    have = int(world.contracts.nodes[c]) + int(world.contracts.asked_nodes[c])
-    wanted = row.count // row.node.devices - have
-    if world.contracts.is_elastic[c]:
-        wanted = min(wanted, missing)
-    return [ev.AskedLaunch(world.now_ms, c, wanted)] if wanted > 0 else []
-
-
-def _mind_spares(world: World, c: int, claims: Claims) -> list[ev.Action]:
-    """Put a spare to use when a node is lost; keep an empty node spare when one is back."""
-    row = world.contract_rows[c]
-    if not row.spares:
-        return []
-    mine = _nodes_of(world, c)
-    states, spare = world.nodes.state[mine], world.nodes.is_spare[mine] == 1
-    is_well = (states == NodeState.READY) & (world.nodes.failed[mine] == 0)
-    in_use = int((np.isin(states, _IN_USE) & ~spare).sum())
-    missing = row.count // row.node.devices - row.spares - in_use
-    if missing > 0:
-        ready = mine[spare & is_well].tolist()
-        return [ev.AskedSpare(world.now_ms, n, False) for n in ready[:missing]]
-    if missing == 0:
-        return []
-    idle = [
-        n for n in mine[~spare & is_well].tolist()
-        if not world.aboard[n] and n not in claims.used
-    ]  # fmt: skip
-    return [ev.AskedSpare(world.now_ms, n, True) for n in idle[::-1][:-missing]]
-
-
-def _return_idle(
-    world: World, policy: Policy, c: int, unneeded: int, claimed: frozenset[int]
-) -> tuple[list[ev.Action], int]:
-    """Give back nodes of elastic contracts that have been empty long enough; not the spares."""
-    if not world.contracts.is_elastic[c]:
-        return [], FOREVER_MS
-    actions: list[ev.Action] = []
-    wake_ms = FOREVER_MS
-    nodes, mine = world.nodes, _nodes_of(world, c)
-    is_kept = (nodes.is_spare[mine] == 1) | (nodes.failed[mine] > 0) | (nodes.asked[mine] > 0)
-    for n in mine[(nodes.state[mine] == NodeState.READY) & ~is_kept].tolist():
-        if world.aboard[n] or n in claimed:
-            continue
-        due_ms = int(world.nodes.emptied_ms[n]) + policy.return_idle_after_ms
-        if due_ms > world.now_ms:
-            wake_ms = min(wake_ms, due_ms)
-        elif len(actions) < unneeded:
-            actions.append(ev.AskedReturn(world.now_ms, n))
-        else:
-            wake_ms = min(wake_ms, _look_again_ms(world, policy))
-    return actions, wake_ms
+        look.wake_ms = min(look.wake_ms, again_ms)
+    memo.supply_changes, memo.wake_ms = world.supply_changes, look.wake_ms
+    return Review(look.actions, memo.wake_ms)
 
 
 def look_again_after_ms(policy: Policy) -> int:
@@ -128,49 +68,65 @@ def look_again_after_ms(policy: Policy) -> int:
     return max(policy.scale_up_after_ms, LOOK_AGAIN_MS)
 
 
-def _look_again_ms(world: World, policy: Policy) -> int:
-    return world.now_ms + look_again_after_ms(policy)
+class _Look:
+    """One look: ``looking`` finds the nodes, and here is said what is asked of them."""
 
+    def __init__(self, world: World, supply: Supply, claims: Claims) -> None:
+        self.world, self.claims = world, claims
+        self.actions: list[ev.Action] = []
+        self.wake_ms = FOREVER_MS
+        self._supply, self._matrices = supply, world.matrices
+        supply.look[LOOK.STAMP] += 1
+        self._use(claims.used)
 
-def _mind_nodes(world: World, policy: Policy, claims: Claims) -> tuple[list[ev.Action], int]:
-    """Repair the sick, drain the half-broken, empty the draining at their deadline."""
-    rows, now_ms = world.node_count, world.now_ms
-    states, asked = world.nodes.state[:rows], world.nodes.asked[:rows]
-    sick = np.flatnonzero((states == NodeState.UNHEALTHY) & (asked == 0)).tolist()
-    actions: list[ev.Action] = [ev.AskedRepair(now_ms, n) for n in sick]
-    broken = np.flatnonzero((states == NodeState.READY) & (world.nodes.failed[:rows] > 0))
-    actions += [
-        ev.AskedDrain(now_ms, n, ev.Why.DEVICE_LOST, min(now_ms + policy.drain_ms, FOREVER_MS))
-        for n in broken.tolist()
-    ]
-    wake_ms = FOREVER_MS
-    for n in np.flatnonzero((states == NodeState.DRAINING) & (asked == 0)).tolist():
-        minded, due_ms = _mind_draining(world, n, claims)
-        actions += minded
-        wake_ms = min(wake_ms, due_ms)
-    return list(dict.fromkeys(actions)), wake_ms  # a gang on two draining nodes is evicted once
+    def at_contract(self, c: int) -> None:
+        """Launch what is missing, turn spares, give back what is idle."""
+        world, w, u, now_ms = self.world, self._matrices, self._supply, self.world.now_ms
+        missing = looking.nodes_missing(w, u, c, now_ms) if world.contracts.is_elastic[c] else 0
+        wanted = int(looking.nodes_to_launch(w, u, c, missing, now_ms))
+        if wanted:
+            self.actions.append(ev.AskedLaunch(now_ms, c, wanted))
+        spare = world.nodes.is_spare
+        turned = self._found(looking.turn_spares(w, u, c))
+        self.actions += [ev.AskedSpare(now_ms, n, not spare[n]) for n in turned]
+        self._use(turned)
+        idle = self._found(looking.return_idle(w, u, c, -missing, now_ms))
+        self.actions += [ev.AskedReturn(now_ms, n) for n in idle]
+        self._wake()
 
+    def at_nodes(self, policy: Policy) -> None:
+        """Repair the sick, drain the half-broken, empty the draining at their deadline."""
+        now_ms, state = self.world.now_ms, self.world.nodes.state.item
+        found = self._found(looking.mind_nodes(self._matrices, self._supply, now_ms))
+        self._wake()
+        sick = [n for n in found if state(n) == NodeState.UNHEALTHY]
+        broken = [n for n in found if state(n) == NodeState.READY]
+        until_ms = min(now_ms + policy.drain_ms, FOREVER_MS)
+        minded: list[ev.Action] = [ev.AskedRepair(now_ms, n) for n in sick]
+        minded += [ev.AskedDrain(now_ms, n, ev.Why.DEVICE_LOST, until_ms) for n in broken]
+        for n in found:
+            if state(n) == NodeState.DRAINING:
+                minded += self._mind_draining(n)
+        self.actions += dict.fromkeys(minded)  # a gang on two draining nodes is evicted once
 
-def _mind_draining(world: World, n: int, claims: Claims) -> tuple[list[ev.Action], int]:
-    why, deadline_ms = _WHYS[world.nodes.why[n]], int(world.nodes.deadline_ms[n])
-    now_ms = world.now_ms
-    if not world.aboard[n]:
-        if why in _REPAIRABLE:
-            return [ev.AskedRepair(now_ms, n)], FOREVER_MS
-        return ([ev.AskedReturn(now_ms, n)] if why in _RETURNED else []), FOREVER_MS
-    if why is ev.Why.SPOT_RECLAIM:
-        return [], FOREVER_MS
-    if now_ms < deadline_ms:
-        return [], deadline_ms
-    staying = [
-        j for j in sorted(world.aboard[n])
-        if not world.jobs.is_leaving[j] and j not in claims.leaving
-    ]  # fmt: skip
-    attempts = world.jobs.attempt
-    return [ev.AskedEvict(now_ms, j, int(attempts[j]), ev.Why.DRAINED) for j in staying], FOREVER_MS
+    def _mind_draining(self, n: int) -> Sequence[ev.Action]:
+        world, now_ms, jobs = self.world, self.world.now_ms, self.world.jobs
+        aboard = sorted(world.aboard[n])
+        if not aboard:
+            is_sick = _WHYS[world.nodes.why[n]] in looking.REPAIRED_WHEN_EMPTY
+            return [ev.AskedRepair(now_ms, n) if is_sick else ev.AskedReturn(now_ms, n)]
+        return [
+            ev.AskedEvict(now_ms, j, int(jobs.attempt[j]), ev.Why.DRAINED)
+            for j in aboard if not jobs.is_leaving[j] and j not in self.claims.leaving
+        ]  # fmt: skip
 
+    def _found(self, count: int) -> list[int]:
+        found: list[int] = self._supply.minded[:count].tolist()
+        return found
 
-def _nodes_of(world: World, c: int) -> np.ndarray:
-    rows = world.node_count
-    of_contract = world.nodes.contract[:rows] == c
-    return np.flatnonzero(of_contract & (world.nodes.state[:rows] != NodeState.GONE))
+    def _use(self, nodes: "frozenset[int] | list[int]") -> None:
+        """Nothing is asked of these in this look."""
+        self._supply.used[list(nodes)] = self._supply.look[LOOK.STAMP]
+
+    def _wake(self) -> None:
+        self.wake_ms = min(self.wake_ms, self._supply.look.item(LOOK.WAKE_MS))

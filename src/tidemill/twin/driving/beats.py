@@ -15,6 +15,8 @@ from tidemill.engine.loop import BEATS_AT_ONE_MOMENT
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
+from tidemill.provisioning.columns import LOOK
+from tidemill.provisioning.looking import is_quiet, use
 from tidemill.scheduling.desk.codes import OVER as CYCLE_OVER
 from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.desk.cycle import work_off
@@ -26,7 +28,7 @@ from tidemill.twin.event_queue.columns import CLOCK, ENTRY, TRUTH
 from tidemill.twin.event_queue.lives import OVER as MOMENT_OVER
 from tidemill.twin.event_queue.lives import begin_moment, carry_out, happen, tell, wake
 
-MOMENT, TELLING, CYCLE, GATHERING, WORKING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
+MOMENT, TELLING, CYCLE, GATHERING, WORKING, REVIEWING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
 
 
 class BACK(IntEnum):
@@ -43,9 +45,10 @@ class BACK(IntEnum):
     WRONG = 9  # the plan breaks a promise
     FOLD = 10  # the row of the plan is for Python to fold,
     CARRY = 11  # or to carry out
+    SUPPLY = 12  # something is to be asked of nodes
 
 
-OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY = map(int, BACK)
+OVER, PAUSE, READ_ON, GROW, TELL, DECIDE, ANSWER, ANEW, WRONG, FOLD, CARRY, SUPPLY = map(int, BACK)
 
 
 # A moment -------------------------------------------------------------------------------------
@@ -117,7 +120,6 @@ def is_for_python(w, o, b):
     drive = b.drive
     return (
         drive[DRIVE.IS_RARE] != 0
-        or drive[DRIVE.NOW] >= drive[DRIVE.PROVISION_MS]
         or drive[DRIVE.NOW] >= drive[DRIVE.RESERVE_MS]
         or o.counts[0, 0] >= drive[DRIVE.MIX_AT]
         or w.at[AT.SUPPLY_CHANGES] != drive[DRIVE.SUPPLY]
@@ -142,7 +144,7 @@ def begin_cycle(w, d, g, o, c, b):
     d.reg[REG.LOOKS] = w.at[AT.QUEUED]
     d.reg[REG.EVENTS] = 0
     d.reg[REG.EVENT_PIECES] = 0
-    drive[DRIVE.STAGE] = CHECKING
+    drive[DRIVE.STAGE] = REVIEWING
     if w.at[AT.QUEUED] > 0 and is_news(w, d, o.counts[0, 0], now):
         begin(w, d, g, now)
         drive[DRIVE.STAGE] = GATHERING
@@ -164,6 +166,19 @@ def decide(w, d, g, t, h, e, b):
         drive[DRIVE.ROW] = code
         return ANSWER
     close(d, 0, 0)
+    drive[DRIVE.STAGE] = REVIEWING
+    return 0
+
+
+@kernel
+def review(w, d, u, b):
+    """Look at the nodes, if that is due; 0, or that something is to be asked of them."""
+    drive = b.drive
+    if drive[DRIVE.NOW] >= drive[DRIVE.PROVISION_MS]:
+        use(u, d.event_pieces, d.reg[REG.EVENT_PIECES])
+        if not is_quiet(w, u, drive[DRIVE.NOW]):
+            return SUPPLY
+        drive[DRIVE.PROVISION_MS] = u.look[LOOK.WAKE_MS]
     drive[DRIVE.STAGE] = CHECKING
     return 0
 
@@ -250,7 +265,7 @@ def carry(w, d, o, b):
 
 
 @kernel
-def drive(w, d, g, t, h, e, o, v, c, f, p, y, b):
+def drive(w, d, g, t, h, e, o, v, c, f, p, y, u, b):
     """Beat until time is up, or until Python must do something; why it came back."""
     while True:
         stage, code = b.drive[DRIVE.STAGE], 0
@@ -262,6 +277,8 @@ def drive(w, d, g, t, h, e, o, v, c, f, p, y, b):
             code = begin_cycle(w, d, g, o, c, b)
         elif stage in (GATHERING, WORKING):
             code = decide(w, d, g, t, h, e, b)
+        elif stage == REVIEWING:
+            code = review(w, d, u, b)
         elif stage == CHECKING:
             code = check(v, d, o, c, f, p, y, b)
         elif stage == FOLDING:

@@ -14,9 +14,10 @@ class STAGE(IntEnum):
     CYCLE = 2  # it is to be decided,
     GATHERING = 3  # by those who are looked at,
     WORKING = 4  # one after the other;
-    CHECKING = 5  # the plan is to be checked,
-    FOLDING = 6  # folded, row by row,
-    CARRYING = 7  # and carried out
+    REVIEWING = 5  # the layers above the scheduler look;
+    CHECKING = 6  # the plan is to be checked,
+    FOLDING = 7  # folded, row by row,
+    CARRYING = 8  # and carried out
 
 
 class DRIVE(IntEnum):

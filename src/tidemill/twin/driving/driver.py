@@ -43,7 +43,7 @@ BEATS_AT_ONCE = 1_024  # then whoever waits for news of how far it is may have s
 EVENTS, PIECES = 4_096, 4_096  # rows that there is room for in one call
 _NO_JOBS: I64 = np.zeros((0, len(JobColumn)), np.int64)
 _MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.HOLD, CODE.STEP, CODE.TELL)
-_IN_CYCLE = (STAGE.GATHERING, STAGE.WORKING, STAGE.CHECKING, STAGE.FOLDING, STAGE.CARRYING)
+_IN_CYCLE = range(STAGE.GATHERING, STAGE.CARRYING + 1)
 
 
 class Driver:
@@ -131,7 +131,8 @@ class Driver:
         w = loop.inflow.ready(agenda.t.counts)
         return (
             w, d, at_work.room.ground, at_work.tables, hunt, at_work.ends, agenda.t, book.view,
-            book.sums, book.facts, Rows(d.events, d.event_pieces), yard, self._beat,
+            book.sums, book.facts, Rows(d.events, d.event_pieces), yard,
+            memo.provisioning.supply(world, policy), self._beat,
         )  # fmt: skip
 
     def _write_layers(self) -> None:
@@ -174,6 +175,9 @@ class Driver:
                 return True
             case BACK.ANSWER:
                 return self._go_on(self._beat.drive.item(DRIVE.ROW))
+            case BACK.SUPPLY:
+                self._finish()
+                return True
             case BACK.WRONG:
                 self._judge()
             case BACK.FOLD:
@@ -215,6 +219,14 @@ class Driver:
         loop.settle(one.resume(loop.world, loop.policy, loop.memo, at_work))
         self._cycle, drive[DRIVE.STAGE] = None, STAGE.MOMENT
         return True
+
+    def _finish(self) -> None:
+        """The scheduler is through; what the layers above it ask for is said in Python."""
+        at_work, loop = self._cycle, self._loop
+        assert at_work is not None, "a cycle was made"
+        at_work.tell()
+        loop.settle(one.climb(loop.world, loop.policy, loop.memo))
+        self._cycle, self._beat.drive[DRIVE.STAGE] = None, STAGE.MOMENT
 
     def _at_work(self, one: Cycle) -> Cycle:
         """The cycle of now: what Python did in another is forgotten."""

@@ -3,6 +3,8 @@
 from tidemill.core.kernel import STATE, between, whole_of
 from tidemill.engine.check import columns as check
 from tidemill.engine.check import kernel as check_kernel
+from tidemill.provisioning import columns as provisioning
+from tidemill.provisioning import kernel as provisioning_kernel
 from tidemill.scheduling.desk import kernel as desk_kernel
 from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting import kernel as fitting_kernel
@@ -11,7 +13,7 @@ from tidemill.twin.event_queue import kernel as queue_kernel
 from tidemill.twin.event_queue.columns import Outside
 
 _CHECK = {"v": check.View, "c": check.Sums, "f": check.Facts, "p": check.Rows, "y": check.Yard}
-_FILES = (check_kernel, desk_kernel, fitting_kernel, queue_kernel)
+_FILES = (check_kernel, desk_kernel, fitting_kernel, provisioning_kernel, queue_kernel)
 
 kernel = between(
     __file__,
@@ -19,6 +21,7 @@ kernel = between(
         "w": STATE,
         "o": whole_of(Outside, queue_kernel.VECTORS, queue_kernel.OTHERS),
         "b": whole_of(Beat, ("drive",)),
+        "u": whole_of(provisioning.Supply, provisioning.VECTORS),
     }
     | {name: whole_of(table, check.VECTORS) for name, table in _CHECK.items()}
     | {
