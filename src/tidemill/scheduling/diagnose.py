@@ -54,7 +54,7 @@ def fits_when_others_end(world: World, memo: Memo, s: int) -> bool:
         known = found.shortage is None
         if known:
             undo(room, q, shape, found.pieces)
-        memo.remember_outlasts(s, known)
+        memo.remember_outlasts(world, s, known)
     return known
 
 

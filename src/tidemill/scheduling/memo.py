@@ -9,6 +9,7 @@ the search for victims, who remembers that one was in vain has one more.)
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model.columns import AT
 from tidemill.model.measures import FOREVER_MS
@@ -25,7 +26,7 @@ from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid
 from tidemill.scheduling.eligible import Option
 from tidemill.scheduling.fit import redo
-from tidemill.scheduling.known import Known, Sharing, know
+from tidemill.scheduling.known import Known, Like, Likes, Sharing, know
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores import scoring
@@ -78,11 +79,16 @@ class Memo:
         self._lines: Lines | None = None
         self._evictors_at: Stamp = ()
         self._scoring = scoring.PACKING
+        self._roles = scoring.Roles()
         self._scoring_at: tuple[Stamp, Policy] | None = None
         self.laid_out = Laid()
         """The columns of the last cycle."""
         self._elastic: list[int] = []
         self._shapes_seen = 0
+        self._likes = Likes()
+        self._supply_of: dict[Like, Cause] = {}
+        self._outlasts_of: dict[Like, bool] = {}
+        self._under_floor: tuple[Stamp, NDArray[np.bool_]] | None = None
 
     def room(self, world: World) -> Room:
         """A scratch copy of what is free now."""
@@ -127,7 +133,7 @@ class Memo:
         """The placement policies and their tables; the same ones until the mix or supply change."""
         stamp = (world.mix_changes, world.node_count, len(world.kinds))
         if self._scoring_at != (stamp, policy):
-            self._scoring = scoring.of(world, policy, self._scoring)
+            self._scoring = scoring.of(world, policy, self._scoring, self._roles)
             self._scoring_at = (stamp, policy)
         return self._scoring
 
@@ -159,11 +165,16 @@ class Memo:
         """Whether a shape fits beside the services of now; None: not asked yet."""
         self._know_lasting(world)
         found = self.asks.rows.item(s, ASK.OUTLASTS)
-        return None if found == UNKNOWN else bool(found)
+        if found != UNKNOWN:
+            return bool(found)
+        known = self._outlasts_of.get(self._likes.of(world, s))
+        if known is not None:
+            self.asks.rows[s, ASK.OUTLASTS] = known
+        return known
 
-    def remember_outlasts(self, s: int, fits: bool) -> None:
-        """Keep whether a shape fits beside the services, until they change."""
-        self.asks.rows[s, ASK.OUTLASTS] = fits
+    def remember_outlasts(self, world: World, s: int, fits: bool) -> None:
+        """Keep whether a shape and its like fit beside the services, until they change."""
+        self.asks.rows[s, ASK.OUTLASTS] = self._outlasts_of[self._likes.of(world, s)] = fits
 
     def rows(self, world: World) -> I64:
         """What is remembered, with a row for every shape."""
@@ -195,6 +206,7 @@ class Memo:
         rows, stamp = self.rows(world), _lasting_stamp(world)
         if stamp != self._lasting_at:
             rows[:, ASK.OUTLASTS] = UNKNOWN
+            self._outlasts_of.clear()
             self._lasting_at = stamp
 
     @staticmethod
@@ -300,24 +312,45 @@ class Memo:
         """Write down who could ever have a right to another's place."""
         stamp = (len(world.shape_rows), world.share_changes)
         if stamp != self._evictors_at:
-            self.rows(world)[: len(world.shape_rows), ASK.MAY_EVICT] = _evictors(world)
+            count, queues = len(world.shape_rows), world.shapes.queue
+            priorities = world.shapes.priority[:count]
+            lowest = np.full(len(world.queue_rows), FOREVER_MS, np.int64)
+            np.minimum.at(lowest, queues[:count], priorities)
+            has_lower = priorities > lowest[queues[:count]]
+            under_floor = self._queues_under_floor(world)[queues[:count]]
+            self.rows(world)[:count, ASK.MAY_EVICT] = under_floor | has_lower
             self._evictors_at = stamp
 
+    def _queues_under_floor(self, world: World) -> NDArray[np.bool_]:
+        """For each queue: whether it, or one above it, has a guaranteed quota."""
+        stamp = (world.share_changes, len(world.queue_rows))
+        if self._under_floor is None or self._under_floor[0] != stamp:
+            has_floor = np.any(world.floor > 0, axis=1)
+            found = [bool(has_floor[list(path)].any()) for path in world.tree.paths]
+            self._under_floor = (stamp, np.array(found, bool))
+        return self._under_floor[1]
+
     def supply_cause(self, world: World, s: int) -> Cause | None:
-        """What supply said about this shape, if neither supply nor shares changed since."""
+        """What supply said about this shape or its like, if nothing of that changed since."""
         self._know_supply(world)
         found = self.asks.rows.item(s, ASK.SUPPLY)
-        return None if found == UNKNOWN else Cause(found)
+        if found != UNKNOWN:
+            return Cause(found)
+        known = self._supply_of.get(self._likes.of(world, s))
+        if known is not None:
+            self.asks.rows[s, ASK.SUPPLY] = known
+        return known
 
     def remember_supply(self, world: World, s: int, cause: Cause) -> None:
-        """Keep what supply says about this shape."""
+        """Keep what supply says about this shape, and its like."""
         self._know_supply(world)
-        self.asks.rows[s, ASK.SUPPLY] = cause
+        self.asks.rows[s, ASK.SUPPLY] = self._supply_of[self._likes.of(world, s)] = cause
 
     def _know_supply(self, world: World) -> None:
         rows, stamp = self.rows(world), _supply_stamp(world)
         if stamp != self._supply_at:
             rows[:, ASK.SUPPLY] = UNKNOWN
+            self._supply_of.clear()
             self._supply_at = stamp
 
 
@@ -327,15 +360,3 @@ def _supply_stamp(world: World) -> Stamp:
 
 def _lasting_stamp(world: World) -> Stamp:
     return (*_supply_stamp(world), world.lasting_changes)
-
-
-def _evictors(world: World) -> I64:
-    """For each shape: whether it is under a floor, or others of its team have less priority."""
-    count = len(world.shape_rows)
-    queues, priorities = world.shapes.queue[:count], world.shapes.priority[:count]
-    lowest = np.full(len(world.queue_rows), FOREVER_MS, np.int64)
-    np.minimum.at(lowest, queues, priorities)
-    has_floor = np.any(world.floor > 0, axis=1)
-    under_floor = np.array([bool(has_floor[list(path)].any()) for path in world.tree.paths], bool)
-    found: I64 = (under_floor[queues] | (priorities > lowest[queues])).astype(np.int64)
-    return found

@@ -215,6 +215,10 @@ class Twin:
         elif code == lives.RARE:
             _note(self._rare_due(world, *self.agenda.pop()), sheet, inflow)
 
+    def is_rare_next(self, now_ms: int) -> bool:
+        """Whether what happens next, still at this moment, is what kernels do not tell."""
+        return len(self.agenda) > 0 and bool(lives.is_rare(self.agenda.t.entries, now_ms))
+
     def _fold_one(self, sheet: Sheet, inflow: Inflow | None) -> None:
         """Fold the last event by itself, as kernels could not; one that is refused is not told."""
         clock = self.agenda.t.clock

@@ -6,13 +6,13 @@ some work: before the first look at the mix they stand aside, and with nobody el
 placement is ``pack``.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.placements import NodeScore, score_of
 from tidemill.model.policy import Policy
+from tidemill.model.rows import Role
+from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.scores import demand
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
@@ -71,8 +71,13 @@ def needs_tables(policy: Policy) -> bool:
     return names_of(policy) not in BY_THEMSELVES
 
 
-def of(world: World, policy: Policy, held: Scoring | None = None) -> Scoring:
-    """The scoring of a policy now; the one that is held if it still says the same."""
+def of(
+    world: World, policy: Policy, held: Scoring | None = None, roles: "Roles | None" = None
+) -> Scoring:
+    """The scoring of a policy now; the one that is held if it still says the same.
+
+    ``roles``: those that were known before.
+    """
     names = names_of(policy)
     if not world.mix_changes:
         names = tuple(name for name in names if name not in LOOK_AHEAD) or ("pack",)
@@ -85,7 +90,7 @@ def of(world: World, policy: Policy, held: Scoring | None = None) -> Scoring:
         policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
         policy.placement_fragment_ppm,
     )  # fmt: skip
-    tables = demand.tables(names, _asked(world), fleet(world), knobs)
+    tables = demand.tables(names, (roles or Roles()).asked(world), fleet(world), knobs)
     if held is not None and held.tables is not None and held.names == names:
         if tables.scores_as(held.tables):
             return held
@@ -107,15 +112,46 @@ def fleet(world: World) -> Fleet:
     )
 
 
-def _asked(world: World) -> Iterator[Asked]:
-    count, shapes = len(world.shape_rows), world.shapes
-    frequent = np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]
-    chosen = np.union1d(frequent, np.flatnonzero(shapes.hosts[:count]))
-    for s in chosen.tolist():
-        mixed, noted, hosts = (
-            column.item(s) for column in (shapes.mixed, shapes.noted, shapes.hosts)
-        )
-        if not (mixed or noted or hosts):
-            continue
-        for role in world.shape_rows[s].roles:
-            yield Asked(role, mixed * role.count, noted * role.count, hosts)
+class Roles:
+    """The roles of all shapes, and which of them ask for the same of a node; grows with a World."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._distinct: list[Role] = []
+        self._rows: I64 = np.zeros((0, 3), np.int64)
+        """A row for each role: its shape, its number, its replicas."""
+        self._shapes = 0
+
+    def asked(self, world: World) -> list[Asked]:
+        """What arrived, and how many nodes could host it: of the frequent, and of the counted."""
+        self._update(world)
+        count, shapes = len(world.shape_rows), world.shapes
+        is_chosen = shapes.hosts[:count] > 0
+        is_chosen[np.argsort(-shapes.mixed[:count], kind="stable")[:SHAPES_AT_MOST]] = True
+        shape, number, replicas = self._rows[is_chosen[self._rows[:, 0]]].T
+        found: I64 = np.zeros((3, len(self._distinct)), np.int64)
+        np.add.at(found[0], number, shapes.mixed[shape] * replicas)
+        np.add.at(found[1], number, shapes.noted[shape] * replicas)
+        np.maximum.at(found[2], number, shapes.hosts[shape])
+        asked = zip(self._distinct, found.T.tolist(), strict=True)
+        return [Asked(role, *sums) for role, sums in asked if any(sums)]
+
+    def _update(self, world: World) -> None:
+        if self._shapes == len(world.shape_rows):
+            return
+        if self._shapes > len(world.shape_rows):
+            self._rows, self._shapes = self._rows[:0], 0
+        rows = [
+            (s, self._number(role), role.count)
+            for s in range(self._shapes, len(world.shape_rows))
+            for role in world.shape_rows[s].roles
+        ]
+        self._rows = np.concatenate([self._rows, np.array(rows, np.int64)])
+        self._shapes = len(world.shape_rows)
+
+    def _number(self, role: Role) -> int:
+        asked = (role.cpu_milli, role.memory_mib, role.accelerators, role.milli, role.kinds)
+        number = self._numbers.setdefault(asked, len(self._distinct))
+        if number == len(self._distinct):
+            self._distinct.append(role)
+        return number

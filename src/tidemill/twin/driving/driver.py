@@ -32,6 +32,7 @@ from tidemill.twin.driving import beats
 from tidemill.twin.driving.ahead import KERNELS
 from tidemill.twin.driving.beats import BACK
 from tidemill.twin.driving.columns import DRIVE, STAGE, Beat
+from tidemill.twin.event_queue import lives
 from tidemill.twin.event_queue.columns import CLOCK
 from tidemill.workload import losses
 
@@ -193,6 +194,8 @@ class Driver:
         """What happens now is rare; the rest of the moment goes on after it."""
         loop, twin = self._loop, self._twin
         twin.tell_rare(loop.world, code, loop.sheet, loop.inflow)
+        while twin.is_rare_next(self._beat.drive.item(DRIVE.NOW)):
+            twin.tell_rare(loop.world, lives.RARE, loop.sheet, loop.inflow)
         if twin.has_followers or not self._may_begin():
             self._beat.drive[DRIVE.IS_RARE] = 1
 

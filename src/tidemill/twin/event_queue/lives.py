@@ -244,20 +244,29 @@ def submit(clock, events, now):
 
 
 @kernel
+def is_rare(entries, now):
+    """Whether the first entry is due at a moment, and for Python to take out."""
+    at, rank, kind = entries[0, ENTRY.AT], entries[0, ENTRY.RANK], entries[0, ENTRY.KIND]
+    if at != now or rank in (JOB_START, HORIZON):
+        return False
+    return not (rank == JOB_END and kind != MOVED) and not (rank == ACTIVITY and kind == BUSY)
+
+
+@kernel
 def take_out(w, t, now):
     """Take out the first entry, which is due; False: that is for Python."""
-    rank, kind = t.entries[0, ENTRY.RANK], t.entries[0, ENTRY.KIND]
-    if rank == JOB_END and kind != MOVED:
+    if is_rare(t.entries, now):
+        return False
+    rank = t.entries[0, ENTRY.RANK]
+    if rank == JOB_END:
         end_due(w, t, now)
     elif rank == JOB_START:
         start_due(w, t, now)
-    elif rank == ACTIVITY and kind == BUSY:
+    elif rank == ACTIVITY:
         activity_due(w, t, now)
-    elif rank == HORIZON:
+    else:
         pop(t.clock, t.entries)
         t.clock[CLOCK.WOKE] = 1
-    else:
-        return False
     return True
 
 
