@@ -261,7 +261,7 @@ class Memo:
 
     def doubt(self, s: int) -> None:
         """What a search said about a shape may change with time alone: ask again."""
-        self.asks.rows[s, ASK.IS_DOUBTED] = 1
+        self.asks.rows[s, ASK.IS_DOUBTED] = self.notes[NOTE.HAS_OWED] = 1
 
     def ask_again_at(self, s: int, at_ms: int) -> None:
         """A search may find more at this moment though nothing changed; FOREVER_MS: it may not.

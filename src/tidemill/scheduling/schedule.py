@@ -38,7 +38,7 @@ from tidemill.scheduling.desk import cycle as desk
 from tidemill.scheduling.desk import failures, gathering, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
 from tidemill.scheduling.desk.codes import CODE
-from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Search
+from tidemill.scheduling.desk.columns import ASK, NOTE, REG, UNKNOWN, Search
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
@@ -401,6 +401,7 @@ class Cycle:
         if not row[ASK.OWED]:
             reg[REG.SERIAL] += 1
             row[ASK.OWED] = reg[REG.SERIAL]
+            self.memo.notes[NOTE.HAS_OWED] = 1
         return False
 
     def _evict(self, s: int, j: int, lent: Sequence[victims.Victim]) -> list[int]:

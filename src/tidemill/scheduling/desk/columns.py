@@ -91,6 +91,7 @@ class NOTE(IntEnum):
     READ = 12  # up to which change of nodes it was looked; -1: not at all
     IS_WHOLE = 13  # whether all nodes that changed since the last look are known
     CYCLE = 14
+    HAS_OWED = 15  # whether anybody may be owed a search, is to have one, or is doubted
 
 
 class ASK(IntEnum):

@@ -22,7 +22,7 @@ from tidemill.scheduling.desk.codes import (
     SUPPLY,
     TELL,
 )
-from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, LINE, NOTE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
@@ -44,7 +44,7 @@ from tidemill.scheduling.desk.placing import (
     refuse,
     say,
     settle_books,
-    undo,
+    try_to_fit,
 )
 from tidemill.scheduling.desk.reserving import READY, make_all
 from tidemill.scheduling.desk.reserving import UNPREPARED as UNPREPARED_CLAIM
@@ -201,13 +201,14 @@ def ask_first(d, s, code):
 
 
 @kernel
-def note_vain(reg, asks, s):
+def note_vain(reg, notes, asks, s):
     """A search for victims was in vain: note when another may be made by time alone."""
     asks[s, ASK.AGAIN_MS] = reg[REG.AGAIN_MS]
     if reg[REG.AGAIN_MS] < FOREVER_MS:
         reg[REG.HAS_QUESTIONS] = 1
     if reg[REG.IS_FINAL] == 0:
         asks[s, ASK.IS_DOUBTED] = 1
+        notes[NOTE.HAS_OWED] = 1
 
 
 @kernel
@@ -222,6 +223,7 @@ def search(w, d, g, t, h, s, cause):
         if asks[s, ASK.OWED] == 0:
             reg[REG.SERIAL] += 1
             asks[s, ASK.OWED] = reg[REG.SERIAL]
+            d.notes[NOTE.HAS_OWED] = 1
         return OVER
     may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
     if may_move or reg[REG.MAY_RESIZE] != 0:
@@ -238,7 +240,7 @@ def search(w, d, g, t, h, s, cause):
         asks[s, ASK.IS_DUE] = 0
     else:
         reg[REG.SEARCHES] -= 1
-    note_vain(reg, asks, s)
+    note_vain(reg, d.notes, asks, s)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)
     return OVER
@@ -356,35 +358,6 @@ def make(w, d, g, e, s):
 
 
 @kernel
-def pass_others(w, d, g, t, e, s, q, count):
-    """A job fits: place it if it disturbs no reservation, there or elsewhere.
-
-    DONE, or a code.
-    """
-    reg, asks = d.reg, d.asks
-    if reg[REG.PENDING] > 0:
-        undo(w, d, g, s, q, count)
-        return make(w, d, g, e, s)
-    if reg[REG.PROMISES] == 0:
-        place(w, d, g, s, q, count)
-        return go_on(w, d, s)
-    end = expected_end(w.jobs, reg, asks[s, ASK.UPCOMING])
-    latest = latest_disturbed(w, d, s, end)
-    if latest >= 0:
-        undo(w, d, g, s, q, count)
-        count = fit_beside(w, d, g, t, s, q)
-        if count == UNSURE:
-            return ask(d, s, FIT)
-        if count <= 0:
-            refuse(d, s, latest)
-            keep_back(w, d, s)
-            return DONE
-        settle_books(w, d, g, s, q, 1)
-    place(w, d, g, s, q, count)
-    return go_on(w, d, s)
-
-
-@kernel
 def is_plain(d, s):
     """Whether the next job of a shape is fitted and placed here.
 
@@ -402,22 +375,62 @@ def is_plain(d, s):
 
 
 @kernel
-def fit_first(w, d, g, t, h, e, s, q):
-    """Fit the first in line and place it, or settle why not; DONE, OVER, or a code."""
-    if not is_plain(d, s):
+def fit_beside_others(w, d, g, t, e, s, q, latest):
+    """A job fits: place it beside the reservations that it would disturb, if it fits there too.
+
+    The last of them begins at ``latest``. DONE, or a code.
+    """
+    if d.reg[REG.PENDING] > 0:
+        return make(w, d, g, e, s)
+    count = fit_beside(w, d, g, t, s, q)
+    if count == UNSURE:
         return ask(d, s, FIT)
-    count = fit(w, d, g, t, s, q)
-    if count > 0:
-        settle_books(w, d, g, s, q, 1)
-        return pass_others(w, d, g, t, e, s, q, count)
+    if count <= 0:
+        refuse(d, s, latest)
+        keep_back(w, d, s)
+        return DONE
+    settle_books(w, d, g, s, q)
+    place(w, d, g, s, q, count)
+    return go_on(w, d, s)
+
+
+@kernel
+def settle_unfit(w, d, g, t, h, s, why):
+    """No place was found for the first in line: why, and what follows; DONE, OVER, or a code."""
     asks, options = d.asks, d.options
-    if count == BARRED and asks[s, ASK.IS_BINDING] == 0:
+    if why == BARRED and asks[s, ASK.IS_BINDING] == 0:
         return settle(w, d, g, t, h, s)
-    if count != NO_NODES:
+    if why != NO_NODES:
         return ask(d, s, FIT)
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         options[o, OPTION.UNFIT_IN] = d.reg[REG.CYCLE]
     return settle(w, d, g, t, h, s)
+
+
+@kernel
+def fit_first(w, d, g, t, h, e, s, q):
+    """Fit the first in line and place it, or settle why not; DONE, OVER, or a code.
+
+    Where it disturbs reservations, or some are to be made before it, it does not sit where it
+    would without them: then it only counts whether it fits at all.
+    """
+    if not is_plain(d, s):
+        return ask(d, s, FIT)
+    reg, latest, is_first = d.reg, -1, d.reg[REG.PENDING] == 0
+    if is_first and reg[REG.PROMISES] > 0:
+        latest = latest_disturbed(w, d, s, expected_end(w.jobs, reg, d.asks[s, ASK.UPCOMING]))
+        is_first = latest < 0
+    if not is_first:
+        count = try_to_fit(w, d, g, t, s, q)
+        if count > 0:
+            return fit_beside_others(w, d, g, t, e, s, q, latest)
+        return settle_unfit(w, d, g, t, h, s, count)
+    count = fit(w, d, g, t, s, q)
+    if count <= 0:
+        return settle_unfit(w, d, g, t, h, s, count)
+    settle_books(w, d, g, s, q)
+    place(w, d, g, s, q, count)
+    return go_on(w, d, s)
 
 
 @kernel

@@ -2,7 +2,7 @@
 
 from tidemill.model.columns import AT, KIND, QUEUE, QUOTA, SHAPE
 from tidemill.model.reasons import Cause
-from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN
+from tidemill.scheduling.desk.columns import ASK, NOTE, REG, UNKNOWN
 from tidemill.scheduling.desk.kernel import kernel
 
 BUSY, SCATTERED = int(Cause.BUSY), int(Cause.SCATTERED)
@@ -116,8 +116,10 @@ def somebody_heeds(looks, asks, count):
 
 
 @kernel
-def is_anybody_owed(asks, count):
+def is_anybody_owed(notes, asks, count):
     """Whether somebody is owed a search, or asks again with time alone."""
+    if notes[NOTE.HAS_OWED] == 0:
+        return False
     for s in range(count):
         if asks[s, ASK.OWED] != 0 or asks[s, ASK.IS_DOUBTED] != 0:
             return True
@@ -125,15 +127,18 @@ def is_anybody_owed(asks, count):
 
 
 @kernel
-def begin_searches(shapes, asks, count, at_most):
+def begin_searches(shapes, notes, asks, count, at_most):
     """Mark who went without a search for victims before, longest ago first; how many."""
     owed, due = 0, 0
+    if notes[NOTE.HAS_OWED] == 0:
+        return 0
     for s in range(count):
         asks[s, ASK.IS_DUE] = 0
         asks[s, ASK.IS_DOUBTED] = 0
         if shapes[s, SHAPE.WAITING] == 0:
             asks[s, ASK.OWED] = 0
         owed += asks[s, ASK.OWED] != 0
+    notes[NOTE.HAS_OWED] = int(owed > 0)
     while due < min(at_most, owed):
         first = -1
         for s in range(count):

@@ -42,7 +42,7 @@ def has_changed(w, d, jobs_came):
     is_new |= note(notes, NOTE.FREED, freed)
     is_new |= note(notes, NOTE.GIVEN, given)
     is_new |= note(notes, NOTE.TAKEN, taken if notes[NOTE.WATCHES] != 0 else 0)
-    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(d.asks, d.reg[REG.SHAPES])
+    return is_new or notes[NOTE.DRIFTS] != 0 or is_anybody_owed(notes, d.asks, d.reg[REG.SHAPES])
 
 
 @kernel
@@ -179,7 +179,7 @@ def begin(w, d, g, now):
     reg[REG.LOOK] = notes[NOTE.LOOK]
     reg[REG.IS_WHOLE] = notes[NOTE.IS_WHOLE]
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]
-    due = begin_searches(w.shapes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
+    due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
 
 

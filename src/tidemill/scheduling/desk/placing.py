@@ -8,10 +8,10 @@ from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
-from tidemill.scheduling.fitting.columns import OUT
+from tidemill.scheduling.fitting.columns import OUT, REQUEST
 from tidemill.scheduling.fitting.keeping import keep, let_go
 from tidemill.scheduling.fitting.ladders import fill_tied
-from tidemill.scheduling.fitting.sweeps import give_all
+from tidemill.scheduling.fitting.sweeps import count_hosts, give_all
 from tidemill.scheduling.fitting.trees import seat
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
@@ -169,6 +169,31 @@ def fit_loose(w, d, g, t, s, q):
 
 
 @kernel
+def has_wishes(asks, s):
+    """Whether a gang has wishes that bind it to nothing: it fits when it would without them."""
+    return asks[s, ASK.RUNGS] > 0 and asks[s, ASK.IS_BINDING] == 0
+
+
+@kernel
+def count_held(w, d, g, s, q):
+    """How many replicas of a gang with wishes the first of its types that holds it could take.
+
+    Or as ``fit``. Nothing is taken.
+    """
+    asks, options, found = d.asks, d.options, NO_NODES
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
+        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        if why != UNFIT:
+            found = found if why == SHORT else BARRED
+            continue
+        r = options[o, OPTION.PACKED]
+        count = count_hosts(w, g, r, g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY])
+        if count >= asks[s, ASK.COUNT]:
+            return count
+    return found
+
+
+@kernel
 def fit(w, d, g, t, s, q):
     """Take a place for the next job of a simple shape: the number of pieces.
 
@@ -176,6 +201,10 @@ def fit(w, d, g, t, s, q):
     must say.
     """
     asks = d.asks
+    if has_wishes(asks, s):
+        count = count_held(w, d, g, s, q)
+        if count <= 0:
+            return count
     if asks[s, ASK.RUNGS] > 0:
         count = fit_tied(w, d, g, s, q)
         if count > 0 or asks[s, ASK.IS_BINDING] != 0:
@@ -193,17 +222,21 @@ def fit(w, d, g, t, s, q):
 
 
 @kernel
-def settle_books(w, d, g, s, q, sign):
-    """Book what was found to fit, or take it off the books again."""
-    book(w, d, q, w.nodes[g.out[0, OUT.NODE], NODE.KIND], sign * d.asks[s, ASK.NEED])
+def try_to_fit(w, d, g, t, s, q):
+    """As ``fit``, of a job that will not sit where it would: nothing is taken."""
+    asks = d.asks
+    if has_wishes(asks, s):
+        return count_held(w, d, g, s, q)
+    count = fit(w, d, g, t, s, q)
+    if count > 0:
+        give_all(w, g, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
+    return count
 
 
 @kernel
-def undo(w, d, g, s, q, count):
-    """Take what was found to fit out of the room and off the books again."""
-    asks, options = d.asks, d.options
-    give_all(w, g, options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
-    settle_books(w, d, g, s, q, -1)
+def settle_books(w, d, g, s, q):
+    """Book what was found to fit."""
+    book(w, d, q, w.nodes[g.out[0, OUT.NODE], NODE.KIND], d.asks[s, ASK.NEED])
 
 
 # Passing --------------------------------------------------------------------------------------
