@@ -272,7 +272,7 @@ def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
     _refuse_unless(world, event.job, None, (_STARTING, _RUNNING))
     if world.jobs.is_leaving[event.job]:
         _refuse(world, event.job, "it was asked to leave already")
-    world.ink.jobs.is_leaving[event.job] = 1
+    _set_leaving(world, event.job, 1)
     world.leaving_for[event.job] = -1
     return []
 
@@ -324,8 +324,14 @@ def _save(world: World, j: int, at_ms: int, keeps_all: bool) -> None:
     jobs.ran_ms[j] += at_ms - int(jobs.origin_ms[j])
 
 
+def _set_leaving(world: World, j: int, is_leaving: int) -> None:
+    """Write whether an active job was asked to leave, and that its end is another one now."""
+    world.ink.jobs.is_leaving[j] = is_leaving
+    world.ink.w.at[AT.PACE_CHANGES] += 1
+
+
 def _leave_for(world: World, j: int, heir: int) -> None:
-    world.ink.jobs.is_leaving[j] = 1
+    _set_leaving(world, j, 1)
     s = int(world.jobs.shape[heir]) if heir >= 0 else -1
     world.leaving_for[j] = s
     if s >= 0:
@@ -335,7 +341,7 @@ def _leave_for(world: World, j: int, heir: int) -> None:
 
 def _stay(world: World, j: int) -> None:
     """A job is asked for nothing any more, and sits where its placement says."""
-    world.ink.jobs.is_leaving[j] = 0
+    _set_leaving(world, j, 0)
     _keep_promise(world, world.leaving_for.pop(j, -1))
 
 

@@ -30,6 +30,7 @@ class AT(IntEnum):
     TIERS = 10  # tiers of the topology, those inside nodes too
     LABELLED = 11  # tiers outside the node
     WAITING = 12  # waiting jobs
+    PACE_CHANGES = 13  # how often a job that is there began or ceased to leave
 
 
 class JOB(IntEnum):
