@@ -11,7 +11,7 @@ entry-point group ``tidemill.plugins``), as every command does.
 import operator
 from collections.abc import Callable, Container
 from importlib.metadata import EntryPoint, entry_points
-from typing import NoReturn
+from typing import NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def add_order(name: str, rank: Rank) -> None:
     waited for the policy's patience goes before all others, as in every order that reads run times.
     """
     _refuse("order", name, ORDERS)
-    asked = _Asked("order", name, rank)
+    asked = _PluginFunction("order", name, rank)
 
     def whole_rank(job: JobFacts, policy: Policy) -> int:
         return asked.whole(lambda: rank(job, policy), f"job `{job.name}`")
@@ -75,7 +75,7 @@ def add_score(name: str, score: NodeScore) -> None:
     put on the fewest nodes, and one with topology constraints where they say.
     """
     _refuse("placement", name, PLACEMENTS)
-    asked = _Asked("placement", name, score)
+    asked = _PluginFunction("placement", name, score)
 
     def whole_score(node: FreeNode, request: Role) -> int:
         return asked.whole(lambda: score(node, request), f"node `{node.name}`")
@@ -86,7 +86,7 @@ def add_score(name: str, score: NodeScore) -> None:
 def add_contract_type(name: str, row: ContractType) -> None:
     """Add a type for the ``terms`` of a contract."""
     _refuse("contract type", name, TYPES)
-    asked = _Asked("contract type", name, row.committed)
+    asked = _PluginFunction("contract type", name, row.committed)
 
     def part(contract: Contract) -> int:
         about = f"contract `{contract.name}`"
@@ -106,7 +106,7 @@ def add_bucket(key: str, title: str, *, part_of: str, part: Divide) -> None:
         raise SpecError(
             f"there is no bucket `{part_of}` to take a part of", hint=f"one of: {known}"
         )
-    asked = _Asked("bucket", key, part)
+    asked = _PluginFunction("bucket", key, part)
 
     def parts(world: World, rows: LedgerRows) -> I64:
         about = f"{len(rows.milli_ms):,} rows of `{part_of}`"
@@ -133,7 +133,7 @@ def _plugin(point: EntryPoint) -> Plugin:
     return Plugin(point.name, point.dist.name if point.dist is not None else "")
 
 
-class _Asked:
+class _PluginFunction:
     """A plug-in's function: what it answers is used as it is, or refused with its name."""
 
     def __init__(self, what: str, name: str, function: Callable[..., object]) -> None:
@@ -145,11 +145,8 @@ class _Asked:
     ) -> int:
         """Its answer: a whole number in the range."""
         found = self._answer(ask, about)
-        try:
-            number = operator.index(found)  # type: ignore[arg-type] - what cannot be one is refused
-        except TypeError:
-            self._refuse(about, f"gave {_shown(found)}", "a whole number", least, most)
-        if not least <= number <= most:
+        number = operator.index(found) if isinstance(found, SupportsIndex) else None
+        if number is None or not least <= number <= most:
             self._refuse(about, f"gave {_shown(found)}", "a whole number", least, most)
         return number
 

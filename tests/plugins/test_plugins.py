@@ -186,7 +186,7 @@ def _broken(*_: object) -> int:
     return 1 // 0
 
 
-BAD_NUMBERS = {
+BAD_NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {
     "a fraction": (lambda *_: 0.5, "gave `0.5` (float)"),
     "a float that is whole": (lambda *_: 2.0, "gave `2.0` (float)"),
     "text": (lambda *_: "3", "gave `'3'` (str)"),
@@ -255,7 +255,7 @@ def test_a_run_that_a_plug_in_ends_leaves_no_journal(tmp_path: Path):
     spec = tmp_path / "fleet.toml"
     spec.write_text(SMALL)
     with as_before():
-        extend.add_order("odd", lambda job, _: job.submit_ms / 7)
+        extend.add_order("odd", BAD_NUMBERS["a fraction"][0])
         with pytest.raises(SpecError, match="the order `odd`"):
             api.simulate(api.load_spec(spec), str(where))
         assert list(tmp_path.iterdir()) == [spec]
