@@ -216,7 +216,7 @@ def test_a_band_may_be_open_at_its_end():
     found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
     assert found.wait is not None
     assert (found.verdict, found.wait.p90_ms) == ("waits", None)
-    assert "and more than 30d)" in found.words
+    assert "to more than 30d)" in found.words
 
 
 def test_the_queue_ahead_is_waited_for():
