@@ -9,6 +9,7 @@ Everything here opens, runs and closes; the rooms below do the work and know not
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -160,7 +161,10 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
     world = World()
     window = Window(0, end_ms, nice_bin_ms(end_ms))
     ledger = Ledger(policy, window, weighs_mix)
-    with open_journal(journal, create=not is_resumed) as opened:
+    with (
+        _nothing_kept_of(journal, is_kept=is_resumed),
+        open_journal(journal, create=not is_resumed) as opened,
+    ):
         keeper = RunKeeper(opened, world, Resumed(opened, begun) if is_resumed else None)
         if not is_resumed:
             completeness.begin(opened, begun)
@@ -168,11 +172,23 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
         opened.set_meta(FACT, source)
         for key, value in calendar.facts().items():
             opened.set_meta(key, value)
-        opened.set_meta(policies.POLICY, policies.written(policy))
+        for key, value in policies.facts(policy).items():
+            opened.set_meta(key, value)
         loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.finish()
     return Run(journal, world, policy, Statement(ledger, calendar, source))
+
+
+@contextmanager
+def _nothing_kept_of(journal: str, *, is_kept: bool) -> Iterator[None]:
+    """A run that cannot go on for what it was given (a plug-in) leaves no journal in the way."""
+    try:
+        yield
+    except SpecError:
+        if not is_kept:
+            forget_run(journal, is_forced=True)
+        raise
 
 
 def refuse_existing(journal: str) -> None:

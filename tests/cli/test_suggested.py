@@ -1,6 +1,7 @@
 """Whatever command an output suggests can be run as it is printed, and names its journal."""
 
 import html
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -48,11 +49,42 @@ def outputs(journal: str, page: Path) -> Iterator[str]:
         yield tidemill("why", "no such job", *where).err
         team = max(world.queue_number)
         yield tidemill("fit", "--team", team, "--gpus", "64", "--per-node", "8", *where).out
+        fit = tidemill("fit", "--team", team, "--gpus", "8", "--per-node", "8", *where, "--json")
+        shown = shown_by(json.loads(fit.out))
+        assert all(f" --at {at}" in line for line in shown), shown
+        assert len(shown) > 2, fit.out
+        yield "\n".join(shown)
     for words in (("ledger",), ("ledger", "--json"), ("doctor",)):
         ran = tidemill(*words, "-j", journal)
         yield ran.out + ran.err
     assert tidemill("report", str(page), "-j", journal).code == 0
     yield html.unescape(page.read_text(encoding="utf-8"))
+
+
+def shown_by(value: object) -> list[str]:
+    """Every command of ours that a document says a number can be seen with."""
+    if isinstance(value, list):
+        return [line for item in value for line in shown_by(item)]
+    if not isinstance(value, dict):
+        return []
+    lines = [c["line"] for c in value.get("shown_by", ()) if c["on"] == "tidemill"]
+    return lines + [line for item in value.values() for line in shown_by(item)]
+
+
+def test_what_a_forecast_names_shows_its_numbers(told: str):
+    """The command beside *free* lists nodes whose free GPUs add up to it, at the same moment.
+
+    It was `why '(not submitted)' --nodes`, without the moment: a job that no journal knows.
+    """
+    asked = ("fit", "--team", "lab", "--gpus", "8", "--per-node", "8", "--gpu-type", "H100")
+    answer = json.loads(tidemill(*asked, "-j", told, "--at", "20h", "--json").out)["answer"]
+    (free,) = (fact for fact in answer["evidence"] if fact["name"] == "free")
+    (line,) = shown_by(free)
+    nodes = json.loads(tidemill(*shlex.split(line)[1:], "--json").out)["nodes"]
+    is_open = [node for node in nodes if (node["kind"], node["state"]) == ("H100", "ready")]
+    assert sum(node["free_milli"] for node in is_open) == free["value"] > 0
+    (needs,) = (fact for fact in answer["evidence"] if fact["name"] == "needs")
+    assert shown_by(needs) == [], "what it requests was said by whoever asks"
 
 
 def test_every_suggested_command_runs_as_it_is_printed(told: str, tmp_path: Path):

@@ -20,7 +20,7 @@ from tests.docs import pages
 from tidemill.cli.main import app
 from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
-from tidemill.model import events, policy, reasons, rows, states, topology
+from tidemill.model import events, orders, placements, policy, reasons, rows, states, topology
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.probe import card as cards
 from tidemill.probe import predicted, standing
@@ -174,6 +174,27 @@ def plugin_part(name: str) -> str:
     return f"```python\n{text}```\n"
 
 
+def job_facts_part() -> str:
+    """What an order may read of a job: every attribute, its type and what it is."""
+    lines = [
+        _line(f"`{name}`", f"`{made.fget.__annotations__['return'].__name__}`", str(made.__doc__))
+        for name, made in vars(orders.JobFacts).items()
+        if isinstance(made, property)
+    ]
+    return _table(("attribute", "type", "what it is"), [line.replace("``", "`") for line in lines])
+
+
+def free_node_part() -> str:
+    """What a score may read of a node: every attribute and its type."""
+    words = _field_words(placements.__file__, "FreeNode")
+    kinds = placements.FreeNode.__annotations__
+    lines = [
+        _line(f"`{name}`", f"`{kind.__name__ if type(kind) is type else kind}`", words[name])
+        for name, kind in kinds.items()
+    ]
+    return _table(("attribute", "type", "what it is"), lines)
+
+
 def standing_part() -> str:
     """The H200 card beside the catalogue."""
     card = cards.read(pages.ROOT / "examples" / "cards" / "h200-2026-11.json")
@@ -199,7 +220,8 @@ PARTS: dict[str, dict[str, Make]] = {
     "docs/guides/extend.md": {
         name: partial(plugin_part, name)
         for name in ("widest_first", "lean_cpu", "minimum_commitment", "idle_notebooks")
-    },
+    }
+    | {"job_facts": job_facts_part, "free_node": free_node_part},
 }
 
 

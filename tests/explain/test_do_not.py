@@ -4,12 +4,20 @@ import re
 from collections import Counter
 from itertools import chain
 
+import pytest
+from msgspec.structs import replace
+
 from tests.builders import DEFAULTS, beat, fleet, job, pass_ms, submit
 from tests.explain.test_offers import POLICIES, fixes, looks
-from tidemill import explain
+from tests.plugins.added import as_before
+from tidemill import explain, extend
+from tidemill.core import snapshot
+from tidemill.engine.fold import fold
 from tidemill.explain.answers import Answer
+from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, WHOLE_MILLI, dollars_text
-from tidemill.model.rows import Role
+from tidemill.model.policy import Policy
+from tidemill.model.rows import Job, Role
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.workload import losses
@@ -99,6 +107,64 @@ def test_what_not_to_do_is_true():
         for world, j, answer in looks(seed, POLICIES[name]):
             seen[says_no_lie(world, j, answer)] += 1
     assert {"free", "busy", "part"} <= seen.keys(), seen
+
+
+AGAIN = re.compile(r"it has (\d+) jobs? ahead and would have (\d+|as many)$")
+
+
+@pytest.mark.parametrize(
+    "order", ["fifo", "priority", "shortest", "smallest", "attained", "newest", "widest"]
+)
+def test_what_resubmitting_does_is_what_the_order_says(order: str):
+    """Done as it is warned of, a job has as many ahead as was said; or nothing is said of it.
+
+    In an order in which a new job may pass it was said that it would go to the end of the queue.
+    """
+    said = Counter[str]()
+    with as_before():
+        extend.add_order("newest", lambda job, _: -job.submit_ms)
+        extend.add_order("widest", lambda job, _: -job.accelerator_milli)
+        policy = Policy(order=order, backfill="none")
+        world = queue_of_six(policy)
+        for name in (f"t{i}" for i in range(6)):
+            j = world.job_number[name]
+            found = AGAIN.search(explain.why(world, policy, j).do_not)
+            before, after = ahead(world, policy, name), ahead_again(world, policy, name)
+            if found is None:
+                assert after < before
+                said["nothing"] += 1
+                continue
+            told = before if found[2] == "as many" else int(found[2])
+            assert (int(found[1]), told) == (before, after), name
+            said["as many" if before == after else "more"] += 1
+    assert said[{"newest": "nothing", "widest": "as many"}.get(order, "more")]
+
+
+def queue_of_six(policy: Policy) -> World:
+    """A full node, and six jobs that wait for it; they differ in size, priority and estimate."""
+    world = fleet(nodes=1)
+    submit(world, job("runs", gpus=8))
+    beat(world, policy)
+    for i in range(6):
+        pass_ms(world, MINUTE_MS)
+        row = job(f"t{i}", gpus=(4, 2, 8, 2, 8, 2)[i], priority=(0, 0, 1, 1, 0, 1)[i])
+        submit(world, replace(row, estimate_ms=(3, 1, 2, 1, 2, 1)[i] * HOUR_MS))
+        beat(world, policy)
+    return world
+
+
+def ahead(world: World, policy: Policy, name: str) -> int:
+    """How many `pending` lists before a job."""
+    return next(r.position for r in explain.board(world, policy).waiting if r.job == name) - 1
+
+
+def ahead_again(world: World, policy: Policy, name: str) -> int:
+    """The same after it was cancelled and submitted again."""
+    world, j = snapshot.copy(world), world.job_number[name]
+    shape, estimate_ms = world.shape_of(j), int(world.jobs.estimate_ms[j])
+    fold(world, ev.JobCancelled(world.now_ms, j))
+    submit(world, Job("again", shape, estimate_ms))
+    return ahead(world, policy, "again")
 
 
 def test_prices_are_what_a_plain_count_gives():

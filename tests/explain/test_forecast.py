@@ -105,7 +105,7 @@ def test_the_band_comes_from_what_ended_here():
     assert 18 < hours[2] < 48
     assert found.confidence is Confidence.MODELLED
     early, about, late = (duration_text(ms or 0) for ms in msgspec.structs.astuple(found.wait))
-    text = f"waits about {about} (between {early} and {late}), because not enough is free: 16"
+    text = f"waits about {about} (p10 to p90: {early} to {late}), because not enough is free: 16"
     assert text in found.words
     assert "of 20 ended jobs" in found.method
 
@@ -216,7 +216,7 @@ def test_a_band_may_be_open_at_its_end():
     found = explain.fit(world, DEFAULTS, job("t5", gpus=16))
     assert found.wait is not None
     assert (found.verdict, found.wait.p90_ms) == ("waits", None)
-    assert "and more than 30d)" in found.words
+    assert "to more than 30d)" in found.words
 
 
 def test_the_queue_ahead_is_waited_for():

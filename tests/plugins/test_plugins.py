@@ -1,7 +1,8 @@
 """An order, a placement score, a contract type and a ledger bucket, each added by one file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -15,18 +16,20 @@ from tidemill.cli.main import app
 from tidemill.engine.check import violations
 from tidemill.engine.fold import fold
 from tidemill.explain import present
-from tidemill.journal import open_journal
+from tidemill.journal import open_journal, policies
 from tidemill.ledger import document, statement
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, ADDED, BY_KEY, Bucket
 from tidemill.ledger.cut import Window
 from tidemill.ledger.turns import Turns
 from tidemill.model import events as ev
-from tidemill.model.errors import SpecError
+from tidemill.model import plugins
+from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
+from tidemill.reservation.types import ContractType
 
 
 @pytest.fixture
@@ -176,6 +179,115 @@ def test_a_bucket_that_takes_too_much_is_refused():
         statement.read([*opening(contract()), ev.Woke(HOUR_MS)])
 
 
+# What they may not answer ------------------------------------------------------------------------
+
+
+def _broken(*_: object) -> int:
+    return 1 // 0
+
+
+BAD_NUMBERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "a fraction": (lambda *_: 0.5, "gave `0.5` (float)"),
+    "a float that is whole": (lambda *_: 2.0, "gave `2.0` (float)"),
+    "text": (lambda *_: "3", "gave `'3'` (str)"),
+    "nothing": (lambda *_: None, "gave `None` (NoneType)"),
+    "more than 64 bits": (lambda *_: 2**63, f"gave `{2**63}` (int)"),
+    "what cannot be printed": (lambda *_: 10**5000, "gave `what cannot be printed` (int)"),
+    "an exception": (_broken, "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize(("answer", "told"), BAD_NUMBERS.values(), ids=BAD_NUMBERS)
+def test_a_number_that_cannot_be_compared_is_refused(answer: Callable[..., Any], told: str):
+    """An order, a score or a contract type that gives no whole number of 64 bits is refused.
+
+    A fraction was cut off in the scheduler's columns and kept in explanations, so that `pending`
+    showed another order than the one that jobs were placed in; the others were tracebacks.
+    """
+    world = fleet(nodes=1)
+    submit(world, job("t5", milli=500))
+    with as_before():
+        extend.add_order("odd", answer)
+        extend.add_score("odd", answer)
+        extend.add_contract_type("odd", ContractType(answer, is_elastic=True))
+        asked: list[tuple[str, Callable[[], object]]] = [
+            ("order `odd` of .* job `t5`", lambda: decide(world, Policy(order="odd"))),
+            ("placement `odd` of .* node `", lambda: decide(world, Policy(placement="odd"))),
+            ("contract type `odd` of .* contract `", lambda: fleet(contract(terms="odd"))),
+        ]
+        for subject, ask in asked:
+            with pytest.raises(SpecError, match=f"the {subject}") as refused:
+                ask()
+            assert told in refused.value.message
+            assert f"module `{answer.__module__}`" in refused.value.message
+            assert refused.value.hint
+
+
+@pytest.mark.parametrize("count", [-1, 9])
+def test_a_contract_commits_to_no_more_than_it_has(count: int):
+    """A type that commits to more than the contract, or to less than nothing, is refused."""
+    with as_before():
+        extend.add_contract_type("odd", ContractType(lambda _: count, is_elastic=True))
+        with pytest.raises(SpecError, match=rf"gave `{count}` \(int\) .*from 0 to 8"):
+            fleet(contract(gpus=8, terms="odd"))
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        (lambda _, rows: rows.milli_ms / 2, "type float64"),
+        (lambda _, rows: rows.milli_ms[:0], r"shape \(0,\)"),
+        (lambda *_: [[1], [1, 2]], "list of shape"),
+        (_broken, "failed for 1 rows of `no_demand`: ZeroDivisionError"),
+    ],
+)
+def test_a_part_of_a_bucket_is_whole_numbers(part: Callable[..., Any], told: str):
+    """Halves were cut off: of each row, up to a milli-ms less went into the new bucket."""
+    with as_before():
+        extend.add_bucket("odd", "odd", part_of="no_demand", part=part)
+        with pytest.raises(SpecError, match=f"the bucket `odd` of the plug-in .*{told}"):
+            statement.read([*opening(contract()), ev.Woke(HOUR_MS)])
+
+
+def test_a_run_that_a_plug_in_ends_leaves_no_journal(tmp_path: Path):
+    """Once the plug-in is repaired the same command runs; it was refused for what was left over."""
+    where = tmp_path / "run.sqlite"
+    spec = tmp_path / "fleet.toml"
+    spec.write_text(SMALL)
+    with as_before():
+        extend.add_order("odd", BAD_NUMBERS["a fraction"][0])
+        with pytest.raises(SpecError, match="the order `odd`"):
+            api.simulate(api.load_spec(spec), str(where))
+        assert list(tmp_path.iterdir()) == [spec]
+    with as_before():
+        extend.add_order("odd", lambda job, _: job.submit_ms // 7)
+        api.simulate(api.load_spec(spec), str(where))
+        before = where.read_bytes()
+        with pytest.raises(SpecError, match="exists already"):
+            api.simulate(api.load_spec(spec), str(where))
+    assert where.read_bytes() == before, "a journal that was there before stays"
+
+
+SMALL = """
+[twin]
+horizon = "1h"
+[policy]
+order = "odd"
+[[contract]]
+name = "h100"
+kind = "H100"
+count = 8
+usd_per_hour = 2.0
+[[team]]
+name = "lab"
+[[job]]
+name = "one"
+team = "lab"
+accelerators = 1
+work = "10m"
+"""
+
+
 # How they are found ----------------------------------------------------------------------------
 
 
@@ -189,6 +301,8 @@ def test_installed_plug_ins_are_known_to_every_command(
     assert "`order`: expected one of fifo, priority, shortest, smallest, attained" in str(
         unknown.exception
     )
+    assert "`pip install` the package that brings it" in unknown.exception.hint
+    assert "(plug-ins installed here: none)" in unknown.exception.hint
     info = tmp_path / "examples-1.0.dist-info"
     info.mkdir()
     names = "\n".join(f"{path.stem} = {path.stem}" for path in sorted(EXAMPLES.glob("*.py")))
@@ -196,9 +310,20 @@ def test_installed_plug_ins_are_known_to_every_command(
     (info / "entry_points.txt").write_text(f"[tidemill.plugins]\n{names}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(plugins, "LOADED", [])
+    other = tmp_path / "other.toml"
+    other.write_text(SMALL.replace('"odd"', '"wide"'))
     with as_before():
         done = CliRunner().invoke(app, ["twin", "load", fleet_file])
+        unknown = CliRunner().invoke(app, ["twin", "load", str(other)])
+        facts = policies.facts(Policy(order="widest"))
     assert done.exit_code == 0, done.exception
+    assert isinstance(unknown.exception, SpecError)
+    assert "did you mean `widest`? Or, if a plug-in adds this order" in unknown.exception.hint
+    assert "`lean_cpu` of package `examples`" in unknown.exception.hint
+    with pytest.raises(JournalError) as refused:
+        policies.of(facts, "plugins.sqlite")
+    assert "`widest_first` of package `examples`" in refused.value.hint
 
 
 @pytest.mark.usefixtures("plugins")

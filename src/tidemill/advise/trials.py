@@ -22,6 +22,7 @@ from tidemill.ledger import leaks
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.fix import Edit
 from tidemill.ledger.leaks import LeakRemedy
+from tidemill.model import plugins
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
 
@@ -207,7 +208,7 @@ def _replayed(
     with ProcessPoolExecutor(
         workers,
         mp_context=get_context("spawn"),
-        initializer=extend.load_installed if extend.LOADED else None,
+        initializer=extend.load_installed if plugins.LOADED else None,
     ) as pool:
         asked: dict[Future[Outcome | SpecError], int] = {
             pool.submit(_replay, text, source, seed): n for n, (text, seed) in texts.items()

@@ -33,7 +33,7 @@ def defrag(
     with one_question(world) as memo:
         found = explain.defrag(world, policy, j, memo)
     if as_json:
-        screen.json_out(msgspec.json.encode(found), journal)
+        screen.json_out(msgspec.json.encode(found), journal, at=at)
         return
     screen.out().print(found.words, markup=False, soft_wrap=True)
     if found.moves:

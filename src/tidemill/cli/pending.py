@@ -69,7 +69,7 @@ def pending(
     mine = [row for row in board.waiting if is_mine(row)]
     if as_json:
         kept = tuple(mine[:most])
-        screen.json_out(msgspec.json.encode(replace(board, waiting=kept)), journal)
+        screen.json_out(msgspec.json.encode(replace(board, waiting=kept)), journal, at=at)
     elif as_csv:
         _print_csv(mine[:most])
     else:
@@ -118,7 +118,7 @@ def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool)
 def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> None:
     from tidemill.explain.words import label
 
-    last = ("starts in about (between)",) if has_eta else ()
+    last = ("starts in about (p10 to p90)",) if has_eta else ()
     made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",
                         *last, right_from=4)  # fmt: skip
     made.columns[0].justify = made.columns[4].justify = made.columns[6].justify = "right"
@@ -143,7 +143,7 @@ def _eta(job: "PendingJob") -> str:
     if band is None or job.verdict in ("now", "unknown"):
         return "never, as it is" if job.verdict == "never" else job.verdict
     early, middle, late = ("later" if ms is None else duration_text(ms) for ms in _parts(band))
-    return f"{middle} ({early} and {late})"
+    return f"{middle} ({early} to {late})"
 
 
 def _print_method(board: "Board") -> None:

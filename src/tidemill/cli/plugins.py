@@ -2,12 +2,12 @@
 
 from importlib.metadata import entry_points
 
-from tidemill.model.names import PLUGINS
+from tidemill.model.plugins import GROUP
 
 
 def load() -> None:
     """Load them; without any, nothing is imported."""
-    if entry_points(group=PLUGINS):
+    if entry_points(group=GROUP):
         from tidemill.extend import load_installed
 
         load_installed()

@@ -92,14 +92,14 @@ def alarms(found: Sequence[tuple[str, str]]) -> None:
         note(f"and {count(len(found) - ALARMS_SHOWN, 'more alarm')}; --json has all of them")
 
 
-def json_out(data: bytes, *journals: str) -> None:
+def json_out(data: bytes, *journals: str, at: str | None = None) -> None:
     """JSON; characters that a terminal may obey are written as escapes, which reads the same.
 
     An object that was read from journals says last of all how complete they are. Commands that it
-    suggests name the journal.
+    suggests name the journal, and the moment where one was asked for.
     """
     if len(journals) == 1:
-        data = located_json(data, journals[0])
+        data = located_json(data, journals[0], at)
     if journals and data.startswith(b"{"):
         data = data.rstrip()[:-1].rstrip() + b"," + _extents(journals) + b"}"
     sys.stdout.buffer.write(_HARMFUL_JSON.sub(_json_escape, data) + b"\n")

@@ -20,19 +20,22 @@ def located(text: str, journal: str, at: str | None = None) -> str:
     return _COMMAND.sub(lambda found: _with(found, _where(found[1], journal, at)), text)
 
 
-def located_json(data: bytes, journal: str) -> bytes:
-    """The same for every text of a JSON document."""
+def located_json(data: bytes, journal: str, at: str | None = None) -> bytes:
+    """The same for every text of a JSON document, but for ``shown_by``: those commands have both.
+
+    (They are whole values, not parts of a sentence: a name in them may hold any character.)
+    """
     if b"tidemill " not in data:
         return data
 
     def walk(value: object) -> object:
         match value:
             case str():
-                return located(value, journal)
+                return located(value, journal, at)
             case list():
                 return [walk(item) for item in value]
             case dict():
-                return {key: walk(item) for key, item in value.items()}
+                return {k: v if k == "shown_by" else walk(v) for k, v in value.items()}
         return value
 
     return msgspec.json.encode(walk(msgspec.json.decode(data)))

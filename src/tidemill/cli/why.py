@@ -52,12 +52,15 @@ def why(
     with one_question(world) as memo:
         found = explain.why(world, policy, j, memo)
     answer = commands.located(found, journal, at)
-    forecast = explain.eta(world, policy, j) if eta else None
+    forecast = None
+    if eta:
+        forecast = commands.forecast_located(explain.eta(world, policy, j), journal, at)
     verdicts = explain.verdicts(world, j) if nodes else None
     if as_json:
         screen.json_out(
             msgspec.json.encode({"answer": answer, "forecast": forecast, "nodes": verdicts}),
             journal,
+            at=at,
         )
         return
     _print_answer(answer)
@@ -112,6 +115,7 @@ def fit(
     from tidemill import explain
     from tidemill.cli import job_option
     from tidemill.cli.moment import world_at
+    from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
     if job is not None:
@@ -123,9 +127,9 @@ def fit(
             near=near, profile=profile,
         )  # fmt: skip
     _refuse_known(world, row, journal)
-    forecast = explain.fit(world, policy, row)
+    forecast = commands.forecast_located(explain.fit(world, policy, row), journal, at)
     if as_json:
-        screen.json_out(msgspec.json.encode(forecast), journal)
+        screen.json_out(msgspec.json.encode(forecast), journal, at=at)
     else:
         _print_forecast(forecast)
 

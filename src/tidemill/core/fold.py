@@ -89,6 +89,7 @@ def unpromise(at, shapes, s):
 def leave_for(at, jobs, shapes, j, s):
     """A job is asked to leave, for a shape or for nobody."""
     at[AT.LEAVING] += 1
+    at[AT.PACE_CHANGES] += 1
     jobs[j, JOB.IS_LEAVING] = 1
     jobs[j, JOB.LEAVING_FOR] = s
     if s >= 0:
@@ -102,6 +103,7 @@ def stay(at, jobs, shapes, j):
     if s >= 0 and shapes[s, SHAPE.PROMISED] > 1:
         shapes[s, SHAPE.PROMISED] -= 1
     at[AT.LEAVING] -= jobs[j, JOB.IS_LEAVING]
+    at[AT.PACE_CHANGES] += jobs[j, JOB.IS_LEAVING]
     jobs[j, JOB.IS_LEAVING] = 0
     jobs[j, JOB.LEAVING_FOR] = NONE
     jobs[j, JOB.IS_MOVING] = 0

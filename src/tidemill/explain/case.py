@@ -65,6 +65,11 @@ class Case(NamedTuple):
         return self.world.job_names[self.j]
 
     @property
+    def in_queue(self) -> str | None:
+        """The name by which it can be asked about; None: it is not submitted."""
+        return self.name if self.trials.is_submitted else None
+
+    @property
     def missing(self) -> int:
         """Replicas for which there is no room now."""
         return max(0, self.role.count - self.hosted)

@@ -9,9 +9,15 @@ import shlex
 
 from msgspec.structs import replace
 
-from tidemill.explain.answers import Answer, Command, Fact
+from tidemill.explain.answers import Answer, Command, Fact, Forecast
 
 Commands = tuple[Command, ...]
+
+
+def forecast_located(forecast: Forecast, journal: str, at: str | None) -> Forecast:
+    """The same forecast, the commands of its answer with the journal and the moment."""
+    answer = forecast.answer
+    return forecast if answer is None else replace(forecast, answer=located(answer, journal, at))
 
 
 def located(answer: Answer, journal: str, at: str | None) -> Answer:
@@ -39,10 +45,10 @@ def contracts() -> Commands:
     return (_tidemill("fleet"),)
 
 
-def nodes(job: str) -> Commands:
-    """Which nodes there are, their state and what is free on them."""
+def nodes(job: str | None) -> Commands:
+    """Which nodes there are, their state and what is free on them; ``job``: one in the queue."""
     return (
-        _tidemill(f"why {shlex.quote(job)} --nodes"),
+        _tidemill("fleet --nodes" if job is None else f"why {shlex.quote(job)} --nodes"),
         Command("kubernetes", "kubectl describe nodes"),
         Command("slurm", "sinfo -N -O NodeHost,StateLong,Gres,GresUsed,CPUsState,FreeMem"),
     )
@@ -83,8 +89,10 @@ def team(name: str) -> Commands:
     )
 
 
-def job(name: str) -> Commands:
-    """What the job asks for."""
+def job(name: str | None) -> Commands:
+    """What a job in the queue requests; of one that is not submitted, whoever asks has said it."""
+    if name is None:
+        return ()
     quoted = shlex.quote(name)
     return (
         _tidemill(f"why {quoted}"),

@@ -41,7 +41,7 @@ def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
     text = f"{words.units(milli, case.role)} Ready and schedulable"
-    return Fact("ready", milli, MILLI, text, commands.nodes(case.name))
+    return Fact("ready", milli, MILLI, text, commands.nodes(case.in_queue))
 
 
 def free(case: Case) -> Fact:
@@ -49,7 +49,7 @@ def free(case: Case) -> Fact:
     blocks = case.blocks
     where = f" on {words.many(blocks.nodes, 'node')}" if blocks.nodes else ""
     text = f"{words.units(blocks.free_milli, case.role)} free{where}"
-    return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.name))
+    return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.in_queue))
 
 
 def needs(case: Case) -> Fact:
@@ -65,7 +65,7 @@ def needs(case: Case) -> Fact:
         text = f"needs {words.many(role.count, 'replica')} of {words.amount(role.replica_milli)}"
     else:
         text = f"needs {words.many(role.count, 'replica')} of {words.cores(role.cpu_milli)} cores"
-    return Fact("needs", role.total_milli, MILLI, text, commands.job(case.name))
+    return Fact("needs", role.total_milli, MILLI, text, commands.job(case.in_queue))
 
 
 def withheld(case: Case) -> tuple[Withheld, ...]:
@@ -85,7 +85,7 @@ def _largest(case: Case) -> Fact | None:
         return None
     text = f"largest free block {case.blocks.largest}"
     return Fact("largest free block", case.blocks.largest, "accelerators", text,
-                commands.nodes(case.name))  # fmt: skip
+                commands.nodes(case.in_queue))  # fmt: skip
 
 
 def _hosted(case: Case) -> Fact | None:
@@ -94,7 +94,7 @@ def _hosted(case: Case) -> Fact | None:
     text = f"{case.hosted:,} of {case.role.count:,} replicas would fit now"
     if case.role.profile:
         text += f": no other device has free slices where one may start for `{case.role.profile}`"
-    return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.name))
+    return Fact("replicas that fit", case.hosted, "replicas", text, commands.nodes(case.in_queue))
 
 
 def _busy(case: Case) -> Fact:
@@ -220,7 +220,7 @@ def _cpu(case: Case) -> Fact:
         f" cores free there; each replica requests {words.cores(case.role.cpu_milli)}"
     )
     text += _held_by(case, "cores", holders.host(case, is_cpu=True))
-    return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.name))
+    return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.in_queue))
 
 
 def _memory(case: Case) -> Fact:
@@ -230,7 +230,7 @@ def _memory(case: Case) -> Fact:
         f" free there; each replica requests {words.gib(case.role.memory_mib)}"
     )
     text += _held_by(case, "GiB", holders.host(case, is_cpu=False))
-    return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.name))
+    return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.in_queue))
 
 
 def _held_by(case: Case, unit: str, held: tuple[holders.Held, ...]) -> str:
@@ -323,14 +323,14 @@ def _together(case: Case) -> Fact | None:
         f"the largest `{must.tier}` has {words.together(case.role, most)} free, it requests"
         f" {words.together(case.role, asked)} in one"
     )
-    return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.name))
+    return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue))
 
 
 def _proof(case: Case) -> Fact | None:
     proof = case.proof
     if proof is None:
         return None
-    return Fact(proof.constraint, proof.most, proof.unit, proof.words, commands.job(case.name))
+    return Fact(proof.constraint, proof.most, proof.unit, proof.words, commands.job(case.in_queue))
 
 
 def _labels(case: Case) -> Fact:

@@ -43,7 +43,7 @@ def eta(world: World, policy: Policy, job: int) -> Forecast:
         answer = wait.why(world, policy, job)
         return _known(name, "started", Cause.NONE, answer.words)
     row = trials.row(world, job, world.shape_of(job))
-    if (never := _never(world, policy, replace(row, name=name), job)) is not None:
+    if (never := _never(world, policy, row, job)) is not None:
         return never
     return _forecast(world, policy, name, job)
 
@@ -111,7 +111,7 @@ def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> st
     band = seen.bands[j]
     late = f"more than {reach}" if band.p90_ms is None else duration_text(band.p90_ms)
     about, early = duration_text(band.p50_ms or 0), duration_text(band.p10_ms or 0)
-    return f"job `{name}` waits about {about} (between {early} and {late}), because {because}"
+    return f"job `{name}` waits about {about} (p10 to p90: {early} to {late}), because {because}"
 
 
 def _refuse_unknown_team(world: World, job: Job) -> None:

@@ -169,7 +169,7 @@ def _method(lengths: Lengths, plays: int) -> str:
 _DRAWN = "each time every job has another run time, drawn from those of ended jobs like it"
 _WIDENED = (
     "p10 to p90 is wider than what the simulations give, by how wrong such forecasts were in"
-    " back-tests, so that about 8 of 10 starts lie between"
+    " back-tests, so that about 8 of 10 starts lie in it"
 )
 
 

@@ -10,7 +10,17 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import facts, holders, nearest, prices, quota, supply, words
+from tidemill.explain import (
+    facts,
+    holders,
+    nearest,
+    present,
+    prices,
+    quota,
+    supply,
+    trials,
+    words,
+)
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.case import NO_SUPPLY, Case
 from tidemill.explain.nearest import Candidate
@@ -161,9 +171,9 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
+    ahead = f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it fits"
     return _make(
-        f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it fits",
-        PricedFix("wait: the next cycle places it"),
+        ahead if case.trials.is_submitted else "", PricedFix("wait: the next cycle places it")
     )
 
 
@@ -203,11 +213,25 @@ def _behind(case: Case) -> Remedy:
     if case.hosted >= case.role.count and holder >= 0 and case.policy.order == "priority":
         above = world.shape_of(holder).priority
         lift = _with_priority(case, above + 1, first)
-    return _make(
-        f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it would go to the end",
-        PricedFix(f"wait: {first} goes first"),
-        lift,
-    )
+    return _make(_not_again(case), PricedFix(f"wait: {first} goes first"), lift)
+
+
+def _not_again(case: Case, because: str = "") -> str:
+    """Not to resubmit it, where the order puts the new one no earlier; how many then go first."""
+    if not case.trials.is_submitted:
+        return ""
+    now, then = case.line.jobs, _ahead_of_the_next(case)
+    if then < now:
+        return ""
+    told = "as many" if then == now else f"{then:,}"
+    return f"do not resubmit: {because}it has {words.many(now, 'job')} ahead and would have {told}"
+
+
+def _ahead_of_the_next(case: Case) -> int:
+    """How many jobs the order would put ahead of this one if it were cancelled and resubmitted."""
+    row = trials.row(case.world, case.j, case.shape)
+    world, j = trials.resubmitted(case.world, row, case.j)
+    return present.line(world, case.policy, present.Glance(world), j, {}).jobs
 
 
 def _with_priority(case: Case, priority: int, first: str) -> PricedFix | None:
@@ -226,8 +250,8 @@ def _reserved(case: Case) -> Remedy:
     if case.memo.reservations:
         first = f"`{world.job_names[case.memo.reservations[0].job]}`"
     return _make(
-        f"do not resubmit it as it is: it fits, but it would delay {first}, which goes first"
-        f" ({words.many(case.line.jobs, 'job')} ahead)",
+        f"do not {'res' if case.trials.is_submitted else 's'}ubmit it as it is: it fits, but it"
+        f" would delay {first}, which goes first ({words.many(case.line.jobs, 'job')} ahead)",
         PricedFix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
     )  # fmt: skip
 
@@ -276,8 +300,7 @@ def _promised(case: Case) -> Remedy:
 def _busy(case: Case) -> Remedy:
     busy = words.units(case.supply.milli(Place.BUSY), case.role)
     return _make(
-        f"do not resubmit: {busy} are busy, it has {words.many(case.line.jobs, 'job')} ahead and"
-        " would go to the end",
+        _not_again(case, f"{busy} are busy, "),
         *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip

@@ -62,22 +62,21 @@ class Trials:
 
     def places(self, job: Job, *, without: int = -1) -> bool:
         """Whether this job, submitted now, is placed at once; ``without``: that one cancelled."""
-        world = self._branch()
-        if world is None:
+        may, self.left = self.may_try(), self.left - 1
+        if not may:
             return False
         try:
-            if without >= 0:
-                fold(world, ev.JobCancelled(world.now_ms, without))
-            fold(world, ev.JobSubmitted(world.now_ms, _renamed(world, job)))
+            world, j = resubmitted(self._world, job, without)
         except (EventRefused, ValueError):  # nothing that could be submitted: not on offer
             return False
-        return world.job_count - 1 in self._placed(world)
+        return j in self._placed(world)
 
     def places_after(self, j: int, queues: Iterable[Queue]) -> bool:
         """Whether a waiting job is placed at once when teams have these shares."""
-        world = self._branch()
-        if world is None:
+        may, self.left = self.may_try(), self.left - 1
+        if not may:
             return False
+        world = snapshot.branch(self._world)
         try:
             fold_all(world, [ev.QueueSet(world.now_ms, queue) for queue in queues])
         except EventRefused:
@@ -113,10 +112,6 @@ class Trials:
                 fold(world, ev.NodeMoved(world.now_ms, n, NodeState.READY))
         return world
 
-    def _branch(self) -> World | None:
-        may, self.left = self.may_try(), self.left - 1
-        return snapshot.branch(self._world) if may else None
-
     def _placed(self, world: World) -> set[int]:
         memo = Memo()
         memo.scheduling = SchedulingMemo(sweeps=self._sweeps)
@@ -127,21 +122,25 @@ class Trials:
         return {action.job for action in plan.actions if isinstance(action, ev.AskedPlace)}
 
 
+def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:
+    """The cluster state in which this job was submitted now, and its number; ``without``: that one
+    was cancelled. It has the same name, which an order may read.
+    """
+    made = snapshot.branch(world)
+    if without >= 0:
+        fold(made, ev.JobCancelled(made.now_ms, without))
+    made.job_number.pop(job.name, None)
+    fold(made, ev.JobSubmitted(made.now_ms, job))
+    return made, made.job_count - 1
+
+
 def row(world: World, j: int, shape: Shape, estimate_ms: int | None = None) -> Job:
     """The job as it would be submitted again with another shape, or another estimate."""
     jobs = world.jobs
     interval_ms, cost_ms = int(jobs.interval_ms[j]), int(jobs.cost_ms[j])
     given_ms = int(jobs.estimate_ms[j]) if estimate_ms is None else estimate_ms
     return Job(
-        f"{world.job_names[j]} instead", shape, given_ms, int(jobs.startup_ms[j]),
-        int(jobs.restart_ms[j]), Checkpointing(max(0, interval_ms), cost_ms),
-        resize_ms=int(jobs.resize_ms[j]),
+        world.job_names[j], shape, given_ms, int(jobs.startup_ms[j]), int(jobs.restart_ms[j]),
+        Checkpointing(max(0, interval_ms), cost_ms), resize_ms=int(jobs.resize_ms[j]),
+        user=world.job_users[j],
     )  # fmt: skip
-
-
-def _renamed(world: World, job: Job) -> Job:
-    """A name that nobody has."""
-    name = job.name
-    while name in world.job_number:
-        name += "'"
-    return job if name == job.name else replace(job, name=name)

@@ -33,6 +33,7 @@ class AT(IntEnum):
     LEAVING = 13  # active jobs that were asked to leave, or to move
     IDLE = 14  # running jobs that do nothing
     PROMISED = 15  # shapes that room is being made for
+    PACE_CHANGES = 16  # how often a job that is there began or ceased to leave
 
 
 class JOB(IntEnum):

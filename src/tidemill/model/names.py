@@ -10,8 +10,6 @@ through ``visible``.
 import re
 
 LONGEST = 200
-PLUGINS = "tidemill.plugins"
-"""The entry-point group under which installed packages name their plug-ins."""
 # Control characters (C0, DEL, C1), line and paragraph separators, marks of direction, characters
 # without any shape (zero-width space, byte order mark, tags), and halves of surrogate pairs. The
 # joiners U+200C and U+200D stay: Persian and Indic words, and many emoji, need them.

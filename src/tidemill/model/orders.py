@@ -45,12 +45,12 @@ class JobFacts(ABC):
 
     @property
     def priority(self) -> int:
-        """Its priority."""
+        """Its priority: higher is more urgent."""
         return self._world.shapes.priority.item(self._world.jobs.shape.item(self._j))
 
     @property
     def submit_ms(self) -> int:
-        """When it was submitted."""
+        """When it was submitted, in ms since the journal began."""
         return self._world.jobs.submit_ms.item(self._j)
 
     @property
@@ -60,13 +60,13 @@ class JobFacts(ABC):
 
     @property
     def ran_ms(self) -> int:
-        """How long it has run so far, all attempts together."""
+        """How long it has run so far, in ms, all attempts together."""
         return self._world.jobs.ran_ms.item(self._j) + self._running_ms
 
     @property
     @abstractmethod
     def left_ms(self) -> int:
-        """How much longer it is expected to run, by the policy's estimates."""
+        """How much longer it is expected to run, in ms, by the policy's estimates."""
 
 
 Rank = Callable[[JobFacts, "Policy"], int]

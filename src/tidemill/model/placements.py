@@ -15,12 +15,17 @@ class FreeNode(NamedTuple):
     """What a score may read of a node that can take one replica, at this point of the cycle."""
 
     name: str
+    """What the node is called."""
     gpu_type: str
+    """The type of its accelerators."""
     labels: dict[str, str]
+    """Its labels."""
     free_milli: tuple[int, ...]
-    """Of each of its accelerators, in thousandths; 1000 is a whole one."""
+    """What is free of each of its accelerators, in thousandths; 1000 is a whole one."""
     cpu_free_milli: int
+    """CPU that is free, in thousandths of a core."""
     memory_free_mib: int
+    """Host memory that is free, in MiB."""
 
 
 NodeScore = Callable[[FreeNode, Role], int]

@@ -8,6 +8,7 @@ those, and the twin asks whether nodes may be reclaimed.
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tidemill.model import plugins
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Contract
@@ -18,7 +19,7 @@ class ContractType(NamedTuple):
     """What a contract of this type obliges to, and who decides when its nodes come and go."""
 
     committed: Callable[[Contract], int]
-    """Accelerators that are paid for while the contract runs, launched or not."""
+    """Accelerators that are paid for while the contract runs, launched or not: at most all."""
     is_elastic: bool
     """Nodes are launched when jobs need them and returned when idle; else all of them, at once."""
     is_reclaimable: bool = False
@@ -48,11 +49,11 @@ def of(contract: Contract) -> ContractType:
         raise EventRefused(
             f"contract `{contract.name}` is of type `{contract.terms}`;"
             f" known are {', '.join(TYPES)}",
-            hint="install the plug-in that adds this type, or correct the name",
+            hint=f"correct the name; {plugins.missing('contract type')}",
         )
     return found
 
 
 def committed_milli(contract: Contract) -> int:
-    """What is paid for while a contract runs, launched or not, in milli; at most all of it."""
-    return WHOLE_MILLI * min(contract.count, max(0, of(contract).committed(contract)))
+    """What is paid for while a contract runs, launched or not, in milli."""
+    return WHOLE_MILLI * of(contract).committed(contract)

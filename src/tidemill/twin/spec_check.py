@@ -87,8 +87,7 @@ def _refuse_same_contracts(spec: Spec) -> None:
 
 def _check_contract(place: SpecPlace, row: ContractTable) -> None:
     if row.terms not in types.TYPES:
-        found = f"expected one of {', '.join(types.TYPES)}; found {shown(row.terms)}"
-        place.refuse("terms", found, hint=nearest(row.terms, types.TYPES))
+        place.refuse_row("terms", row.terms, types.TYPES, what="contract type")
     if row.end is not None and row.end <= row.start:
         found = (
             f"it ends at {duration_text(row.end)}, not after its start {duration_text(row.start)}"

@@ -5,14 +5,14 @@ for, what was found, and the nearest word that would have been right.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any, Literal, NamedTuple, NoReturn, TypeGuard, get_args, get_origin
 
 import msgspec
 
-from tidemill.model import names
+from tidemill.model import names, plugins
 from tidemill.model.errors import SpecError
 
 _WORDS = {
@@ -62,6 +62,16 @@ class SpecPlace(NamedTuple):
         """Raise the error for one field of this row."""
         at = f", `{field}`" if field else ""
         raise SpecError(f"{self}{at}: {found}", hint=hint)
+
+    def refuse_row(self, field: str, word: str, rows: Collection[str], *, what: str) -> NoReturn:
+        """Raise the error for a name that no row of a table has; plug-ins may add rows."""
+        close = get_close_matches(word[:200], rows, n=1)
+        meant = f"did you mean `{close[0]}`? Or, " if close else ""
+        self.refuse(
+            field,
+            f"expected one of {', '.join(rows)}; found {shown(word)}",
+            hint=meant + plugins.missing(what),
+        )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -173,8 +173,7 @@ def _policy(raw: dict[str, Any], source: str) -> Policy:
         given = values.get(field, ())
         for name in given if isinstance(given, list) else [given]:
             if isinstance(name, str) and name not in rows:
-                found = f"expected one of {', '.join(rows)}; found {shown(name)}"
-                place.refuse(field, found, hint=nearest(name, rows))
+                place.refuse_row(field, name, rows, what=field)
     return _row(values, Policy, place)
 
 

@@ -3,16 +3,18 @@
 It adds up what a plan takes and names each promise that would be broken: nothing over-committed,
 gangs whole, constraints and limits kept, evictions within their rights, nothing asked twice. It
 runs before every act, in tests, in the twin and in production; its cost grows with the plan, not
-with the fleet. Reservations are the exception: whether somebody is delayed by who passes it is
-said by reading all nodes and all that runs; for every plan on a fleet of up to ``READ_AT_ONCE`` of
-them, on larger ones for one plan in so many that its cost stays as small.
+with the fleet. Reservations are the exception: whether somebody is delayed by who passes it depends
+on all nodes and all that runs. What is free and who ends when is kept from plan to plan, by what
+changed; but after some changes all is read again, so it is asked of every plan on a fleet of up to
+``READ_AT_ONCE`` nodes and running jobs, and on larger ones of one plan in so many that its cost
+stays as small.
 
 A plan is read in columns (``reading``, compiled); rare kinds of actions in Python (``rare``).
 """
 
 import numpy as np
 
-from tidemill.engine.check import order, reading, reservations, words
+from tidemill.engine.check import endings, order, reading, reservations, words
 from tidemill.engine.check.book import Book
 from tidemill.engine.check.columns import REG, RULE, Rows
 from tidemill.engine.check.rare import Rare
@@ -143,10 +145,10 @@ class Checker:
         """Look for somebody whom those who pass it delay."""
         book, moving = self._book, list(self.world.moving)
         sums = book.sums
-        sums.named[moving] += reservations.MOVING
+        sums.named[moving] += endings.MOVING
         rows = Rows(batch.events, batch.pieces)
         reservations.read_passing(book.view, sums, book.facts, rows, book.yard())
-        sums.named[moving] -= reservations.MOVING
+        sums.named[moving] -= endings.MOVING
 
     def _told(self, batch: Batch) -> list[str]:
         """What kernels found, in words; and forget it."""

@@ -12,11 +12,13 @@ import numpy as np
 from tidemill.engine.check.columns import (
     BOND,
     END,
+    GANG,
     OF,
     ON,
     QUEUE,
     REG,
     TAKES,
+    UPKEEP,
     WRONG,
     YARD,
     Facts,
@@ -24,6 +26,7 @@ from tidemill.engine.check.columns import (
     View,
     Yard,
 )
+from tidemill.engine.check.endings import SPARE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64, grown
@@ -42,7 +45,7 @@ class Book:
     def __init__(self, world: World) -> None:
         self.world = world
         self.sums, self.facts = _blank()
-        self._yard = Yard(*(np.zeros((0,) * dims, np.int64) for dims in (2, 1, 1, 1, 2)))
+        self._yard = Yard(*(np.zeros((0,) * dims, np.int64) for dims in (2, 1, 1, 1, 2, 1, 1)))
         self._looks: dict[Labels, int] = {}
         self._rules: dict[_Rule, int] = {}
         self._domains: dict[tuple[str, ...], int] = {}
@@ -57,7 +60,7 @@ class Book:
         w = self.world.matrices
         return View(
             w.at, w.jobs, w.shapes, w.roles, w.nodes, w.devices, w.kinds, w.quotas, w.pieces,
-            w.queued, w.active, w.run_times, w.ratios,
+            w.queued, w.active, w.run_times, w.ratios, w.log,
         )  # fmt: skip
 
     def read(self) -> None:
@@ -93,7 +96,7 @@ class Book:
         self.sums = self.sums._replace(wrong=grown(self.sums.wrong, count))
 
     def yard(self) -> Yard:
-        """Scratch for what would be free at another moment."""
+        """What would be free at another moment; what is kept of it is lost where it grows."""
         world, was = self.world, self._yard
         sizes = (world.node_count, world.device_count, len(world.kinds), len(world.placements))
         had = (len(was.yard), len(was.yard_free), len(was.hosts), len(was.ends))
@@ -104,7 +107,9 @@ class Book:
                 np.zeros(devices, np.int64),
                 np.zeros(len(world.kinds), np.int64),
                 np.zeros(len(world.kinds), np.int64),
-                np.zeros((active, len(END)), np.int64),
+                np.zeros((2 * active + SPARE, len(END)), np.int64),
+                np.zeros(nodes, np.int64),
+                np.zeros(len(UPKEEP), np.int64),
             )
         return self._yard
 
@@ -135,8 +140,8 @@ class Book:
             shape = world.shape_rows[s]
             of_shape = _with_rows(self.facts.of_shape, s + 1)
             is_gang = len(shape.roles) > 1
-            of_shape[s, :2] = self._add_bonds(shape.bonds if is_gang else ())
-            of_shape[s, 2] = _is_plain(shape)
+            of_shape[s, : GANG.IS_PLAIN] = self._add_bonds(shape.bonds if is_gang else ())
+            of_shape[s, GANG.IS_PLAIN] = _is_plain(shape)
             of_role = _with_rows(self.sums.of_role, self._roles + len(shape.roles))
             for role in shape.roles:
                 of_role[self._roles] = self._facts_of(role, () if is_gang else shape.bonds)
@@ -257,7 +262,7 @@ def _blank() -> tuple[Sums, Facts]:
         "of_role": (0, len(OF)),
         "queue": (0, len(QUEUE)),
         "axes": (0, 2),
-        "of_shape": (0, 3),
+        "of_shape": (0, len(GANG)),
         "bonds": (0, len(BOND)),
         "domain": (1, 0),
         "within": (0,),

@@ -77,6 +77,7 @@ class REG(IntEnum):
     LINES = 16  # and whether jobs of one shape go in line (``order.write``)
     ROWS = 17  # of the plan
     JUDGES = 18  # whether the policy's order is plain enough to say who is delayed
+    PLANS = 19  # that were read so far
 
 
 class TAKES(IntEnum):
@@ -110,6 +111,18 @@ class OF(IntEnum):
     REPLICAS = 6  # scratch: how many were counted, on which type, and whether on another too
     KIND = 7
     IS_MIXED = 8
+
+
+class GANG(IntEnum):
+    """By shape: what its rows say, and what was last read of its line of waiting jobs."""
+
+    FIRST_BOND = 0  # in ``bonds``: those that are required of the whole gang, up to the next
+    END_BOND = 1
+    IS_PLAIN = 2
+    PLAN = 3  # which plan it was that was read last; 0: none
+    LAST = 4  # the last in line that it placed,
+    RETURNS = 5  # how often one of them had come back to wait,
+    LEAST_MS = 6  # and how soon at best one before it ends, of those that were left waiting
 
 
 class BOND(IntEnum):
@@ -148,7 +161,7 @@ class Facts(NamedTuple):
     wants: I64  # rule by GPU type: whether it may be used
     may_use: I64  # rule by look of a node: whether its labels are as asked
     axes: I64  # by GPU type: memory slices and compute slices of a device
-    of_shape: I64  # by shape: the bonds of the whole gang from and to, whether it is plain
+    of_shape: I64
     bonds: I64
     domain: I64  # tier by node: which domain it is in, by its labels
     within: I64  # by domain: scratch
@@ -170,6 +183,7 @@ class View(NamedTuple):
     active: I64
     run_times: I64
     ratios: I64
+    log: I64
 
 
 class YARD(IntEnum):
@@ -179,23 +193,41 @@ class YARD(IntEnum):
     MEMORY = 1
     HOSTED = 2
     IS_OPEN = 3
+    IS_TOUCHED = 4  # whether the question that is asked just now changed it
+
+
+class UPKEEP(IntEnum):
+    """Of what is kept from one plan to the next: as of when it is true."""
+
+    LAID_TO = 0  # changes of nodes that were read of what is free,
+    LAID = 1  # nodes that it is known of,
+    ROLE = 2  # for which replicas were counted
+    TOUCHED = 3  # rows of ``touched``
+    ENDS_TO = 4  # changes of nodes that were read of who is there
+    PACE = 5  # what the state said of ends that changed by themselves
+    UNKNOWN_MS = 6  # how long a job was taken to run of which nobody says anything
+    FIRST = 7  # of ``ends``: from where on it is filled, and up to where
+    END = 8
+    IS_STEADY = 9  # whether they stay what they are until they come
 
 
 class END(IntEnum):
-    """When a job that is there is expected to end; a heap by both columns."""
+    """When a job that is there is expected to end; in order of both columns."""
 
     AT_MS = 0
     JOB = 1
 
 
 class Yard(NamedTuple):
-    """What would be free at another moment, for one role."""
+    """What would be free at another moment, for one role; and what of it is kept."""
 
     yard: I64
     yard_free: I64  # by device, in milli
     hosts: I64  # by GPU type: replicas that it would host; -1: a type that is not asked for
     claimed: I64  # by GPU type: whether the first that waits for it is known
     ends: I64
+    touched: I64  # nodes that the question that is asked just now changed
+    kept: I64
 
 
 class Rows(NamedTuple):
@@ -205,4 +237,4 @@ class Rows(NamedTuple):
     event_pieces: I64
 
 
-VECTORS = ("reg", "named", "within", "yard_free", "hosts", "claimed")
+VECTORS = ("reg", "named", "within", "yard_free", "hosts", "claimed", "touched", "kept")

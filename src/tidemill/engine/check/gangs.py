@@ -4,7 +4,7 @@ By the labels of nodes and contracts (``rows``), not by the positions that the s
 bond is kept when every domain holds whole groups: then no group needs to be in two of them.
 """
 
-from tidemill.engine.check.columns import BOND, OF, RULE, TAKES
+from tidemill.engine.check.columns import BOND, GANG, OF, RULE, TAKES
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import tell
 from tidemill.model.batch import PieceColumn
@@ -97,7 +97,7 @@ def read_bonds(w, c, f, event_pieces, first, count, e, j, s):
                 )
             if is_broken:
                 tell(c.reg, c.wrong, IS_ROLE_BOND, e, j, role, tier)
-    for b in range(f.of_shape[s, 0], f.of_shape[s, 1]):
+    for b in range(f.of_shape[s, GANG.FIRST_BOND], f.of_shape[s, GANG.END_BOND]):
         tier = bonds[b, BOND.TIER]
         if divides_domains(f.domain, f.within, event_pieces, first, count, ANY, tier, 0):
             tell(c.reg, c.wrong, IS_BOND, e, j, 0, tier)

@@ -11,7 +11,7 @@ reserved begins where the earlier one does not.
 """
 
 from tidemill.compiled import shared
-from tidemill.engine.check.columns import ON, REG, RULE
+from tidemill.engine.check.columns import GANG, ON, REG, RULE
 from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
@@ -31,6 +31,7 @@ from tidemill.engine.check.telling import (
 )
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import JOB, SHAPE
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
 WAITING = int(JobState.WAITING)
@@ -81,11 +82,65 @@ def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
 
 
 @kernel
-def read_lines(w, c, p):
+def is_line_known(jobs, shapes, of_shape, reg, s):
+    """Whether what was read last of a shape's line is still true of those who are left of it.
+
+    Who went since was one of them, and nobody came between unless somebody came back. A plan that
+    was not carried out told nothing.
+    """
+    if of_shape[s, GANG.PLAN] == 0 or reg[REG.LEARNS] != 0:
+        return False
+    if of_shape[s, GANG.RETURNS] != shapes[s, SHAPE.RETURNS]:
+        return False
+    is_this = of_shape[s, GANG.PLAN] == reg[REG.PLANS]
+    return is_this or jobs[of_shape[s, GANG.LAST], JOB.STATE] != WAITING
+
+
+@kernel
+def soonest(jobs, shapes, run_times, ratios, reg, named, j, last, least):
+    """In what time the first ends of those between two in line whom the plan leaves waiting."""
+    other = jobs[j, JOB.PREVIOUS]
+    while other > last:
+        if named[other] == 0:
+            end = end_if_placed(jobs, shapes, run_times, ratios, reg, other)
+            least = min(least, end - reg[REG.NOW])
+        other = jobs[other, JOB.PREVIOUS]
+    return least
+
+
+@kernel
+def is_next(jobs, shapes, run_times, ratios, of_shape, reg, named, j):
+    """Whether a job ends before all before it in line whom the plan leaves waiting.
+
+    Of those before the last that was placed it is kept how soon one ends: only who stands between
+    that one and this is read, unless that does not tell.
+    """
+    s, last, least = jobs[j, JOB.SHAPE], -1, FOREVER_MS
+    ends_in = end_if_placed(jobs, shapes, run_times, ratios, reg, j) - reg[REG.NOW]
+    is_known = is_line_known(jobs, shapes, of_shape, reg, s)
+    if is_known and of_shape[s, GANG.LAST] < j:
+        last, least = of_shape[s, GANG.LAST], of_shape[s, GANG.LEAST_MS]
+    least = soonest(jobs, shapes, run_times, ratios, reg, named, j, last, least)
+    if last >= 0 and ends_in >= least:
+        least = soonest(jobs, shapes, run_times, ratios, reg, named, j, -1, FOREVER_MS)
+    if not is_known or of_shape[s, GANG.LAST] < j:
+        of_shape[s, GANG.PLAN] = reg[REG.PLANS]
+        of_shape[s, GANG.LAST] = j
+        of_shape[s, GANG.RETURNS] = shapes[s, SHAPE.RETURNS]
+        of_shape[s, GANG.LEAST_MS] = least
+    return ends_in < least
+
+
+@kernel
+def read_lines(w, c, f, p):
     """Tell who is placed before an earlier one that asks for the same."""
     for e in range(c.reg[REG.ROWS]):
         j = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] == PLACE:
+        if p.events[e, EventColumn.KIND] != PLACE:
+            continue
+        if c.reg[REG.LINES] == STRICT or not is_next(
+            w.jobs, w.shapes, w.run_times, w.ratios, f.of_shape, c.reg, c.named, j
+        ):
             other = first_passed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, c.named, j)
             if other >= 0:
                 tell(c.reg, c.wrong, IS_OUT_OF_ORDER, e, j, other, 0)
@@ -114,6 +169,8 @@ def read_row(w, c, f, p, e):
 @shared
 def read(w, c, f, p, e):
     """Read a plan from a row on; the first row of a rare kind, for Python, or where it ends."""
+    if e == 0:
+        c.reg[REG.PLANS] += 1
     if e == 0 and not are_known(c.reg, c.wrong, p.events, p.event_pieces):
         return c.reg[REG.ROWS]
     while e < c.reg[REG.ROWS]:
@@ -121,6 +178,6 @@ def read(w, c, f, p, e):
             return e
         e += 1
     if c.reg[REG.LINES] and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
-        read_lines(w, c, p)
+        read_lines(w, c, f, p)
     finish(w, c, p)
     return e

@@ -8,159 +8,33 @@ neither floors nor shares decide who is first; of anything else nothing is said.
 """
 
 from tidemill.compiled import shared
-from tidemill.engine.check.columns import END, OF, REG, RULE, YARD
-from tidemill.engine.check.expecting import end_if_placed, end_of_active
+from tidemill.engine.check.columns import END, GANG, OF, REG, RULE, UPKEEP
+from tidemill.engine.check.endings import expect, is_true
+from tidemill.engine.check.expecting import end_if_placed
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.telling import PLACE, tell
-from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, DEVICE, JOB, NODE, PIECE, QUOTA, ROLE, SHAPE
+from tidemill.engine.check.yards import clear_up, fits, give_back, lay_out, place
+from tidemill.model.batch import EventColumn
+from tidemill.model.columns import AT, JOB, QUOTA, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.states import NodeState
 
-READY = int(NodeState.READY)
 IS_DELAYED = int(RULE.DELAYED)
-PLACED, MOVING = 1, 2  # in ``named``
+PLACED = 1  # in ``named``; with what ``endings`` writes there
 READ_AT_ONCE = 2048
 """Nodes and running jobs; to read so many takes about as long as to read a plan ten times."""
 
 
-# What would be free ---------------------------------------------------------------------------
-
-
 @kernel
-def count(nodes, roles, yard, yard_free, hosts, r, n):
-    """Count again how many replicas of a role a node would host."""
-    k = nodes[n, NODE.KIND]
-    if yard[n, YARD.IS_OPEN] == 0 or hosts[k] < 0:
-        return
-    most, first, whole = roles[r, ROLE.COUNT], nodes[n, NODE.FIRST_DEVICE], 0
-    if roles[r, ROLE.ACCELERATORS]:
-        for d in range(first, first + nodes[n, NODE.DEVICES]):
-            whole += yard_free[d] // roles[r, ROLE.MILLI]
-        most = min(most, whole // roles[r, ROLE.ACCELERATORS])
-    if roles[r, ROLE.CPU]:
-        most = min(most, yard[n, YARD.CPU] // roles[r, ROLE.CPU])
-    if roles[r, ROLE.MEMORY]:
-        most = min(most, yard[n, YARD.MEMORY] // roles[r, ROLE.MEMORY])
-    most = max(0, most)
-    hosts[k] += most - yard[n, YARD.HOSTED]
-    yard[n, YARD.HOSTED] = most
-
-
-@kernel
-def lay_out(nodes, devices, roles, yard, yard_free, hosts, node_count, r):
-    """What is free now, for one role."""
-    for n in range(node_count):
-        yard[n, YARD.CPU] = nodes[n, NODE.CPU_FREE_MILLI]
-        yard[n, YARD.MEMORY] = nodes[n, NODE.MEMORY_FREE_MIB]
-        yard[n, YARD.HOSTED] = 0
-        yard[n, YARD.IS_OPEN] = nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0
-        first = nodes[n, NODE.FIRST_DEVICE]
-        for d in range(first, first + nodes[n, NODE.DEVICES]):
-            is_ok = devices[d, DEVICE.IS_FAILED] == 0
-            yard_free[d] = devices[d, DEVICE.FREE_MILLI] if is_ok else 0
-        count(nodes, roles, yard, yard_free, hosts, r, n)
-
-
-@kernel
-def move(nodes, devices, roles, yard, yard_free, of, n, replicas, mask):
-    """Give back what replicas of the role ``of`` hold on a node; fewer than none: take it."""
-    sign, first = 1 if replicas > 0 else -1, nodes[n, NODE.FIRST_DEVICE]
-    yard[n, YARD.CPU] += replicas * roles[of, ROLE.CPU]
-    yard[n, YARD.MEMORY] += replicas * roles[of, ROLE.MEMORY]
-    for d in range(nodes[n, NODE.DEVICES]):
-        if mask >> d & 1 and devices[first + d, DEVICE.IS_FAILED] == 0:
-            yard_free[first + d] += sign * roles[of, ROLE.MILLI]
-
-
-@kernel
-def place(w, p, y, r, e):
-    """Take what a row of the plan places."""
-    s, first = w.jobs[p.events[e, EventColumn.WHO], JOB.SHAPE], p.events[e, EventColumn.FIRST]
-    for i in range(first, first + p.events[e, EventColumn.COUNT]):
-        of = w.shapes[s, SHAPE.FIRST_ROLE] + p.event_pieces[i, PieceColumn.ROLE]
-        n, mask = p.event_pieces[i, PieceColumn.NODE], p.event_pieces[i, PieceColumn.DEVICES]
-        replicas = -p.event_pieces[i, PieceColumn.REPLICAS]
-        move(w.nodes, w.devices, w.roles, y.yard, y.yard_free, of, n, replicas, mask)
-        count(w.nodes, w.roles, y.yard, y.yard_free, y.hosts, r, n)
-
-
-@kernel
-def give_back(w, y, r, j):
-    """Give back what a job holds."""
-    first, at = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.FIRST_ROLE], w.jobs[j, JOB.FIRST_PIECE]
-    while at >= 0:
-        if w.pieces[at, PIECE.IS_COMING] == 0:
-            of, n = first + w.pieces[at, PIECE.ROLE], w.pieces[at, PIECE.NODE]
-            replicas, mask = w.pieces[at, PIECE.REPLICAS], w.pieces[at, PIECE.DEVICES]
-            move(w.nodes, w.devices, w.roles, y.yard, y.yard_free, of, n, replicas, mask)
-            count(w.nodes, w.roles, y.yard, y.yard_free, y.hosts, r, n)
-        at = w.pieces[at, PIECE.NEXT_OF_JOB]
-
-
-@kernel
-def fits(hosts, wanted):
-    """Whether some type hosts the whole gang."""
-    for k in range(len(hosts)):
-        if hosts[k] >= wanted:
-            return True
-    return False
-
-
-# Who ends when --------------------------------------------------------------------------------
-
-
-@kernel
-def ends_before(ends, a, b):
-    """Whether one ends before another."""
-    if ends[a, END.AT_MS] != ends[b, END.AT_MS]:
-        return ends[a, END.AT_MS] < ends[b, END.AT_MS]
-    return ends[a, END.JOB] < ends[b, END.JOB]
-
-
-@kernel
-def sink(ends, i, left):
-    """Let an entry of the heap sink to where nobody below it ends before it."""
-    while 2 * i + 1 < left:
-        down = 2 * i + 1
-        if down + 1 < left and ends_before(ends, down + 1, down):
-            down += 1
-        if not ends_before(ends, down, i):
-            return
-        for column in range(2):
-            ends[i, column], ends[down, column] = ends[down, column], ends[i, column]
-        i = down
-
-
-@kernel
-def expect(w, reg, named, ends):
-    """Who is there, as a heap by when they are expected to end; how many they are."""
-    left = w.at[AT.ACTIVE]
-    for i in range(left):
-        j = w.active[i]
-        ends[i, END.JOB] = j
-        ends[i, END.AT_MS] = FOREVER_MS
-        if named[j] < MOVING:
-            ends[i, END.AT_MS] = end_of_active(w.jobs, w.shapes, w.run_times, w.ratios, reg, j)
-    for i in range(left // 2 - 1, -1, -1):
-        sink(ends, i, left)
-    return left
-
-
-@kernel
-def fits_at(w, y, r, left):
-    """When enough has ended for a role, and what has is given back; -1: never."""
-    ends = y.ends
-    while left > 0:
-        moment = ends[0, END.AT_MS]
-        if moment >= FOREVER_MS:
-            return -1
-        while left > 0 and ends[0, END.AT_MS] == moment:
-            give_back(w, y, r, ends[0, END.JOB])
-            left -= 1
-            ends[0, END.AT_MS] = ends[left, END.AT_MS]
-            ends[0, END.JOB] = ends[left, END.JOB]
-            sink(ends, 0, left)
+def fits_at(w, reg, y, r, until):
+    """When enough has ended for a role, and what has is given back; -1: not before a moment."""
+    ends, i, is_kept = y.ends, y.kept[UPKEEP.FIRST], y.kept[UPKEEP.IS_STEADY] != 0
+    while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] < until:
+        moment = ends[i, END.AT_MS]
+        while i < y.kept[UPKEEP.END] and ends[i, END.AT_MS] == moment:
+            j = ends[i, END.JOB]
+            if not is_kept or is_true(w, reg, j, moment):
+                give_back(w, y, r, j)
+            i += 1
         if fits(y.hosts, w.roles[r, ROLE.COUNT]):
             return moment
     return -1
@@ -238,28 +112,70 @@ def may_be_limited(jobs, shapes, quotas, events, rows, s):
 
 
 @kernel
-def place_some(w, c, f, p, y, j, r, moment):
-    """Take what those get who come before a job (-1), or pass it and end after a moment.
+def is_overdue(jobs, reg, j):
+    """Whether a job was first passed so long ago that nobody may pass it any more."""
+    return 0 <= jobs[j, JOB.PASSED_MS] <= reg[REG.NOW] - reg[REG.HOLD_AFTER_MS]
 
-    False: somebody passes it who may not, since it was first passed too long ago.
-    """
-    passed = w.jobs[j, JOB.PASSED_MS]
-    is_overdue = 0 <= passed <= c.reg[REG.NOW] - c.reg[REG.HOLD_AFTER_MS]
+
+@kernel
+def place_earlier(w, c, p, y, j, r):
+    """Take what those get who come before a job."""
+    for e in range(c.reg[REG.ROWS]):
+        is_placed, who = p.events[e, EventColumn.KIND] == PLACE, p.events[e, EventColumn.WHO]
+        if is_placed and goes_before(w.jobs, w.shapes, c.reg, who, j):
+            place(w, p, y, r, e)
+
+
+@kernel
+def last_end(w, c, f, p, j, r):
+    """When the last of those ends who pass a job; FOREVER_MS: one passes it who may not at all."""
+    found, is_late = -1, is_overdue(w.jobs, c.reg, j)
     for e in range(c.reg[REG.ROWS]):
         who = p.events[e, EventColumn.WHO]
         if p.events[e, EventColumn.KIND] != PLACE:
             continue
         if goes_before(w.jobs, w.shapes, c.reg, who, j):
-            if moment < 0:
-                place(w, p, y, r, e)
-        elif moment >= 0 and is_overdue:
-            if share_types(w.shapes, c.of_role, f.wants, r, w.jobs[who, JOB.SHAPE]):
-                return False
-        elif moment >= 0:
+            continue
+        if not is_late:
             end = end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who)
-            if end > moment:
-                place(w, p, y, r, e)
-    return True
+            found = max(found, end)
+        elif share_types(w.shapes, c.of_role, f.wants, r, w.jobs[who, JOB.SHAPE]):
+            return FOREVER_MS
+    return found
+
+
+@kernel
+def place_passers(w, c, p, y, j, r, moment):
+    """Take what those get who pass a job and end after a moment."""
+    for e in range(c.reg[REG.ROWS]):
+        who = p.events[e, EventColumn.WHO]
+        if p.events[e, EventColumn.KIND] != PLACE:
+            continue
+        if goes_before(w.jobs, w.shapes, c.reg, who, j):
+            continue
+        if end_if_placed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, who) > moment:
+            place(w, p, y, r, e)
+
+
+@kernel
+def are_in_the_way(w, c, f, p, y, j, r):
+    """Whether a job would fit at some moment but for those who pass it.
+
+    Only ends before the last of theirs are looked at: whoever ends before a job fits delays it not.
+    """
+    wanted = w.roles[r, ROLE.COUNT]
+    place_earlier(w, c, p, y, j, r)
+    if fits(y.hosts, wanted):
+        return False
+    until = last_end(w, c, f, p, j, r)
+    expect(w, c.reg, c.named, y.kept, y.ends, until)
+    moment = fits_at(w, c.reg, y, r, until)
+    if moment < 0:
+        return False
+    if is_overdue(w.jobs, c.reg, j):
+        return True
+    place_passers(w, c, p, y, j, r, moment)
+    return not fits(y.hosts, wanted)
 
 
 @kernel
@@ -267,23 +183,14 @@ def is_delayed(w, c, f, p, y, j):
     """Whether a job would fit at some moment but for those who pass it in this plan."""
     s = w.jobs[j, JOB.SHAPE]
     r = w.shapes[s, SHAPE.FIRST_ROLE]
-    wanted = w.roles[r, ROLE.COUNT]
-    if f.of_shape[s, 2] == 0 or may_be_limited(
+    if f.of_shape[s, GANG.IS_PLAIN] == 0 or may_be_limited(
         w.jobs, w.shapes, w.quotas, p.events, c.reg[REG.ROWS], s
     ):
         return False
-    for k in range(len(y.hosts)):
-        y.hosts[k] = f.wants[c.of_role[r, OF.RULE], k] - 1
-    lay_out(w.nodes, w.devices, w.roles, y.yard, y.yard_free, y.hosts, c.reg[REG.NODES], r)
-    place_some(w, c, f, p, y, j, r, -1)
-    if fits(y.hosts, wanted):
-        return False
-    moment = fits_at(w, y, r, expect(w, c.reg, c.named, y.ends))
-    if moment < 0:
-        return False
-    if not place_some(w, c, f, p, y, j, r, moment):
-        return True
-    return not fits(y.hosts, wanted)
+    lay_out(w, c, f, y, r, c.of_role[r, OF.RULE])
+    found = are_in_the_way(w, c, f, p, y, j, r)
+    clear_up(w, y, r)
+    return found
 
 
 @kernel
