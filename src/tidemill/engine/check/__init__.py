@@ -74,7 +74,8 @@ class Checker:
             wrong, _ = self._read(batch, policy)
         if reads_lines and not wrong and self._is_asked(policy):
             wrong += self._out_of_order(batch, policy)
-        if reads_fleet and not wrong and reservations.is_judged(self._book.sums.reg):
+        at, reg = self.world.matrices.at, self._book.sums.reg
+        if reads_fleet and not wrong and reservations.is_judged(at, reg):
             self._read_passing(batch)
             wrong += self._told(batch)
         return wrong
@@ -108,22 +109,12 @@ class Checker:
         return self._book
 
     def take(self, policy: Policy) -> None:
-        """Write into the registers what a policy says, and whether room is being made."""
-        world, reg = self.world, self._book.sums.reg
+        """Write into the registers what a policy says, and when the mix was looked at."""
+        reg = self._book.sums.reg
+        reg[REG.MIX_POINT] = self.world.mix_point
         if policy is not self._policy:
             self._policy = policy
             order.write(policy, reg)
-        reg[REG.JUDGES] = self._is_judged(policy)
-        if world.promised:
-            reg[REG.LINES] = 0  # room was made for somebody, who goes before all others
-            self._policy = None
-
-    def _is_judged(self, policy: Policy) -> bool:
-        """Whether the order is plain enough to say who is first, and nobody makes room."""
-        if policy.backfill == "none" or policy.fairness != "none":
-            return False
-        makes_room = bool(self.world.promised or self.world.leaving_for)
-        return policy.order in BY_SHAPE and not makes_room
 
     def _is_asked(self, policy: Policy) -> bool:
         """Whether the order is one that kernels do not know, and nobody makes room."""

@@ -78,6 +78,7 @@ class REG(IntEnum):
     ROWS = 17  # of the plan
     JUDGES = 18  # whether the policy's order is plain enough to say who is delayed
     PLANS = 19  # that were read so far
+    MIX_POINT = 20  # how many jobs had come when the mix was last looked at
 
 
 class TAKES(IntEnum):

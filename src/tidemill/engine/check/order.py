@@ -24,6 +24,8 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
     goes_in_line = policy.order in BY_SHAPE and not policy.may_reorder
+    is_plain = policy.backfill != "none" and policy.fairness == "none"
+    reg[REG.JUDGES] = is_plain and policy.order in BY_SHAPE
     reg[REG.LINES] = goes_in_line * (SHORTER_MAY_PASS if policy.backfill != "none" else STRICT)
     return reg
 

@@ -21,6 +21,7 @@ from tidemill.engine.check.telling import (
     ABOUT,
     CANCEL,
     EVICT,
+    MIX,
     MOVE,
     NODES,
     PASSED,
@@ -30,7 +31,7 @@ from tidemill.engine.check.telling import (
     tell,
 )
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import JOB, SHAPE
+from tidemill.model.columns import AT, JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 
@@ -162,6 +163,8 @@ def read_row(w, c, f, p, e):
         read_gang(w, c, f, p.event_pieces, first, count, e, who, w.jobs[who, JOB.SHAPE])
     elif kind == PASSED:
         read_passed(c.reg, c.wrong, w.jobs, c.named, e, who)
+    if kind == MIX:
+        return c.reg[REG.JOBS] > c.reg[REG.MIX_POINT]
     return kind in (PLACE, PASSED, WHY)
 
 
@@ -177,7 +180,8 @@ def read(w, c, f, p, e):
         if not read_row(w, c, f, p, e):
             return e
         e += 1
-    if c.reg[REG.LINES] and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
+    goes_in_line = c.reg[REG.LINES] != 0 and w.at[AT.PROMISED] == 0  # who has room made goes first
+    if goes_in_line and c.reg[REG.PLACES_ONLY] and c.reg[REG.WRONGS] == 0:
         read_lines(w, c, f, p)
     finish(w, c, p)
     return e

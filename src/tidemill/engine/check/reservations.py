@@ -203,8 +203,13 @@ def is_turn(seq, nodes_there, active_there):
 
 
 @kernel
-def is_judged(reg):
-    """Whether it can be said whom a plan delays that was read; it can if it is plain enough."""
+def is_judged(at, reg):
+    """Whether it can be said whom a plan delays that was read.
+
+    It can if it is plain enough, and room is made for nobody.
+    """
+    if at[AT.PROMISED] != 0 or at[AT.LEAVING] != 0:
+        return False
     if reg[REG.JUDGES] == 0 or reg[REG.IS_FLAT] == 0 or reg[REG.SLICED] != 0:
         return False
     return reg[REG.PLACES_ONLY] != 0

@@ -22,11 +22,12 @@ from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.desk.cycle import work_off
 from tidemill.scheduling.desk.gathering import gather
 from tidemill.scheduling.desk.opening import begin, close, is_news, next_question
+from tidemill.scheduling.desk.placing import tell as say_at_once
 from tidemill.twin.driving.columns import DRIVE, STAGE
 from tidemill.twin.driving.kernel import kernel
 from tidemill.twin.event_queue.columns import CLOCK, ENTRY, TRUTH
+from tidemill.twin.event_queue.lives import MIX, begin_moment, carry_out, happen, tell, wake
 from tidemill.twin.event_queue.lives import OVER as MOMENT_OVER
-from tidemill.twin.event_queue.lives import begin_moment, carry_out, happen, tell, wake
 
 MOMENT, TELLING, CYCLE, GATHERING, WORKING, REVIEWING, CHECKING, FOLDING, CARRYING = map(int, STAGE)
 
@@ -41,7 +42,7 @@ class BACK(IntEnum):
     TELL = 5  # a code of ``lives.happen`` is in ``ROW``
     DECIDE = 6  # this beat is Python's
     ANSWER = 7  # a code of the cycle is in ``ROW``
-    ANEW = 8  # services changed: what fits beside them is to be asked again
+    ANEW = 8  # services changed, or the mix: what cycles go by is to be laid out again
     WRONG = 9  # the plan breaks a promise
     FOLD = 10  # the row of the plan is for Python to fold,
     CARRY = 11  # or to carry out
@@ -72,6 +73,8 @@ def begin_beat(o, b):
     clock, drive = o.clock, b.drive
     if drive[DRIVE.LEFT] <= 0:
         return PAUSE
+    if drive[DRIVE.IS_STALE] != 0:
+        return ANEW
     if clock[CLOCK.CAME] == clock[CLOCK.READ] and clock[CLOCK.IS_EXHAUSTED] == 0:
         return READ_ON
     now = next_moment(o)
@@ -115,13 +118,12 @@ def tell_moment(w, o, b):
 
 
 @kernel
-def is_for_python(w, o, b):
+def is_for_python(w, b):
     """Whether somebody else than the scheduler has something to decide in this beat."""
     drive = b.drive
     return (
         drive[DRIVE.IS_RARE] != 0
         or drive[DRIVE.NOW] >= drive[DRIVE.RESERVE_MS]
-        or o.counts[0, 0] >= drive[DRIVE.MIX_AT]
         or w.at[AT.SUPPLY_CHANGES] != drive[DRIVE.SUPPLY]
     )
 
@@ -130,7 +132,7 @@ def is_for_python(w, o, b):
 def begin_cycle(w, d, g, o, c, b):
     """Begin to decide, if there is anything to; 0, or why Python must do something."""
     drive, now = b.drive, b.drive[DRIVE.NOW]
-    if is_for_python(w, o, b):
+    if is_for_python(w, b):
         return DECIDE
     if w.at[AT.LASTING_CHANGES] != drive[DRIVE.LASTING]:
         return ANEW
@@ -148,6 +150,10 @@ def begin_cycle(w, d, g, o, c, b):
     if w.at[AT.QUEUED] > 0 and is_news(w, d, o.counts[0, 0], now):
         begin(w, d, g, now)
         drive[DRIVE.STAGE] = GATHERING
+    if o.counts[0, 0] >= drive[DRIVE.MIX_AT]:
+        d.reg[REG.NOW] = now
+        say_at_once(d, MIX, 0, 0, 0)
+        drive[DRIVE.IS_STALE] = 1
     return 0
 
 
@@ -208,9 +214,10 @@ def check(v, d, o, c, f, p, y, b):
     reg[SUM.WRONGS] = 0
     reg[SUM.PLACED] = 0
     reg[SUM.JOBS] = o.counts[0, 0]
-    read(v, c, f, p, 0)
+    if read(v, c, f, p, 0) < rows:
+        return WRONG
     is_read = is_turn(drive[DRIVE.SEQ], reg[SUM.NODES], v.at[AT.ACTIVE])
-    if reg[SUM.WRONGS] == 0 and is_read and is_judged(reg):
+    if reg[SUM.WRONGS] == 0 and is_read and is_judged(v.at, reg):
         read_passing(v, c, f, p, y)
     return WRONG if reg[SUM.WRONGS] != 0 else 0
 

@@ -114,6 +114,7 @@ class Driver:
             memo.sheet.clear()
             stop = Stop(partial(losses.lost_ms, world), frozenset())
             self._cycle = Cycle(world, policy, memo.scheduling, stop, memo.sheet)
+            drive[DRIVE.IS_STALE] = 0
         at_work, book = self._cycle, loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns
         more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
