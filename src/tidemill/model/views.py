@@ -227,7 +227,7 @@ class _NotedJobs(_Noted):
         return 0 <= j < self._world.job_count
 
 
-class Leaving(_NotedJobs):
+class LeavingJobs(_NotedJobs):
     """Jobs asked to leave, and for which shape (-1: for nobody)."""
 
     def __len__(self) -> int:
@@ -243,7 +243,7 @@ class Leaving(_NotedJobs):
         return self._world.ink.w.jobs.item(i, JOB.LEAVING_FOR)
 
 
-class Idle(_NotedJobs):
+class IdleJobs(_NotedJobs):
     """Running jobs that do nothing, and since when."""
 
     def __len__(self) -> int:
@@ -259,7 +259,7 @@ class Idle(_NotedJobs):
         return self._world.ink.w.jobs.item(i, JOB.IDLE_MS)
 
 
-class Promised(_Noted):
+class PromisedShapes(_Noted):
     """Shapes that room is being made for, and how many evictions are still to be seen."""
 
     def __len__(self) -> int:

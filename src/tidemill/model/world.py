@@ -36,10 +36,10 @@ from tidemill.model.tree import Tree
 from tidemill.model.views import (
     Aboard,
     Active,
-    Idle,
-    Leaving,
+    IdleJobs,
+    LeavingJobs,
     Placements,
-    Promised,
+    PromisedShapes,
     Queued,
     Waiting,
 )
@@ -243,11 +243,11 @@ class World:
         """Active jobs of each node."""
         self.active = Active(self)
         """Active jobs of each shape."""
-        self.idle = Idle(self)
+        self.idle = IdleJobs(self)
         """Running jobs that do nothing, and since when."""
-        self.leaving_for = Leaving(self)
+        self.leaving_for = LeavingJobs(self)
         """Jobs asked to leave, and for which shape (-1: for nobody)."""
-        self.promised = Promised(self)
+        self.promised = PromisedShapes(self)
         """Shapes that room is being made for, and how many evictions are still to be seen."""
         self.changes = Changes(self)
         """Nodes changed of late; a hint for whoever keeps a copy, no part of the state."""

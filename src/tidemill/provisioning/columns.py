@@ -18,7 +18,7 @@ class LOOK(IntEnum):
     WAKE_MS = 6  # found: when to look again
 
 
-class LOT(IntEnum):
+class BOUGHT(IntEnum):
     """One row per contract."""
 
     NODES = 0  # as many as it pays for
@@ -27,11 +27,11 @@ class LOT(IntEnum):
     RELEASE_MS = 3  # from when on none is launched
 
 
-class Supply(NamedTuple):
+class Overview(NamedTuple):
     """Everything that a look takes beside the cluster state."""
 
     look: I64
-    lots: I64
+    bought: I64
     wants: I64
     """Shape by kind: what launched nodes would serve of each job, in milli."""
     used: I64

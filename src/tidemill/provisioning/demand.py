@@ -9,15 +9,15 @@ from tidemill.model.rows import Shape
 from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
-from tidemill.provisioning.columns import LOOK, LOT, Supply
+from tidemill.provisioning.columns import BOUGHT, LOOK, Overview
 
-_BLANK = Supply(
-    np.zeros(len(LOOK), np.int64), np.zeros((0, len(LOT)), np.int64),
+_BLANK = Overview(
+    np.zeros(len(LOOK), np.int64), np.zeros((0, len(BOUGHT)), np.int64),
     np.zeros((0, 0), np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64),
 )  # fmt: skip
 
 
-class Laid:
+class LaidSupply:
     """What a look at the nodes takes, kept up with the World."""
 
     def __init__(self) -> None:
@@ -26,16 +26,16 @@ class Laid:
         self._topology: Topology | None = None
         self._shapes = 0
 
-    def out(self, world: World, policy: Policy, again_ms: int) -> Supply:
+    def out(self, world: World, policy: Policy, again_ms: int) -> Overview:
         """As the World is now."""
         look, supply = self._supply.look, self._supply
-        if policy is not self._policy or world.contract_count != len(supply.lots):
+        if policy is not self._policy or world.contract_count != len(supply.bought):
             self._policy = policy
-            supply = supply._replace(lots=_lots(world, policy))
+            supply = supply._replace(bought=_bought(world, policy))
             look[LOOK.SCALE_UP_MS], look[LOOK.AGAIN_MS] = policy.scale_up_after_ms, again_ms
             look[LOOK.RETURN_MS], look[LOOK.CONTRACTS] = (
                 policy.return_idle_after_ms,
-                len(supply.lots),
+                len(supply.bought),
             )
         if world.node_count > len(supply.used):
             used = tables.grown(supply.used, world.node_count)
@@ -44,7 +44,7 @@ class Laid:
         self._supply = self._with_shapes(world, supply)
         return self._supply
 
-    def _with_shapes(self, world: World, supply: Supply) -> Supply:
+    def _with_shapes(self, world: World, supply: Overview) -> Overview:
         """With the rows of shapes that are new; of all, where what they were made by is."""
         kinds, wants = len(world.kinds), supply.wants
         if world.topology is not self._topology or wants.shape[1] != kinds:
@@ -62,14 +62,14 @@ class Laid:
         return supply._replace(wants=wants)
 
 
-def _lots(world: World, policy: Policy) -> I64:
-    lots: I64 = np.zeros((world.contract_count, len(LOT)), np.int64)
+def _bought(world: World, policy: Policy) -> I64:
+    bought: I64 = np.zeros((world.contract_count, len(BOUGHT)), np.int64)
     for c, row in enumerate(world.contract_rows):
-        lots[c, LOT.NODES] = row.count // row.node.devices
-        lots[c, LOT.NODE_MILLI] = row.node.devices * WHOLE_MILLI
-        lots[c, LOT.SPARES] = row.spares
-        lots[c, LOT.RELEASE_MS] = release_ms(policy, row)
-    return lots
+        bought[c, BOUGHT.NODES] = row.count // row.node.devices
+        bought[c, BOUGHT.NODE_MILLI] = row.node.devices * WHOLE_MILLI
+        bought[c, BOUGHT.SPARES] = row.spares
+        bought[c, BOUGHT.RELEASE_MS] = release_ms(policy, row)
+    return bought
 
 
 def _needs_a_place(topology: Topology, shape: Shape) -> bool:

@@ -10,7 +10,7 @@ from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.states import NodeState
-from tidemill.provisioning.columns import LOOK, LOT
+from tidemill.provisioning.columns import BOUGHT, LOOK
 from tidemill.provisioning.kernel import kernel
 
 CURED_BY_NODES = frozenset(
@@ -65,7 +65,7 @@ def nodes_missing(w, u, c, now):
     Below zero: how many could be given back without being missed. One number for both, so that
     nothing is returned only to be launched again.
     """
-    k, node_milli = w.contracts[c, CONTRACT.KIND], u.lots[c, LOT.NODE_MILLI]
+    k, node_milli = w.contracts[c, CONTRACT.KIND], u.bought[c, BOUGHT.NODE_MILLI]
     coming = w.contracts[c, CONTRACT.ASKED_NODES]
     for n in range(u.look[LOOK.NODES]):
         if w.nodes[n, NODE.CONTRACT] == c and w.nodes[n, NODE.STATE] <= BOOTING:
@@ -78,10 +78,10 @@ def nodes_missing(w, u, c, now):
 @kernel
 def nodes_to_launch(w, u, c, missing, now):
     """All nodes of the contract; of an elastic one, those that have been missing long enough."""
-    if now >= u.lots[c, LOT.RELEASE_MS]:
+    if now >= u.bought[c, BOUGHT.RELEASE_MS]:
         return 0
     have = w.contracts[c, CONTRACT.NODES] + w.contracts[c, CONTRACT.ASKED_NODES]
-    wanted = u.lots[c, LOT.NODES] - have
+    wanted = u.bought[c, BOUGHT.NODES] - have
     if w.contracts[c, CONTRACT.IS_ELASTIC] != 0:
         wanted = min(wanted, missing)
     return max(0, wanted)
@@ -117,13 +117,13 @@ def spares_lacking(w, u, c):
     for n in range(u.look[LOOK.NODES]):
         if nodes[n, NODE.CONTRACT] == c and nodes[n, NODE.IS_SPARE] == 0:
             in_use += int(nodes[n, NODE.STATE] in (ASKED, BOOTING, READY, CORDONED))
-    return u.lots[c, LOT.NODES] - u.lots[c, LOT.SPARES] - in_use
+    return u.bought[c, BOUGHT.NODES] - u.bought[c, BOUGHT.SPARES] - in_use
 
 
 @kernel
 def turn_spares(w, u, c):
     """Find spares to put to use where nodes were lost, or empty nodes to keep spare; how many."""
-    if u.lots[c, LOT.SPARES] == 0:
+    if u.bought[c, BOUGHT.SPARES] == 0:
         return 0
     nodes, lacking, count, end = w.nodes, spares_lacking(w, u, c), 0, u.look[LOOK.NODES]
     for i in range(end):

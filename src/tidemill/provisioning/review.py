@@ -16,8 +16,8 @@ from tidemill.model.policy import Policy
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.provisioning import looking
-from tidemill.provisioning.columns import LOOK, Supply
-from tidemill.provisioning.demand import Laid
+from tidemill.provisioning.columns import LOOK, Overview
+from tidemill.provisioning.demand import LaidSupply
 
 _WHYS = tuple(ev.Why)
 LOOK_AGAIN_MS = MINUTE_MS  # unmet demand is looked at no more often, whatever the policy says
@@ -37,9 +37,9 @@ class ProvisioningMemo:
         self.supply_changes = -1
         self.wake_ms = -1
         self.is_elastic = False
-        self._laid = Laid()
+        self._laid = LaidSupply()
 
-    def supply(self, world: World, policy: Policy) -> Supply:
+    def supply(self, world: World, policy: Policy) -> Overview:
         """What a look takes."""
         return self._laid.out(world, policy, look_again_after_ms(policy))
 
@@ -71,7 +71,7 @@ def look_again_after_ms(policy: Policy) -> int:
 class _Look:
     """One look: ``looking`` finds the nodes, and here is said what is asked of them."""
 
-    def __init__(self, world: World, supply: Supply, claims: Claims) -> None:
+    def __init__(self, world: World, supply: Overview, claims: Claims) -> None:
         self.world, self.claims = world, claims
         self.actions: list[ev.Action] = []
         self.wake_ms = FOREVER_MS

@@ -79,7 +79,7 @@ class Memo:
         self._lines: Lines | None = None
         self._evictors_at: Stamp = ()
         self._scoring = scoring.PACKING
-        self._roles = scoring.Roles()
+        self._roles = scoring.KnownRoles()
         self._scoring_at: tuple[Stamp, Policy] | None = None
         self.laid_out = Laid()
         """The columns of the last cycle."""

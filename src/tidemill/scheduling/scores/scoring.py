@@ -72,7 +72,7 @@ def needs_tables(policy: Policy) -> bool:
 
 
 def of(
-    world: World, policy: Policy, held: Scoring | None = None, roles: "Roles | None" = None
+    world: World, policy: Policy, held: Scoring | None = None, roles: "KnownRoles | None" = None
 ) -> Scoring:
     """The scoring of a policy now; the one that is held if it still says the same.
 
@@ -90,7 +90,7 @@ def of(
         policy.placement_rollouts, policy.placement_grain_milli, policy.placement_host_price_ppm,
         policy.placement_fragment_ppm,
     )  # fmt: skip
-    tables = demand.tables(names, (roles or Roles()).asked(world), fleet(world), knobs)
+    tables = demand.tables(names, (roles or KnownRoles()).asked(world), fleet(world), knobs)
     if held is not None and held.tables is not None and held.names == names:
         if tables.scores_as(held.tables):
             return held
@@ -112,7 +112,7 @@ def fleet(world: World) -> Fleet:
     )
 
 
-class Roles:
+class KnownRoles:
     """The roles of all shapes, and which of them ask for the same of a node; grows with a World."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ kernel = between(
         "w": STATE,
         "o": whole_of(Outside, queue_kernel.VECTORS, queue_kernel.OTHERS),
         "b": whole_of(Beat, ("drive",)),
-        "u": whole_of(provisioning.Supply, provisioning.VECTORS),
+        "u": whole_of(provisioning.Overview, provisioning.VECTORS),
     }
     | {name: whole_of(table, check.VECTORS) for name, table in _CHECK.items()}
     | {
