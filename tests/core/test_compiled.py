@@ -59,3 +59,60 @@ def test_a_kernel_is_interpreted_for_a_question_and_then_compiled_once(tmp_path:
     told = [process.communicate()[0].split() for process in both]
     assert [result for result, *_ in told] == ["90", "90"]
     assert sum(int(misses) for _, misses in told) == 1
+
+
+FOLDER = """
+from pathlib import Path
+from tidemill.compiled import folder, shared
+
+kernel = folder(Path(__file__).parent, dimensions=lambda name: int(name == "row"), whole={})
+
+
+@kernel
+@shared
+def add_up(row):
+    total = 0
+    for i in range(len(row)):
+        total += row[i]
+    return total
+
+
+@kernel
+def twice(row, more):
+    return 2 * add_up(row) + more
+"""
+CALLS = """
+import sys
+import numpy as np
+import rows
+
+print(rows.twice(np.arange(4), 5), "numba" in sys.modules)
+try:
+    rows.twice([0, 1, 2, 3], 5)
+except TypeError:
+    print("refused")
+"""
+
+
+def call(folder: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", CALLS], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split("\n")
+
+
+def test_what_was_compiled_is_loaded_without_numba(tmp_path: Path):
+    """With the same results, and the same refusal of what it was not compiled for.
+
+    A file that is damaged, or of another machine, is not loaded: numba is asked again.
+    """
+    (tmp_path / "rows.py").write_text(FOLDER)
+    assert call(tmp_path)[:2] == ["17 True", "refused"]
+    kept = sorted(tmp_path.rglob("*.kernel"))
+    assert [path.name for path in kept] == ["rows.add_up.kernel", "rows.twice.kernel"]
+    assert call(tmp_path)[:2] == ["17 False", "refused"]
+    whole = kept[1].read_bytes()
+    for other in (whole[:-9], whole.replace(b'"made_with": ["3', b'"made_with": ["2')):
+        assert other != whole
+        kept[1].write_bytes(other)
+        assert call(tmp_path)[0] == "17 True"

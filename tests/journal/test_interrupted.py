@@ -106,7 +106,7 @@ def test_a_killed_run_goes_on_to_the_same_journal(whole: Path, tmp_path: Path):
 def test_a_full_disk_leaves_a_journal_to_go_on_with(whole: Path, tmp_path: Path):
     """A run that can write no more ends with words, is marked, and goes on when there is room."""
     path = tmp_path / "run.db"
-    process = start(path, f"--limit={whole.stat().st_size // 2}")
+    process = start(path, f"--limit={whole.stat().st_size}")  # its log of pages becomes larger
     _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert b"cannot be used now" in told, told
@@ -193,7 +193,7 @@ def test_snapshots_are_spread_over_a_run(whole: Path):
     assert verify(whole).is_sound
 
 
-@pytest.mark.parametrize("events", [1, 19_999, 20_000, 674_000, 10**9])
+@pytest.mark.parametrize("events", [1, 99_999, 100_000, 674_000, 10**9])
 def test_snapshots_of_any_length_are_few(events: int):
     """However long a journal grows, its snapshots are at most a few, and evenly apart."""
     kept = list[int]()

@@ -4,9 +4,10 @@ Numba keeps compiled code beside a file until that file changes; it does not not
 which it inlined came from another file that changed. So loops that reach across files are kept in a
 folder named after everything they are made of.
 
-Numba itself, which takes a third of a second to load, waits until Python calls a kernel. What one
-process is compiling, others wait for. And within ``interpreting`` kernels that were never compiled
-on this machine run as plain Python, with the same results.
+Numba itself, which takes most of a second to load, waits until something must be compiled: what was
+compiled before is loaded without it (``loading``). What one process is compiling, others wait for.
+And within ``interpreting`` kernels that were never compiled on this machine run as plain Python,
+with the same results.
 
 Loops that allocate nothing are compiled without numba's counting of references (``_nrt``):
 counting, atomically, every array of every tuple that is handed on took nine tenths of the time
@@ -191,6 +192,8 @@ class _Kernel:
     def is_kept(self) -> bool:
         """Whether it was compiled on this machine before."""
         function = self.function
+        if self._file.exists():
+            return True
         name = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
         return any(True for _ in self.kernels.cache.glob(f"*/{name}-*.nbi"))
 
@@ -209,13 +212,25 @@ class _Kernel:
 
     def prepare_alone(self) -> None:
         """Compile this now; the shared kernels that it calls must be there when it is called."""
-        if self._made is not None:
+        if self._compiled_entry is not None:
             return
-        from tidemill.compiled import linking  # noqa: PLC0415 - it loads numba
+        from tidemill.compiled import loading  # noqa: PLC0415 - it loads LLVM
 
         for other in self._shared():
-            linking.slot_of(other.function)
-        self._made, self._compiled_entry = self._compiled()
+            loading.slot_of(other.function)
+        found = loading.load(self._file, self.function) if self.kernels.types else None
+        if found is None:
+            self._made, self._compiled_entry = self._compiled()
+            return
+        self._compiled_entry = found.entry
+        if self.is_shared:
+            loading.publish(self.function, found.address)
+
+    @property
+    def _file(self) -> Path:
+        """Where it is kept in the form that is loaded without numba."""
+        function = self.function
+        return self.kernels.cache / f"{function.__module__}.{function.__qualname__}.kernel"
 
     @property
     def is_shared(self) -> bool:
@@ -239,7 +254,7 @@ class _Kernel:
         return found
 
     def _compiled(self) -> tuple[Any, Any]:
-        """What numba made, and what Python calls of it: compiled now, or loaded.
+        """What numba made, and what Python calls of it: compiled now, or loaded by numba.
 
         Where the types are known, numba need not look at what it is called with.
         """
@@ -261,11 +276,14 @@ class _Kernel:
             return made, made
         types = kernels.types(self.function)
         made.compile(types)
-        if self.is_shared:
-            from tidemill.compiled import linking  # noqa: PLC0415 - it loads numba
+        self._made, found = made, made.overloads[types]
+        from tidemill.compiled import linking, loading  # noqa: PLC0415 - as above
 
-            linking.publish(self.function, made.overloads[types])
-        return made, made.overloads[types].entry_point
+        if self.is_shared:
+            loading.publish(self.function, linking.address_of(self.function, found))
+        if self.misses:
+            loading.keep(self._file, found)
+        return made, found.entry_point
 
     def inner(self) -> Any:  # noqa: ANN401 - as above
         """The numba type of what other kernels call."""

@@ -6,15 +6,16 @@ kernel is compiled once. Others read where it lies when they call it, from a slo
 linker finds by name; so all may be compiled in any order, and by several processes at once.
 """
 
-import ctypes
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from tidemill.compiled.loading import symbol
 
 
 def stub(function: Callable[..., Any], wanted: tuple[Any, ...]) -> Any:  # noqa: ANN401 - without types
@@ -52,25 +53,8 @@ def _template(made: Any) -> Any:  # noqa: ANN401 - as above
     return found[-1].templates[0]
 
 
-def symbol(function: Callable[..., Any]) -> str:
-    """What the slot of a shared kernel is called by the linker."""
-    return f"{function.__module__}.{function.__qualname__}"
-
-
-def slot_of(function: Callable[..., Any]) -> ctypes.c_void_p:
-    """Where others read where a shared kernel lies; the linker knows it from now on."""
-    name = symbol(function)
-    if name not in _slots:
-        _slots[name] = ctypes.c_void_p()
-        binding.add_symbol(name, ctypes.addressof(_slots[name]))
-    return _slots[name]
-
-
-_slots: dict[str, ctypes.c_void_p] = {}
-
-
-def publish(function: Callable[..., Any], compiled: Any) -> None:  # noqa: ANN401 - as above
-    """Write where a shared kernel lies that was compiled, or loaded."""
+def address_of(function: Callable[..., Any], compiled: Any) -> int:  # noqa: ANN401 - as above
+    """Where a shared kernel lies that numba compiled, or loaded."""
     assert compiled.signature.return_type == types.int64, f"{function} returns an integer"
-    library, name = compiled.library, compiled.fndesc.llvm_func_name
-    slot_of(function).value = library.get_pointer_to_function(name)
+    found: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return found

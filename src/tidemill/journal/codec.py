@@ -99,6 +99,11 @@ def in_columns(events: Sequence[Event], tail: Tail, dictionary: Dictionary) -> I
         yield _in_columns(some, dictionary, tail.seq + first)
 
 
+def named(batch: Batch, dictionary: Dictionary) -> Iterator[Batch]:
+    """A batch, which was checked, with a dictionary that grows when it is asked for."""
+    yield batches.named_by(batch, dictionary)
+
+
 def rows(wholes: Iterable[Batch], tail: Tail, dictionary: Dictionary) -> Iterator[Row]:
     """The rows that keep these batches, whose dictionary grows while they are made."""
     seq, _, crc = tail

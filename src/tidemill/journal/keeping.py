@@ -6,6 +6,7 @@ from tidemill.journal import completeness, snapshots
 from tidemill.journal.base import Journal
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.resuming import Resumed
+from tidemill.model.batch import Batch, convert
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
@@ -24,6 +25,17 @@ class RunKeeper:
     def append(self, events: Sequence[Event]) -> None:
         """Keep these events; the World must have been folded from them already."""
         (self._resumed or self._journal).append(events)
+        self._was_kept()
+
+    def append_batch(self, batch: Batch) -> None:
+        """The same for events in columns; a run that is told again is compared one by one."""
+        if self._resumed is not None and self._resumed.left:
+            self._resumed.append(convert.to_events(batch))
+        else:
+            self._journal.append_batch(batch)
+        self._was_kept()
+
+    def _was_kept(self) -> None:
         if self._has_snapshots and snapshots.is_due(self._before, self._world.seq):
             self._journal.save_snapshot(self._world)
         self._before = self._world.seq

@@ -20,8 +20,10 @@ from tidemill.model.errors import JournalError
 from tidemill.model.world import World
 
 NEWEST_KEPT = 2  # the one before serves when the newest was damaged
-SPREAD_KEPT = 16  # over the whole journal, for whoever looks at a moment in the middle of it
-APART = 20_000  # events at least: a third of a second to fold, more than a snapshot takes to write
+SPREAD_KEPT = 8  # over the whole journal, for whoever looks at a moment in the middle of it
+APART = (
+    100_000  # events at least: a quarter of a second to fold, as long as a snapshot of them loads
+)
 _LEVEL = 6  # of deflate: snapshots are few and the larger part of a file; 10 ms for each MB of it
 _COLUMNS = b"\2"  # what a World with packed columns begins with
 _PACKED = b"\x78"  # what zlib begins with, in journals of before; a plain World begins otherwise

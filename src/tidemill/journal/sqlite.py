@@ -18,7 +18,6 @@ from tidemill.journal.kept import Kept
 from tidemill.journal.snapshots import Stored
 from tidemill.journal.version1 import EventRows
 from tidemill.journal.version2 import BatchRows, Made
-from tidemill.model import batch as batches
 from tidemill.model.batch import Batch
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
@@ -86,7 +85,7 @@ class SqliteJournal(Journal):
         if len(batch.events):
             self.claim()
             codec.checked_batch(batch, self._tail)
-            self._put(lambda dictionary: [batches.named_by(batch, dictionary)])
+            self._put(lambda dictionary: codec.named(batch, dictionary))
 
     def _put(self, made: Made) -> None:
         kept = self._kept
