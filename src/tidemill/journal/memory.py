@@ -6,7 +6,7 @@ from itertools import islice
 from tidemill.core import snapshot
 from tidemill.journal import codec, snapshots
 from tidemill.journal.base import Journal
-from tidemill.model.batch import Batch, Dictionary, convert
+from tidemill.model.batch import Batch, Dictionary, EventColumn, convert
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
@@ -18,7 +18,9 @@ class MemoryJournal(Journal):
     where = ":memory:"
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._read: list[Event] = []
+        self._unread: list[Batch] = []
+        """What came in columns after those, and nobody asked for yet."""
         self._tail = codec.Tail()
         self._facts: dict[str, str] = {}
         self._snapshot: bytes | None = None
@@ -28,23 +30,30 @@ class MemoryJournal(Journal):
         """Keep these events, all or none."""
         self.claim()
         codec.checked(events, self._tail)
-        self._keep(events)
+        if events:
+            self._tail = codec.Tail(len(self) + len(events), events[-1].at_ms)
+            self._events().extend(events)
 
     def append_batch(self, batch: Batch) -> None:
         """The same for events in columns."""
         self.claim()
         codec.checked_batch(batch, self._tail)
-        self._keep(convert.to_events(batch))
+        count = len(batch.events)
+        if count:
+            self._tail = codec.Tail(len(self) + count, batch.events.item(-1, EventColumn.AT))
+            self._unread.append(batch)
 
-    def _keep(self, events: Sequence[Event]) -> None:
-        if events:
-            self._events += events
-            self._tail = codec.Tail(len(self._events), events[-1].at_ms)
+    def _events(self) -> list[Event]:
+        for batch in self._unread:
+            self._read += convert.to_events(batch)
+        self._unread.clear()
+        return self._read
 
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now."""
         self.claim()
-        return islice(self._events, start, len(self._events))
+        events = self._events()
+        return islice(events, start, len(events))
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """The same in columns, with a dictionary of what is read."""
@@ -53,7 +62,7 @@ class MemoryJournal(Journal):
             yield convert.of_events(part, dictionary)
 
     def __len__(self) -> int:
-        return len(self._events)
+        return self._tail.seq
 
     def save_snapshot(
         self,
