@@ -20,7 +20,7 @@ from tidemill.model.states import JobClass
 from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
-from tidemill.scheduling.desk import opening
+from tidemill.scheduling.desk import opening, rights
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid
@@ -318,7 +318,7 @@ class Memo:
             np.minimum.at(lowest, queues[:count], priorities)
             has_lower = priorities > lowest[queues[:count]]
             under_floor = self._queues_under_floor(world)[queues[:count]]
-            self.rows(world)[:count, ASK.MAY_EVICT] = under_floor | has_lower
+            self.rows(world)[:count, ASK.MAY_EVICT] = under_floor + rights.OWN * has_lower
             self._evictors_at = stamp
 
     def _queues_under_floor(self, world: World) -> NDArray[np.bool_]:

@@ -190,11 +190,11 @@ def hosted_on(nodes, spots, parts, requests, oks, barred, r, n):
 
 
 @kernel
-def enough_after(w, ends, g, barred, count, r, wanted, k, short):
+def enough_after(w, ends, g, barred, count, r, wanted, k, short, stays):
     """How many of the first ``count`` must end until a gang fits on one type; -1: not even all.
 
     ``r``: the request of each of the ``wanted`` replicas. ``short``: how much more of the type must
-    come free in all. The room is left as it was.
+    come free in all. The room is left as it was, unless it fits then, and it ``stays`` (1).
     """
     nodes, pieces, spots = w.nodes, w.pieces, g.spots
     total = 0
@@ -223,5 +223,6 @@ def enough_after(w, ends, g, barred, count, r, wanted, k, short):
         if total >= wanted and short <= 0:
             found = given
             break
-    end_first(w, ends, g, given, -1)
+    if found < 0 or stays == 0:
+        end_first(w, ends, g, given, -1)
     return found

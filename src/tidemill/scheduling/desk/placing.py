@@ -9,7 +9,7 @@ from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMI
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import OUT, REQUEST
-from tidemill.scheduling.fitting.keeping import keep, let_go
+from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.sweeps import count_hosts, give_all
 from tidemill.scheduling.fitting.trees import seat
@@ -194,17 +194,9 @@ def count_held(w, d, g, s, q):
 
 
 @kernel
-def fit(w, d, g, t, s, q):
-    """Take a place for the next job of a simple shape: the number of pieces.
-
-    ``NO_NODES``: no nodes hold it; ``BARRED``: something else is in its way; ``UNSURE``: Python
-    must say.
-    """
+def fit_held(w, d, g, t, s, q):
+    """As ``fit``, of a job whose wishes nodes could hold if it has any that bind it to nothing."""
     asks = d.asks
-    if has_wishes(asks, s):
-        count = count_held(w, d, g, s, q)
-        if count <= 0:
-            return count
     if asks[s, ASK.RUNGS] > 0:
         count = fit_tied(w, d, g, s, q)
         if count > 0 or asks[s, ASK.IS_BINDING] != 0:
@@ -219,6 +211,20 @@ def fit(w, d, g, t, s, q):
             if count > 0:
                 return count
     return fit_loose(w, d, g, t, s, q)
+
+
+@kernel
+def fit(w, d, g, t, s, q):
+    """Take a place for the next job of a simple shape: the number of pieces.
+
+    ``NO_NODES``: no nodes hold it; ``BARRED``: something else is in its way; ``UNSURE``: Python
+    must say.
+    """
+    if has_wishes(d.asks, s):
+        count = count_held(w, d, g, s, q)
+        if count <= 0:
+            return count
+    return fit_held(w, d, g, t, s, q)
 
 
 @kernel
@@ -277,18 +283,48 @@ def latest_disturbed(w, d, s, end):
 
 
 @kernel
+def keep_disturbed(w, d, g):
+    """Take what the reservations that would be disturbed need and is free now."""
+    promises = d.promises
+    for i in range(d.reg[REG.PROMISES]):
+        if promises[i, PROMISE.IS_DISTURBED] != 0:
+            first = promises[i, PROMISE.FIRST_PIECE]
+            take(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+
+
+@kernel
+def let_disturbed_go(w, d, g):
+    """Give that back."""
+    promises = d.promises
+    for i in range(d.reg[REG.PROMISES] - 1, -1, -1):
+        if promises[i, PROMISE.IS_DISTURBED] != 0:
+            first = promises[i, PROMISE.FIRST_PIECE]
+            give(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+
+
+@kernel
+def note_disturbed(d, g):
+    """Let tournaments know of the nodes of these reservations."""
+    promises = d.promises
+    for i in range(d.reg[REG.PROMISES]):
+        if promises[i, PROMISE.IS_DISTURBED] != 0:
+            first = promises[i, PROMISE.FIRST_PIECE]
+            note(g, d.promised, first, first + promises[i, PROMISE.PIECES])
+
+
+@kernel
 def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
-    promises, count = d.promises, d.reg[REG.PROMISES]
-    for i in range(count):
-        if promises[i, PROMISE.IS_DISTURBED] != 0:
-            first = promises[i, PROMISE.FIRST_PIECE]
-            keep(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
-    found = fit(w, d, g, t, s, q)
-    for i in range(count - 1, -1, -1):
-        if promises[i, PROMISE.IS_DISTURBED] != 0:
-            first = promises[i, PROMISE.FIRST_PIECE]
-            let_go(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
+    keep_disturbed(w, d, g)
+    if has_wishes(d.asks, s):
+        found = count_held(w, d, g, s, q)
+        if found <= 0:
+            let_disturbed_go(w, d, g)
+            return found
+    note_disturbed(d, g)
+    found = fit_held(w, d, g, t, s, q)
+    let_disturbed_go(w, d, g)
+    note_disturbed(d, g)
     return found
 
 

@@ -22,7 +22,7 @@ from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, 
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import is_over_limit
 from tidemill.scheduling.fitting.columns import KEPT, OUT
-from tidemill.scheduling.fitting.keeping import keep, let_go
+from tidemill.scheduling.fitting.keeping import give, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.sweeps import fill, give_all
 
@@ -165,9 +165,9 @@ def keep_promises(w, d, g, sign):
     for i in range(d.reg[REG.PROMISES]):
         end += d.promises[i, PROMISE.PIECES]
     if sign > 0:
-        keep(w, g, d.promised, 0, end)
+        take(w, g, d.promised, 0, end)
     else:
-        let_go(w, g, d.promised, 0, end)
+        give(w, g, d.promised, 0, end)
 
 
 @kernel
@@ -201,7 +201,7 @@ def reserve(w, d, g, e, s, j, running):
     On the type on which it does when the fewest have ended.
     """
     asks, options, q, need = d.asks, d.options, w.shapes[s, SHAPE.QUEUE], d.asks[s, ASK.NEED]
-    best, ended = -1, 0
+    best, ended, is_only = -1, 0, asks[s, ASK.OPTIONS] == 1
     bar(w, d, e)
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         k = options[o, OPTION.KIND]
@@ -209,13 +209,15 @@ def reserve(w, d, g, e, s, j, running):
             continue
         short = need - d.free[k] if need != 0 else 0
         after = enough_after(
-            w, e, g, e.barred, running, options[o, OPTION.PACKED], asks[s, ASK.COUNT], k, short
-        )
+            w, e, g, e.barred, running, options[o, OPTION.PACKED], asks[s, ASK.COUNT], k, short,
+            int(is_only),
+        )  # fmt: skip
         if after > 0 and (best < 0 or after < ended):
             best, ended = o, after
     if best < 0:
         return d.reg[REG.PROMISES]
-    end_first(w, e, g, ended, 1)
+    if not is_only:
+        end_first(w, e, g, ended, 1)
     keep_promises(w, d, g, 1)
     count = seat_then(w, d, g, s, best)
     keep_promises(w, d, g, -1)

@@ -14,6 +14,7 @@ from tidemill.scheduling.desk.kernel import kernel
 RUNNING, READY = int(JobState.RUNNING), int(NodeState.READY)
 WHOLE = WHOLE_MILLI
 PLENTY = 1 << 30
+OWN = 2  # in ``ASK.MAY_EVICT``: of its own team, those of less priority
 DOUBLINGS = 4  # of the protection of a job, one for each time it was stopped
 
 
@@ -80,14 +81,16 @@ def is_owed(queues, quotas, used, sought, q, other, need):
 
 @kernel
 def find_lenders(w, d, s, reach, need):
-    """Write down whose jobs a shape may stop to take back what they borrow."""
-    q, lends = w.shapes[s, SHAPE.QUEUE], d.lends
+    """Write down whose jobs a shape may stop to take back what they borrow; how many they are."""
+    q, lends, found = w.shapes[s, SHAPE.QUEUE], d.lends, 0
     for other in range(len(lends)):
         lends[other] = 0
         if reach == 0 or other == q or (d.reg[REG.DEPTH] > 1 and d.inner[other] != 0):
             continue
         if is_borrowing(w.queues, w.quotas, d.used, q, other, reach):
             lends[other] = is_owed(w.queues, w.quotas, d.used, d.sought, q, other, need)
+            found += lends[other]
+    return found
 
 
 @kernel
@@ -297,7 +300,9 @@ def find_stoppable(w, d, s, reach):
     0 also where even the largest of them would not be enough.
     """
     reg, need, free = d.reg, d.asks[s, ASK.NEED], 0
-    find_lenders(w, d, s, reach, need)
+    lenders = find_lenders(w, d, s, reach, need)
+    if lenders == 0 and d.asks[s, ASK.MAY_EVICT] & OWN == 0:
+        return 0
     rights = find_rights(w.shapes, reg, d.lends, d.evictable, s)
     for k in range(len(d.sought)):
         if d.sought[k] != 0:

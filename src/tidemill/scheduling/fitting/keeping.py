@@ -24,8 +24,8 @@ def keep_part(w, g, promised, i):
 
 
 @kernel
-def keep(w, g, promised, start, end):
-    """Take what the pieces in these rows need and is free now."""
+def take(w, g, promised, start, end):
+    """Take what the pieces in these rows need and is free now, unnoticed by tournaments."""
     for i in range(start, end):
         n = promised[i, KEPT.NODE]
         keep_part(w, g, promised, i)
@@ -35,12 +35,11 @@ def keep(w, g, promised, start, end):
         promised[i, KEPT.KEPT_MEMORY] = memory
         g.spots[n, SPOT.CPU] -= cpu
         g.spots[n, SPOT.MEMORY] -= memory
-        touch(g.regs, g.touched, g.spots, n)
 
 
 @kernel
-def let_go(w, g, promised, start, end):
-    """Give back what was kept."""
+def give(w, g, promised, start, end):
+    """Give back what was taken, unnoticed by tournaments."""
     for i in range(start, end):
         n = promised[i, KEPT.NODE]
         first = w.nodes[n, NODE.FIRST_DEVICE]
@@ -50,4 +49,24 @@ def let_go(w, g, promised, start, end):
             g.spots[n, SPOT.FREE] += part
         g.spots[n, SPOT.CPU] += promised[i, KEPT.KEPT_CPU]
         g.spots[n, SPOT.MEMORY] += promised[i, KEPT.KEPT_MEMORY]
-        touch(g.regs, g.touched, g.spots, n)
+
+
+@kernel
+def note(g, promised, start, end):
+    """Let tournaments know of the nodes in these rows."""
+    for i in range(start, end):
+        touch(g.regs, g.touched, g.spots, promised[i, KEPT.NODE])
+
+
+@kernel
+def keep(w, g, promised, start, end):
+    """Take what the pieces in these rows need and is free now."""
+    take(w, g, promised, start, end)
+    note(g, promised, start, end)
+
+
+@kernel
+def let_go(w, g, promised, start, end):
+    """Give back what was kept."""
+    give(w, g, promised, start, end)
+    note(g, promised, start, end)
