@@ -12,6 +12,7 @@ ago is forgotten.
 import numpy as np
 
 from tidemill.model import events as ev
+from tidemill.model.columns import JOB
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Role
@@ -49,14 +50,14 @@ def said_mix(world: World, event: ev.SaidMix) -> list[int]:
     del event
     shapes, count = world.ink.shapes, len(world.shape_rows)
     noted, mixed = shapes.noted[:count], shapes.mixed[:count]
-    recent = world.jobs.shape[max(0, world.job_count - REMEMBERED) : world.job_count]
-    noted[:] = np.bincount(recent, minlength=count)
+    recent = _recent(world)
+    noted[:] = np.bincount(recent[JOB.SHAPE], minlength=count)
     if _has_drifted(noted.astype(np.int64), mixed.astype(np.int64)):
         mixed[:] = noted
     world.mix_point = world.job_count
     world.mix_changes += 1
     world.mix_free_milli = int(world.kind_free_milli.sum())
-    turnover_ppm = _turnover_ppm(world)
+    turnover_ppm = _turnover_ppm(recent)
     if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
         world.mix_turnover_ppm = turnover_ppm
     shapes.hosts[:count] = 0
@@ -75,12 +76,18 @@ def _has_drifted(noted: I64, mixed: I64) -> bool:
     return moved * DRIFT > now * then or not then
 
 
-def _turnover_ppm(world: World) -> int:
+def _recent(world: World) -> I64:
+    """The jobs of late: their shapes, states and attempts, each in one piece of memory."""
+    first = max(0, world.job_count - REMEMBERED)
+    rows = world.matrices.jobs[first : world.job_count, : JOB.ATTEMPT + 1]
+    return np.ascontiguousarray(rows.T)
+
+
+def _turnover_ppm(recent: I64) -> int:
     """Of the jobs of late that were placed, and did not go back into the queue, how many left."""
-    recent = slice(max(0, world.job_count - REMEMBERED), world.job_count)
-    was_placed = world.jobs.attempt[recent] > 0
-    placed = world.jobs.state[recent][was_placed]
-    left, active = int((placed >= JobState.DONE).sum()), int((placed != JobState.WAITING).sum())
+    placed = recent[JOB.STATE][recent[JOB.ATTEMPT] > 0]
+    left = int(np.count_nonzero(placed >= int(JobState.DONE)))
+    active = int(np.count_nonzero(placed != int(JobState.WAITING)))
     return ONE_PPM * left // max(1, active)
 
 

@@ -15,6 +15,7 @@ from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import Options
 from tidemill.twin.traces.trace import Trace, fleet_of, gang, in_order, scaled
 
+_1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - dates of a trace have no zone
 COLUMNS = ("timestamp", "duration", "num_gpus", "cluster")
 
 
@@ -51,7 +52,9 @@ def moment_ms(row: rows.TraceRow, column: str) -> int:
     """A date without a zone, as milliseconds since 1970 as if it were UTC."""
     text = row.text(column)[:26]  # Azure writes seven places; six are known here
     try:
-        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         row.refuse(column, "a date such as 2017-10-09 07:01:55")
-    return round(moment.timestamp() * 1000)
+    if moment.tzinfo is not None:
+        moment = moment.replace(tzinfo=None)
+    return round((moment - _1970).total_seconds() * 1000)

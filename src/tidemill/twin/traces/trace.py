@@ -1,6 +1,8 @@
 """What an importer gives: a recorded story that a twin can run, and the pieces it is made of."""
 
+from collections.abc import Iterator
 from functools import lru_cache
+from operator import mul
 from pathlib import Path
 
 from msgspec import Struct
@@ -38,8 +40,7 @@ class Trace(Struct, frozen=True, kw_only=True):
 
     def accelerator_hours(self) -> int:
         """Work asked for, in whole accelerator-hours."""
-        total = sum(a.work_ms * a.job.shape.total_milli for a in self.arrivals)
-        return total // (WHOLE_MILLI * 3_600_000)
+        return _work_ms(self.arrivals) // 3_600_000
 
 
 def one_contract(options: Options, accelerators: int) -> Contract:
@@ -91,7 +92,7 @@ def fleet_of(arrivals: tuple[Arrival, ...], options: Options) -> tuple[Contract,
     busy = round(100 * _work_ms(arrivals) / (contract.count * _span_ms(arrivals)))
     filled = f"the jobs fill {busy} % of them over {_over(arrivals)}"
     notes = [f"{sized}; {filled}", span_note(arrivals)]
-    stuck = sum(a.job.shape.total_milli > contract.count * WHOLE_MILLI for a in arrivals)
+    stuck = sum(milli > contract.count * WHOLE_MILLI for milli in _sizes(arrivals))
     if stuck:
         notes.append(f"{stuck:,} jobs request more than the whole fleet and will never start")
     return contract, tuple(notes)
@@ -102,7 +103,7 @@ def in_order(path: Path, arrivals: list[Arrival]) -> tuple[Arrival, ...]:
     rows.refuse_empty(path, len(arrivals), "jobs")
     arrivals.sort(key=lambda arrival: arrival.at_ms)
     first_ms = arrivals[0].at_ms
-    return tuple(arrival._replace(at_ms=arrival.at_ms - first_ms) for arrival in arrivals)
+    return tuple(Arrival(arrival.at_ms - first_ms, *arrival[1:]) for arrival in arrivals)
 
 
 def span_note(arrivals: tuple[Arrival, ...]) -> str:
@@ -126,7 +127,8 @@ def _why_so_many(arrivals: tuple[Arrival, ...], options: Options) -> str:
 
 def _work_ms(arrivals: tuple[Arrival, ...]) -> int:
     """Work of all jobs, in whole accelerator-milliseconds."""
-    return sum(a.work_ms * a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
+    works = (arrival.work_ms for arrival in arrivals)
+    return sum(map(mul, works, _sizes(arrivals))) // WHOLE_MILLI
 
 
 def _over(arrivals: tuple[Arrival, ...]) -> str:
@@ -149,7 +151,14 @@ def _span_ms(arrivals: tuple[Arrival, ...]) -> int:
 
 def _largest(arrivals: tuple[Arrival, ...]) -> int:
     """Whole accelerators of the largest job."""
-    return max(a.job.shape.total_milli for a in arrivals) // WHOLE_MILLI
+    return max(_sizes(arrivals)) // WHOLE_MILLI
+
+
+def _sizes(arrivals: tuple[Arrival, ...]) -> Iterator[int]:
+    """The accelerators of each job, in milli; counted once for each shape, which many share."""
+    shapes = [arrival.job.shape for arrival in arrivals]
+    milli = {id(shape): shape.total_milli for shape in {id(s): s for s in shapes}.values()}
+    return (milli[id(shape)] for shape in shapes)
 
 
 @lru_cache(maxsize=65_536)
