@@ -16,7 +16,6 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.states import JobClass
 from tidemill.model.tables import I64, grown
 from tidemill.model.views import Queued
 from tidemill.model.world import World
@@ -25,8 +24,8 @@ from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid
 from tidemill.scheduling.eligible import Option
-from tidemill.scheduling.fit import redo
 from tidemill.scheduling.known import Known, Like, Likes, Sharing, know
+from tidemill.scheduling.lasting import LastingRoom
 from tidemill.scheduling.lines import Lines
 from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores import scoring
@@ -67,7 +66,7 @@ class Memo:
         self._changes_at: Stamp = ()
         self._room: Room | None = None
         self._empty: tuple[Stamp, Room] | None = None
-        self._lasting: tuple[Stamp, Room] | None = None
+        self._lasting: tuple[Stamp, LastingRoom] | None = None
         self._trial: Room | None = None
         self._planning: Room | None = None
         self.reservations: list[Reservation] = []
@@ -148,18 +147,10 @@ class Memo:
 
     def lasting_room(self, world: World) -> Room:
         """A scratch copy in which only services run: what is left when all that ends has ended."""
-        stamp = _lasting_stamp(world)
+        stamp = _supply_stamp(world)
         if self._lasting is None or self._lasting[0] != stamp:
-            room = Room(world, sweeps=self.sweeps)
-            room.empty()
-            for s, jobs in enumerate(world.active):
-                shape = world.shape_rows[s]
-                if shape.kind is JobClass.INFERENCE:
-                    q = int(world.shapes.queue[s])
-                    for j in jobs:
-                        redo(room, q, shape, world.placements[j])
-            self._lasting = (stamp, room)
-        return self._lasting[1]
+            self._lasting = (stamp, LastingRoom(world, sweeps=self.sweeps))
+        return self._lasting[1].update(world)
 
     def outlasts(self, world: World, s: int) -> bool | None:
         """Whether a shape fits beside the services of now; None: not asked yet."""
