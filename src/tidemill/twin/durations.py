@@ -114,18 +114,14 @@ def _centred(humps: tuple[Hump, ...], median: float, longest: float) -> tuple[Hu
     low, high = median - 60.0, median + 60.0
     for _ in range(60):
         shift = (low + high) / 2
-        moved = _shifted(humps, shift)
-        is_low = 2 * _below(moved, median) > _below(moved, longest)
+        is_low = 2 * _below(humps, median, shift) > _below(humps, longest, shift)
         low, high = (shift, high) if is_low else (low, shift)
-    return _shifted(humps, high)
+    return tuple(hump._replace(mu=hump.mu + high) for hump in humps)
 
 
-def _shifted(humps: tuple[Hump, ...], shift: float) -> tuple[Hump, ...]:
-    return tuple(hump._replace(mu=hump.mu + shift) for hump in humps)
-
-
-def _below(humps: tuple[Hump, ...], log_ms: float) -> float:
-    return sum(h.share * _phi((log_ms - h.mu) / h.sigma) for h in humps)
+def _below(humps: tuple[Hump, ...], log_ms: float, shift: float = 0.0) -> float:
+    """What share of the mixture is below a time, if its humps are shifted by so much."""
+    return sum([share * _phi((log_ms - (mu + shift)) / sigma) for share, mu, sigma in humps])
 
 
 def _mean(humps: tuple[Hump, ...], longest: float) -> float:

@@ -71,6 +71,7 @@ class REG(IntEnum):
     SEARCHES_AT_MOST = 52  # for victims, in one cycle
     IS_MOVING = 53  # whether anybody is on its way to another place
     SPREADS = 54  # whether gangs without wishes are spread over nodes
+    HALTED = 55  # one more than the shape that is held behind, or reserved for, next
 
 
 class NOTE(IntEnum):

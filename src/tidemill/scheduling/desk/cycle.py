@@ -16,6 +16,7 @@ from tidemill.scheduling.desk.codes import (
     FIT,
     HOLD,
     MAKE,
+    OUTLASTS,
     OVER,
     PREPARE,
     STEP,
@@ -324,7 +325,10 @@ def hold(w, d, s, cause):
     """
     reg, asks, j = d.reg, d.asks, d.asks[s, ASK.UPCOMING]
     if asks[s, ASK.OUTLASTS] == UNKNOWN:
-        return ask(d, s, HOLD)
+        reg[REG.HALTED] = s + 1
+        return ask(d, s, OUTLASTS)
+    if asks[s, ASK.OUTLASTS] == 0:
+        return OVER
     if cause == OVER_LIMIT:
         return hold_under(w, d, s, j)
     if not is_guarded(reg, w.jobs, j):
@@ -472,10 +476,21 @@ def try_first(w, d, g, t, h, e, s, q):
 
 
 @kernel
+def hold_halted(w, d):
+    """Go on with whoever Python was asked about before it could be held behind; a code, or OVER."""
+    s, d.reg[REG.HALTED] = d.reg[REG.HALTED] - 1, 0
+    return hold(w, d, s, d.reg[REG.CAUSE])
+
+
+@kernel
 @shared
 def work_off(w, d, g, t, h, e):
     """Go through the line until it is empty, or until Python must do something."""
     reg, asks, line = d.reg, d.asks, d.line
+    if reg[REG.HALTED] != 0:
+        code = hold_halted(w, d)
+        if code > OVER:
+            return code
     while reg[REG.HEAP] > 0:
         if not has_space(d, g):
             return TELL

@@ -164,6 +164,7 @@ def wipe(d):
     reg[REG.IS_HOLDING_TEAMS] = 0
     reg[REG.GOING] = 0
     reg[REG.HAS_QUESTIONS] = 0
+    reg[REG.HALTED] = 0
 
 
 @kernel
