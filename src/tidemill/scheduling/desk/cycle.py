@@ -483,15 +483,32 @@ def hold_halted(w, d):
 
 
 @kernel
+def deal_with(w, d, g, t, h, e, s, q):
+    """Place the first in line, say why it waits, or hold behind it; above OVER: a code."""
+    reg, asks = d.reg, d.asks
+    if is_behind(reg, w.queues, asks, d.types, d.held, d.held_teams, s, q):
+        if asks[s, ASK.SUPPLY] == UNKNOWN:
+            return ask_first(d, s, SUPPLY)
+        say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
+        return DONE
+    code = try_first(w, d, g, t, h, e, s, q)
+    if code != OVER:
+        return code
+    cause = reg[REG.CAUSE]
+    say(d, s, cause)
+    if may_hold(reg, w.jobs, asks, d.types, d.claimed, d.limited, s, q, cause):
+        return hold(w, d, s, cause)
+    return DONE
+
+
+@kernel
 @shared
 def work_off(w, d, g, t, h, e):
     """Go through the line until it is empty, or until Python must do something."""
-    reg, asks, line = d.reg, d.asks, d.line
+    reg, line, code = d.reg, d.line, DONE
     if reg[REG.HALTED] != 0:
         code = hold_halted(w, d)
-        if code > OVER:
-            return code
-    while reg[REG.HEAP] > 0:
+    while code <= OVER and reg[REG.HEAP] > 0:
         if not has_space(d, g):
             return TELL
         if is_out_of_date(w, d):
@@ -499,20 +516,5 @@ def work_off(w, d, g, t, h, e):
         s = line[0, LINE.SHAPE]
         leave(line, reg[REG.HEAP])
         reg[REG.HEAP] -= 1
-        q = w.shapes[s, SHAPE.QUEUE]
-        if is_behind(reg, w.queues, asks, d.types, d.held, d.held_teams, s, q):
-            if asks[s, ASK.SUPPLY] == UNKNOWN:
-                return ask_first(d, s, SUPPLY)
-            say(d, s, BEHIND if asks[s, ASK.SUPPLY] == NOTHING else asks[s, ASK.SUPPLY])
-            continue
-        code = try_first(w, d, g, t, h, e, s, q)
-        if code > OVER:
-            return code
-        if code == OVER:
-            cause = reg[REG.CAUSE]
-            say(d, s, cause)
-            if may_hold(reg, w.jobs, asks, d.types, d.claimed, d.limited, s, q, cause):
-                code = hold(w, d, s, cause)
-                if code > OVER:
-                    return code
-    return OVER
+        code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
+    return max(code, OVER)
