@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import (
+    answers,
     backlog,
     bands,
     fgd,
@@ -33,6 +34,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "ledger": ledger.run,
     "backlog": backlog.run,
     "why": waiting.run,
+    "answers": answers.run,
     "bands": bands.run,
     "infeasible": infeasible.run,
     "muri": muri.run,
@@ -54,6 +56,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "ledger": (50, 500, 1),
     "backlog": (200, 100, 30),
     "why": (1_000, 500),
+    "answers": (1, "tests/cli/tiny.toml", "31h"),
     "bands": (12, ("muri trace3",)),
     "infeasible": (1_000,),
     "muri": (("trace3",),),

@@ -218,8 +218,13 @@ def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:
     At its last event; or at a moment, to which time passes after the last event before it.
     """
     with open_journal(journal) as keeper:
-        world = rebuild(keeper, up_to_ms=at_ms)
-        return world if at_ms is None else pass_time(world, at_ms), policy_of(keeper)
+        return world_of(keeper, at_ms)
+
+
+def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]:
+    """The same of a journal that is open."""
+    world = rebuild(journal, up_to_ms=at_ms)
+    return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 
 def read_statement(

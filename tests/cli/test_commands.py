@@ -9,10 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
 
 from tests.cli.conftest import TINY
 from tests.cli.shell import Ran, process, tidemill
 from tidemill import api
+from tidemill.cli.main import COMMANDS as COMMAND_TABLE
+from tidemill.cli.main import program
 
 COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
@@ -40,6 +43,36 @@ def test_help_reaches_no_kernel() -> None:
         "sys.exit(any(name in sys.modules for name in ('numba', 'numpy', 'polars')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_question_loads_no_compiler(tiny: Path) -> None:
+    """`why` does without numba, pydantic and the modules of other commands, once it was asked.
+
+    To load them took longer than all the rest.
+    """
+    words = ["tidemill", "why", "whole-a100", "--at", "31h", "-j", str(tiny / "tiny.sqlite")]
+    code = (
+        f"import sys; sys.argv = {words}; from tidemill.cli.main import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print([m for m in ('numba', 'pydantic', 'tidemill.cli.demo') if m in sys.modules])"
+    )
+    for _ in range(2):  # the first may have to compile
+        ran = subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        )
+    assert ran.stdout.startswith("job `whole-a100`")
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_each_command_alone_is_the_one_among_all() -> None:
+    """Whoever asks for one command gets it without the others, with the same options."""
+    everything = get_group(program())
+    assert sorted(everything.commands) == sorted(COMMAND_TABLE)
+    for name in COMMAND_TABLE:
+        alone = get_group(program(name)).commands
+        assert list(alone) == [name]
+        options = [param.name for param in alone[name].params]
+        assert options == [param.name for param in everything.commands[name].params]
 
 
 def test_lines_add_up_to_the_cent(ask: Callable[..., Ran]) -> None:

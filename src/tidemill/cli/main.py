@@ -8,58 +8,86 @@ once.
 """
 
 import gc
+import os
 import sys
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
+from typer.main import get_command
 
 from tidemill import __version__
-from tidemill.cli import (
-    advise,
-    defrag,
-    demo,
-    doctor,
-    fleet,
-    journal,
-    ledger,
-    numbers,
-    pending,
-    plugins,
-    probe,
-    report,
-    twin,
-    unit,
-    why,
-)
+from tidemill.cli import numbers, plugins
 from tidemill.cli.options import takes_journal
 from tidemill.cli.screen import complain
 from tidemill.model.errors import JournalError, SpecError, TidemillError
 
-app = typer.Typer(
-    name="tidemill",
-    help="Are you getting useful work out of the accelerators you pay for?\n\n"
-    "Tidemill places work, accounts for every paid millisecond as useful or as a named leak, "
-    "and explains why jobs wait. New here? Run `tidemill demo`.",
-    epilog="Exit codes: 0 done, 1 check failed, 2 cannot be used, 3 journal, 4 event refused, "
-    "5 plan refused, 6 backend.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("demo", epilog=demo.EXAMPLES)(demo.demo)
-app.add_typer(twin.app, name="twin")
-app.add_typer(ledger.app, name="ledger")
-app.command("advise", epilog=advise.EXAMPLES)(advise.advise)
-app.command("why", epilog=why.WHY_EXAMPLES)(takes_journal(why.why))
-app.command("pending", epilog=pending.EXAMPLES)(takes_journal(pending.pending))
-app.command("fit", epilog=why.FIT_EXAMPLES)(takes_journal(why.fit))
-app.command("defrag", epilog=defrag.EXAMPLES)(takes_journal(defrag.defrag))
-app.command("fleet", epilog=fleet.EXAMPLES)(takes_journal(fleet.fleet))
-app.add_typer(unit.app, name="unit")
-app.add_typer(probe.app, name="probe")
-app.add_typer(journal.app, name="journal")
-app.command("doctor", epilog=doctor.EXAMPLES)(takes_journal(doctor.doctor))
-app.command("report", epilog=report.EXAMPLES)(report.report)
+
+class CommandEntry(NamedTuple):
+    """A command: the module that has it, and under which names."""
+
+    module: str
+    function: str = ""
+    """Empty: a group of commands, the ``app`` of its module."""
+    examples: str = "EXAMPLES"
+    reads_journal: bool = False
+
+
+COMMANDS = {
+    "demo": CommandEntry("demo", "demo"),
+    "twin": CommandEntry("twin"),
+    "ledger": CommandEntry("ledger"),
+    "advise": CommandEntry("advise", "advise"),
+    "why": CommandEntry("why", "why", "WHY_EXAMPLES", reads_journal=True),
+    "pending": CommandEntry("pending", "pending", reads_journal=True),
+    "fit": CommandEntry("why", "fit", "FIT_EXAMPLES", reads_journal=True),
+    "defrag": CommandEntry("defrag", "defrag", reads_journal=True),
+    "fleet": CommandEntry("fleet", "fleet", reads_journal=True),
+    "unit": CommandEntry("unit"),
+    "probe": CommandEntry("probe"),
+    "journal": CommandEntry("journal"),
+    "doctor": CommandEntry("doctor", "doctor", reads_journal=True),
+    "report": CommandEntry("report", "report"),
+}
+"""In the order in which ``--help`` lists them, groups after commands."""
+
+
+@cache
+def program(only: str = "") -> typer.Typer:
+    """The command line: with all commands, or with one and without what the others import."""
+    made = typer.Typer(
+        name="tidemill",
+        help="Are you getting useful work out of the accelerators you pay for?\n\n"
+        "Tidemill places work, accounts for every paid millisecond as useful or as a named leak, "
+        "and explains why jobs wait. New here? Run `tidemill demo`.",
+        epilog="Exit codes: 0 done, 1 check failed, 2 cannot be used, 3 journal, 4 event refused, "
+        "5 plan refused, 6 backend.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_root)
+    for name in (only,) if only else COMMANDS:
+        _add(made, name, COMMANDS[name])
+    return made
+
+
+def _add(app: typer.Typer, name: str, entry: CommandEntry) -> None:
+    module = import_module(f"tidemill.cli.{entry.module}")
+    if not entry.function:
+        app.add_typer(module.app, name=name)
+        return
+    command = getattr(module, entry.function)
+    taking = takes_journal(command) if entry.reads_journal else command
+    app.command(name, epilog=getattr(module, entry.examples))(taking)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - ``app``, made when somebody asks for it
+    if name != "app":
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    return program()
 
 
 def _print_version(is_asked: bool) -> None:
@@ -68,7 +96,6 @@ def _print_version(is_asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     context: typer.Context,
     version: bool = typer.Option(  # noqa: ARG001 - its callback answers
@@ -90,8 +117,14 @@ looking (82,247 jobs, November 2026).
 def main() -> None:
     """Run the program; turn errors into words and exit codes."""
     gc.set_threshold(*_NEW_AT_MOST)
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    if first != "probe":  # nothing else multiplies matrices: threads for that would wait in vain
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    is_completing = any(name.endswith("_COMPLETE") for name in os.environ)
     try:
-        app()
+        command = get_command(program(first if first in COMMANDS and not is_completing else ""))
+        numbers.strictly(command)
+        command()
     except TidemillError as error:
         complain(_placed(error))
         sys.exit(error.exit_code)

@@ -5,12 +5,14 @@ On a machine where nothing was compiled yet a single question is answered by int
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from tidemill import api, compiled
-from tidemill.api import calendar_of
 from tidemill.cli import screen
+from tidemill.journal import completeness
+from tidemill.journal.moments import Calendar
+from tidemill.journal.source import Source
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -27,30 +29,28 @@ def note_extent(journal: str) -> None:
         screen.note(f"`{journal}`: {found}")
 
 
-def note_source(journal: str) -> None:
-    """Say beside every answer that its journal is a twin's, if it is."""
-    if words := api.source_of(journal).words:
-        screen.note(words)
-
-
 def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tuple[World, Policy]:
     """The cluster state at a moment (or at the end) and the policy it was run with."""
-    if notes_extent:
-        note_extent(journal)
-    at_ms = None if at is None else calendar_of(journal).ms(at, "--at")
-    with ExitStack() as around:
-        with api.open_journal(journal) as opened:
-            if len(opened) <= EVENTS_INTERPRETED:
-                around.enter_context(compiled.interpreting())
-        world, policy = api.open_world(journal, at_ms)
-    note_source(journal)
-    if at_ms is not None:
-        with api.open_journal(journal) as opened:
+    with api.open_journal(journal) as opened:
+        if notes_extent and (found := completeness.of(opened).words):
+            screen.note(f"`{journal}`: {found}")
+        facts = opened.facts()
+        calendar = Calendar.of(facts)
+        at_ms = None if at is None else calendar.ms(at, "--at")
+        with _interpreting_if(len(opened) <= EVENTS_INTERPRETED):
+            world, policy = api.world_of(opened, at_ms)
+        if words := Source.of(facts).words:
+            screen.note(words)
+        if at_ms is not None and world.seq == len(opened):
             last_ms = api.last_ms(opened)
-        if at_ms > last_ms:
-            end = calendar_of(journal).text(last_ms)
-            screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
+            if at_ms > last_ms:
+                end = calendar.text(last_ms)
+                screen.note(f"the journal ends at {end}; shown as if nothing has happened since")
     return world, policy
+
+
+def _interpreting_if(is_small: bool) -> AbstractContextManager[None]:
+    return compiled.interpreting() if is_small else nullcontext()
 
 
 @contextmanager
@@ -58,7 +58,5 @@ def one_question(world: World) -> Iterator["Glance"]:
     """What the scheduler is asked with, about the cluster state as it is and only once."""
     from tidemill.explain import Glance
 
-    with ExitStack() as around:
-        if world.node_count <= NODES_INTERPRETED:
-            around.enter_context(compiled.interpreting())
+    with _interpreting_if(world.node_count <= NODES_INTERPRETED):
         yield Glance(world, sweeps=True)

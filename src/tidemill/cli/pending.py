@@ -50,8 +50,8 @@ def pending(
     import msgspec
     from msgspec.structs import replace
 
-    from tidemill import explain
-    from tidemill.cli.moment import calendar_of, one_question, world_at
+    from tidemill import api, explain
+    from tidemill.cli.moment import one_question, world_at
 
     world, policy = world_at(journal, at)
     _refuse_unknown("team", team, world.queue_number)
@@ -73,7 +73,7 @@ def pending(
     elif as_csv:
         _print_csv(mine[:most])
     else:
-        screen.out().print(f"{calendar_of(journal).text(board.at_ms)}: {board.words}",
+        screen.out().print(f"{api.calendar_of(journal).text(board.at_ms)}: {board.words}",
                            soft_wrap=True)  # fmt: skip
         _print_causes(board, mine, is_all=not team and not user)
         _print_jobs(mine, most, has_eta=eta)

@@ -10,20 +10,21 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 from rich.text import Text
 
 from tidemill.cli.suggested import located_json
-from tidemill.compiled import ahead
 from tidemill.model import names
 from tidemill.model.errors import SpecError, TidemillError
 from tidemill.model.measures import duration_ms
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PLAIN_WIDTH = 120
 NAME_WIDTH = 40
@@ -147,6 +148,14 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -164,8 +173,10 @@ def progress(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def _telling_of_compiling(bar: Progress) -> Iterator[None]:
+def _telling_of_compiling(bar: "Progress") -> Iterator[None]:
     """While something is compiled for a new machine, a bar of its own says how far that is."""
+    from tidemill.compiled import ahead
+
     task = bar.add_task("compiling for this machine, once", total=None, visible=False)
 
     def tell(done: int, total: int) -> None:

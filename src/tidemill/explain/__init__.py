@@ -5,11 +5,25 @@ before submitting, the ``eta`` of a job in the queue, and the moves that would l
 (``defrag``). Pure: nothing here changes a World.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from tidemill.explain.defrag import defrag
-from tidemill.explain.forecast import eta, fit
 from tidemill.explain.nodes import groups, verdicts
-from tidemill.explain.pending import board, with_eta
 from tidemill.explain.present import Glance
 from tidemill.explain.wait import why
 
+if TYPE_CHECKING:
+    from tidemill.explain.forecast import eta, fit
+    from tidemill.explain.pending import board, with_eta
+
 __all__ = ["Glance", "board", "defrag", "eta", "fit", "groups", "verdicts", "why", "with_eta"]
+
+_LATER = {"board": "pending", "eta": "forecast", "fit": "forecast", "with_eta": "pending"}
+"""What simulates, and the module that it is in: ``why`` does without the engine's loop."""
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a function of another module
+    if name not in _LATER:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -65,7 +65,7 @@ def groups(
     lacked = _lacked(found)
     rows = []
     for verdict in Verdict:
-        for at in np.unique(state[found.verdict == verdict]).tolist():
+        for at in sorted({*state[found.verdict == verdict].tolist()}):
             here = np.flatnonzero((found.verdict == verdict) & (state == at))
             rows.append(_group(found, verdict, here, lacked[here], examples))
     return sorted(rows, key=lambda row: (row.verdict != "ok", -row.nodes))

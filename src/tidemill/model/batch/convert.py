@@ -122,7 +122,7 @@ def to_events(batch: Batch) -> list[Event]:
     """The events of a batch, as messages."""
     kinds = batch.events[:, _E.KIND]
     made: list[Any] = [None] * len(kinds)
-    for code in np.unique(kinds).tolist():
+    for code in sorted({*kinds.tolist()}):
         positions = np.flatnonzero(kinds == code)
         group = _made(codes.KINDS[code], batch.events[positions], batch)
         for position, event in zip(positions.tolist(), group, strict=True):
