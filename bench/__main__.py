@@ -25,6 +25,7 @@ from bench import (
     steps,
     topology,
     waiting,
+    year,
 )
 
 SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
@@ -48,6 +49,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "replay": replay.run,
     "steps": steps.run,
     "fixes": fixes.run,
+    "year": year.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
@@ -70,6 +72,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "replay": (True,),
     "steps": (),
     "fixes": (1,),
+    "year": (3, 16),
 }
 
 

@@ -76,7 +76,7 @@ def _filled(nodes: int, pending: int, cycles: int, teams: int, cpu_sizes: int) -
         ordinary.queues(nodes, features, teams),
         list(_stream(nodes, pending, cycles, teams, cpu_sizes)),
         topology=ordinary.topology(features),
-        nodes_per={"fleet": {"rack": ordinary.NODES_PER_RACK, "spine": ordinary.NODES_PER_SPINE}},
+        nodes_per=ordinary.NODES_PER,
         horizon_ms=DAY_MS,
         seed=1,
     )

@@ -24,7 +24,7 @@ from tidemill.twin.faults import Faults, LogNormal
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 WEIGHTS = (50, 14, 12, 16, 4, 2, 1, 0.5, 0.3)
 ORGANISATIONS, TEAMS = 5, 50
-NODES_PER_RACK, NODES_PER_SPINE = 16, 512
+NODES_PER = {"fleet": {"rack": 16, "spine": 512}}
 
 
 class Features(NamedTuple):
@@ -94,15 +94,16 @@ def twin(jobs: int, nodes: int, features: Features, load: float = 0.95, seed: in
         [contract],
         queues(nodes, features),
         arrivals,
-        faults=_faults(features.fault_rate),
+        faults=faults(features.fault_rate),
         topology=topology(features),
-        nodes_per={"fleet": {"rack": NODES_PER_RACK, "spine": NODES_PER_SPINE}},
+        nodes_per=NODES_PER,
         horizon_ms=last_ms + 60 * DAY_MS,
         seed=seed,
     )
 
 
-def _faults(rate: float) -> Faults:
+def faults(rate: float) -> Faults:
+    """So many faults per 1,000 node-days, repaired within hours; 0: none."""
     if not rate:
         return Faults()
     return Faults(node_rate=rate, repair=LogNormal(6 * HOUR_MS, 1.0, 2 * DAY_MS))

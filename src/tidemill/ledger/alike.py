@@ -36,25 +36,32 @@ class Groups(NamedTuple):
     rows: list[Alike]
     of_job: I64
     """The number of the group of each job."""
+    words: list[str]
+    """Who they are; where every job has a name of its own there are as many as jobs."""
 
 
 def groups(world: World) -> Groups:
     """Jobs by what describes them; groups in the order in which they came."""
     jobs, count = world.jobs, world.job_count
     queues = world.shapes.queue[jobs.shape[:count]].tolist()
-    savings = zip(jobs.interval_ms[:count].tolist(), jobs.cost_ms[:count].tolist(), strict=True)
-    numbers: dict[tuple[tuple[str, str], int, tuple[int, int]], int] = {}
-    keys = zip(map(_described_by, world.job_names), queues, savings, strict=True)
+    intervals, costs = jobs.interval_ms[:count].tolist(), jobs.cost_ms[:count].tolist()
+    numbers: dict[tuple[str, str, int, int, int], int] = {}
+    keys = [
+        (*_described_by(name), *more)
+        for name, more in zip(
+            world.job_names, zip(queues, intervals, costs, strict=True), strict=True
+        )
+    ]
     of_job = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     first = dict(zip(of_job[::-1].tolist(), range(count - 1, -1, -1), strict=True))
     sizes = np.bincount(of_job, minlength=len(numbers)).tolist()
     rows = []
-    for (described, queue, saving), number in numbers.items():
-        table, name = described
+    for (table, described, queue, *saving), number in numbers.items():
+        name = described
         if table == "job" and sizes[number] == 1:  # `model-2` may be the whole name of one job
             name = world.job_names[first[number]]
         rows.append(Alike(table, name, world.queue_rows[queue].name, *saving))
-    return Groups(rows, of_job)
+    return Groups(rows, of_job, [row.words for row in rows])
 
 
 def _described_by(name: str) -> tuple[str, str]:

@@ -9,11 +9,12 @@ How often an accelerator's job is stopped is counted in the group, and as if one
 seen at the rate of the whole fleet: a job that was never stopped would otherwise never save.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from math import isqrt, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.ledger.alike import Alike
 from tidemill.ledger.buckets import OCCUPIED, Bucket
@@ -24,6 +25,7 @@ from tidemill.model.tables import I64
 _MINUTES = (1, 2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480)
 STEPS_MS = tuple(minutes * MINUTE_MS for minutes in _MINUTES)
 """Intervals as people write them; the best one is flat around its optimum."""
+_ROUNDING = 1e-9  # of sums of floats in another order
 TIMES_AT_MOST = 4  # how far to go from what is done now at once: the model is local
 
 
@@ -72,11 +74,30 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
         )
     ]  # fmt: skip
     usual = float(worked[saves].sum()) / int(stopped.sum())
-    each = [
-        _saving(number, found.rows[number], _Books(*(column[number] for column in sums)), usual)
-        for number in np.flatnonzero(sums[0]).tolist()
-    ]
-    return sorted(each, key=lambda one: (-one.win, one.group.name))[:most]
+    each = list[Saving]()
+    for number, at_most in _by_what_is_spent(found.rows, sums, usual):
+        if len(each) >= most and at_most < each[most - 1].win:
+            break  # nobody after it has as much to win
+        books = _Books(*(float(column[number]) for column in sums))
+        each.append(_saving(number, found.rows[number], books, usual))
+        each.sort(key=lambda one: (-one.win, one.group.name))
+    return each[:most]
+
+
+def _by_what_is_spent(
+    rows: list[Alike], sums: Sequence[NDArray[Any]], usual: float
+) -> Iterator[tuple[int, float]]:
+    """Groups, those first that spend most on writing and on what was not written; and how much.
+
+    None can win more: it would be as if it did neither.
+    """
+    numbers = np.flatnonzero(sums[0])
+    worked, worked_by_milli, stops, stalls, losses = (column[numbers] for column in sums)
+    every = np.array([rows[number].interval_ms for number in numbers.tolist()], float)
+    expected = worked_by_milli / ((worked + usual) / (stops + 1)) * every / 2
+    most = (stalls + np.maximum(losses, expected)) * (1 + _ROUNDING)
+    order = np.argsort(-most, kind="stable")
+    return zip(numbers[order].tolist(), most[order].tolist(), strict=True)
 
 
 class _Books(NamedTuple):

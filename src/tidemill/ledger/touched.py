@@ -28,8 +28,7 @@ def by_group(
     mask = (rows.bucket == bucket) & (rows.job >= 0)
     if jobs is not None:
         mask &= np.isin(rows.job, jobs)
-    names = [group.words for group in found.rows]
-    return _parts(statement, mask, found.of_job[rows.job[mask]], names)
+    return _parts(statement, mask, found.of_job[rows.job[mask]], found.words)
 
 
 def by_contract(statement: Statement, bucket: int) -> list[tuple[int, Theirs]]:
@@ -54,11 +53,10 @@ def _parts(
     hours, usd = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     np.add.at(hours, keys, statement.rows.milli_ms[mask])
     np.add.at(usd, keys, _usd_micro(statement, mask))
-    found = [
-        (key, Theirs(names[key], int(hours[key]), int(usd[key])))
-        for key in np.flatnonzero(hours).tolist()
-    ]
-    return sorted(found, key=lambda pair: (-pair[1].usd_micro, pair[0]))
+    found = np.flatnonzero(hours)
+    found = found[np.argsort(-usd[found], kind="stable")]
+    each = zip(found.tolist(), hours[found].tolist(), usd[found].tolist(), strict=True)
+    return [(key, Theirs(names[key], milli_ms, usd_micro)) for key, milli_ms, usd_micro in each]
 
 
 def words(theirs: list[Theirs], most: int = MOST) -> str:
