@@ -115,9 +115,9 @@ def test_the_snapshot_before_serves(path: Path, story: list[Event]):
 
 def test_the_last_snapshot_needs_none_beside_it():
     """At the end of a run the snapshot shortly before it goes, if there is another one."""
-    assert snapshots.worn([21_000, 43_000, 62_000, 66_000], 66_000) == []
-    assert snapshots.worn([21_000, 43_000, 62_000, 66_000], 66_000, is_last=True) == [62_000]
-    assert snapshots.worn([62_000, 66_000], 66_000, is_last=True) == []
+    assert snapshots.worn([105_000, 215_000, 310_000, 330_000], 330_000) == []
+    assert snapshots.worn([105_000, 215_000, 310_000, 330_000], 330_000, is_last=True) == [310_000]
+    assert snapshots.worn([310_000, 330_000], 330_000, is_last=True) == []
 
 
 def test_snapshots_that_go_leave_no_hole(path: Path, story: list[Event]):
