@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 
+from bench.bands import Checked, corrected
 from tests.builders import contract, job, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill.explain import bands, futures
@@ -94,3 +95,25 @@ def test_a_wait_that_all_futures_agree_on_has_no_band():
     assert bands.band([None] * 3, DAY_MS) == Band(None, None, None)
     is_open = bands.band([HOUR_MS, 20 * HOUR_MS, None], DAY_MS)
     assert (is_open.p50_ms, is_open.p90_ms) == (20 * HOUR_MS, None)
+
+
+def test_a_correction_knows_only_the_past():
+    """What the bench calls corrected: narrower after many good forecasts, wider after bad ones.
+
+    A start that was still to come counts as no earlier than it could have been.
+    """
+    band = Band(30 * MINUTE_MS, HOUR_MS, 2 * HOUR_MS)
+
+    def story(waits_ms: int) -> list[Checked]:
+        return [Checked(band, waits_ms, False, i * HOUR_MS) for i in range(60)]
+
+    good, bad = corrected(story(HOUR_MS)), corrected(story(8 * HOUR_MS))
+    assert good[0].band == bad[0].band == band
+    narrow, wide = good[-1].band, bad[-1].band
+    assert narrow is not None
+    assert wide is not None
+    assert (narrow.p10_ms or 0) > 30 * MINUTE_MS
+    assert (wide.p90_ms or 0) >= 8 * HOUR_MS - MINUTE_MS
+    assert [one.real_ms for one in good] == [HOUR_MS] * 60
+    early = corrected([one._replace(real_ms=100 * HOUR_MS) for one in story(0)][:5])
+    assert [one.band for one in early] == [band] * 5, "too few to say anything"

@@ -4,12 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import DEFAULTS, beat, fleet, job, submit
+from tests.builders import DEFAULTS, beat, contract, fleet, job, submit
 from tests.explain.test_sketch import EAGER, queues
 from tidemill import explain
+from tidemill.engine.loop import Loop
 from tidemill.explain import futures
+from tidemill.explain.ahead import Ahead
+from tidemill.explain.draws import draws
+from tidemill.explain.lengths import Lengths
+from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, duration_text
 from tidemill.model.policy import Policy
+from tidemill.model.states import JobState
 from tidemill.model.world import World
 
 
@@ -28,6 +34,23 @@ def test_the_list_and_the_answer_say_the_same(world: World, policy: Policy, is_s
                 assert found.eta_method == forecast.method
     if found.waiting:
         assert is_sketched == ("too many to simulate" in found.eta_method)
+
+
+def test_a_simulation_does_not_look_every_few_minutes_for_days():
+    """While demand waits for nodes it is looked at ever less often, and the start is the same.
+
+    It was looked at every five minutes: five sixths of what a forecast of the demo took.
+    """
+    world = fleet(contract(gpus=8, terms="on_demand"))
+    submit(world, job("runs", gpus=8, estimate_ms=10 * DAY_MS), job("t5", gpus=8))
+    beat(world)
+    backend = Ahead(world, Lengths(world), draws(3)[1], [ev.Woke(world.now_ms)])
+    loop, looks = Loop(world, DEFAULTS, backend, None), 0
+    while world.jobs.state[1] == JobState.WAITING and (at_ms := backend.next_ms()) is not None:
+        loop.beat(at_ms)
+        looks += 1
+    assert DAY_MS < world.now_ms < 11 * DAY_MS
+    assert looks < 100, looks
 
 
 def waiting_in_turn() -> World:

@@ -5,6 +5,7 @@ it, and whoever called folds that one event by itself (``engine.fold``), which r
 or does what is rare. So both say the same of every event, and only one of them says it at length.
 """
 
+from tidemill.compiled import shared
 from tidemill.core.fold import (
     CANCELLED,
     FAILED,
@@ -244,29 +245,30 @@ def take_saying(w, events, counts, e, now):
 
 
 @kernel
+@shared
 def fold_one(w, events, event_pieces, counts, e, now):
-    """Fold one event, if it is plain and may be; whether it was."""
+    """Fold one event, if it is plain and may be; 1 if it was, else 0."""
     kind = events[e, EventColumn.KIND]
     if kind == WOKE:
-        return True
+        return 1
     if kind == SUBMITTED:
-        return take_submission(w, counts, now)
+        return int(take_submission(w, counts, now))
     if kind in (SAID_WHY, PASSED):
-        return take_saying(w, events, counts, e, now)
+        return int(take_saying(w, events, counts, e, now))
     if kind == RELEASE:
-        return take_release(w, counts, events[e, EventColumn.WHO])
+        return int(take_release(w, counts, events[e, EventColumn.WHO]))
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
-        return False
+        return 0
     if kind == EVICT:
-        return take_wish(w, events, counts, e)
+        return int(take_wish(w, events, counts, e))
     if kind == PLACED:
-        return take_placement(w, events, event_pieces, counts, e, now)
+        return int(take_placement(w, events, event_pieces, counts, e, now))
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
-        return take_eviction(w, j, attempt, now)
+        return int(take_eviction(w, j, attempt, now))
     if kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY):
-        return take_news(w, events, e, now)
-    return False
+        return int(take_news(w, events, e, now))
+    return 0
 
 
 @kernel

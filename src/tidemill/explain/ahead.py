@@ -43,6 +43,7 @@ class Ahead:
         self, world: World, lengths: Lengths, draw: Draw, opening: Sequence[ev.Seen]
     ) -> None:
         self._lengths, self._draw = lengths, draw
+        self._begun_ms = world.now_ms
         self._agenda: list[_Entry] = []
         self._starts: list[tuple[int, int, int]] = []
         """When attempts come up; seen when something else happens, so that it takes no cycle."""
@@ -99,7 +100,17 @@ class Ahead:
         for action in plan.actions:
             self._answer(world, action)
         if plan.wake_at_ms < FOREVER_MS:
-            self._wake_ms = min(self._wake_ms, max(plan.wake_at_ms, world.now_ms + 1))
+            self._wake_ms = min(
+                self._wake_ms, self._round_up(max(plan.wake_at_ms, world.now_ms + 1))
+            )
+
+    def _round_up(self, at_ms: int) -> int:
+        """The first round time for a look of which nobody knows what comes of it.
+
+        Most find nothing: where demand waits for nodes there is one every few minutes for days.
+        """
+        grid_ms = grid_of(at_ms - self._begun_ms)
+        return -(-at_ms // grid_ms) * grid_ms
 
     # what goes on of itself ------------------------------------------------------------------
 

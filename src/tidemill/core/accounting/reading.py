@@ -5,6 +5,7 @@ also when time goes on in another bin, when the order must be asked of the sched
 spans that it wrote must be taken out; called again, it goes on.
 """
 
+from tidemill.compiled import shared
 from tidemill.core.accounting.attempts import follow, most_spans
 from tidemill.core.accounting.claims import integrate
 from tidemill.core.accounting.columns import MARK, STOP
@@ -26,8 +27,9 @@ from tidemill.model.columns import JOB
 
 
 @kernel
+@shared
 def pass_time(w, b, jobs_known, moment):
-    """Let time go on to a moment, as far as one bin and one order reach; whether it is there."""
+    """Let time go on to a moment, as far as one bin and one order reach; 1 if it is there."""
     marks = b.marks
     now, start, end = marks[MARK.NOW_MS], marks[MARK.START_MS], marks[MARK.END_MS]
     if now < start:
@@ -38,15 +40,15 @@ def pass_time(w, b, jobs_known, moment):
         marks[MARK.NOW_MS] = now
         if number != marks[MARK.BIN]:
             marks[MARK.STOP] = STOP.BIN
-            return False
+            return 0
         if not integrate(w, b, until - now):
             marks[MARK.STOP] = STOP.ORDER
-            return False
+            return 0
         if marks[MARK.WEIGHS_MIX] != 0:
             weigh(w, b, jobs_known, until - now)
         now = until
     marks[MARK.NOW_MS] = max(moment, marks[MARK.NOW_MS])
-    return True
+    return 1
 
 
 @kernel

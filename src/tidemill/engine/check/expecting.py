@@ -3,6 +3,7 @@
 Said again, without the layers' tables: history is counts over steps of half doublings.
 """
 
+from tidemill.compiled import shared
 from tidemill.engine.check.columns import REG
 from tidemill.engine.check.kernel import kernel
 from tidemill.model.columns import JOB, SHAPE
@@ -71,6 +72,7 @@ def times(value, ppm):
 
 
 @kernel
+@shared
 def expected(jobs, shapes, run_times, ratios, reg, j, done):
     """How long a job that has done so much is taken to run in all."""
     size, guess = told(jobs, shapes, run_times, ratios, reg, j), jobs[j, JOB.ESTIMATE_MS]

@@ -3,7 +3,7 @@
 from tidemill.core import fold, replay
 from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
-from tidemill.engine.check import reading, reservations
+from tidemill.engine.check import expecting, reading, reservations
 from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.desk import cycle, gathering, opening, placing, reserving, stopping
 from tidemill.scheduling.fitting import ladders, sweeps, trees
@@ -15,6 +15,7 @@ KERNELS = (
     gathering.gather, opening.begin, replay.replay, fold.finished, fold.placed, fold.wait_again,
     heap.push, heap.pop, lives.carry_out, opening.is_news, opening.close, placing.claim,
     placing.note_first, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
-    attempts.write_open, attempts.follow, ledger.pass_time, reservations.read_passing, ledger.read,
-    reading.read, lives.happen, stopping.find_victims,
+    attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
+    reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
+    stopping.find_victims,
 )  # fmt: skip
