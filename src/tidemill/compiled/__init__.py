@@ -31,7 +31,6 @@ Whole = tuple[type[Any], tuple[int, ...], Mapping[str, str]]
 """A named tuple of arrays: the dimensions of its fields, and of what those are that are not of
 int64.
 """
-_OWN = sorted(Path(__file__).parent.glob("*.py"))
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 """Whether kernels run as plain Python: slow, and every line of them can be stepped through."""
 
@@ -52,13 +51,12 @@ def folder(
     Each is compiled when Python first calls it, for exactly one list of types; those that it calls
     are part of it.
     """
-    paths = sorted(path for some in (where, *others) for path in some.rglob("*.py"))
 
     def types(function: Callable[..., Any]) -> tuple[Any, ...]:
         names = inspect.signature(function).parameters
         return tuple(_type(name, dimensions, whole) for name in names)
 
-    return _Kernels(_cache(where, "kernels", paths), {"_nrt": False}, types).take
+    return _Kernels(_cache(where, "kernels", (where, *others)), {"_nrt": False}, types).take
 
 
 def across(
@@ -74,7 +72,7 @@ def across(
     make arrays of their own (sorting does) say so, and so must whoever calls them.
     """
     path = Path(file)
-    paths = [path, *(Path(str(other.__file__)) for other in others)]
+    paths = (path, *(Path(str(other.__file__)) for other in others))
     options = {"inline": inline, "_nrt": allocates}
     return _Kernels(_cache(path.parent, path.stem, paths), options).take
 
@@ -428,11 +426,24 @@ def _translating(numba: Any) -> Iterator[None]:  # noqa: ANN401 - as above
             context.get_executable = run
 
 
-def _cache(where: Path, name: str, made_of: list[Path]) -> Path:
+def _cache(where: Path, name: str, made_of: tuple[Path, ...]) -> Path:
     stamp = 0
-    for path in (*_OWN, *made_of):
-        stamp = crc32(path.read_bytes(), stamp)
+    for path in (Path(__file__).parent, *made_of):
+        stamp = crc32(_stamp(path).to_bytes(4), stamp)
     return where / "__pycache__" / f"{name}-{stamp:08x}"
+
+
+@cache
+def _stamp(path: Path) -> int:
+    """What a file holds, or all Python files below a folder: read once, several are made of it."""
+    if path.is_file():
+        return crc32(path.read_bytes())
+    stamp = 0
+    for folder, inner, names in os.walk(path):
+        inner[:] = sorted(name for name in inner if name != "__pycache__")
+        for name in sorted(name for name in names if name.endswith(".py")):
+            stamp = crc32((Path(folder) / name).read_bytes(), crc32(name.encode(), stamp))
+    return stamp
 
 
 def _type(
