@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _BACKFILL = {"none": 0, "easy": 1, "conservative": 2}
 PIECES = 256  # of placements that are told at once, and of reservations, to begin with
 PROMISES = 64
+JOBS_TOLD = 8  # of as many pieces as any may have, in one cycle
 _NOTHING: I64 = np.zeros((1, 1), np.int64)
 
 
@@ -72,7 +73,7 @@ def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
         rungs=asks.rungs,
         oks=asks.oks,
         firsts=_firsts(columns, asks.sets),
-        event_pieces=columns.event_pieces if out <= len(columns.event_pieces) else _pieces(2 * out),
+        event_pieces=with_pieces(columns, out).event_pieces,
         **_scratch(columns, asks.rows, world),
     )
     return kept.columns
@@ -152,10 +153,14 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
 
 
 def with_pieces(columns: Desk, count: int) -> Desk:
-    """The same columns, with room to tell of a job of so many pieces; nothing is told yet."""
-    if count <= len(columns.event_pieces):
+    """The same columns, with room to tell of several jobs of so many pieces each.
+
+    Nothing is told yet. Where one could not be told any more, Python takes over what was decided,
+    and finishes the cycle: that shall be rare.
+    """
+    if JOBS_TOLD * count <= len(columns.event_pieces):
         return columns
-    return columns._replace(event_pieces=_pieces(2 * count))
+    return columns._replace(event_pieces=_pieces(2 * JOBS_TOLD * count))
 
 
 def _pieces(count: int) -> I64:

@@ -88,7 +88,9 @@ class Driver:
             is_finished = self._answer(BACK(code)) or is_finished
             if drive[DRIVE.STAGE] == STAGE.MOMENT and (is_finished or not self._may_begin()):
                 break
-        self._cycle = None
+        if self._cycle is not None:
+            loop.memo.scheduling.reservations = self._at_work(self._cycle).reservations.made()
+            self._cycle = None
         return self._twin.agenda.t.clock.item(CLOCK.BATCH) > before
 
     def _may_begin(self) -> bool:
@@ -159,8 +161,6 @@ class Driver:
         folded = drive.item(DRIVE.SEQ) - loop.world.seq
         loop.inflow.done(self._twin.agenda.t.counts, folded, drive.item(DRIVE.FOLDED_MS))
         loop.memo.provisioning.wake_ms = drive.item(DRIVE.PROVISION_MS)
-        if self._cycle is not None:
-            loop.memo.scheduling.reservations = self._at_work(self._cycle).reservations.made()
         self._twin.forget_next()
 
     # Answers -----------------------------------------------------------------------------------
