@@ -5,7 +5,14 @@ import numpy as np
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.model.tables import I64, grown
-from tidemill.scheduling.fitting.columns import NO_TREE, REQUEST, SCORE, WASTED, Ground
+from tidemill.scheduling.fitting.columns import (
+    NO_TREE,
+    REQUEST,
+    REQUEST_COLUMNS,
+    SCORE,
+    WASTED,
+    Ground,
+)
 from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 512 KiB a request: enough for 128 kinds of request
@@ -29,7 +36,7 @@ class Requests:
         self._trees = 0
         self._scoring: Scoring | None = None
         self._known: I64 | None = None
-        self._requests: I64 = np.zeros((8, len(REQUEST)), np.int64)
+        self._requests: I64 = np.zeros((8, REQUEST_COLUMNS), np.int64)
         self._oks: I64 = np.zeros((8, groups), np.int64)
         self._rank: I64 = np.zeros((1, self._leaves), np.int64)
         self._winner: I64 = np.zeros((1, 2 * self._leaves), np.int64)
@@ -64,7 +71,8 @@ class Requests:
             r = self._rows[key] = len(self._rows)
             self._make(r, len(is_ok))
             self._flags.append(is_ok)
-            self._requests[r] = (*asks, _score(scoring), NO_TREE, -1, 0)
+            self._requests[r] = 0
+            self._requests[r, : REQUEST.HOST] = (*asks, _score(scoring), NO_TREE, -1, 0)
             self._oks[r] = 0
             self._oks[r, : len(is_ok)] = is_ok
         return r
@@ -91,6 +99,7 @@ class Requests:
     def forget_ranks(self) -> None:
         """Something has changed that nobody was told of."""
         self._requests[:, REQUEST.READ] = -1
+        self._requests[:, REQUEST.NONE_AT :] = 0
         self._wasted[:, 0] = -1
 
     def heed(self, scoring: Scoring) -> None:

@@ -148,13 +148,11 @@ class OPTION(IntEnum):
     UNFIT_IN = 1  # the last cycle in which no nodes held it
     BINDING_AT = 2  # for which version of the room the next is known
     BINDING = 3  # what binds where enough GPUs are free
-    HOSTED_AT = 4
-    HOSTED = 5  # how many replicas would fit
-    REFUSED_IN = 6  # the last cycle in which a reservation kept a request of this like back
-    REFUSED_AT = 7  # how many were placed by then
-    REFUSED_MS = 8  # and who ends later than this is kept back too
-    REQUEST = 9  # its row in the room,
-    PACKED = 10  # and that of the same without scores
+    REFUSED_IN = 4  # the last cycle in which a reservation kept a request of this like back
+    REFUSED_AT = 5  # how many were placed by then
+    REFUSED_MS = 6  # and who ends later than this is kept back too
+    REQUEST = 7  # its row in the room,
+    PACKED = 8  # and that of the same without scores
 
 
 class VICTIM(IntEnum):

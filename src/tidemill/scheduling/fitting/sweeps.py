@@ -14,6 +14,7 @@ from tidemill.scheduling.fitting.kernel import kernel
 READY = int(NodeState.READY)
 PLENTY = 1 << 30
 TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
+NO_CPU, NO_MEMORY = 1, 2  # what of a request is no matter
 LAST_BIT = 63
 SIGN = -(1 << LAST_BIT)
 
@@ -120,6 +121,53 @@ def count_hosts(w, g, r, cpu, memory):
 
 
 @kernel
+def hosts_one(nodes, devices, parts, n, accelerators, milli):
+    """Whether the devices of a node can host one replica; stops looking as soon as they can."""
+    left, first = accelerators, nodes[n, NODE.FIRST_DEVICE]
+    for d in range(first, first + nodes[n, NODE.DEVICES]):
+        if left == 0:
+            break
+        if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
+            left -= 1
+    return left == 0
+
+
+@kernel
+def could_host(w, g, r, n, cpu, memory):
+    """Whether a node could take one replica of a request, with this CPU and memory."""
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    return is_able(w.nodes, g.spots, g.oks, r, n, accelerators * milli, cpu, memory) and hosts_one(
+        w.nodes, w.devices, g.parts, n, accelerators, milli
+    )
+
+
+@kernel
+def find_host(w, g, r, ignored):
+    """Whether any node could take one replica of a request; some things of it may be ignored.
+
+    What was found is kept: only nodes that were touched since are looked at again, and one that
+    could take it is asked first.
+    """
+    requests, touched, rows, size = g.requests, g.touched, g.regs[CALL.ROWS], g.regs[CALL.TOUCHED]
+    cpu = 0 if ignored & NO_CPU else requests[r, REQUEST.CPU]
+    memory = 0 if ignored & NO_MEMORY else requests[r, REQUEST.MEMORY]
+    host, none_at = REQUEST.HOST + ignored, REQUEST.NONE_AT + ignored
+    first = requests[r, host]
+    if first < rows and could_host(w, g, r, first, cpu, memory):
+        return True
+    since = requests[r, none_at] - 1
+    is_known = 0 <= since <= size <= since + len(touched)
+    for i in range(since if is_known else 0, size if is_known else rows):
+        n = touched[i % len(touched)] if is_known else i
+        if could_host(w, g, r, n, cpu, memory):
+            requests[r, host] = n
+            requests[r, none_at] = 0
+            return True
+    requests[r, none_at] = size + 1
+    return False
+
+
+@kernel
 def looseness(nodes, devices, spots, parts, n, milli):
     """How much would be left beside one replica: the smaller, the better the fit."""
     if milli >= WHOLE:
@@ -173,18 +221,6 @@ def put_some(w, g, r, i, n, replicas):
     accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
     mask = take_devices(w.nodes, w.devices, g.parts, n, replicas, accelerators, milli)
     put(g, r, i, n, replicas, mask)
-
-
-@kernel
-def hosts_one(nodes, devices, parts, n, accelerators, milli):
-    """Whether the devices of a node can host one replica; stops looking as soon as they can."""
-    left, first = accelerators, nodes[n, NODE.FIRST_DEVICE]
-    for d in range(first, first + nodes[n, NODE.DEVICES]):
-        if left == 0:
-            break
-        if devices[d, DEVICE.IS_FAILED] == 0 and parts[d, PART.FREE] >= milli:
-            left -= 1
-    return left == 0
 
 
 @kernel
