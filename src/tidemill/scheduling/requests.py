@@ -15,7 +15,7 @@ from tidemill.scheduling.fitting.columns import (
 )
 from tidemill.scheduling.scores.scoring import Scoring
 
-BYTES_AT_MOST = 64 << 20  # 12,500 nodes take 512 KiB a request: enough for 128 kinds of request
+BYTES_AT_MOST = 128 << 20  # 12,500 nodes take 512 KiB a request: enough for 256 of them
 SWEPT_AT_MOST = 128  # nodes; below, one sweep takes less than bringing a tournament up to date
 ROWS_AT_MOST = 1 << 16  # then all is forgotten
 
@@ -99,7 +99,7 @@ class Requests:
     def forget_ranks(self) -> None:
         """Something has changed that nobody was told of."""
         self._requests[:, REQUEST.READ] = -1
-        self._requests[:, REQUEST.NONE_AT :] = 0
+        self._requests[:, REQUEST.TOTAL_AT :] = 0
         self._wasted[:, 0] = -1
 
     def heed(self, scoring: Scoring) -> None:

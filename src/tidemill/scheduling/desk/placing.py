@@ -8,10 +8,10 @@ from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
-from tidemill.scheduling.fitting.columns import OUT, REQUEST
+from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
-from tidemill.scheduling.fitting.sweeps import count_hosts, give_all
+from tidemill.scheduling.fitting.sweeps import give_all, is_held
 from tidemill.scheduling.fitting.trees import seat
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
@@ -175,10 +175,10 @@ def has_wishes(asks, s):
 
 
 @kernel
-def count_held(w, d, g, s, q):
-    """How many replicas of a gang with wishes the first of its types that holds it could take.
+def is_there_room(w, d, g, s, q, keeps):
+    """Whether nodes hold a gang with wishes: how many replicas it has; or as ``fit``.
 
-    Or as ``fit``. Nothing is taken.
+    Nothing is taken. ``keeps``: 0 where the room is soon as it was before.
     """
     asks, options, found = d.asks, d.options, NO_NODES
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
@@ -186,10 +186,8 @@ def count_held(w, d, g, s, q):
         if why != UNFIT:
             found = found if why == SHORT else BARRED
             continue
-        r = options[o, OPTION.PACKED]
-        count = count_hosts(w, g, r, g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY])
-        if count >= asks[s, ASK.COUNT]:
-            return count
+        if is_held(w, g, options[o, OPTION.PACKED], asks[s, ASK.COUNT], 0, keeps):
+            return asks[s, ASK.COUNT]
     return found
 
 
@@ -221,7 +219,7 @@ def fit(w, d, g, t, s, q):
     must say.
     """
     if has_wishes(d.asks, s):
-        count = count_held(w, d, g, s, q)
+        count = is_there_room(w, d, g, s, q, 1)
         if count <= 0:
             return count
     return fit_held(w, d, g, t, s, q)
@@ -232,7 +230,7 @@ def try_to_fit(w, d, g, t, s, q):
     """As ``fit``, of a job that will not sit where it would: nothing is taken."""
     asks = d.asks
     if has_wishes(asks, s):
-        return count_held(w, d, g, s, q)
+        return is_there_room(w, d, g, s, q, 1)
     count = fit(w, d, g, t, s, q)
     if count > 0:
         give_all(w, g, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
@@ -317,7 +315,7 @@ def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
     keep_disturbed(w, d, g)
     if has_wishes(d.asks, s):
-        found = count_held(w, d, g, s, q)
+        found = is_there_room(w, d, g, s, q, 0)
         if found <= 0:
             let_disturbed_go(w, d, g)
             return found

@@ -6,7 +6,7 @@ from tidemill.scheduling.desk.columns import ASK, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import KEPT_OFF, LIMIT, SHORT, UNFIT, obstacle
 from tidemill.scheduling.fitting.columns import REQUEST
-from tidemill.scheduling.fitting.sweeps import NO_CPU, NO_MEMORY, count_hosts, find_host
+from tidemill.scheduling.fitting.sweeps import NO_CPU, NO_MEMORY, is_held
 
 OVER_LIMIT, BUSY, PARTIAL, KEPT_BACK = map(
     int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK)
@@ -18,26 +18,16 @@ NOTHING = int(Cause.NONE)
 
 
 @kernel
-def is_held(w, g, r, count, ignored):
-    """Whether nodes could take all replicas of a request, if some things of it were no matter."""
-    if count == 1:
-        return find_host(w, g, r, ignored)
-    cpu = 0 if ignored & NO_CPU else g.requests[r, REQUEST.CPU]
-    memory = 0 if ignored & NO_MEMORY else g.requests[r, REQUEST.MEMORY]
-    return count_hosts(w, g, r, cpu, memory) >= count
-
-
-@kernel
 def binding(w, g, r, count):
     """Enough GPUs are free, yet it does not fit: what would have to be ignored?"""
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     if g.requests[r, REQUEST.ACCELERATORS] == 0:
         return CPU_BINDS if cpu > 0 else MEMORY_BINDS
-    if cpu > 0 and is_held(w, g, r, count, NO_CPU):
+    if cpu > 0 and is_held(w, g, r, count, NO_CPU, 1):
         return CPU_BINDS
-    if memory > 0 and is_held(w, g, r, count, NO_MEMORY):
+    if memory > 0 and is_held(w, g, r, count, NO_MEMORY, 1):
         return MEMORY_BINDS
-    if cpu > 0 and memory > 0 and is_held(w, g, r, count, NO_CPU | NO_MEMORY):
+    if cpu > 0 and memory > 0 and is_held(w, g, r, count, NO_CPU | NO_MEMORY, 1):
         return CPU_BINDS
     return SCATTERED
 
@@ -59,7 +49,7 @@ def hosts_part(w, d, g, s, q):
     first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
     for o in range(first, first + count):
         why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        if why == SHORT and find_host(w, g, options[o, OPTION.PACKED], 0):
+        if why == SHORT and is_held(w, g, options[o, OPTION.PACKED], 1, 0, 1):
             return True
     return False
 

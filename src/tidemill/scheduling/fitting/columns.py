@@ -49,14 +49,13 @@ class REQUEST(IntEnum):
     TREE = 5  # the row of its tournament; NO_TREE: nodes are swept
     READ = 6  # up to which touch its tournament is true; -1: not at all
     IS_SHARED = 7  # whether others have the same tournament: it is never true for long
-    HOST = (
-        8  # a node that could take one replica when last looked; next: if CPU were no matter, ...
-    )
-    NONE_AT = 12  # one more than the touch at which no node could; 0: not known; next: as above
+    HOST = 8  # a node that could take a replica when last looked; next: were CPU no matter, ...
+    TOTAL = 12  # what all nodes could take together at most; next: as above
+    TOTAL_AT = 16  # one more than the touch at which that was so; 0: not known; next: as above
 
 
 IGNORED = 4  # ways to ask: nothing, CPU, memory, or both are no matter
-REQUEST_COLUMNS = int(REQUEST.NONE_AT) + IGNORED
+REQUEST_COLUMNS = int(REQUEST.TOTAL_AT) + IGNORED
 
 
 class SCORE(IntEnum):

@@ -101,21 +101,26 @@ def most_beside(spots, n, cpu, memory):
 
 
 @kernel
+def hosted_by(w, g, r, n, cpu, memory):
+    """How many replicas of a request a node could take, with this CPU and memory."""
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    if not is_able(w.nodes, g.spots, g.oks, r, n, accelerators * milli, cpu, memory):
+        return 0
+    first, devices = w.nodes[n, NODE.FIRST_DEVICE], w.nodes[n, NODE.DEVICES]
+    hosted = on_devices(w.devices, g.parts, first, devices, accelerators, milli)
+    return min(most_beside(g.spots, n, cpu, memory), hosted)
+
+
+@kernel
 def count_hosts(w, g, r, cpu, memory):
     """How many replicas of a request each node could take, in ``SPOT.HOSTS``; the sum.
 
     With this CPU and memory instead of its own.
     """
-    nodes, spots, total = w.nodes, g.spots, 0
-    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
-    need = accelerators * milli
+    total = 0
     for n in range(g.regs[CALL.ROWS]):
-        most = 0
-        if is_able(nodes, spots, g.oks, r, n, need, cpu, memory):
-            most = most_beside(spots, n, cpu, memory)
-            first, count = nodes[n, NODE.FIRST_DEVICE], nodes[n, NODE.DEVICES]
-            most = min(most, on_devices(w.devices, g.parts, first, count, accelerators, milli))
-        spots[n, SPOT.HOSTS] = most
+        most = hosted_by(w, g, r, n, cpu, memory)
+        g.spots[n, SPOT.HOSTS] = most
         total += most
     return total
 
@@ -133,37 +138,49 @@ def hosts_one(nodes, devices, parts, n, accelerators, milli):
 
 
 @kernel
-def could_host(w, g, r, n, cpu, memory):
-    """Whether a node could take one replica of a request, with this CPU and memory."""
-    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
-    return is_able(w.nodes, g.spots, g.oks, r, n, accelerators * milli, cpu, memory) and hosts_one(
-        w.nodes, w.devices, g.parts, n, accelerators, milli
-    )
+def is_short(w, g, r, count, cpu, memory, ignored, keeps):
+    """Whether too few could be taken when all nodes were last counted, and since.
+
+    What was counted then, and all that nodes could take that were touched since, is at least what
+    all could take.
+    """
+    requests, touched, size = g.requests, g.touched, g.regs[CALL.TOUCHED]
+    total, since = requests[r, REQUEST.TOTAL + ignored], requests[r, REQUEST.TOTAL_AT + ignored] - 1
+    if not 0 <= since <= size <= since + len(touched):
+        return False
+    for i in range(since, size):
+        total += hosted_by(w, g, r, touched[i % len(touched)], cpu, memory)
+        if total >= count:
+            return False
+    if keeps != 0:
+        requests[r, REQUEST.TOTAL + ignored] = total
+        requests[r, REQUEST.TOTAL_AT + ignored] = size + 1
+    return True
 
 
 @kernel
-def find_host(w, g, r, ignored):
-    """Whether any node could take one replica of a request; some things of it may be ignored.
+def is_held(w, g, r, count, ignored, keeps):
+    """Whether nodes could take so many replicas of a request; some things of it may be no matter.
 
-    What was found is kept: only nodes that were touched since are looked at again, and one that
-    could take it is asked first.
+    One that could take a single one is asked first. What is found is written down (``keeps``),
+    unless the room is soon as it was before.
     """
-    requests, touched, rows, size = g.requests, g.touched, g.regs[CALL.ROWS], g.regs[CALL.TOUCHED]
+    requests, total = g.requests, 0
     cpu = 0 if ignored & NO_CPU else requests[r, REQUEST.CPU]
     memory = 0 if ignored & NO_MEMORY else requests[r, REQUEST.MEMORY]
-    host, none_at = REQUEST.HOST + ignored, REQUEST.NONE_AT + ignored
-    first = requests[r, host]
-    if first < rows and could_host(w, g, r, first, cpu, memory):
+    first, rows = requests[r, REQUEST.HOST + ignored], g.regs[CALL.ROWS]
+    if count == 1 and first < rows and hosted_by(w, g, r, first, cpu, memory) > 0:
         return True
-    since = requests[r, none_at] - 1
-    is_known = 0 <= since <= size <= since + len(touched)
-    for i in range(since if is_known else 0, size if is_known else rows):
-        n = touched[i % len(touched)] if is_known else i
-        if could_host(w, g, r, n, cpu, memory):
-            requests[r, host] = n
-            requests[r, none_at] = 0
+    if is_short(w, g, r, count, cpu, memory, ignored, keeps):
+        return False
+    for n in range(rows):
+        total += hosted_by(w, g, r, n, cpu, memory)
+        if total >= count:
+            requests[r, REQUEST.HOST + ignored] = n
             return True
-    requests[r, none_at] = size + 1
+    if keeps != 0:
+        requests[r, REQUEST.TOTAL + ignored] = total
+        requests[r, REQUEST.TOTAL_AT + ignored] = g.regs[CALL.TOUCHED] + 1
     return False
 
 
