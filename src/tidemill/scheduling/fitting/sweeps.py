@@ -149,9 +149,11 @@ def is_short(w, g, r, count, cpu, memory, ignored, keeps):
     if not 0 <= since <= size <= since + len(touched):
         return False
     for i in range(since, size):
-        total += hosted_by(w, g, r, touched[i % len(touched)], cpu, memory)
         if total >= count:
-            return False
+            break
+        total += hosted_by(w, g, r, touched[i % len(touched)], cpu, memory)
+    if total >= count:
+        return False
     if keeps != 0:
         requests[r, REQUEST.TOTAL + ignored] = total
         requests[r, REQUEST.TOTAL_AT + ignored] = size + 1
