@@ -9,7 +9,7 @@ Everything here opens, runs and closes; the rooms below do the work and know not
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -210,6 +210,19 @@ def forget_run(journal: str, name: str | None = None, *, is_forced: bool = False
 
     if journal != MEMORY:
         forget(Path(journal), name, is_forced=is_forced)
+
+
+@contextmanager
+def replacing_run(
+    journal: str, name: str | None = None, *, is_forced: bool = False
+) -> Iterator[None]:
+    """The same, for a run that begins now: if it leaves no journal, what was there stays."""
+    from tidemill.journal.forgetting import replacing
+
+    with (
+        nullcontext() if journal == MEMORY else replacing(Path(journal), name, is_forced=is_forced)
+    ):
+        yield
 
 
 def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:

@@ -268,6 +268,23 @@ def test_a_run_that_a_plug_in_ends_leaves_no_journal(tmp_path: Path):
     assert where.read_bytes() == before, "a journal that was there before stays"
 
 
+def test_a_run_that_a_plug_in_ends_replaces_nothing(tmp_path: Path):
+    """Also where it was told to (`--force`): a good journal was gone, and nothing in its place."""
+    where, spec = tmp_path / "run.sqlite", tmp_path / "fleet.toml"
+    spec.write_text(SMALL)
+    words = ["twin", "run", str(spec), "-j", str(where), "--force"]
+    with as_before():
+        extend.add_order("odd", lambda job, _: job.submit_ms // 7)
+        assert CliRunner().invoke(app, words).exit_code == 0
+        before = where.read_bytes()
+        assert CliRunner().invoke(app, words).exit_code == 0, "it is replaced by one that is whole"
+    with as_before():
+        extend.add_order("odd", BAD_NUMBERS["a fraction"][0])
+        assert isinstance(CliRunner().invoke(app, words).exception, SpecError)
+    assert len(where.read_bytes()) == len(before)
+    assert sorted(tmp_path.iterdir()) == [spec, where]
+
+
 SMALL = """
 [twin]
 horizon = "1h"

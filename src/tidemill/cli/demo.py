@@ -33,8 +33,8 @@ def demo(
     journal, page = out / "demo.sqlite", out / "demo.html"
     spec = demo_story.seeded(api.demo_spec(), seed)
     refuse_page(page, str(journal), is_forced=force)
-    api.forget_run(str(journal), spec.twin.name, is_forced=force)
-    with screen.progress("two weeks of a fleet") as update:
+    way = api.replacing_run(str(journal), spec.twin.name, is_forced=force)
+    with screen.progress("two weeks of a fleet") as update, way:
         run = api.simulate(spec, str(journal), update, weighs_mix=True)
     console = screen.out()
     for line in demo_story.scene(run):

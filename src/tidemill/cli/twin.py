@@ -1,7 +1,7 @@
 """``tidemill twin``: run a fleet from a file, write one, or replay a recorded trace."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,9 +59,8 @@ def run(
     if said := effort.expected(loaded).words:
         screen.note(f"note: {said}")
     _refuse_both(force, resume)
-    if force:
-        api.forget_run(journal, is_forced=True)
-    with screen.progress(f"running {spec.name}") as update, _going_on(journal):
+    way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
+    with screen.progress(f"running {spec.name}") as update, _going_on(journal), way:
         done = api.simulate(loaded, journal, update, is_resumed=resume)
     _print_run(done, as_json)
 
@@ -156,10 +155,10 @@ def import_(
         screen.note("the trace does not mention checkpoints: an evicted job loses all its work")
     if read.skipped:
         screen.note(f"{screen.count(read.skipped, 'broken row')} left out")
-    if force:
-        api.forget_run(journal, is_forced=True)
+    way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
     begun = api.begun_from(trace, told.nodes, said=repr((form, told)))
-    with screen.progress(f"replaying {len(read.arrivals):,} jobs") as update, _going_on(journal):
+    replaying = f"replaying {len(read.arrivals):,} jobs"
+    with screen.progress(replaying) as update, _going_on(journal), way:
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
             Twin.from_trace(read), Policy(), journal=journal, name=read.name,

@@ -1,11 +1,15 @@
-"""Remove a journal: exactly the files that are it, and only if it is the one that was meant."""
+"""Make way for a new run: exactly the files of a journal, and only if it is the one meant."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tidemill.journal import files, lock, schema
 from tidemill.journal.sqlite import SqliteJournal
 from tidemill.model.errors import SpecError
+
+ASIDE = ".replaced"  # the end of a name, until the new run has one that can be gone on with
 
 
 def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> None:
@@ -14,14 +18,41 @@ def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> N
     Another file, and the journal of another run, are refused; with ``is_forced`` they go too. A
     journal that is being written is never removed. Where there is no file, nothing happens.
     """
+    if os.path.lexists(path):
+        _refuse_unless_meant(path, name, is_forced=is_forced)
+        with _unwritten(path):
+            _remove(path)
+
+
+@contextmanager
+def replacing(path: Path, name: str | None = None, *, is_forced: bool = False) -> Iterator[None]:
+    """The same, for whoever writes another one under this name.
+
+    What was there is put aside meanwhile: if there is nothing new at the end, it takes its name
+    again.
+    """
     if not os.path.lexists(path):
+        yield
         return
-    is_journal = not path.is_symlink() and files.kind_of(path) == "journal"
-    if not is_journal:
+    _refuse_unless_meant(path, name, is_forced=is_forced)
+    aside = path.with_name(path.name + ASIDE)
+    with _unwritten(path):
+        _remove(aside)
+        _rename(path, aside)
+    try:
+        yield
+    except BaseException:
+        if not os.path.lexists(path):
+            _rename(aside, path)
+        raise
+    finally:
+        _remove(aside)
+
+
+def _refuse_unless_meant(path: Path, name: str | None, *, is_forced: bool) -> None:
+    if path.is_symlink() or files.kind_of(path) != "journal":
         files.refuse(path, is_forced=is_forced)
-        path.unlink()
-        return
-    if not is_forced:
+    elif not is_forced:
         with SqliteJournal(path) as journal:
             is_meant = name is not None and journal.meta("name") == name
         if not is_meant:
@@ -29,10 +60,25 @@ def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> N
                 f"`{path}` is the Tidemill journal of another run; nothing is written over it",
                 hint="give another name, or --force to replace it",
             )
+
+
+@contextmanager
+def _unwritten(path: Path) -> Iterator[None]:
+    """Refused where somebody is writing a journal of this name."""
     writer = lock.WriterLock(path.resolve())
     writer.take()
     try:
-        for suffix in ("", *schema.BESIDE):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        yield
     finally:
         writer.release()
+
+
+def _rename(path: Path, to: Path) -> None:
+    for suffix in ("", *schema.BESIDE):
+        if os.path.lexists(path.with_name(path.name + suffix)):
+            path.with_name(path.name + suffix).rename(to.with_name(to.name + suffix))
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", *schema.BESIDE):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
