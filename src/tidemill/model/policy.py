@@ -50,8 +50,9 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """``tide``: how much the fragments of now weigh beside the waste to come, in millionths, where
     all work leaves again; where only some of it does, so much less."""
     patience_ms: Natural = 6 * HOUR_MS
-    """Starvation guard without backfill: after this wait no job that could use the same
-    accelerators passes it."""
+    """Starvation guard: without backfill, after this wait no job that could use the same
+    accelerators passes it. In orders by run time, and those of plug-ins, it also goes first then.
+    """
     may_reorder: bool = False
     """Whether ``shortest``, ``smallest`` and ``attained`` go before running jobs too: these are
     stopped when the order, planned anew over the whole fleet, has no room for them."""
