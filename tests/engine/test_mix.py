@@ -16,6 +16,7 @@ from tests.builders import (
 )
 from tidemill.core import snapshot
 from tidemill.engine import fold_mix
+from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold import fold
 from tidemill.model import events as ev
@@ -43,6 +44,16 @@ def test_the_mix_is_said_when_enough_arrived_and_the_policy_looks_ahead():
     assert asked(decide(crowd(9), TIDE), ev.SaidMix) == []
     assert asked(decide(crowd(10), TIDE), ev.SaidMix) == [ev.SaidMix(0)]
     assert asked(decide(crowd(10), Policy(placement="pack")), ev.SaidMix) == []
+
+
+def test_a_look_at_the_mix_is_news_or_refused():
+    """The plan checker lets one look pass after arrivals, and no second one before others."""
+    world, plan = crowd(10), ev.Plan((ev.SaidMix(0),))
+    assert violations(world, plan, TIDE) == []
+    fold(world, ev.SaidMix(0))
+    assert violations(world, plan, TIDE) == [
+        "the mix is looked at again, though nothing has arrived"
+    ]
 
 
 def test_a_look_counts_arrivals_hosts_and_what_is_free():
