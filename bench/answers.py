@@ -17,7 +17,7 @@ from bench.spine import reference_per_cpu_s
 from tidemill import api
 from tidemill.journal.moments import COUNTED
 from tidemill.model.world import World
-from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec.tables import Spec
 
 ASKED = ("why", "why --eta", "pending", "pending --no-eta", "fit", "fleet")
 

@@ -18,20 +18,20 @@ import numpy as np
 from msgspec import convert
 
 from bench import openb
-from tidemill.engine import fold_mix
-from tidemill.engine.fold import fold
+from tidemill.engine.fold import mix
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import eligible
+from tidemill.scheduling import eligibility
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.scores import demand, scoring
 from tidemill.scheduling.scores.demand import Asked, Knobs
 from tidemill.scheduling.scores.scoring import Scoring
+from tidemill.scheduling.snapshot import Filled, Snapshot
 from tidemill.twin.traces.openb import NODE_LIST, node_lines
 
 MARKS = (90, 95, 100, 110, 130)
@@ -199,8 +199,8 @@ class _Desk:
     def place(self, j: int, role: Role) -> bool:
         world = self.world
         fold(world, ev.JobSubmitted(0, Job(str(j), openb.shape_of(role))))
-        if scoring.looks_ahead(self.policy) and fold_mix.is_due(world):
-            fold(world, ev.SaidMix(0))
+        if scoring.looks_ahead(self.policy) and mix.is_due(world):
+            fold(world, ev.MixSampled(0))
         start = time.process_time()
         filled = self._fill(self.memo.room(world), role, self._is_ok(role))
         self.placing_s += time.process_time() - start
@@ -217,15 +217,15 @@ class _Desk:
         fold(self.world, ev.JobCancelled(0, j))
         return milli
 
-    def _fill(self, room: Room, role: Role, is_ok: I64) -> Filled:
+    def _fill(self, room: Snapshot, role: Role, is_ok: I64) -> Filled:
         if self.luck:
             return _anywhere(room, role, is_ok, self.luck)
         return room.fill(role, is_ok, self.given or self.memo.scoring(self.world, self.policy))
 
     def _is_ok(self, role: Role) -> I64:
         if role.kinds not in self.flags:
-            options = eligible.options(self.world, role)
-            self.flags[role.kinds] = eligible.merged(self.world, options)
+            options = eligibility.options(self.world, role)
+            self.flags[role.kinds] = eligibility.merged(self.world, options)
         return self.flags[role.kinds]
 
 
@@ -238,7 +238,7 @@ def _knowing(world: World, name: str, listed: list[Role]) -> Scoring | None:
     return Scoring((name,), tables)
 
 
-def _anywhere(room: Room, role: Role, is_ok: I64, luck: random.Random) -> Filled:
+def _anywhere(room: Snapshot, role: Role, is_ok: I64, luck: random.Random) -> Filled:
     """Any node that can host the pod, and any device there that can."""
     room.count_hosts(role, is_ok)
     able = np.flatnonzero(room.hosts).tolist()

@@ -1,7 +1,7 @@
 """Fixes: do the claims of the ledger and the wins of ``advise`` hold on fleets never looked at?
 
 The rule of the split, and nothing else decides (``is_held_out``): the constants of
-``ledger/reckoning``, ``ledger/release`` and ``ledger/saving`` were fitted by looking at the
+``ledger/prices``, ``ledger/release`` and ``ledger/saving`` were fitted by looking at the
 examples, the demo, and generated fleets with a seed below ``HELD_OUT_FROM``. Everything generated
 from a seed at or above it is held out: nobody may choose a constant after looking at one. Whoever
 did moves ``HELD_OUT_FROM`` above every seed that was looked at, and measures again; otherwise the
@@ -23,7 +23,7 @@ from typing import Any
 
 from tidemill.advise import edits, replay, trials, verdict
 from tidemill.advise.trials import Advice, Trial
-from tidemill.twin import describe
+from tidemill.twin.spec import template
 
 HELD_OUT_FROM = 100
 FLEETS = 8
@@ -50,7 +50,7 @@ def generated(seed: int) -> str:
     Small and short, since every fleet is replayed some thirty times.
     """
     luck = Random(seed)
-    text = describe.describe(
+    text = template.describe(
         seed=seed,
         accelerators=luck.choice((48, 64)),
         weeks=1,

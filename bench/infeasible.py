@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.engine.check import check
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain import certificates, nearest
 from tidemill.explain.trials import Trials
 from tidemill.model import events as ev
@@ -22,7 +22,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Node, Piece, Queue, Role, Shape, Share, Template
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.snapshot import Snapshot
 
 TURNS = 20
 PEER_S, PEER_NODES = 249.5, 500
@@ -77,10 +77,10 @@ def _turn(
     proof = certificates.certificate(world, shape)
     clock.append(time.process_time())
     if proof is not None:
-        wish = nearest.Wish(Room(world), Job(f"{name} instead", shape), 0)
+        wish = nearest.Wish(Snapshot(world), Job(f"{name} instead", shape), 0)
         certificates.with_nearest(proof, wish, Trials(world, policy))
     clock.append(time.process_time())
-    assert any(isinstance(action, ev.SaidWhy) for action in plan.actions), plan
+    assert any(isinstance(action, ev.CauseChanged) for action in plan.actions), plan
     fold(world, ev.JobCancelled(world.now_ms, serial))
     parts = ("fold", "cycle", "check", "fold_the_cause", "certificate", "nearest")
     return {

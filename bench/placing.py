@@ -19,7 +19,7 @@ from bench.replay import MILLION
 from tidemill import api
 from tidemill.engine.check import Checker
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, WHOLE_MILLI

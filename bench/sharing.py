@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
 from tidemill.model import tree as trees
@@ -21,9 +21,9 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue, Share
 from tidemill.model.world import World
 from tidemill.scheduling import shares
-from tidemill.scheduling.room import Room
-from tidemill.twin import spec
+from tidemill.scheduling.snapshot import Snapshot
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 TREES = ((1, 16), (4, 64), (8, 256), (16, 1024))
 """Depths, and how many queues there are."""
@@ -50,7 +50,7 @@ def run(looks: int = 20_000, days: int = 10) -> dict[str, Any]:
 
 def _cost(depth: int, count: int, looks: int) -> dict[str, Any]:
     world = fold_all(World(), [ev.QueueSet(0, row) for row in _rows(depth, count)])
-    room, q = Room(world), count - 1
+    room, q = Snapshot(world), count - 1
     start = process_time()
     for _ in range(looks):
         if shares.within_limit(world, room.used, q, 0, 1_000):
@@ -154,7 +154,7 @@ class _Watch:
 
 def _crowd(policy: Policy, days: int) -> dict[str, Any]:
     modest = "".join(MODEST.format(i=i, hour=8 * i) for i in range(3))
-    twin = Twin.from_spec(spec.parse(FLEET.format(days=days, modest=modest)))
+    twin = Twin.from_spec(fleet_spec.parse(FLEET.format(days=days, modest=modest)))
     watch, start = _Watch(), process_time()
     Loop(World(), policy, twin, None, [watch]).run()
     means = {

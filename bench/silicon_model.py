@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import memory, roofline, work
+from tidemill.units import kernel_work, memory, roofline
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
 from tidemill.units.models import Model
@@ -24,7 +24,7 @@ def compare(measured: dict[str, Any], name: str) -> dict[str, Any]:
     under = roofline.ceilings(Catalogue().part(name), "bf16")
     found: dict[str, Any] = {"decode": [], "train": [], "gpt": {}}
     for batch, took in measured["decode"].items():
-        pieces = work.decode(LLAMA, Parallelism(sequence=1),
+        pieces = kernel_work.decode(LLAMA, Parallelism(sequence=1),
                              Serving(batch=int(batch), context=CONTEXT))  # fmt: skip
         least = roofline.seconds(pieces, under)
         alone = roofline.seconds([p for p in pieces if p.name == "attention"], under)
@@ -36,7 +36,7 @@ def compare(measured: dict[str, Any], name: str) -> dict[str, Any]:
     for row in measured["train"]:
         stated = Parallelism(sequence=row["sequence"], batch=row["batch"])
         how = Training(micro_batch=row["batch"], recompute=Recompute.NONE, is_fused=True)
-        pieces = tuple(p for p in work.step(LLAMA, stated, how) if p.name != "optimiser")
+        pieces = tuple(p for p in kernel_work.step(LLAMA, stated, how) if p.name != "optimiser")
         least = roofline.seconds(pieces, under)
         kept = memory.layer_activations(LLAMA, stated, how, routed=False)
         flops = sum(piece.flops for piece in pieces)

@@ -19,7 +19,7 @@ from tidemill import api
 from tidemill.ledger.buckets import BY_KEY
 from tidemill.model.measures import DAY_MS
 from tidemill.model.states import JobState
-from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec.tables import Spec
 
 SPEC = Path(__file__).with_name("spine.toml")
 

@@ -15,10 +15,10 @@ from tidemill.model.topology import Parallelism
 from tidemill.units import flops, machine
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
-from tidemill.units.hiding import Behind, Hiding
 from tidemill.units.machine import Machine
 from tidemill.units.model_zoo import Zoo
 from tidemill.units.models import Model
+from tidemill.units.overlap import Behind, Hiding
 from tidemill.units.step import TrainingRun
 from tidemill.units.training import Training
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.model import events as ev
 from tidemill.model.rows import Contract, Job, Node, Piece, Queue, Role, Shape, Template
 from tidemill.model.states import NodeState

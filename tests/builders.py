@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tidemill.engine import cycle as one
 from tidemill.engine.check import check
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tidemill import __version__
-from tidemill.engine.fold import pass_time
+from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
 from tidemill.journal.completeness import Begun, Completeness
 from tidemill.journal.keeping import RunKeeper
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tidemill.engine.loop import Backend
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.statement import Statement
-    from tidemill.twin.spec_tables import Spec
+    from tidemill.twin.spec.tables import Spec
 
 Progress = Callable[[int, int], None]
 """Called now and then with how much is done, and of how much."""
@@ -61,23 +61,23 @@ class Run:
 
 def load_spec(path: str | Path) -> "Spec":
     """Read a fleet and its work from a TOML file."""
-    from tidemill.twin import spec
+    from tidemill.twin.spec import fleet_spec
 
-    return spec.load(path)
+    return fleet_spec.load(path)
 
 
 def demo_spec() -> "Spec":
     """The fleet that ships with Tidemill."""
-    from tidemill.twin import spec
+    from tidemill.twin.spec import fleet_spec
 
-    return spec.demo()
+    return fleet_spec.demo()
 
 
 def spec_text(path: str | Path | None) -> tuple[str, str]:
     """The text of a spec file and what to call it; without a path, of the demo."""
-    from tidemill.twin import spec
+    from tidemill.twin.spec import fleet_spec
 
-    return spec.text_of(path)
+    return fleet_spec.text_of(path)
 
 
 def advise(

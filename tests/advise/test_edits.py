@@ -7,7 +7,7 @@ import pytest
 from tidemill.advise import edits
 from tidemill.ledger.fix import Edit
 from tidemill.model.errors import SpecError
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 SPEC = """\
 # a fleet
@@ -68,7 +68,7 @@ def test_one_line_changes(edit: Edit, line: str):
     assert line in made.splitlines()
     changed = [text for text in SPEC.splitlines() if text not in made.splitlines()]
     assert len(changed) <= 1
-    spec.parse(made, "made.toml")
+    fleet_spec.parse(made, "made.toml")
 
 
 @pytest.mark.parametrize("word", ["maximum", "max", "limits"])
@@ -79,7 +79,7 @@ def test_a_field_is_changed_under_the_word_that_the_file_has_for_it(word: str):
     made = edits.apply(text, asked)
     assert f"{word} = {{ H100 = 24 }}" in made.splitlines()
     assert "gpus = 56           # and so does this remark" in made.splitlines()
-    assert spec.parse(made, "made.toml").teams[0].limit == {"H100": 24}
+    assert fleet_spec.parse(made, "made.toml").teams[0].limit == {"H100": 24}
 
 
 def test_edits_follow_each_other():

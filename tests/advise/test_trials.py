@@ -8,7 +8,7 @@ import pytest
 from tidemill.advise import edits, replay, trials, verdict
 from tidemill.ledger import leaks
 from tidemill.ledger.fix import Edit
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TINY = """\
@@ -71,7 +71,7 @@ def test_advice_keeps_what_wins_and_says_what_does_not():
     text, kept, best = trials.together(TINY, "tiny.toml", found)
     assert kept == (winner,)
     assert best == winner.after
-    assert spec.parse(text, "made.toml").contracts[0].count == winner.edits[0].value
+    assert fleet_spec.parse(text, "made.toml").contracts[0].count == winner.edits[0].value
 
 
 def test_a_maximum_quota_is_raised_in_the_word_of_the_guide_and_replayed():

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.advise.test_trials import TINY
 from tests.cli.shell import tidemill
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 
 def test_advise_prints_predicted_beside_achieved_and_writes_the_winner(tmp_path: Path):
@@ -22,7 +22,7 @@ def test_advise_prints_predicted_beside_achieved_and_writes_the_winner(tmp_path:
     assert "contract[h100].count = " in shown
     made = better.read_text(encoding="utf-8")
     assert made.startswith("# ours\n")
-    assert spec.parse(made, "better.toml").contracts[0].count < 64
+    assert fleet_spec.parse(made, "better.toml").contracts[0].count < 64
     again = tidemill("advise", str(fleet), "--write", str(better))
     assert again.code == 2
     assert "exists already" in again.err
@@ -38,7 +38,7 @@ def test_what_is_said_to_be_written_is_what_is_written(tmp_path: Path):
     spared = TINY.replace("count = 64", "count = 64\nspares = 2").replace("4 = 0.5", "4 = 0.3")
     fleet.write_text(spared, encoding="utf-8")
     ran = tidemill("advise", str(fleet), "--workers", "1", "--write", str(better))
-    (contract,) = spec.parse(better.read_text(encoding="utf-8"), "better.toml").contracts
+    (contract,) = fleet_spec.parse(better.read_text(encoding="utf-8"), "better.toml").contracts
     assert "2 changes together" in ran.err
     written = [line.strip() for line in ran.err.splitlines() if line.startswith("  contract")]
     assert written == [

@@ -13,8 +13,9 @@ from tidemill.journal.exchange import export_events, import_events
 from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Contract, Job, Queue, Role, Shape, Share, Template
-from tidemill.twin import spec, traces
+from tidemill.twin import traces
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 from tidemill.twin.traces.options import Options
 
 BAD = "[/k]\x1b[31mred\x00\u202e\n\x9b2J"
@@ -85,12 +86,12 @@ def test_a_spec_with_such_a_name_is_refused(field: str, bad: str):
     """A new name with a control character is refused, and the message shows it spelt out."""
     text = SPEC.replace(field, field.split('"', maxsplit=1)[0] + f'"{bad}"')
     with pytest.raises(SpecError, match="expected a name without control characters"):
-        spec.parse(text)
+        fleet_spec.parse(text)
 
 
 def test_a_name_with_brackets_is_taken():
     """Square brackets are ordinary characters of a name."""
-    assert spec.parse(SPEC.replace('"j"', '"[/k]"')).jobs[0].name == "[/k]"
+    assert fleet_spec.parse(SPEC.replace('"j"', '"[/k]"')).jobs[0].name == "[/k]"
 
 
 def test_a_trace_with_such_a_name_is_refused(tmp_path: Path):

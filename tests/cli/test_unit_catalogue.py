@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import tidemill
-from tidemill.cli import unit_catalogue
 from tidemill.cli.bars import bar
+from tidemill.cli.unit import catalogue
 from tidemill.model.errors import SpecError
 
 MINE = """
@@ -121,7 +121,7 @@ def test_compare_needs_a_few(names: tuple[str, ...]):
 
 def test_a_users_file_extends_and_changes(mine: Path):
     """A known key changes only what it names; a new key is a new part; a box may use it."""
-    book = unit_catalogue.catalogue(str(mine))
+    book = catalogue.catalogue(str(mine))
     assert book.part("h100").power_w == 600
     assert book.part("h100").bf16_tflops == 989
     assert book.part_of(book.box("our-box")).model == "Mine 1"
@@ -157,7 +157,7 @@ def test_the_file_is_found_by_option_and_environment(mine: Path):
 def test_a_wrong_file_is_refused(text: str, said: str, hint: str):
     """The refusal names the file, the row, what was expected and what was found."""
     with pytest.raises(SpecError, match=said) as refused:
-        unit_catalogue.read(text, "mine.toml")
+        catalogue.read(text, "mine.toml")
     assert "mine.toml" in refused.value.message or "server type `b`" in refused.value.message
     assert hint in refused.value.hint
 
@@ -167,7 +167,7 @@ def test_a_large_file_is_refused(tmp_path: Path):
     path = tmp_path / "large.toml"
     path.write_bytes(b"#" * ((1 << 20) + 1))
     with pytest.raises(SpecError, match="larger than"):
-        unit_catalogue.catalogue(str(path))
+        catalogue.catalogue(str(path))
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
@@ -175,7 +175,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path):
     path = tmp_path / "binary.toml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="is not text"):
-        unit_catalogue.catalogue(str(path))
+        catalogue.catalogue(str(path))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import tidemill
-from tidemill.cli import plot, unit_model
+from tidemill.cli import plot
+from tidemill.cli.unit import model_choice
 from tidemill.model.errors import SpecError
 
 MINE = """
@@ -74,9 +75,9 @@ def test_figures_on_the_command_line_and_in_a_file_are_one_model(tmp_path: Path)
     """Llama 3 8B by its name, by options and from TOML has the same parameters."""
     file = tmp_path / "eight.toml"
     file.write_text(MINE, encoding="utf-8")
-    named = unit_model.chosen("llama-3-8b")
-    written = unit_model.chosen(str(file))
-    given = unit_model.chosen(
+    named = model_choice.chosen("llama-3-8b")
+    written = model_choice.chosen(str(file))
+    given = model_choice.chosen(
         "mine", layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14_336, is_gated=True,
         vocabulary=128_256,
     )  # fmt: skip
@@ -89,7 +90,7 @@ def test_figures_on_the_command_line_and_in_a_file_are_one_model(tmp_path: Path)
 
 def test_an_option_changes_a_published_model():
     """``--layers`` beside a known name keeps the rest of its figures."""
-    fewer = unit_model.chosen("llama-3-70b", layers=40)
+    fewer = model_choice.chosen("llama-3-70b", layers=40)
     assert (fewer.layers, fewer.hidden, fewer.kv_heads) == (40, 8192, 8)
 
 
@@ -133,7 +134,7 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path):
         file = tmp_path / "bad.toml"
         file.write_text(text, encoding="utf-8")
         with pytest.raises(SpecError, match=says):
-            unit_model.chosen(str(file))
+            model_choice.chosen(str(file))
 
 
 # --- roofline -----------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import numpy as np
 from tests.builders import contract, fleet, role
 from tests.engine.stories import played
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
-from tidemill.engine.fold_batch import fold_batch
+from tidemill.engine.fold.batch import fold_batch
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
@@ -23,8 +23,8 @@ from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling.requests import SWEPT_AT_MOST
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING, SPREADING
+from tidemill.scheduling.snapshot import Snapshot
 
 SOURCES = ("stage", "twin")
 
@@ -59,7 +59,7 @@ def filled() -> str:
     """Where requests go on a fleet that is large enough for trees, which stories never are."""
     luck, is_ok = Random(0), np.ones(1, np.int64)
     world = fleet(contract(gpus=(SWEPT_AT_MOST + 2) * 4, per_node=4, cpu_milli=20, memory_mib=16))
-    room, found = Room(world), []
+    room, found = Snapshot(world), []
     for _ in range(60):
         asked = role(
             luck.choice([1, 1, 1, 5]), gpus=luck.choice([0, 1, 2, 4]),

@@ -22,8 +22,8 @@ from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.model import events, orders, placements, policy, reasons, rows, states, topology
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
+from tidemill.probe import against_catalogue, predicted
 from tidemill.probe import card as cards
-from tidemill.probe import predicted, standing
 from tidemill.provisioning import life
 from tidemill.units.catalogue.book import Catalogue
 
@@ -198,7 +198,7 @@ def free_node_part() -> str:
 def standing_part() -> str:
     """The H200 card beside the catalogue."""
     card = cards.read(pages.ROOT / "examples" / "cards" / "h200-2026-11.json")
-    found = standing.standings(card, standing.part_of(card, Catalogue()))
+    found = against_catalogue.standings(card, against_catalogue.part_of(card, Catalogue()))
     lines = [
         _line(s.figure.words, f"{s.figure.value:,.4g} {s.figure.unit}",
               "—" if s.listed is None else f"{s.listed:,.4g}",

@@ -14,7 +14,8 @@ from tests.docs import pages
 from tidemill.cli.main import app
 from tidemill.model import events
 from tidemill.model.errors import SpecError
-from tidemill.twin import spec, traces
+from tidemill.twin import traces
+from tidemill.twin.spec import fleet_spec
 
 TRIED = ("console", "python", "toml", "json", "mermaid")
 """Languages whose blocks a test runs or reads; `mermaid` only as a made part."""
@@ -122,7 +123,7 @@ def test_toml_is_read(one: Found, tmp_path: Path):
         assert done.exit_code == 0, done.output
         return
     base = FLEET if "[[contract]]" not in one.text else '[[team]]\nname = "research"\n'
-    assert spec.parse(base + one.text).contracts
+    assert fleet_spec.parse(base + one.text).contracts
 
 
 @pytest.mark.parametrize("one", found("json"), ids=lambda one: f"{one.page}:{one.key[1][:40]}")
@@ -141,7 +142,7 @@ def test_messages_are_those_of_the_program(known: tuple[str, str]):
     """The message that a page shows is the one that the mistake leads to."""
     (shown,) = (one for one in found() if _starts(one, known))
     with pytest.raises(SpecError) as caught:
-        spec.parse(MESSAGES[known], "fleet.toml")
+        fleet_spec.parse(MESSAGES[known], "fleet.toml")
     said = f"{caught.value.message}\nhint: {caught.value.hint}\n"
     assert shown.text.removeprefix("error: ") == said
 

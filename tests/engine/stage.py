@@ -141,7 +141,7 @@ class Stage:
                 self._push(ev.NodeMoved(now_ms + script.return_ms, n, NodeState.GONE))
             case ev.AskedDrain() | ev.AskedSpare() | ev.AskedRelease():
                 pass
-            case ev.SaidWhy() | ev.SaidHalfLife() | ev.SaidMix() | ev.JobPassed():
+            case ev.CauseChanged() | ev.HalfLifeSet() | ev.MixSampled() | ev.JobPassed():
                 pass
 
     def _launch(self, world: World, c: int, count: int) -> None:

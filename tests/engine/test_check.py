@@ -28,7 +28,7 @@ from tests.engine.stories import played, seeds, story
 from tidemill.core import snapshot
 from tidemill.engine import check as package
 from tidemill.engine.check import Checker, check, violations
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.errors import PlanRefused
 from tidemill.model.measures import HOUR_MS
@@ -116,13 +116,13 @@ RIGHT: list[ev.Action] = [
     ev.AskedRepair(NOW, SICK),
     ev.AskedSpare(NOW, SPARE, False),
     draining(BROKEN),
-    ev.SaidWhy(NOW, 0, Cause.BUSY),
-    ev.SaidHalfLife(NOW, 3_600_000),
-    ev.SaidMix(NOW),
+    ev.CauseChanged(NOW, 0, Cause.BUSY),
+    ev.HalfLifeSet(NOW, 3_600_000),
+    ev.MixSampled(NOW),
 ]
 
 WRONG: dict[str, tuple[list[ev.Action], str]] = {
-    "dated yesterday": ([ev.SaidWhy(NOW - 1, 0, Cause.BUSY)], "is dated"),
+    "dated yesterday": ([ev.CauseChanged(NOW - 1, 0, Cause.BUSY)], "is dated"),
     # placements
     "placed though it runs": ([placing(LOW, Piece(0, OPEN, 1, 1), attempt=2)], "not waiting"),
     "another attempt": ([placing(HIGH, HERE, attempt=2)], "as attempt 2"),
@@ -205,7 +205,7 @@ WRONG: dict[str, tuple[list[ev.Action], str]] = {
     "an unknown contract": ([ev.AskedLaunch(NOW, 99, 1)], "contract number 99"),
     # words
     "a promise nobody made": ([ev.AskedRelease(NOW, 0)], "nothing is promised"),
-    "an unknown shape": ([ev.SaidWhy(NOW, 99, Cause.BUSY)], "shape number 99"),
+    "an unknown shape": ([ev.CauseChanged(NOW, 99, Cause.BUSY)], "shape number 99"),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tests.builders import (
 )
 from tidemill.engine import cycle
 from tidemill.engine.check import Checker, violations
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.policy import Policy

@@ -18,7 +18,7 @@ from tests.builders import (
 from tests.engine.stories import played, replayable, seeds, story
 from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.engine.what_if import what_if
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS

@@ -5,8 +5,8 @@ import pytest
 
 from tests.engine.stories import played, replayable, seeds
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold, fold_all
-from tidemill.engine.fold_batch import Folding, fold_batch
+from tidemill.engine.fold.batch import Folding, fold_batch
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model.batch import Dictionary, EventColumn
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import EventRefused

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.builders import attempt, contract, job, role, teams_share
 from tests.engine.audit import audit
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Node, Piece, Role
@@ -166,7 +166,7 @@ class Folding(RuleBasedStateMachine):
             case "cancel":
                 self.fold(ev.JobCancelled(self.now_ms, j))
             case _:
-                self.fold(ev.SaidWhy(self.now_ms, s, data.draw(st.sampled_from(Cause))))
+                self.fold(ev.CauseChanged(self.now_ms, s, data.draw(st.sampled_from(Cause))))
 
     @precondition(lambda self: self.jobs(*ACTIVE))
     @rule(data=st.data(), ms=st.integers(0, 30))

@@ -29,7 +29,7 @@ from tests.builders import (
     teams_share,
 )
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.reasons import Cause
@@ -68,7 +68,7 @@ def stage() -> World:
         start(world, name)
         ENDS[name](world, name)
     fold(world, ev.AskedEvict(0, LEAVES, 1, ev.Why.DRAINED))
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     move_node(world, DRAINING, NodeState.DRAINING)
     fold(world, ev.AskedSpare(0, SPARE, True))
     lose_device(world, BROKEN, 0)
@@ -198,12 +198,12 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "cancelling one that leaves": (ev.AskedCancel(NOW_MS, LEAVES, ev.Why.IDLE), "leave already"),
     "cancelling one that is done": (ev.AskedCancel(NOW_MS, DONE, ev.Why.IDLE), "it is done"),
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
-    "a half-life that is no news": (ev.SaidHalfLife(NOW_MS, 0), "is 0 ms already"),
-    "a mix of nothing new": (ev.SaidMix(NOW_MS), "no more have since arrived"),
+    "a half-life that is no news": (ev.HalfLifeSet(NOW_MS, 0), "is 0 ms already"),
+    "a mix of nothing new": (ev.MixSampled(NOW_MS), "no more have since arrived"),
     "passed while it runs": (ev.JobPassed(NOW_MS, RUNS), "it is running, not waiting"),
     "passed, and nobody knows it": (ev.JobPassed(NOW_MS, 99), "99"),
-    "cause of an unknown shape": (ev.SaidWhy(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
-    "cause of a negative shape": (ev.SaidWhy(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
+    "cause of an unknown shape": (ev.CauseChanged(NOW_MS, 99, Cause.BUSY), "99 is unknown"),
+    "cause of a negative shape": (ev.CauseChanged(NOW_MS, -1, Cause.BUSY), "-1 is unknown"),
     # placements
     "placed twice": (placed(WHERE, job=RUNS, attempt=2), "it is running, not waiting"),
     "placed as another attempt": (placed(WHERE, attempt=2), "attempt 2 is meant"),

@@ -7,7 +7,7 @@ import pytest
 from tests.builders import contract, job, team
 from tests.engine.stage import Arrival, Kept, Script, Stage, play
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.engine.loop import BEATS_AT_ONE_MOMENT, Loop
 from tidemill.model import events as ev
 from tidemill.model.errors import BackendError, EventRefused

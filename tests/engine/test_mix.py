@@ -15,10 +15,10 @@ from tests.builders import (
     submit,
 )
 from tidemill.core import snapshot
-from tidemill.engine import fold_mix
 from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
-from tidemill.engine.fold import fold
+from tidemill.engine.fold import mix
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy
@@ -41,16 +41,16 @@ def crowd(count: int, world: World | None = None) -> World:
 
 def test_the_mix_is_said_when_enough_arrived_and_the_policy_looks_ahead():
     """After ten arrivals ``tide`` wants to know; ``pack`` never does."""
-    assert asked(decide(crowd(9), TIDE), ev.SaidMix) == []
-    assert asked(decide(crowd(10), TIDE), ev.SaidMix) == [ev.SaidMix(0)]
-    assert asked(decide(crowd(10), Policy(placement="pack")), ev.SaidMix) == []
+    assert asked(decide(crowd(9), TIDE), ev.MixSampled) == []
+    assert asked(decide(crowd(10), TIDE), ev.MixSampled) == [ev.MixSampled(0)]
+    assert asked(decide(crowd(10), Policy(placement="pack")), ev.MixSampled) == []
 
 
 def test_a_look_at_the_mix_is_news_or_refused():
     """The plan checker lets one look pass after arrivals, and no second one before others."""
-    world, plan = crowd(10), ev.Plan((ev.SaidMix(0),))
+    world, plan = crowd(10), ev.Plan((ev.MixSampled(0),))
     assert violations(world, plan, TIDE) == []
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert violations(world, plan, TIDE) == [
         "the mix is looked at again, though nothing has arrived"
     ]
@@ -59,7 +59,7 @@ def test_a_look_at_the_mix_is_news_or_refused():
 def test_a_look_counts_arrivals_hosts_and_what_is_free():
     """Arrivals by shape; for the large shape the nodes that can host one whole."""
     world = crowd(10)
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert world.shapes.mixed[:2].tolist() == world.shapes.noted[:2].tolist() == [8, 2]
     assert world.shapes.hosts[:2].tolist() == [0, 4]
     assert (world.mix_point, world.mix_changes, world.mix_free_milli) == (10, 1, 16_000)
@@ -68,16 +68,16 @@ def test_a_look_counts_arrivals_hosts_and_what_is_free():
 def test_a_mix_that_hardly_moved_stays_and_a_look_without_arrivals_is_refused():
     """Noted is what arrived by now; mixed only changes with three times as many that differ."""
     world = crowd(10)
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     with pytest.raises(EventRefused, match="no more have since arrived"):
-        fold(world, ev.SaidMix(0))
+        fold(world, ev.MixSampled(0))
     crowd(20, world)
-    assert fold_mix.is_due(world)
-    fold(world, ev.SaidMix(0))
+    assert mix.is_due(world)
+    fold(world, ev.MixSampled(0))
     assert world.shapes.noted[:2].tolist() == [24, 6]
     assert world.shapes.mixed[:2].tolist() == [8, 2]
     submit(world, *(job(f"k{i}", roles=[SMALL]) for i in range(20)))
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert world.shapes.mixed[:2].tolist() == [44, 6]
 
 
@@ -89,18 +89,18 @@ def test_turnover_is_how_much_of_what_was_placed_has_left():
     finish(world, *(world.job_names[j] for j in sorted(world.placements)[:4]))
     crowd(20, world)
     cancel(world, "j29")
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert world.mix_turnover_ppm == 400_000
     finish(world, world.job_names[min(world.placements)])
     crowd(60, world)
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert world.mix_turnover_ppm == 400_000
 
 
 def test_where_work_leaves_fragments_weigh():
     """The tables of ``tide`` weigh fragments by the turnover: 6 times what all of it would be."""
     world = crowd(10)
-    fold(world, ev.SaidMix(0))
+    fold(world, ev.MixSampled(0))
     assert _weight_of_fragments(world) == 0
     world.mix_turnover_ppm = 500_000
     assert _weight_of_fragments(world) == 3000

@@ -21,7 +21,7 @@ from tests.builders import (
 from tests.engine import audit
 from tidemill.core import snapshot
 from tidemill.engine.check import violations
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, SECOND_MS
 from tidemill.model.policy import Policy

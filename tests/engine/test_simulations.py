@@ -17,7 +17,7 @@ from tests.engine.stories import SOURCES, played, replayable, seeds, story
 from tidemill.core import snapshot
 from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Queue, Share

@@ -12,7 +12,7 @@ from tidemill.engine.check import violations
 from tidemill.engine.check.book import axis, profile
 from tidemill.engine.check.columns import OF
 from tidemill.engine.check.pieces import is_legal
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.columns import ROLE
 from tidemill.model.errors import EventRefused

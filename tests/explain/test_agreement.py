@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, role, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill import explain
-from tidemill.explain import present
+from tidemill.explain import rerun
 from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -75,11 +75,11 @@ def _job(luck: random.Random, i: int) -> Job:
 def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     """For each waiting job, what a scheduler that remembers nothing says."""
     sheet = Sheet()
-    schedule(world, policy, Memo(), present.stop(world), sheet)
+    schedule(world, policy, Memo(), rerun.stop(world), sheet)
     actions = sheet.actions()
     placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
     said = {s: Cause(world.shapes.cause[s]) for s in world.queued}
-    said |= {a.shape: a.cause for a in actions if isinstance(a, ev.SaidWhy)}
+    said |= {a.shape: a.cause for a in actions if isinstance(a, ev.CauseChanged)}
     for s, cause in said.items():  # held behind another job it looks no further; the questions do
         said[s] = supply_cause(world, Memo(), s) or cause if cause is Cause.BEHIND else cause
     return {

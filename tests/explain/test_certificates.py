@@ -25,7 +25,7 @@ from tidemill import explain
 from tidemill.core import snapshot
 from tidemill.engine import cycle as one
 from tidemill.engine.check import Checker
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
@@ -270,7 +270,7 @@ def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], checker: 
         plan = one.cycle(world, DEFAULTS, memo)
         checker.check(plan, DEFAULTS)
         best = min(best, time.process_time() - start)
-        said = [action for action in plan.actions if isinstance(action, ev.SaidWhy)]
+        said = [action for action in plan.actions if isinstance(action, ev.CauseChanged)]
         assert said, "the cause is said in the same cycle"
         fold_all(world, plan.actions)
     assert best < LIMIT_S

@@ -12,7 +12,7 @@ from tests.explain.test_offers import POLICIES, fixes, looks
 from tests.plugins.added import as_before
 from tidemill import explain, extend
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.explain.answers import Answer
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, WHOLE_MILLI, dollars_text

@@ -18,10 +18,10 @@ from tests.builders import (
 )
 from tidemill import explain
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold
-from tidemill.explain.ahead import BOOT_MS
+from tidemill.engine.fold.one_event import fold
 from tidemill.explain.answers import Forecast
-from tidemill.explain.lengths import Lengths
+from tidemill.explain.durations import Lengths
+from tidemill.explain.play_forward import BOOT_MS
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS, duration_text

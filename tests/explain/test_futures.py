@@ -9,9 +9,9 @@ from tests.explain.test_sketch import EAGER, queues
 from tidemill import explain
 from tidemill.engine.loop import Loop
 from tidemill.explain import futures
-from tidemill.explain.ahead import Ahead
 from tidemill.explain.draws import draws
-from tidemill.explain.lengths import Lengths
+from tidemill.explain.durations import Lengths
+from tidemill.explain.play_forward import Ahead
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, duration_text
 from tidemill.model.policy import Policy

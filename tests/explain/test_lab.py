@@ -25,7 +25,7 @@ from tests.builders import (
     team,
 )
 from tidemill import explain
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.answers import Answer
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS

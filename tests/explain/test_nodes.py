@@ -21,7 +21,7 @@ from tidemill.explain.nodes import PLENTY
 from tidemill.explain.supply import Place
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import eligible
+from tidemill.scheduling import eligibility
 
 
 def plain_verdict(world: World, n: int, j: int) -> tuple[str, int]:
@@ -129,7 +129,7 @@ def test_every_claimed_accelerator_is_in_one_place():
         beats += 1
         world = player.world
         anything = job().shape.roles[0]
-        found = supply.supply(world, anything, eligible.options(world, anything))
+        found = supply.supply(world, anything, eligibility.options(world, anything))
         assert found.claimed_milli == sum(row.count * 1000 for row in world.contract_rows)
         assert found.milli(Place.FREE) == world.kind_free_milli.sum()
 
@@ -144,7 +144,7 @@ def test_failed_devices_have_a_place_of_their_own():
     lose_device(world, 1, 0)
     move_node(world, 1, NodeState.CORDONED)
     anything = job().shape.roles[0]
-    lots = supply.supply(world, anything, eligible.options(world, anything)).lots
+    lots = supply.supply(world, anything, eligibility.options(world, anything)).lots
     assert {place: lot.milli for place, lot in lots.items()} == {
         Place.FREE: 7_000,
         Place.CORDONED: 7_000,

@@ -28,7 +28,7 @@ from tests.engine.stage import Player, Script
 from tests.explain.test_agreement import racked, story
 from tidemill import explain
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, PricedFix
 from tidemill.explain.trials import row
 from tidemill.model import events as ev

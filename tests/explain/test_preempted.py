@@ -3,7 +3,7 @@
 from tests.builders import decide, evicted, job, pass_ms, submit
 from tests.scheduling.test_protection import EAGER, LONG, low_runs, stop_and_return
 from tidemill import explain
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.model import events as ev
 from tidemill.model.world import World
 from tidemill.scheduling import protection

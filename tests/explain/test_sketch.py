@@ -13,12 +13,12 @@ from tests.builders import DEFAULTS, beat, contract, fleet, job, role, submit, t
 from tests.explain.test_speed import crowd
 from tidemill import explain
 from tidemill.engine import cycle as one
-from tidemill.engine.fold import fold, fold_all
-from tidemill.explain import sketch
-from tidemill.explain.ahead import GRID_MS, GRIDS_MS
+from tidemill.engine.fold.one_event import fold, fold_all
+from tidemill.explain import queue_drain
 from tidemill.explain.draws import Draw, draws
-from tidemill.explain.lengths import Lengths
-from tidemill.explain.present import Glance, in_order
+from tidemill.explain.durations import Lengths
+from tidemill.explain.play_forward import GRID_MS, GRIDS_MS
+from tidemill.explain.rerun import Glance, in_order
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
 from tidemill.model.policy import Policy
@@ -187,10 +187,10 @@ def test_nobody_of_its_team_passes_a_gang_that_a_limit_keeps_out():
     world = a_gang_over_its_limit()
     answer = explain.why(world, EAGER, world.job_number["b2"])
     assert answer.cause == "behind"
-    seen = sketch.starts(world, EAGER, Lengths(world), DRAWS)
+    seen = queue_drain.starts(world, EAGER, Lengths(world), DRAWS)
     gang, small = (seen.of(world.job_number[name]) for name in ("b1", "b2"))
     assert small >= gang > [0, 0, 0]
-    passing = sketch.starts(world, replace(EAGER, backfill="easy"), Lengths(world), DRAWS)
+    passing = queue_drain.starts(world, replace(EAGER, backfill="easy"), Lengths(world), DRAWS)
     assert passing.of(world.job_number["b2"]) == [0, 0, 0], (
         "before, it was held as without backfill"
     )
@@ -202,7 +202,7 @@ def test_nobody_of_its_team_passes_a_gang_that_a_limit_keeps_out():
 @settings(max_examples=150, deadline=None)
 def test_it_is_what_a_plain_drain_gives(world: World, policy: Policy):
     """Every job starts at the same moment as in plain Python, or in neither."""
-    seen = sketch.starts(world, policy, Lengths(world), DRAWS)
+    seen = queue_drain.starts(world, policy, Lengths(world), DRAWS)
     plain = Drain(world, policy).run(Lengths(world), DRAWS[1])
     waits = {j: int(seen.waits_ms[1, i]) for j, i in seen.row_of.items()}
     assert {j: wait for j, wait in waits.items() if wait >= 0} == plain
@@ -216,7 +216,7 @@ def test_it_is_near_what_the_engine_gives(world: World):
     But for what the sketch leaves out: the engine holds nothing behind a job that could not even
     run if all others had ended, and chooses nodes otherwise.
     """
-    seen = sketch.starts(world, EAGER, Lengths(world), draws(11))
+    seen = queue_drain.starts(world, EAGER, Lengths(world), draws(11))
     ratios = []
     for j in sorted(seen.row_of)[:4]:
         real = explain.eta(world, EAGER, j)
@@ -231,9 +231,9 @@ def test_a_target_stops_the_play():
     world = fleet(nodes=1)
     submit(world, *(job(f"j{i}", gpus=8, estimate_ms=HOUR_MS) for i in range(5)))
     beat(world, EAGER)
-    whole = sketch.starts(world, EAGER, Lengths(world), DRAWS)
+    whole = queue_drain.starts(world, EAGER, Lengths(world), DRAWS)
     j = world.job_number["j2"]
-    part = sketch.starts(world, EAGER, Lengths(world), DRAWS, only=j)
+    part = queue_drain.starts(world, EAGER, Lengths(world), DRAWS, only=j)
     assert part.of(j) == whole.of(j)
     assert part.of(world.job_number["j4"]) == [None, None, None]
 
@@ -258,7 +258,7 @@ def test_the_board_says_when_the_oldest_would_start():
 def large() -> World:
     """10,000 nodes, 10,000 running jobs, 5,000 waiting ones of 5,000 shapes, looked at once."""
     small = crowd(64, 50)
-    sketch.starts(small, DEFAULTS, Lengths(small), DRAWS)
+    queue_drain.starts(small, DEFAULTS, Lengths(small), DRAWS)
     world = crowd(10_000, 5_000)
     fold_all(world, one.cycle(world, DEFAULTS, one.Memo()).actions)
     fold(world, ev.Woke(13 * HOUR_MS))

@@ -8,7 +8,7 @@ from tests.builders import DEFAULTS, contract, job, opening, team
 from tidemill import explain
 from tidemill.core import snapshot
 from tidemill.engine import cycle as one
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy

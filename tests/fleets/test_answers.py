@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tests.builders import decide, placed
 from tidemill import api, explain
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.answers import Answer, Board
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.events import Event, Why
@@ -289,7 +289,7 @@ def asked_of_node(world: World, rng: Random, at_ms: int) -> Event | None:
 
 def said_why(world: World, rng: Random, at_ms: int) -> Event | None:
     s = _number(rng, len(world.shape_rows))
-    return ev.SaidWhy(at_ms, s, rng.choice(tuple(Cause))) if s >= 0 else None
+    return ev.CauseChanged(at_ms, s, rng.choice(tuple(Cause))) if s >= 0 else None
 
 
 def asked_release(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -299,12 +299,12 @@ def asked_release(world: World, rng: Random, at_ms: int) -> Event | None:
 
 def said_half_life(world: World, rng: Random, at_ms: int) -> Event | None:
     is_news = rng.random() < 0.1
-    return ev.SaidHalfLife(at_ms, rng.choice((0, 60_000, 3_600_000))) if is_news else None
+    return ev.HalfLifeSet(at_ms, rng.choice((0, 60_000, 3_600_000))) if is_news else None
 
 
 def said_mix(world: World, rng: Random, at_ms: int) -> Event | None:
     is_news = rng.random() < 0.2 and world.job_count > world.mix_point
-    return ev.SaidMix(at_ms) if is_news else None
+    return ev.MixSampled(at_ms) if is_news else None
 
 
 def job_passed(world: World, rng: Random, at_ms: int) -> Event | None:

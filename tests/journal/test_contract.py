@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.journal.stories import stories, tell
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
@@ -33,7 +33,7 @@ BAD: dict[str, Any] = {
     "too many devices": ev.AskedPlace(LATE_MS, 0, 1, (Piece(0, 0, 1, 2**64),)),
     "a job of another sort": ev.JobSubmitted(LATE_MS, object()),  # type: ignore[arg-type]
     "a job without roles": ev.JobSubmitted(LATE_MS, Job("j", Shape("t", ()))),
-    "no such cause": ev.SaidWhy(LATE_MS, 0, 99),  # type: ignore[arg-type]
+    "no such cause": ev.CauseChanged(LATE_MS, 0, 99),  # type: ignore[arg-type]
     "text": "not an event",
     "nothing": None,
 }
@@ -87,7 +87,7 @@ def test_a_batch_in_columns_is_kept_whole_or_not_at_all(journal: Journal):
     late = convert.of_events([ev.Woke(6), ev.Woke(4)], Dictionary())
     with pytest.raises(JournalError, match="event 2 cannot be kept: it is at 4 ms, after"):
         journal.append_batch(late)
-    wrong = convert.of_events([ev.Woke(6), ev.SaidWhy(7, 0, Cause.NONE)], Dictionary())
+    wrong = convert.of_events([ev.Woke(6), ev.CauseChanged(7, 0, Cause.NONE)], Dictionary())
     wrong.events[1, EventColumn.WHO] = -2
     with pytest.raises(JournalError, match="event 2 cannot be kept: `said_why` has a number"):
         journal.append_batch(wrong)

@@ -14,10 +14,11 @@ import pytest
 
 from tests.journal import version1
 from tests.journal.stories import tell
-from tidemill.engine.fold import fold_all
-from tidemill.journal import intact, open_journal, wal
+from tidemill.engine.fold.one_event import fold_all
+from tidemill.journal import open_journal
 from tidemill.journal.faults import DamageError, StrangeFileError
-from tidemill.journal.salvage import salvage
+from tidemill.journal.sqlite import intact, wal
+from tidemill.journal.sqlite.salvage import salvage
 from tidemill.journal.verify import verify
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError, SpecError

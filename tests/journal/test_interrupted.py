@@ -22,7 +22,7 @@ from tidemill.core import snapshot
 from tidemill.journal import completeness, open_journal, snapshots
 from tidemill.journal.exchange import export_events, import_events
 from tidemill.journal.replay import rebuild
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.journal.verify import verify
 from tidemill.model.errors import JournalError
 

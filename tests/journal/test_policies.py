@@ -10,7 +10,7 @@ from tests.cli.shell import tidemill
 from tidemill import api
 from tidemill.journal import open_journal
 from tidemill.journal.exchange import export_events, import_events
-from tidemill.journal.salvage import salvage
+from tidemill.journal.sqlite.salvage import salvage
 from tidemill.journal.verify import verify
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError

@@ -10,8 +10,9 @@ import pytest
 
 from tests.cli.shell import tidemill
 from tidemill.core import snapshot
-from tidemill.journal import open_journal, wal
+from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
+from tidemill.journal.sqlite import wal
 from tidemill.journal.verify import verify
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.journal.stories import stories
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.journal import Journal, open_journal, snapshots
 from tidemill.journal.replay import rebuild
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
 from tidemill.model.events import Event

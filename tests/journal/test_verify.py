@@ -7,9 +7,9 @@ import pytest
 
 from tests.journal import version1
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.journal import open_journal
-from tidemill.journal.salvage import salvage
+from tidemill.journal.sqlite.salvage import salvage
 from tidemill.journal.verify import Fault, verify
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError

@@ -6,7 +6,7 @@ import pytest
 
 from tests.journal import version1
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.journal import Journal, open_journal
 from tidemill.journal.exchange import export_events, import_events
 from tidemill.journal.replay import rebuild

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemill.journal import open_journal
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.journal.verify import verify
 from tidemill.model import events as ev
 from tidemill.model.errors import JournalError
@@ -65,7 +65,7 @@ def test_names_of_one_file_share_one_writer(path: Path):
 
 def test_another_program_is_waited_for_and_named(path: Path, monkeypatch: pytest.MonkeyPatch):
     """If another program holds the file locked, the append says so and nothing is written."""
-    monkeypatch.setattr("tidemill.journal.schema.BUSY_S", 0.01)
+    monkeypatch.setattr("tidemill.journal.sqlite.schema.BUSY_S", 0.01)
     with open_journal(str(path), create=True) as journal:
         journal.claim()
         other = sqlite3.connect(path, isolation_level=None)

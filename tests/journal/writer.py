@@ -13,7 +13,7 @@ import sys
 from itertools import count
 from random import Random
 
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.model import events as ev
@@ -32,7 +32,7 @@ def event_at(seq: int) -> Event:
     if seq == 1 or seq % 20 == 0:
         roles = tuple(Role(f"role-{i}") for i in range(1 + seq % 7))
         return ev.JobSubmitted(seq, Job(f"job-{seq}", Shape("red", roles)))
-    return ev.SaidWhy(seq, 0, Cause(seq % len(Cause)))
+    return ev.CauseChanged(seq, 0, Cause(seq % len(Cause)))
 
 
 def serve(where: str) -> None:

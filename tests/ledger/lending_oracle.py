@@ -8,7 +8,7 @@ equal: how much each team borrows from floors at each level, what is unowned, ke
 from collections import Counter
 from collections.abc import Iterable
 
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import Queue, Share

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tests.engine import audit
 from tidemill.engine.check import order as check_order
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
@@ -104,7 +104,7 @@ class Oracle:
         match event:
             case ev.JobSubmitted():
                 self.jobs.append(event)
-            case ev.SaidWhy():
+            case ev.CauseChanged():
                 self.causes[event.shape] = event.cause
             case ev.JobStarted():
                 self.origin_ms[event.job, event.attempt] = event.at_ms

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.builders import contract, job, role, teams_share
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS
@@ -306,7 +306,7 @@ class Author:
         if self.world.shape_rows:
             s = self.luck.randrange(len(self.world.shape_rows))
             cause = self.luck.choice((Cause.OVER_LIMIT, Cause.OVER_LIMIT, Cause.BEHIND, *Cause))
-            yield ev.SaidWhy(self.now_ms, s, cause)
+            yield ev.CauseChanged(self.now_ms, s, cause)
 
     def _release(self) -> Iterator[ev.Event]:
         for s in sorted(self.world.promised)[:1]:

@@ -9,7 +9,7 @@ from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 FLEET = """
 [twin]
@@ -37,7 +37,7 @@ checkpoint = {{ every = "30m", cost = "1m" }}
 
 
 def _statement(a100: int, per_day: int = 36) -> Statement:
-    return api.simulate(spec.parse(FLEET.format(a100=a100, per_day=per_day))).statement
+    return api.simulate(fleet_spec.parse(FLEET.format(a100=a100, per_day=per_day))).statement
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_other_work_and_other_lengths_are_said(halved: tuple[Statement, Statemen
     (said,) = comparison.warnings(halved[0], other)
     assert "do not hold the same work" in said
     longer = api.simulate(
-        spec.parse(FLEET.format(a100=16, per_day=36).replace('"2d"', '"3d"'))
+        fleet_spec.parse(FLEET.format(a100=16, per_day=36).replace('"2d"', '"3d"'))
     ).statement
     assert any("different length: 2d and 3d" in text for text in comparison.warnings(other, longer))
 

@@ -6,7 +6,7 @@ from tests.builders import contract, job, node, opening, team
 from tests.ledger.stories import STORIES, Story
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.leaks import Leak, leaks, remedies
-from tidemill.ledger.reckoning import is_claimed
+from tidemill.ledger.prices import is_claimed
 from tidemill.ledger.statement import Statement, read
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tests.builders import beat, finish, fleet, job, pass_ms, queue, submit
 from tests.engine.stories import played
 from tests.ledger.lending_oracle import Naive
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.ledger import lending_part
 from tidemill.ledger.account import DENOMINATOR
-from tidemill.ledger.cut import Window
 from tidemill.ledger.document import document
 from tidemill.ledger.lending import Lending
 from tidemill.ledger.loans import Loans, loans, within
+from tidemill.ledger.span_binning import Window
 from tidemill.ledger.statement import read
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import carry_out, contract, decide, job, opening, submit, team
 from tests.engine.stories import played, replayable, seeds
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.ledger import statement as statements
 from tidemill.ledger.buckets import FREE_OF_JOBS
 from tidemill.ledger.statement import Statement

@@ -13,7 +13,7 @@ from tests import builders
 from tests.builders import contract, job, team
 from tests.ledger.stories import STORIES, Story
 from tidemill import api
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.ledger import waits
 from tidemill.ledger.account import rounded
 from tidemill.ledger.statement import Statement, read
@@ -23,7 +23,7 @@ from tidemill.model.measures import FOREVER_MS, HOUR_MS
 from tidemill.model.rows import Piece
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 _ALL = frozenset({"mean", "p50", "p90", "p99", "max"})
 SMALL = """
@@ -116,7 +116,7 @@ def test_waits_are_what_a_naive_reader_finds(story: Story, window: tuple[int, in
 def test_a_run_and_its_journal_tell_the_same(tmp_path):
     """Read along with a run or from its journal afterwards, waits are the same rows."""
     where = str(tmp_path / "j.sqlite")
-    done = api.simulate(spec.parse(SMALL), where)
+    done = api.simulate(fleet_spec.parse(SMALL), where)
     again = api.read_statement(where)
     assert _told(done.statement) == _told(again)
     with api.open_journal(where) as journal:
@@ -125,7 +125,7 @@ def test_a_run_and_its_journal_tell_the_same(tmp_path):
 
 def test_groups_are_those_of_the_jobs(tmp_path):
     """Every dimension has every job once; a user that nobody named is unknown."""
-    done = api.simulate(spec.parse(SMALL))
+    done = api.simulate(fleet_spec.parse(SMALL))
     statement = done.statement
     whole = statement.waits.figures()
     for dimension in waits.WAIT_DIMENSIONS:

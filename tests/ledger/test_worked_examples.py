@@ -126,7 +126,7 @@ def test_a_fragmentation_claim():
         *place(0, 0, (0, 0b0111)),
         *place(0, 1, (1, 0b0111)),
         *submit(10, job("z", gpus=2, team="b")),
-        ev.SaidWhy(10 * MINUTE_MS, 1, Cause.SCATTERED),
+        ev.CauseChanged(10 * MINUTE_MS, 1, Cause.SCATTERED),
         ev.JobCancelled(40 * MINUTE_MS, 2),
         ev.JobFinished(60 * MINUTE_MS, 0, 1),
         ev.JobFinished(60 * MINUTE_MS, 1, 1),
@@ -154,7 +154,7 @@ def test_a_quota_claim():
     statement = hour_of(
         *submit(0, job("x", gpus=4), job("y"), job("z")),
         *place(0, 0, (0, 0b1111)),
-        ev.SaidWhy(0, 1, Cause.OVER_LIMIT),
+        ev.CauseChanged(0, 1, Cause.OVER_LIMIT),
         ev.JobFinished(60 * MINUTE_MS, 0, 1),
         nodes=1,
         gpus=8,
@@ -176,7 +176,7 @@ def test_a_held_gang():
     statement = hour_of(
         *submit(0, job("x", gpus=4), job("gang", gpus=8, per_node=4, team="b")),
         *place(0, 0, (0, 0b1111)),
-        ev.SaidWhy(0, 1, Cause.PARTIAL_GANG),
+        ev.CauseChanged(0, 1, Cause.PARTIAL_GANG),
         ev.JobFinished(30 * MINUTE_MS, 0, 1),
         *place(30, 1, (0, 0b1111), (1, 0b1111)),
         ev.JobFinished(60 * MINUTE_MS, 1, 1),
@@ -302,7 +302,7 @@ def test_a_spare():
         [
             *fleet,
             *submit(0, job("x", gpus=2)),
-            ev.SaidWhy(0, 0, Cause.BEHIND),
+            ev.CauseChanged(0, 0, Cause.BEHIND),
             ev.NodeMoved(20 * MINUTE_MS, 0, NodeState.UNHEALTHY),
             ev.AskedSpare(30 * MINUTE_MS, 1, False),
             *place(30, 0, (1, 0b11)),
@@ -418,7 +418,7 @@ def test_each_role_claims_only_what_it_may_use():
         [
             *opening(*rows, teams=[team("a")]),
             *submit(0, gang),
-            ev.SaidWhy(0, 0, Cause.BUSY),
+            ev.CauseChanged(0, 0, Cause.BUSY),
             end(60),
         ]
     )
@@ -430,7 +430,7 @@ def test_a_job_that_can_never_run_claims_nothing():
     """Free accelerators stay without demand when the only job that waits can never fit."""
     statement = hour_of(
         *submit(0, job("x", gpus=64, per_node=8)),
-        ev.SaidWhy(0, 0, Cause.IMPOSSIBLE_SIZE),
+        ev.CauseChanged(0, 0, Cause.IMPOSSIBLE_SIZE),
         nodes=1,
         gpus=2,
     )
@@ -448,8 +448,8 @@ def test_who_was_promised_room_claims_first():
         *submit(0, job("z", gpus=2, team="b", priority=-1)),
         *place(0, 0, (0, 0b0011)),
         ev.AskedEvict(0, 0, 1, ev.Why.RECLAIMED, 3),
-        *(ev.SaidWhy(0, s, Cause.BUSY) for s in (0, 1)),
-        ev.SaidWhy(0, 2, Cause.PROMISED),
+        *(ev.CauseChanged(0, s, Cause.BUSY) for s in (0, 1)),
+        ev.CauseChanged(0, 2, Cause.PROMISED),
         teams=("a", "b"),
         nodes=1,
         gpus=4,
@@ -469,7 +469,7 @@ def test_the_older_of_two_promises_claims_first():
         *place(0, 1, (0, 0b0010)),
         ev.AskedEvict(0, 0, 1, ev.Why.RECLAIMED, 2),
         ev.AskedEvict(0, 1, 1, ev.Why.RECLAIMED, 3),
-        *(ev.SaidWhy(0, s, Cause.PROMISED) for s in (1, 2)),
+        *(ev.CauseChanged(0, s, Cause.PROMISED) for s in (1, 2)),
         teams=("a", "b"),
         nodes=1,
         gpus=4,
@@ -506,7 +506,7 @@ def test_a_team_goes_first_only_while_it_is_below_its_floor():
         [
             *fleet,
             *submit(0, job("x", gpus=4, team="b"), job("y", gpus=4), job("v", gpus=2)),
-            *(ev.SaidWhy(0, s, Cause.BUSY) for s in range(3)),
+            *(ev.CauseChanged(0, s, Cause.BUSY) for s in range(3)),
             ev.QueueSet(30 * MINUTE_MS, team("b", floor=1, kind="B200")),
             *place(30, 2, (0, 0b0011)),
             end(60),

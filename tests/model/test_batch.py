@@ -100,14 +100,14 @@ def test_columns_can_be_written_without_events():
     made = convert.of_events([], Dictionary())
     rows = np.zeros((2, len(EventColumn)), np.int64)
     rows[:, EventColumn.AT], rows[:, EventColumn.WHO] = 5, (3, 4)
-    rows[:, EventColumn.KIND] = [codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.SaidWhy)]
+    rows[:, EventColumn.KIND] = [codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.CauseChanged)]
     rows[0, EventColumn.ATTEMPT], rows[0, EventColumn.COUNT] = 1, 1
     rows[1, EventColumn.WHY] = Cause.BUSY
     written = made._replace(events=rows, pieces=np.array([[0, 1, 8, -1, 0]]))
     assert check.fault(written) is None
     assert convert.to_events(written) == [
         ev.AskedPlace(5, 3, 1, (FULL,)),
-        ev.SaidWhy(5, 4, Cause.BUSY),
+        ev.CauseChanged(5, 4, Cause.BUSY),
     ]
 
 

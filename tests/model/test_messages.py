@@ -44,10 +44,10 @@ SAMPLES: list[ev.Event] = [
     ev.AskedRepair(1, 0),
     ev.AskedReturn(1, 0),
     ev.AskedSpare(1, 0, True),
-    ev.SaidWhy(1, 0, Cause.BUSY),
+    ev.CauseChanged(1, 0, Cause.BUSY),
     ev.JobPassed(1, 0),
-    ev.SaidHalfLife(1, 3_600_000),
-    ev.SaidMix(1),
+    ev.HalfLifeSet(1, 3_600_000),
+    ev.MixSampled(1),
 ]
 
 
@@ -139,7 +139,7 @@ def test_claims_say_what_was_used_asked_and_stopped():
         ev.AskedCancel(0, 7, ev.Why.IDLE),
     ]
     actions.append(ev.AskedDrain(0, 4, ev.Why.MAINTENANCE, 0))
-    actions.append(ev.SaidWhy(0, 0, Cause.BUSY))
+    actions.append(ev.CauseChanged(0, 0, Cause.BUSY))
     assert claims_of(actions) == Claims(frozenset({2, 3}), frozenset({4}), frozenset({6, 7}))
 
 

@@ -14,13 +14,13 @@ from tests.plugins.added import EXAMPLES, as_before
 from tidemill import api, extend
 from tidemill.cli.main import app
 from tidemill.engine.check import violations
-from tidemill.engine.fold import fold
-from tidemill.explain import present
+from tidemill.engine.fold.one_event import fold
+from tidemill.explain import rerun
 from tidemill.journal import open_journal, policies
 from tidemill.ledger import document, statement
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, ADDED, BY_KEY, Bucket
-from tidemill.ledger.cut import Window
+from tidemill.ledger.span_binning import Window
 from tidemill.ledger.turns import Turns
 from tidemill.model import events as ev
 from tidemill.model import plugins
@@ -84,7 +84,7 @@ def test_ledger_and_explanations_go_by_the_order():
     wanted = ["w4", "w2", "w1"]
     shapes = [int(world.jobs.shape[world.job_number[name]]) for name in wanted]
     assert Turns(widest()).ask(world) == shapes
-    ahead = present.in_order(world, widest(), present.Glance(world))
+    ahead = rerun.in_order(world, widest(), rerun.Glance(world))
     assert [world.job_names[j] for j in ahead] == wanted
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.probe.cards import card
 from tidemill.model.errors import SpecError
 from tidemill.probe import card as cards
-from tidemill.probe import tally, workloads
+from tidemill.probe import quantiles, workloads
 
 
 def test_a_card_survives_its_file(tmp_path: Path):
@@ -51,10 +51,10 @@ def test_a_figure_is_never_zero():
 
 def test_quantiles_are_nearest_ranks():
     """The p99 of a hundred is the 99th; of few, the largest; the median of two is the lower."""
-    assert tally.quantile(list(range(1, 101)), 0.99) == 99
-    assert tally.quantile([3.0, 1.0], 0.99) == 3.0
-    assert tally.median([3.0, 1.0]) == 1.0
-    assert tally.spread([1.0] * 9 + [50.0]) == 0.0
+    assert quantiles.quantile(list(range(1, 101)), 0.99) == 99
+    assert quantiles.quantile([3.0, 1.0], 0.99) == 3.0
+    assert quantiles.median([3.0, 1.0]) == 1.0
+    assert quantiles.spread([1.0] * 9 + [50.0]) == 0.0
 
 
 def test_operations_and_bytes_are_counted():

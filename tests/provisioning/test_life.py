@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import contract, move_node, opening
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.states import NodeState

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.engine.stories import played, seeds
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model.claims import NO_CLAIMS
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy

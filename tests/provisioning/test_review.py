@@ -24,7 +24,7 @@ from tests.builders import (
     team,
 )
 from tidemill.engine.cycle import Memo
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy

@@ -14,10 +14,10 @@ from tidemill.model.events import Event
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.twin import spec
 from tidemill.twin.backend import Twin
-from tidemill.twin.spec_tables import Spec
-from tidemill.twin.spec_words import Span
+from tidemill.twin.spec import fleet_spec
+from tidemill.twin.spec.tables import Spec
+from tidemill.twin.spec.words import Span
 
 HOSTILE = """<script>alert(1)</script>"'&`b`"""
 """A name that would run, break out of an attribute, or look like an id, if it could."""
@@ -105,7 +105,7 @@ class _NoJournal:
 
 def run(text: str, bin_ms: int = HOUR_MS) -> Story:
     """Run the text of a spec to its end, the ledger reading along."""
-    return _run(spec.parse(text), bin_ms)
+    return _run(fleet_spec.parse(text), bin_ms)
 
 
 def _run(told: Spec, bin_ms: int) -> Story:
@@ -124,7 +124,7 @@ def small() -> Story:
 @cache
 def demo() -> Story:
     """The first days of the fleet that ships with Tidemill."""
-    told = spec.demo()
+    told = fleet_spec.demo()
     few_days = replace(told.twin, horizon=Span(3 * DAY_MS))
     return _run(replace(told, twin=few_days), HOUR_MS)
 

@@ -12,7 +12,7 @@ from tests.report.reading import read
 from tidemill import api, report
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
-from tidemill.twin import spec
+from tidemill.twin.spec import fleet_spec
 
 FLEET = """
 [twin]
@@ -49,7 +49,7 @@ run = { median = "30m", mean = "1h", longest = "5h" }
 @pytest.fixture(scope="module")
 def statement() -> Statement:
     """Two days of a small fleet with dates and users."""
-    return api.simulate(spec.parse(FLEET)).statement
+    return api.simulate(fleet_spec.parse(FLEET)).statement
 
 
 def test_the_page_has_dates_users_waits_and_top_jobs(statement: Statement):
@@ -72,7 +72,7 @@ def test_the_page_has_dates_users_waits_and_top_jobs(statement: Statement):
 def test_without_users_there_is_no_table_of_them():
     """A table whose only row is unknown helps nobody."""
     text = FLEET.replace('users = ["ana", "bo"]\n', "")
-    page = read(report.render(api.simulate(spec.parse(text)).statement, title="s"))
+    page = read(report.render(api.simulate(fleet_spec.parse(text)).statement, title="s"))
     assert not page.all("table", data_by="user")
 
 

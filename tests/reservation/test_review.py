@@ -13,7 +13,7 @@ from tests.builders import (
     state_of,
     submit,
 )
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
 from tidemill.model.policy import Policy

@@ -4,7 +4,7 @@ from tests.builders import beat, contract, fleet, job, lose_device, lose_node, s
 from tidemill.explain import why
 from tidemill.model.policy import Policy
 from tidemill.model.states import Terms
-from tidemill.reservation.seam import Seam, seams
+from tidemill.reservation.capacity_gap import Seam, seams
 
 PRICE = 2_000_000
 

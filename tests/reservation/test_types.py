@@ -3,7 +3,7 @@
 import pytest
 
 from tests.builders import contract, fleet
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.states import Terms

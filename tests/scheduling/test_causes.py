@@ -26,7 +26,7 @@ from tests.builders import (
     submit,
     team,
 )
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
@@ -257,7 +257,7 @@ def test_a_cause_is_said_once():
     """What was said is not said again while it stays true."""
     world = everything_is_busy()
     pass_ms(world, 1)
-    assert asked(decide(world, SPREAD), ev.SaidWhy) == []
+    assert asked(decide(world, SPREAD), ev.CauseChanged) == []
 
 
 def test_a_cause_is_said_again_when_it_changes():
@@ -273,7 +273,7 @@ def test_causes_are_said_of_shapes():
     """A thousand equal jobs have one cause, said once."""
     world = busy(fleet(nodes=1), job("runs", gpus=8))
     submit(world, *(job(f"w{i}", gpus=8) for i in range(1000)))
-    assert asked(decide(world), ev.SaidWhy) == [ev.SaidWhy(0, 0, Cause.BUSY)]
+    assert asked(decide(world), ev.CauseChanged) == [ev.CauseChanged(0, 0, Cause.BUSY)]
 
 
 def test_a_raised_limit_changes_the_verdict():

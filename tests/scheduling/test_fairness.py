@@ -20,7 +20,7 @@ from tests.builders import (
 )
 from tests.engine.stage import play
 from tests.engine.stories import story
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS
 from tidemill.model.policy import Policy
@@ -124,10 +124,10 @@ def test_a_share_of_the_bill_weighs_kinds_by_price():
 def test_the_half_life_is_said_once():
     """The journal learns of the half-life when it is news, so that it alone rebuilds the World."""
     world = fleet()
-    assert decide(world, LATELY).actions[:1] == (ev.SaidHalfLife(0, HOUR_MS),)
+    assert decide(world, LATELY).actions[:1] == (ev.HalfLifeSet(0, HOUR_MS),)
     beat(world, LATELY)
     assert decide(world, LATELY).actions == ()
-    assert decide(world, Policy()).actions[:1] == (ev.SaidHalfLife(0, 0),)
+    assert decide(world, Policy()).actions[:1] == (ev.HalfLifeSet(0, 0),)
 
 
 def used_alone(hours: int) -> World:

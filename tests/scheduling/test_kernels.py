@@ -17,7 +17,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.fitting import sweeps
 from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
-from tidemill.scheduling.room import ALL_BITS, Room, signed
+from tidemill.scheduling.snapshot import ALL_BITS, Snapshot, signed
 
 
 class Columns:
@@ -38,7 +38,7 @@ class Columns:
         spots[:, SPOT.CPU], spots[:, SPOT.MEMORY] = yard.cpu, yard.memory
         spots[:, SPOT.FREE] = [yard.node_free(n) for n in range(rows)]
         self.w = World().matrices._replace(nodes=nodes, devices=devices)
-        self.ground = Room(World()).ground._replace(
+        self.ground = Snapshot(World()).ground._replace(
             regs=np.array([0, rows, 0], np.int64), spots=spots, parts=parts,
             requests=_blank(1, REQUEST), oks=np.array([[1, 0]], np.int64), out=_blank(16, OUT),
         )  # fmt: skip

@@ -45,7 +45,7 @@ def test_a_higher_priority_preempts_a_lower_one_of_its_team():
     plan = beat(world)
     assert plan.actions == (
         ev.AskedEvict(0, 0, 1, PREEMPTED, 1),
-        ev.SaidWhy(0, 1, Cause.PROMISED),
+        ev.CauseChanged(0, 1, Cause.PROMISED),
     )
     leave(world)
     assert placed(world, decide(world)) == {"high": {0: 8}}

@@ -20,7 +20,7 @@ from tests.builders import (
     team,
 )
 from tidemill.engine.cycle import Memo
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -28,7 +28,7 @@ from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling.fitting.columns import CALL
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.snapshot import Snapshot
 
 PLAIN = Policy(backfill="none")
 """Reservations try placements of their own."""
@@ -41,7 +41,7 @@ def memo() -> Memo:
 
 def tries(world: World, memo: Memo) -> int:
     """How many placements one beat tries."""
-    room = memo.scheduling._room = Room(world)
+    room = memo.scheduling._room = Snapshot(world)
     beat(world, PLAIN, memo)
     return room.ground.regs.item(CALL.SOUGHT)
 

@@ -23,7 +23,7 @@ from tests.builders import (
 )
 from tidemill.engine.check import violations
 from tidemill.engine.cycle import Memo
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy

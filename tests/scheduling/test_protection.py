@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import beat, decide, evicted, fleet, job, pass_ms, submit, team
 from tidemill.engine.check import violations
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy

@@ -3,17 +3,17 @@
 from tests.engine.stories import played, replayable, story
 from tests.scheduling import rights_oracle
 from tests.scheduling.rights_oracle import Verdict
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
-from tidemill.scheduling import victims
 from tidemill.scheduling.desk import layout, rights
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.preemption import select
+from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.schedule import Cycle
-from tidemill.scheduling.victims import Stop
 
 SEEDS = (9, 12, 15, 25, 31)
 EVERY = 3  # events between two looks at a story
@@ -52,9 +52,9 @@ class Look:
         kinds = {option.kind: option.is_ok.nonzero()[0].tolist() for option in options}
         return rights_oracle.verdict(self.world, self.policy, s, kinds)
 
-    def searched(self, s: int) -> victims.Choice:
+    def searched(self, s: int) -> select.Choice:
         """What the search itself finds."""
-        return victims.choose(self.world, self.policy, self.memo, self.desk.room, s, STOP)
+        return select.choose(self.world, self.policy, self.memo, self.desk.room, s, STOP)
 
 
 def test_a_search_that_is_called_vain_is_in_vain():
@@ -79,7 +79,7 @@ def judged(look: Look, when: str) -> list[Verdict]:
         found = look.compiled(s)
         assert found == look.simple(s), f"{when}, shape {s}"
         if found.is_in_vain:
-            nobody = victims.Choice([], found.is_final, found.again_ms)
+            nobody = select.Choice([], found.is_final, found.again_ms)
             assert look.searched(s) == nobody, f"{when}, shape {s}"
         said.append(found)
     return said

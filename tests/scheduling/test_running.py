@@ -18,7 +18,7 @@ from tests.builders import (
     team,
 )
 from tidemill.engine.cycle import Memo
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedEvict, Why
 from tidemill.model.measures import HOUR_MS, ONE_PPM
@@ -28,13 +28,13 @@ from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
-from tidemill.scheduling.backfill.keeping import kept
-from tidemill.scheduling.backfill.running import Running
+from tidemill.scheduling.backfill.expected_ends import Running
+from tidemill.scheduling.backfill.holds import kept
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.schedule import Cycle
-from tidemill.scheduling.victims import Stop
+from tidemill.scheduling.snapshot import Snapshot
 
 EASY = Policy(order="fifo", placement="pack", backfill="easy", may_preempt=False)
 HISTORY = Policy(order="fifo", backfill="easy", estimates="history", may_preempt=False)
@@ -154,7 +154,7 @@ def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
     world, _ = crowd(luck, EASY)
     shape = job("x", gpus=16, cpu_milli=5000).shape
     pieces = tuple(Piece(0, n, 1, luck.randrange(1, 256)) for n in (0, 3, 5))
-    room = Room(world)
+    room = Snapshot(world)
     before = [column.tolist() for column in _columns(room)]
     cpu, memory, node, device = (list(column) for column in before)
     for piece in pieces:
@@ -171,5 +171,5 @@ def test_what_is_kept_is_what_is_free_and_leaves_nothing(seed: int):
     assert [column.tolist() for column in _columns(room)] == before
 
 
-def _columns(room: Room) -> tuple[I64, ...]:
+def _columns(room: Snapshot) -> tuple[I64, ...]:
     return room.cpu_free, room.memory_free, room.node_free, room.device_free

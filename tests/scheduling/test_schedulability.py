@@ -12,8 +12,8 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import mix as mixing
-from tidemill.scheduling.mix import Mix
+from tidemill.scheduling import demand_mix as mixing
+from tidemill.scheduling.demand_mix import Mix
 from tidemill.scheduling.schedulability import Fits, FreeLot, survey
 
 STEP = 250  # fractions are of quarters, so that every arrangement can be tried

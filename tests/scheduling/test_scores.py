@@ -10,12 +10,12 @@ from tests.builders import role as role_of
 from tests.scheduling import score_oracle as oracle
 from tests.scheduling.score_oracle import Spot
 from tidemill.model.rows import Role
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores import demand, kernels
 from tidemill.scheduling.scores.codes import BITS, CODES
 from tidemill.scheduling.scores.demand import Asked, Fleet, Knobs
 from tidemill.scheduling.scores.scoring import Scoring
 from tidemill.scheduling.scores.tables import Tables
+from tidemill.scheduling.snapshot import Snapshot
 
 FREE = st.sampled_from([0, 100, 190, 250, 500, 700, 1000, 1000, 1000])
 NAMES = st.lists(st.sampled_from(sorted(CODES)), min_size=1, max_size=4, unique=True)
@@ -87,7 +87,7 @@ def test_the_best_node_of_a_fleet_is_found(
         contract("b", kind="B", gpus=6, per_node=2, cpu_milli=64, memory_mib=8),
     )
     lose_device(world, 1, 2)
-    room, scoring = Room(world), Scoring(tuple(names), found)
+    room, scoring = Snapshot(world), Scoring(tuple(names), found)
     kinds: tuple[tuple[str, ...], ...] = ((), ("A",), ("B",))
     flags = {named: _is_ok(named) for named in kinds}
     for role in asked * 3:
@@ -102,7 +102,7 @@ def test_a_gang_of_fractions_is_placed_one_by_one_or_not_at_all():
     asked = [Asked(role_of(1, gpus=1, milli=500), 5, 5, 0)]
     supply = Fleet(("H100",), 1_000_000, 2000, 2, 4000, 0)
     scoring = Scoring(("fgd",), demand.tables(("fgd",), asked, supply, Knobs(1, 1, 0, 0)))
-    room, is_ok = Room(world), np.ones(1, np.int64)
+    room, is_ok = Snapshot(world), np.ones(1, np.int64)
     assert room.fill(role_of(9, gpus=1, milli=500), is_ok, scoring) == (8, ())
     assert room.device_free.tolist() == [1000] * 4
     filled = room.fill(role_of(3, gpus=1, milli=500), is_ok, scoring)
@@ -136,7 +136,7 @@ def _is_ok(kinds: tuple[str, ...]) -> np.ndarray:
     return np.array([not kinds or "A" in kinds, not kinds or "B" in kinds], np.int64)
 
 
-def _best(room: Room, role: Role, tables: Tables) -> list[int]:
+def _best(room: Snapshot, role: Role, tables: Tables) -> list[int]:
     ranks = [
         (oracle.rank(spot, role, tables), -n)
         for n in range(room.rows)
@@ -145,7 +145,7 @@ def _best(room: Room, role: Role, tables: Tables) -> list[int]:
     return [-max(ranks)[1]] if ranks else []
 
 
-def _spot(room: Room, n: int, role: Role) -> Spot | None:
+def _spot(room: Snapshot, n: int, role: Role) -> Spot | None:
     world, nodes = room.world, room.world.nodes
     devices = range(nodes.first_device[n], nodes.first_device[n] + nodes.devices[n])
     free = tuple(int(room.device_free[d]) for d in devices if not world.devices.is_failed[d])

@@ -20,7 +20,7 @@ from tests.builders import (
 from tidemill import explain
 from tidemill.core import snapshot
 from tidemill.engine.check import violations
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import HOUR_MS

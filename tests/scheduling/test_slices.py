@@ -34,8 +34,8 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World
 from tidemill.scheduling import slices
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
+from tidemill.scheduling.snapshot import Snapshot
 from tidemill.units.mig import geometry
 
 MILLI = {"1g.10gb": 125, "1g.10gb+me": 125, "1g.20gb": 250, "2g.20gb": 250, "3g.40gb": 500,
@@ -278,7 +278,7 @@ def test_as_many_are_placed_as_are_counted(data: st.DataObject):
     And both count what a plain look at every start of every device says.
     """
     world = fleet(nodes=2, gpus=2)
-    room = Room(world, sweeps=True)
+    room = Snapshot(world, sweeps=True)
     is_ok = np.ones(len(world.groups), np.int64)
     names = data.draw(st.lists(st.sampled_from(sorted(MILLI)), max_size=8))
     for name in names:

@@ -30,11 +30,11 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Job
 from tidemill.model.topology import Bond, Tier
 from tidemill.model.world import World
-from tidemill.scheduling import victims
 from tidemill.scheduling.desk.columns import VICTIM
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.preemption import select
+from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.schedule import Cycle
-from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
 
 SEEDS = range(60)
@@ -91,7 +91,7 @@ def in_python(world: World, policy: Policy, s: int) -> list[tuple[int, Why]]:
     memo = Memo()
     room = memo.room(world)
     stop = Stop(partial(losses.lost_ms, world))
-    found = victims.choose(world, policy, memo, room, s, stop)
+    found = select.choose(world, policy, memo, room, s, stop)
     return [(victim.job, victim.why) for victim in found.victims]
 
 

@@ -11,8 +11,8 @@ from tidemill.model.rows import Role
 from tidemill.model.topology import Bond, Tier, Topology
 from tidemill.scheduling.fitting import ladders
 from tidemill.scheduling.fitting.columns import SORT, SPOT
-from tidemill.scheduling.topology import place, wishes
-from tidemill.scheduling.topology.wishes import Rung
+from tidemill.scheduling.topology import constraints, place
+from tidemill.scheduling.topology.constraints import Rung
 
 
 class Domains:
@@ -74,7 +74,7 @@ def rungs(draw: st.DrawFn, role: Role) -> Rung:
         Bond, st.sampled_from(names), st.sampled_from(sizes), is_required=st.just(False)
     )
     tied = tuple(draw(st.lists(bonds, min_size=1, max_size=3)))
-    return draw(st.sampled_from(wishes._ladder(TIERS, role, tied)))
+    return draw(st.sampled_from(constraints._ladder(TIERS, role, tied)))
 
 
 @settings(max_examples=500, deadline=None)

@@ -19,8 +19,8 @@ from tests.builders import (
 )
 from tidemill.model.states import NodeState
 from tidemill.model.world import Changes, World
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING, SPREADING
+from tidemill.scheduling.snapshot import Snapshot
 
 ROLES = [
     role(1, gpus=1), role(1, gpus=2, cpu_milli=3), role(1, gpus=4), role(1, gpus=1, milli=300),
@@ -34,11 +34,11 @@ def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int, monkeypatch: pytest.Mo
     monkeypatch.setattr("tidemill.scheduling.requests.SWEPT_AT_MOST", 0)
     luck = random.Random(seed)
     world = fleet(contract(gpus=24, per_node=4, cpu_milli=20, memory_mib=16))
-    kept, is_ok = Room(world), np.ones(1, np.int64)
+    kept, is_ok = Snapshot(world), np.ones(1, np.int64)
     for step in range(25):
         _something_happens(world, luck, step)
         kept.refresh(world)
-        fresh = Room(world, sweeps=True)
+        fresh = Snapshot(world, sweeps=True)
         for _ in range(luck.randrange(6)):
             asked, policy = luck.choice(ROLES), SPREADING if luck.random() < 0.3 else PACKING
             assert kept.fill(asked, is_ok, policy) == fresh.fill(asked, is_ok, policy)
@@ -48,10 +48,10 @@ def test_a_room_kept_up_to_date_is_a_fresh_one(seed: int, monkeypatch: pytest.Mo
 def test_a_request_beyond_the_bound_is_placed_by_a_sweep(monkeypatch: pytest.MonkeyPatch):
     """Without a tree a request finds the same node."""
     world, is_ok = fleet(nodes=3), np.ones(1, np.int64)
-    expected = [Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)]
+    expected = [Snapshot(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)]
     monkeypatch.setattr("tidemill.scheduling.requests.BYTES_AT_MOST", 0)
     assert [
-        Room(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)
+        Snapshot(world).fill(ROLES[0], is_ok, policy) for policy in (PACKING, SPREADING)
     ] == expected
 
 
@@ -81,7 +81,7 @@ def _something_happens(world: World, luck: random.Random, step: int) -> None:
             carry_out(world, decide(world))
 
 
-def _free(room: Room) -> list[list[int]]:
+def _free(room: Snapshot) -> list[list[int]]:
     return [
         column.tolist()
         for column in (room.cpu_free, room.memory_free, room.node_free, room.device_free)

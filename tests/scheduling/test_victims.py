@@ -27,13 +27,13 @@ from tests.builders import (
 )
 from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
-from tidemill.scheduling import worth
+from tidemill.scheduling.preemption import cost as worth
 from tidemill.workload import losses
 
 DOLLARS = rights(victims="dollars")

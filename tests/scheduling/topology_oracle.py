@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tests.scheduling.oracle import PLENTY, Placed, Yard
 from tidemill.model.rows import Role
-from tidemill.scheduling.topology.wishes import Rung
+from tidemill.scheduling.topology.constraints import Rung
 
 MOST = (1 << 24) - 1
 Path = tuple[int, ...]

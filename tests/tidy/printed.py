@@ -51,9 +51,9 @@ ALLOWED = {
         "cli/ledger.py",
         "kind",
     ): "the value of `--by` that its help lists, with its meaning beside it",
-    ("journal/version1.py", "kind"): "a column of a table, in SQL",
+    ("journal/sqlite/version1.py", "kind"): "a column of a table, in SQL",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
-    ("twin/describe.py", "kind"): "a field of a spec, in TOML",
+    ("twin/spec/template.py", "kind"): "a field of a spec, in TOML",
     ("units/catalogue/boxes.py", "board"): "a circuit board",
     ("units/catalogue/nvidia.py", "boards"): "circuit boards",
 }

@@ -147,7 +147,7 @@ def ink_outside_fold(source: Source) -> Iterator[str]:
     """`ink` is the writable side of the World's columns."""
     if source.is_under("src/tidemill/model") or source.is_under("src/tidemill/core"):
         return
-    if source.path.match("src/tidemill/engine/fold*.py"):
+    if source.path.match("src/tidemill/engine/fold/*.py"):
         return
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and node.attr == "ink":

@@ -139,7 +139,7 @@ GOOD: list[tuple[Rule, str, str]] = [
     (rules.prints, "src/tidemill/cli/main.py", "print('fits')"),
     (rules.outside_reached_from_core, "src/tidemill/twin/chance.py", "np.random.default_rng(1)"),
     (rules.outside_reached_from_core, "src/tidemill/__init__.py", "open('x')"),
-    (rules.ink_outside_fold, "src/tidemill/engine/fold_nodes.py", "world.ink.free[n] = 0"),
+    (rules.ink_outside_fold, "src/tidemill/engine/fold/nodes.py", "world.ink.free[n] = 0"),
     (rules.ink_outside_fold, "src/tidemill/model/world.py", "world.ink.free[n] = 0"),
     (rules.bare_excepts, MODULE, "try:\n    f()\nexcept KeyError:\n    pass"),
     (rules.missing_module_docstring, "tests/engine/__init__.py", ""),

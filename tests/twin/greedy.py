@@ -6,7 +6,7 @@ waiting job on the first free devices it finds. It is honest but not clever.
 
 from collections.abc import Callable, Iterator
 
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.rows import Piece, Role
 from tidemill.model.states import NodeState

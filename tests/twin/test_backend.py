@@ -4,7 +4,7 @@ import pytest
 
 from tests.twin import greedy
 from tests.twin.builders import TEAM, contract, job
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, MINUTE_MS

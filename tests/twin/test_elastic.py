@@ -9,8 +9,8 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.twin import spec
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 FLEET = """
 [twin]
@@ -45,7 +45,7 @@ work = "2h"
 
 def test_an_elastic_job_lives_through_shrinking_and_growing():
     """It gives two of four nodes to the one that comes, has them back, and does all of its work."""
-    found = spec.parse(FLEET)
+    found = fleet_spec.parse(FLEET)
     kept = Kept()
     world = World()
     Loop(world, found.policy, Twin.from_spec(found), kept).run()
@@ -65,4 +65,4 @@ def test_an_elastic_job_is_not_tied():
     tied = FLEET.replace('resize = "2m"', 'resize = "2m"\nwithin = "node"')
     tied += '[[tier]]\nname = "node"\n'
     with pytest.raises(SpecError, match="elastic"):
-        spec.parse(tied)
+        fleet_spec.parse(tied)

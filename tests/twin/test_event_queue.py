@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, role, team
 from tests.twin import greedy
 from tidemill.core import snapshot
-from tidemill.engine.fold_batch import Inflow
+from tidemill.engine.fold.batch import Inflow
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_events
 from tidemill.model.batch.sheet import Sheet
@@ -19,10 +19,10 @@ from tidemill.model.measures import MINUTE_MS
 from tidemill.model.rows import Demand, Job
 from tidemill.model.world import World
 from tidemill.twin import coming
-from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.backend import Twin
 from tidemill.twin.event_queue import heap
+from tidemill.twin.event_queue.agenda import Agenda
 from tidemill.twin.faults import Faults, LogNormal
 
 

@@ -6,11 +6,12 @@ import pytest
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, HOUR_MS, ONE_PPM, SECOND_MS
 from tidemill.model.states import JobClass
-from tidemill.twin import durations, generate, load, presets, rhythm, sizes, spec
+from tidemill.twin import arrival_rate, durations, generate, offered_load, presets, sizes
 from tidemill.twin.arrivals import Ending, Spell, Tide
 from tidemill.twin.mix import JobMix
-from tidemill.twin.spec_tables import ArrivalRhythm
-from tidemill.twin.spec_words import Fraction
+from tidemill.twin.spec import fleet_spec
+from tidemill.twin.spec.tables import ArrivalRhythm
+from tidemill.twin.spec.words import Fraction
 from tidemill.twin.streams import Streams
 from tidemill.twin.traces import acme
 
@@ -31,7 +32,7 @@ name = "a"
 def workload(**fields):
     rows = {"name": '"w"', "team": '"a"', "per_day": "100", "preset": '"helios"'} | fields
     text = "\n".join(f"{key} = {value}" for key, value in rows.items())
-    return spec.parse(f"{BASE}\n[[workload]]\n{text}\n")
+    return fleet_spec.parse(f"{BASE}\n[[workload]]\n{text}\n")
 
 
 def jobs(**fields):
@@ -119,14 +120,14 @@ def test_no_gang_is_larger_than_half_the_fleet_or_the_limit():
     assert max(a.job.shape.total_milli for a in jobs(preset='"kalos"', per_day="500")) == 128_000
     text = BASE.replace('name = "a"', 'name = "a"\nlimit = { H100 = 24 }')
     text += '[[workload]]\nname = "w"\nteam = "a"\nper_day = 500\npreset = "kalos"\n'
-    found = list(generate.stream(spec.parse(text)))
+    found = list(generate.stream(fleet_spec.parse(text)))
     assert max(a.job.shape.total_milli for a in found) == 16_000
 
 
 def test_arrivals_follow_the_day_and_the_week_and_keep_their_average():
     """Most at the peak hour, least twelve hours later, fewer at the weekend; 500 a day overall."""
     shape = ArrivalRhythm(swing=Fraction(800_000), peak_hour=14, weekend=Fraction(250_000))
-    at_ms = rhythm.times_ms(Streams(4).of("x"), 500.0, (0, 28 * DAY_MS), shape)
+    at_ms = arrival_rate.times_ms(Streams(4).of("x"), 500.0, (0, 28 * DAY_MS), shape)
     assert len(at_ms) == pytest.approx(500 * 28, rel=0.03)
     assert (np.diff(at_ms) >= 0).all()
     by_hour = np.bincount(at_ms // HOUR_MS % 24, minlength=24)
@@ -179,7 +180,11 @@ def test_changing_one_workload_leaves_the_others_as_they_were():
     other = '[[workload]]\nname = "o"\nteam = "a"\nper_day = {}\npreset = "philly"\n'
     one = BASE + '[[workload]]\nname = "w"\nteam = "a"\nper_day = 50\npreset = "seren"\n'
     told = [
-        [a for a in generate.stream(spec.parse(one + other.format(n))) if a.job.name[0] == "w"]
+        [
+            a
+            for a in generate.stream(fleet_spec.parse(one + other.format(n)))
+            if a.job.name[0] == "w"
+        ]
         for n in (5, 50)
     ]
     assert told[0] == told[1]
@@ -203,7 +208,7 @@ def test_single_jobs_come_at_their_time_and_in_copies():
     """Copies are numbered, others keep their name; both are merged with the rest by time."""
     text = BASE + '[[job]]\nname = "late"\nteam = "a"\nwork = "1h"\nat = "3h"\n'
     text += '[[job]]\nname = "s"\nteam = "a"\nwork = "1h"\ncopies = 2\nfraction = 0.25\n'
-    found = list(generate.stream(spec.parse(text)))
+    found = list(generate.stream(fleet_spec.parse(text)))
     assert [(a.at_ms, a.job.name) for a in found] == [(0, "s-1"), (0, "s-2"), (3 * HOUR_MS, "late")]
     assert found[0].job.shape.total_milli == 250
 
@@ -211,7 +216,7 @@ def test_single_jobs_come_at_their_time_and_in_copies():
 def test_the_load_of_a_file_is_what_its_jobs_ask_for():
     """64 accelerators of 256 for half of the time are an eighth."""
     text = BASE + '[[job]]\nname = "half"\nteam = "a"\nwork = "14d"\naccelerators = 64\n'
-    found = load.measure(spec.parse(text))
+    found = offered_load.measure(fleet_spec.parse(text))
     assert found.share == pytest.approx(1 / 8)
     assert found.hourly[0] == pytest.approx(1 / 4)
     assert found.hourly[-1] == 0

@@ -11,14 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.docs import pages
-from tidemill.engine import fold
+from tidemill.engine.fold import one_event
 from tidemill.model.errors import EventRefused, SpecError
 from tidemill.model.events import QueueSet
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Queue
 from tidemill.model.world import World
-from tidemill.twin import effort, load, spec, spec_errors, spec_synonyms, spec_tables, spec_words
+from tidemill.twin import effort, offered_load
+from tidemill.twin.spec import errors, fleet_spec, synonyms
+from tidemill.twin.spec import tables as spec_tables
+from tidemill.twin.spec import words as spec_words
 from tidemill.twin.traces import registry, rows
 
 FLEET = """
@@ -40,7 +43,7 @@ WORKLOAD = "[[workload]]\n" + NAMED + RUN
 def refused(text: str) -> str:
     """The message and the hint with which a text is refused."""
     with pytest.raises(SpecError) as caught:
-        spec.parse(text, "fleet.toml")
+        fleet_spec.parse(text, "fleet.toml")
     return f"{caught.value.message}\n{caught.value.hint}"
 
 
@@ -88,7 +91,7 @@ WORDS = {
 @pytest.mark.parametrize("case", WORDS)
 def test_words_of_other_systems_are_read_with_a_note(case: str):
     """A file in the words of others is the same fleet, and a note says the name that we use."""
-    theirs, ours = (spec.parse(text) for text in WORDS[case])
+    theirs, ours = (fleet_spec.parse(text) for text in WORDS[case])
     assert ours.notes == ()
     assert theirs.notes
     assert "is read as" in theirs.notes[0]
@@ -98,8 +101,8 @@ def test_words_of_other_systems_are_read_with_a_note(case: str):
 def test_floor_and_limit_are_read_without_a_note():
     """The words that files had before are read as guaranteed and maximum quota."""
     text = FLEET + "floor = { H100 = 8 }\nlimit = { H100 = 16 }"
-    (team,) = spec.parse(text).teams
-    assert (team.floor, team.limit, spec.parse(text).notes) == ({"H100": 8}, {"H100": 16}, ())
+    (team,) = fleet_spec.parse(text).teams
+    assert (team.floor, team.limit, fleet_spec.parse(text).notes) == ({"H100": 8}, {"H100": 16}, ())
 
 
 @pytest.mark.parametrize(
@@ -124,7 +127,7 @@ def test_every_synonym_means_a_field_that_exists():
         "job": spec_tables.JobTable,
         "workload": spec_tables.WorkloadTable,
     }
-    for table, words in (*spec_synonyms.FIELDS.items(), *spec_synonyms.EARLIER.items()):
+    for table, words in (*synonyms.FIELDS.items(), *synonyms.EARLIER.items()):
         fields = _fields(tables[table]) | {"accelerators"}
         assert set(words.values()) <= fields
         assert not set(words) & (fields - {"accelerators"})
@@ -161,7 +164,7 @@ BESIDE = {
 """What else a workload needs beside the field of an example."""
 
 
-@pytest.mark.parametrize("example", spec_errors._EXAMPLES.values())
+@pytest.mark.parametrize("example", errors._EXAMPLES.values())
 def test_the_example_of_every_hint_is_read(example: str):
     """What a hint shows is taken when it is written into a file."""
     field = example.split(" = ", maxsplit=1)[0]
@@ -174,7 +177,7 @@ def test_the_example_of_every_hint_is_read(example: str):
     found = [text for kind, text in files.items() if field in _fields(kind)]
     assert found
     for text in found:
-        spec.parse(text)
+        fleet_spec.parse(text)
 
 
 def _fields(kind: type[msgspec.Struct]) -> set[str]:
@@ -203,7 +206,7 @@ def test_what_a_hint_shows_is_taken(wrong: str):
     assert shown is not None
     for example in re.split(r"; | or (?=\w+ = )|, or (?=\w+ = )", shown[1]):
         if " = " in example:
-            spec.parse(HINTS[wrong].replace("{}", example.replace(" with ", "\n")))
+            fleet_spec.parse(HINTS[wrong].replace("{}", example.replace(" with ", "\n")))
 
 
 # Every key that is told about can be written ---------------------------------------------------
@@ -213,12 +216,14 @@ def test_what_a_hint_shows_is_taken(wrong: str):
 def test_every_choice_of_the_policy_can_be_written(field: str):
     """Each field of the policy, written in a file as the reference shows it, is what it was."""
     value = getattr(Policy(), field)
-    assert spec.parse(f"{FLEET}[policy]\n{_written(field, value)}\n").policy == Policy()
+    assert fleet_spec.parse(f"{FLEET}[policy]\n{_written(field, value)}\n").policy == Policy()
 
 
 def test_steps_of_attained_service_are_durations():
     """`attained_steps` is a list of durations."""
-    found = spec.parse(FLEET + '[policy]\norder = "attained"\nattained_steps = ["1h", "5h"]').policy
+    found = fleet_spec.parse(
+        FLEET + '[policy]\norder = "attained"\nattained_steps = ["1h", "5h"]'
+    ).policy
     assert found.attained_steps_ms == (HOUR_MS, 5 * HOUR_MS)
 
 
@@ -283,14 +288,14 @@ def _chain(depth: int) -> str:
 
 def test_a_tree_of_teams_has_a_depth():
     """32 levels are read and run; 800 are refused with a message, in a file and in a journal."""
-    assert len(spec.parse(_chain(32)).teams) == 32
+    assert len(fleet_spec.parse(_chain(32)).teams) == 32
     for depth in (33, 800, 5_000):
         assert "more than 32 teams, each under another" in refused(_chain(depth))
     world = World()
     for i in range(32):
-        fold.fold(world, QueueSet(0, Queue(f"t{i}", (), f"t{i - 1}" if i else "")))
+        one_event.fold(world, QueueSet(0, Queue(f"t{i}", (), f"t{i - 1}" if i else "")))
     with pytest.raises(EventRefused, match="32 levels deep already"):
-        fold.fold(world, QueueSet(0, Queue("t32", (), "t31")))
+        one_event.fold(world, QueueSet(0, Queue("t32", (), "t31")))
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 5_000, 100_000])
@@ -354,10 +359,10 @@ def test_a_run_that_takes_long_is_told_beforehand():
     """A million jobs a day are announced with their hours and gigabytes; a small file is not."""
     million = WORKLOAD.replace("per_day = 3", "per_day = 1000000")
     many = FLEET.replace("count = 64", "count = 1600000") + million
-    found = effort.expected(spec.parse(many + "sizes = { 1 = 1 }"))
+    found = effort.expected(fleet_spec.parse(many + "sizes = { 1 = 1 }"))
     assert (found.jobs, found.nodes) == (14_000_000, 200_000)
     assert found.words.startswith("about 14,000,000 jobs on 200,000 nodes: expect about 6h 36m")
-    assert effort.expected(spec.parse(FLEET + JOB)).words == ""
+    assert effort.expected(fleet_spec.parse(FLEET + JOB)).words == ""
 
 
 # Offered load ---------------------------------------------------------------------------------
@@ -369,7 +374,7 @@ TWO = FLEET.replace("[[team]]", A100 + "[[team]]")
 def test_a_type_that_is_short_shows_although_the_total_fits():
     """16 GPUs for 14 days asked of 8 A100 are 200 % of them, and 22 % of all 72."""
     text = TWO + JOB.replace('"1h"', '"14d"') + 'copies = 2\naccelerators = 8\nkinds = ["A100"]\n'
-    found = load.measure(spec.parse(text))
+    found = offered_load.measure(fleet_spec.parse(text))
     by_type = {part.kinds: part.share for part in found.parts}
     assert by_type[("A100",)] == pytest.approx(2)
     assert by_type[("H100",)] == 0
@@ -379,14 +384,14 @@ def test_a_type_that_is_short_shows_although_the_total_fits():
 def test_work_that_may_choose_counts_where_it_may_go():
     """A job for either type is no load of one type alone."""
     text = TWO + JOB.replace('"1h"', '"14d"') + "accelerators = 8\n"
-    found = load.measure(spec.parse(text))
+    found = offered_load.measure(fleet_spec.parse(text))
     assert [round(part.share, 3) for part in found.parts] == [0, 0, round(8 / 72, 3)]
 
 
 def test_capacity_counts_for_as_long_as_it_is_paid():
     """A contract that ends at half time gives half of its hours."""
     text = FLEET.replace("count = 64", 'count = 64\nend = "7d"') + JOB.replace('"1h"', '"7d"')
-    found = load.measure(spec.parse(text + "accelerators = 32\n"))
+    found = offered_load.measure(fleet_spec.parse(text + "accelerators = 32\n"))
     assert found.share == pytest.approx(0.5)
     assert found.hourly[-1] == 0
 
@@ -395,11 +400,11 @@ def test_a_job_after_the_horizon_is_refused_with_the_horizon_it_needs():
     """It would be left out without a word; a spec cut short in Python counts it as late."""
     assert 'horizon = "15d"' in refused(FLEET + JOB + 'at = "15d"')
     assert "after the horizon" in refused(FLEET + WORKLOAD + 'sizes = { 1 = 1 }\nstart = "15d"')
-    whole = spec.parse(FLEET + JOB + 'at = "10d"')
+    whole = fleet_spec.parse(FLEET + JOB + 'at = "10d"')
     cut = msgspec.structs.replace(
         whole, twin=msgspec.structs.replace(whole.twin, horizon=spec_words.Span(HOUR_MS))
     )
-    found = load.measure(cut)
+    found = offered_load.measure(cut)
     assert (found.late, found.jobs) == (("j",), 0)
 
 
@@ -457,5 +462,5 @@ def test_a_packed_file_that_swells_is_refused(tmp_path: Path, monkeypatch: pytes
 def test_the_samples_here_are_files_that_are_read():
     """What these tests start from is good."""
     assert tomllib.loads(FLEET + JOB)
-    spec.parse(FLEET + JOB)
-    spec.parse(FLEET + WORKLOAD + "sizes = { 1 = 1 }")
+    fleet_spec.parse(FLEET + JOB)
+    fleet_spec.parse(FLEET + WORKLOAD + "sizes = { 1 = 1 }")

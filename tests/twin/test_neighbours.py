@@ -11,7 +11,7 @@ from tests.builders import contract, job, role, team
 from tests.twin.test_driving import Kept
 from tidemill import api
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.engine.loop import Loop
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.fixes import fixes

@@ -12,10 +12,11 @@ from tidemill.model.errors import SpecError
 from tidemill.model.rows import Efficiency
 from tidemill.model.states import Confidence
 from tidemill.model.world import World
-from tidemill.twin import generate, spec
+from tidemill.twin import generate
 from tidemill.twin.backend import Twin
 from tidemill.twin.physics import Reckoning
-from tidemill.twin.spec_tables import Spec, Traits
+from tidemill.twin.spec import fleet_spec
+from tidemill.twin.spec.tables import Spec, Traits
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "physics.toml"
 FLEET = """
@@ -47,7 +48,7 @@ LLAMA = (
 
 def one(words: str, kind: str = "H100", accelerators: int = 32) -> tuple[Traits, Spec]:
     """A fleet with one job that has these words."""
-    parsed = spec.parse(FLEET.format(words=words, kind=kind, accelerators=accelerators))
+    parsed = fleet_spec.parse(FLEET.format(words=words, kind=kind, accelerators=accelerators))
     return parsed.jobs[0], parsed
 
 
@@ -194,7 +195,7 @@ def test_the_example_shows_what_nobody_typed_in():
     measured workload stays measured, its split below peak unknown; and every paid milli·ms is
     in one bucket.
     """
-    parsed, world, kept = spec.load(EXAMPLE), World(), Kept()
+    parsed, world, kept = fleet_spec.load(EXAMPLE), World(), Kept()
     ledger = reader.Ledger(parsed.policy)
     Loop(world, parsed.policy, Twin.from_spec(parsed), kept, [ledger]).run()
     found = statement.statement(ledger)
@@ -221,7 +222,7 @@ def test_sizes_by_chance_that_do_not_divide_stay_unknown():
     )
     found = {
         (arrival.job.shape.total_milli // 1000, arrival.job.efficiency.confidence)
-        for arrival in generate.stream(spec.parse(words))
+        for arrival in generate.stream(fleet_spec.parse(words))
     }
     assert (8, Confidence.MODELLED) in found
     assert (1, Confidence.UNKNOWN) in found

@@ -13,16 +13,16 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import Role
 from tidemill.model.world import World
-from tidemill.twin import spec
 from tidemill.twin.backend import Twin
-from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec import fleet_spec
+from tidemill.twin.spec.tables import Spec
 
 EXAMPLE = Path("examples/sharing-a-gpu.toml").read_text(encoding="utf-8")
 
 
 def told(mode: str, text: str = EXAMPLE) -> Spec:
     """A day of the example under a mode."""
-    return spec.parse(
+    return fleet_spec.parse(
         text.replace('"mps"', f'"{mode}"', 1).replace('horizon = "4d"', 'horizon = "1d"')
     )
 

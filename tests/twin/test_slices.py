@@ -13,8 +13,9 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.model.errors import SpecError
 from tidemill.model.world import World
-from tidemill.twin import generate, load, spec
+from tidemill.twin import generate, offered_load
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slices.toml"
 HEAD = """
@@ -36,7 +37,7 @@ work = "1h"
 
 def test_the_ledger_of_the_example_shows_what_is_stranded():
     """Three days of notebooks, services and training: some of it is stranded, and all adds up."""
-    found = spec.parse(EXAMPLE.read_text(encoding="utf-8"), "slices.toml")
+    found = fleet_spec.parse(EXAMPLE.read_text(encoding="utf-8"), "slices.toml")
     ledger, kept = Ledger(found.policy), Kept()
     twin = Twin.from_spec(found)
     Loop(World(), found.policy, twin, kept, [ledger], beats_per_commit=1000).run()
@@ -52,11 +53,11 @@ def test_the_ledger_of_the_example_shows_what_is_stranded():
 
 def test_a_profile_makes_instances_of_its_share():
     """Four instances of 2g.20gb are four replicas of a quarter; the load counts them as one."""
-    found = spec.parse(HEAD + 'accelerators = 4\nprofile = "2g.20gb"\n', "f.toml")
+    found = fleet_spec.parse(HEAD + 'accelerators = 4\nprofile = "2g.20gb"\n', "f.toml")
     (arrival,) = generate.stream(found)
     (role,) = arrival.job.shape.roles
     assert (role.count, role.accelerators, role.milli, role.profile) == (4, 1, 250, "2g.20gb")
-    assert load.measure(found).asked[0].accelerator_hours == 1.0
+    assert offered_load.measure(found).asked[0].accelerator_hours == 1.0
 
 
 @pytest.mark.parametrize(
@@ -71,12 +72,12 @@ def test_a_profile_makes_instances_of_its_share():
 def test_profiles_that_cannot_be_are_refused(lines: str, said: str):
     """A profile the part lacks, a fraction of one, a parallelism, more than there are devices."""
     with pytest.raises(SpecError, match=said):
-        spec.parse(HEAD + lines + "\n", "f.toml")
+        fleet_spec.parse(HEAD + lines + "\n", "f.toml")
 
 
 def test_the_refusal_of_a_profile_says_what_would_do():
     """The message lists what the part has; the hint names the nearest."""
     with pytest.raises(SpecError) as refusal:
-        spec.parse(HEAD + 'profile = "1g.18gb"\n', "f.toml")
+        fleet_spec.parse(HEAD + 'profile = "1g.18gb"\n', "f.toml")
     assert "1g.10gb" in refusal.value.message
     assert "`1g.20gb` of `H100` would do" in refusal.value.hint

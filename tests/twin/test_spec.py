@@ -6,8 +6,9 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobClass, Terms
-from tidemill.twin import fleet, spec
+from tidemill.twin import fleet
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 GOOD = """
 [twin]
@@ -67,13 +68,13 @@ def changed(old, new):
 
 def refusal(text):
     with pytest.raises(SpecError) as caught:
-        spec.parse(text, "fleet.toml")
+        fleet_spec.parse(text, "fleet.toml")
     return str(caught.value)
 
 
 def test_quantities_are_read_in_their_units():
     """Durations, dollars, shares and sizes become integers in the units of their names."""
-    found = spec.parse(GOOD)
+    found = fleet_spec.parse(GOOD)
     assert found.twin.horizon == 2 * DAY_MS
     assert found.contracts[0].usd_per_hour == 2_490_000
     assert found.contracts[1].terms == Terms.SPOT
@@ -87,7 +88,7 @@ def test_quantities_are_read_in_their_units():
 
 def test_rows_of_the_model_say_the_same():
     """Contracts and teams reach the model in milli-units, micro-dollars and milliseconds."""
-    found = spec.parse(GOOD)
+    found = fleet_spec.parse(GOOD)
     row = fleet.contract(found.contracts[0])
     assert (row.pool, row.usd_micro_per_hour, row.node.devices) == ("H100", 2_490_000, 8)
     shares = {share.kind: share for share in fleet.queue(found.teams[0]).shares}
@@ -294,17 +295,17 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
         (tmp_path, "cannot be read: is a directory"),
     ):
         with pytest.raises(SpecError, match=said):
-            spec.load(path)
+            fleet_spec.load(path)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SpecError, match="byte 0 is not UTF-8"):
-        spec.load(tmp_path / "binary.toml")
-    (tmp_path / "large.toml").write_bytes(b"#" * (spec.MAX_BYTES + 1))
+        fleet_spec.load(tmp_path / "binary.toml")
+    (tmp_path / "large.toml").write_bytes(b"#" * (fleet_spec.MAX_BYTES + 1))
     with pytest.raises(SpecError, match="is larger than"):
-        spec.load(tmp_path / "large.toml")
+        fleet_spec.load(tmp_path / "large.toml")
 
 
 def test_a_file_with_a_byte_order_mark_is_read(tmp_path):
     """Editors that write a mark at the start of a file do no harm."""
     path = tmp_path / "fleet.toml"
     path.write_text(GOOD, encoding="utf-8-sig")
-    assert spec.load(path).twin.seed == 3
+    assert fleet_spec.load(path).twin.seed == 3

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.twin.test_spec import GOOD
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS
-from tidemill.twin import generate, spec
+from tidemill.twin import generate
+from tidemill.twin.spec import fleet_spec
 
 LINES = GOOD.splitlines()
 WILD = st.sampled_from(
@@ -33,7 +34,7 @@ FEW_JOBS = 2000  # a story this small is also told, as far as its first arrivals
 def refused_or_read(data):
     """Nothing but a SpecError, with a hint, may come out; what is read can also be run."""
     try:
-        found = spec.parse_bytes(data, "fuzz.toml")
+        found = fleet_spec.parse_bytes(data, "fuzz.toml")
     except SpecError as error:
         return error.hint
     if sum(row.per_day for row in found.workloads) * found.twin.horizon < FEW_JOBS * DAY_MS:
@@ -76,4 +77,4 @@ def test_any_bytes_are_read_or_refused(data):
 def test_the_good_file_is_good():
     """What the fuzz starts from is a file that is read."""
     assert tomllib.loads(GOOD)
-    spec.parse(GOOD)
+    fleet_spec.parse(GOOD)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.model.errors import SpecError
 from tidemill.model.events import QueueSet
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.world import World
-from tidemill.twin import fleet, spec
+from tidemill.twin import fleet
+from tidemill.twin.spec import fleet_spec
 
 GOOD = """
 [[contract]]
@@ -43,7 +44,7 @@ work = "1h"
 def test_a_tree_reaches_the_model():
     """Parents come before children whatever the order of the file, and say what was written."""
     world = World()
-    for row in fleet.queues(spec.parse(GOOD)):
+    for row in fleet.queues(fleet_spec.parse(GOOD)):
         fold(world, QueueSet(0, row))
     assert [row.name for row in world.queue_rows] == ["faculty", "group", "other"]
     group = world.queue_rows[1]
@@ -74,6 +75,6 @@ def test_a_tree_that_cannot_be_is_refused(case: str):
     (old, new), message = REFUSED[case]
     assert old in GOOD
     with pytest.raises(SpecError) as refusal:
-        spec.parse(GOOD.replace(old, new, 1))
+        fleet_spec.parse(GOOD.replace(old, new, 1))
     assert message in str(refusal.value)
     assert refusal.value.hint

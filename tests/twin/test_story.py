@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 from tests.twin import greedy
 from tests.twin.builders import TEAM, contract, job
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.model import events as ev
 from tidemill.model.measures import DAY_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.states import JobClass, NodeState, Terms
 from tidemill.model.world import World
 from tidemill.provisioning import life
-from tidemill.twin import spec
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
 from tidemill.twin.backend import Twin
 from tidemill.twin.faults import FaultAt, Faults, LogNormal
-from tidemill.twin.spec_words import Span
+from tidemill.twin.spec import fleet_spec
+from tidemill.twin.spec.words import Span
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -144,7 +144,7 @@ def test_whatever_is_decided_the_world_takes_every_event(contracts, arrivals, fa
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.stem)
 def test_the_examples_run(path):
     """Every example is a story that folds from its first event to its horizon."""
-    example = spec.load(path)
+    example = fleet_spec.load(path)
     shortened = msgspec.structs.replace(
         example, twin=msgspec.structs.replace(example.twin, horizon=Span(DAY_MS))
     )
@@ -183,7 +183,9 @@ def test_another_seed_tells_another_story():
     text += 'usd_per_hour = 2\n[[team]]\nname = "a"\n[[workload]]\nname = "w"\nteam = "a"\n'
     text += 'per_day = 20\npreset = "pai"\n'
     told = [
-        hashlib.sha256(msgspec.json.encode(greedy.run(Twin.from_spec(spec.parse(t)))[1])).digest()
+        hashlib.sha256(
+            msgspec.json.encode(greedy.run(Twin.from_spec(fleet_spec.parse(t)))[1])
+        ).digest()
         for t in (text, text.replace("seed = 1", "seed = 2"))
     ]
     assert told[0] != told[1]

@@ -10,8 +10,8 @@ from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.world import World
-from tidemill.twin import spec
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 FLEET = """
 [twin]
@@ -70,7 +70,7 @@ BOTH_RACKS = IN_THE_WAY.format(name="x", rack="h-001") + IN_THE_WAY.format(name=
 
 def lived(text: str) -> tuple[World, Kept, reader.Ledger]:
     """The story of a spec, with its journal and its ledger."""
-    parsed, world, kept = spec.parse(text), World(), Kept()
+    parsed, world, kept = fleet_spec.parse(text), World(), Kept()
     ledger = reader.Ledger(parsed.policy)
     Loop(world, parsed.policy, Twin.from_spec(parsed), kept, [ledger]).run()
     return world, kept, ledger
@@ -144,4 +144,4 @@ REFUSED = {
 def test_tiers_that_do_not_agree_are_refused(text: str, said: str):
     """The error names the table and the field."""
     with pytest.raises(SpecError, match=said):
-        spec.parse(FLEET + text)
+        fleet_spec.parse(FLEET + text)

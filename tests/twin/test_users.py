@@ -11,8 +11,9 @@ from tidemill.core import snapshot
 from tidemill.ledger.account import Account
 from tidemill.model.errors import SpecError
 from tidemill.model.policy import Policy
-from tidemill.twin import generate, spec, traces
+from tidemill.twin import generate, traces
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec
 
 FLEET = """
 [twin]
@@ -40,7 +41,7 @@ run = { median = "5m", mean = "10m" }
 
 
 def _users(text: str) -> Counter[str]:
-    return Counter(arrival.job.user for arrival in generate.stream(spec.parse(text)))
+    return Counter(arrival.job.user for arrival in generate.stream(fleet_spec.parse(text)))
 
 
 def test_a_spec_names_users():
@@ -57,7 +58,7 @@ def test_users_have_weights():
     assert 2 < found["ana"] / found["bo"] < 4.5
     assert "cy" not in found
     with pytest.raises(SpecError, match="`users`: the shares add up to 0"):
-        spec.parse(FLEET + "users = { ana = 0 }\n")
+        fleet_spec.parse(FLEET + "users = { ana = 0 }\n")
 
 
 def test_a_number_of_users_is_heavy_at_the_head():
@@ -69,7 +70,7 @@ def test_a_number_of_users_is_heavy_at_the_head():
 def test_users_leave_everything_else_as_it_was():
     """They are drawn from a stream of their own: the same jobs come at the same times."""
     plain, named = (
-        [(a.at_ms, a.work_ms, a.job.shape) for a in generate.stream(spec.parse(text))]
+        [(a.at_ms, a.work_ms, a.job.shape) for a in generate.stream(fleet_spec.parse(text))]
         for text in (FLEET, FLEET + "users = 5\n")
     )
     assert plain == named
@@ -85,7 +86,7 @@ def test_the_world_and_its_snapshot_know_users():
 
 def test_the_ledger_by_user_adds_up():
     """Users, the unknown user and nobody share what was paid, to the last milli·ms."""
-    done = api.simulate(spec.parse(FLEET))
+    done = api.simulate(fleet_spec.parse(FLEET))
     by_user: dict[str, Account] = done.statement.by("user")
     assert set(by_user) == {"(nobody)", "(unknown)", "zoe"}
     assert sum(a.paid_milli_ms for a in by_user.values()) == done.statement.total().paid_milli_ms

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, fitting, memory, precision, remedies, serving
+from tidemill.units import fitting, memory, partition_check, precision, remedies, serving
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.fitting import Stated
 from tidemill.units.flops import Recompute
@@ -76,7 +76,7 @@ def test_the_search_agrees_with_trying_everything(model: Model, zero: int, gb: i
     fits = [
         ranks(size)
         for size in sizes
-        if divides.stage_layers(model, size.pipeline)
+        if partition_check.stage_layers(model, size.pipeline)
         and memory.training(model, size, how).total <= room
     ]
     assert (found.units if found else None) == min(fits, default=None)
@@ -101,7 +101,7 @@ def test_what_was_found_divides_and_fits():
         model, how = ZOO.model(key), Training(zero=1)
         found = fitting.to_train(model, H200, Stated(sequence=4096), how)
         assert found is not None
-        divides.check(model, found.stated)
+        partition_check.check(model, found.stated)
         stages = range(found.stated.pipeline)
         held = [memory.on_stage(model, found.stated, how, i).total for i in stages]
         assert max(held) == found.held.total <= fitting.usable(H200)
@@ -231,4 +231,4 @@ def test_interleaved_stages_take_whole_rounds():
     assert found is not None
     assert found.stated.pipeline > 1
     assert 72 // found.stated.data % found.stated.pipeline == 0
-    divides.check(model, found.stated, interleave=3)
+    partition_check.check(model, found.stated, interleave=3)

@@ -8,7 +8,7 @@ medians of 15 runs by ``bench/silicon.py``, decoding captured as one graph.
 import pytest
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import memory, roofline, work
+from tidemill.units import kernel_work, memory, roofline
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
 from tidemill.units.models import Model
@@ -63,7 +63,7 @@ def test_no_token_is_decoded_faster_than_the_roofline(
     """Half of the roofline at batch 1, where kernels are a few microseconds long; 84 % at 256,
     where attention, which is most of it, reads its cache at 91 % of the bandwidth.
     """
-    pieces = work.decode(LLAMA, Parallelism(sequence=1), Serving(batch=batch, context=4096))
+    pieces = kernel_work.decode(LLAMA, Parallelism(sequence=1), Serving(batch=batch, context=4096))
     least_ms = 1e3 * roofline.seconds(pieces, PEAK)
     attention = [piece for piece in pieces if piece.name == "attention"]
     assert 0.49 < least_ms / token_ms < 0.85
@@ -82,7 +82,7 @@ def test_no_step_is_faster_than_the_roofline(
     """
     stated = Parallelism(sequence=sequence, batch=batch)
     how = Training(micro_batch=batch, recompute=Recompute.NONE)
-    pieces = [piece for piece in work.step(LLAMA, stated, how) if piece.name != "optimiser"]
+    pieces = [piece for piece in kernel_work.step(LLAMA, stated, how) if piece.name != "optimiser"]
     assert 0.59 < 1e3 * roofline.seconds(pieces, PEAK) / step_ms < 0.62
 
 
@@ -91,8 +91,8 @@ def test_under_measured_ceilings_the_model_is_nearer_and_still_below():
     sequences takes 1.02 times what follows from them, a step 1.12 times.
     """
     real = roofline.ceilings(Catalogue().part("h200"), "bf16", 662.43 / 989, 4291.95 / 4800)
-    token = work.decode(LLAMA, Parallelism(sequence=1), Serving(batch=256, context=4096))
+    token = kernel_work.decode(LLAMA, Parallelism(sequence=1), Serving(batch=256, context=4096))
     stated, how = Parallelism(sequence=8192, batch=1), Training(recompute=Recompute.NONE)
-    step = [piece for piece in work.step(LLAMA, stated, how) if piece.name != "optimiser"]
+    step = [piece for piece in kernel_work.step(LLAMA, stated, how) if piece.name != "optimiser"]
     assert 9.610 / (1e3 * roofline.seconds(token, real)) == pytest.approx(1.02, abs=0.01)
     assert 172.4 / (1e3 * roofline.seconds(step, real)) == pytest.approx(1.125, abs=0.01)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidemill.units import host, saving
+from tidemill.units import checkpoint_io, host
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.host import IMAGES, HostSupply, Intake, Storage
 
@@ -42,17 +42,19 @@ def test_eight_cores_keep_an_h100_fed():
 
 def test_checkpoints_of_the_worked_example():
     """1,120 GB (70 B parameters of 16 bytes) at 5 GB/s: 224 s; in eight shards: 28 s."""
-    assert saving.synchronous(1120, 5) == (224, 224, 0)
-    assert saving.synchronous(1120, 5, writers=8).stall_s == 28
-    assert saving.synchronous(1120, 5, writers=8, file_system_gb_s=20).stall_s == 56
+    assert checkpoint_io.synchronous(1120, 5) == (224, 224, 0)
+    assert checkpoint_io.synchronous(1120, 5, writers=8).stall_s == 28
+    assert checkpoint_io.synchronous(1120, 5, writers=8, file_system_gb_s=20).stall_s == 56
 
 
 def test_cold_starts_of_the_worked_example():
     """26 GB of weights: 0.406 s over PCIe 5 (64 GB/s, one direction), 13 s from a 2 GB/s store."""
-    assert saving.cold_start_s(26, 64) == pytest.approx(0.406, abs=0.0005)
-    assert saving.cold_start_s(26, 2) == 13
-    assert saving.cold_start_s(26, 2, 64) == 13
-    assert saving.cold_start_s(26, 2, 64, is_streamed=False) == pytest.approx(13.406, abs=0.0005)
+    assert checkpoint_io.cold_start_s(26, 64) == pytest.approx(0.406, abs=0.0005)
+    assert checkpoint_io.cold_start_s(26, 2) == 13
+    assert checkpoint_io.cold_start_s(26, 2, 64) == 13
+    assert checkpoint_io.cold_start_s(26, 2, 64, is_streamed=False) == pytest.approx(
+        13.406, abs=0.0005
+    )
 
 
 def test_links_like_for_like():
@@ -65,7 +67,7 @@ def test_links_like_for_like():
 
 def test_an_asynchronous_checkpoint_stands_for_the_copy():
     """Eight links of 64 GB/s take 1,120 GB in 2.19 s; the rest is written while the job works."""
-    saved = saving.asynchronous(1120, 5, copy_gb_s=8 * 64, interval_s=600, writers=8)
+    saved = checkpoint_io.asynchronous(1120, 5, copy_gb_s=8 * 64, interval_s=600, writers=8)
     assert saved.stall_s == pytest.approx(2.1875)
     assert saved.written_s == pytest.approx(30.1875)
     assert saved.held_gb == 140
@@ -73,13 +75,15 @@ def test_an_asynchronous_checkpoint_stands_for_the_copy():
 
 def test_a_checkpoint_that_is_late_stands_again():
     """Writing takes 224 s and the next is due after 100: the job waits for the other 124."""
-    saved = saving.asynchronous(1120, 5, copy_gb_s=512, interval_s=100)
+    saved = checkpoint_io.asynchronous(1120, 5, copy_gb_s=512, interval_s=100)
     assert saved.stall_s == pytest.approx(1120 / 512 + 124)
 
 
 def test_the_share_of_time_that_checkpoints_take():
     """28 s after every 10 minutes of work: 28 of 628 seconds."""
-    assert saving.stall_ppm(saving.synchronous(1120, 5, writers=8), 600) == round(28e6 / 628)
+    assert checkpoint_io.stall_ppm(checkpoint_io.synchronous(1120, 5, writers=8), 600) == round(
+        28e6 / 628
+    )
 
 
 @pytest.mark.parametrize(

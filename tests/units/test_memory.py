@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, memory, models, serving
+from tidemill.units import memory, models, partition_check, serving
 from tidemill.units.flops import Recompute
 from tidemill.units.model_zoo import Zoo
 from tidemill.units.serving import Serving
@@ -173,7 +173,7 @@ def test_what_does_not_divide_is_refused_with_what_would(
     """Heads, layers, batch, experts and sequence: the numbers in question, and those that work."""
     division = replace(Parallelism(sequence=4096), **stated)
     with pytest.raises(SpecError, match=says) as refused:
-        divides.check(ZOO.model(key), division, micro)
+        partition_check.check(ZOO.model(key), division, micro)
     assert hint in refused.value.hint
 
 
@@ -181,13 +181,15 @@ def test_interleaving_needs_stages_and_whole_rounds_of_micro_batches():
     """Chunks without a pipeline, and micro-batches that are no multiple of the stages."""
     model = ZOO.model("megatron-530b")
     with pytest.raises(SpecError, match="in 3 chunks each"):
-        divides.check(model, Parallelism(sequence=2048), interleave=3)
+        partition_check.check(model, Parallelism(sequence=2048), interleave=3)
     with pytest.raises(SpecError, match="36 micro-batches on 35 interleaved stages"):
-        divides.check(model, Parallelism(pipeline=35, batch=36, sequence=2048), interleave=3)
+        partition_check.check(
+            model, Parallelism(pipeline=35, batch=36, sequence=2048), interleave=3
+        )
 
 
 def test_the_ends_may_stand_in_for_a_layer():
     """126 layers on 16 stages, as Llama 3 405B was trained: one layer fewer at both ends."""
-    assert divides.stage_layers(ZOO.model("llama-3-405b"), 16) == (7, *[8] * 14, 7)
-    assert divides.stage_layers(ZOO.model("llama-3-405b"), 9) == (14,) * 9
-    assert divides.stage_layers(ZOO.model("llama-3-405b"), 10) == ()
+    assert partition_check.stage_layers(ZOO.model("llama-3-405b"), 16) == (7, *[8] * 14, 7)
+    assert partition_check.stage_layers(ZOO.model("llama-3-405b"), 9) == (14,) * 9
+    assert partition_check.stage_layers(ZOO.model("llama-3-405b"), 10) == ()

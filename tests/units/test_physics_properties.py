@@ -5,7 +5,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, fitting, flops, memory, models, roofline, serving, whatif
+from tidemill.units import (
+    fitting,
+    flops,
+    memory,
+    models,
+    partition_check,
+    roofline,
+    serving,
+    whatif,
+)
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.fitting import Stated
 from tidemill.units.flops import Recompute
@@ -57,8 +66,8 @@ def any_division(draw: st.DrawFn, model: Model) -> Parallelism:
     expert = draw(st.sampled_from((1, 2, 4, 8))) if model.experts else 1
     context = draw(st.sampled_from((1, 2)))
     return Parallelism(
-        tensor=draw(st.sampled_from(divides.tensor_sizes(model))),
-        pipeline=draw(st.sampled_from(divides.stage_counts(model))),
+        tensor=draw(st.sampled_from(partition_check.tensor_sizes(model))),
+        pipeline=draw(st.sampled_from(partition_check.stage_counts(model))),
         context=context,
         expert=expert,
         data=expert * draw(st.sampled_from((1, 2, 3, 8))),
@@ -228,7 +237,7 @@ def test_more_memory_never_needs_more_units(
     assume(found is not None)
     assert found is not None
     assert found.held.total <= fitting.usable(part, reserve)
-    divides.check(model, found.stated)
+    partition_check.check(model, found.stated)
     other = replace(part, memory_gb=2 * part.memory_gb) if is_small else part
     easier = fitting.to_serve(model, other, Stated(), how, reserve / 2)
     assert easier is not None

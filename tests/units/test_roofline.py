@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
 from tidemill.model.topology import Parallelism
-from tidemill.units import flops, roofline, whatif, work
+from tidemill.units import flops, kernel_work, roofline, whatif
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
 from tidemill.units.model_zoo import Zoo
@@ -31,7 +31,7 @@ def of(key: str, **said: object) -> PhaseQuestion:
 
 def test_decoding_13b_waits_for_memory():
     """One token: 7.761 ms to read 26 GB, 0.02626 ms to compute: 295.5 times; 128.8 tokens/s."""
-    (one,) = roofline.timed(work.bare(13 * 10**9, 1, 2), BOX)
+    (one,) = roofline.timed(kernel_work.bare(13 * 10**9, 1, 2), BOX)
     assert one.memory_s * 1e3 == pytest.approx(7.761, abs=5e-4)
     assert one.compute_s * 1e3 == pytest.approx(0.02626, abs=5e-6)
     assert one.memory_s / one.compute_s == pytest.approx(295.5, abs=0.05)
@@ -41,7 +41,7 @@ def test_decoding_13b_waits_for_memory():
 
 def test_a_prompt_of_2048_is_bound_by_arithmetic():
     """53.79 ms to compute, 6.93 times what reading the weights takes."""
-    (one,) = roofline.timed(work.bare(13 * 10**9, 2048, 2), BOX)
+    (one,) = roofline.timed(kernel_work.bare(13 * 10**9, 2048, 2), BOX)
     assert one.compute_s * 1e3 == pytest.approx(53.79, abs=0.01)
     assert one.compute_s / one.memory_s == pytest.approx(6.93, abs=0.005)
     assert one.binds == Ceiling.COMPUTE
@@ -56,7 +56,7 @@ def test_the_ridge():
 
 def test_three_axes_of_one_card():
     """128 tokens a second of a 26 GB model: 0.34 % of the arithmetic, 99 % of the bandwidth."""
-    (piece,) = work.bare(13 * 10**9, 1, 2)
+    (piece,) = kernel_work.bare(13 * 10**9, 1, 2)
     assert 128 * piece.flops / BOX.flops_per_s == pytest.approx(0.0034, abs=5e-5)
     assert 128 * piece.moved / BOX.bytes_per_s == pytest.approx(0.99, abs=5e-3)
     asked = PhaseQuestion(13 * 10**9, H100, Phase.DECODE, ONE)
@@ -107,7 +107,7 @@ def test_decoding_reads_every_weight_and_the_whole_cache():
     tokens of cache at 128 KiB; activations are below 0.1 %.
     """
     model = ZOO.model("llama-3-8b")
-    moved = sum(piece.moved for piece in work.decode(model, ONE, Serving(context=4096)))
+    moved = sum(piece.moved for piece in kernel_work.decode(model, ONE, Serving(context=4096)))
     weights = 2 * (8_030_261_248 - 128_256 * 4096)
     assert moved == pytest.approx(weights + 4096 * 128 * 1024, rel=1e-3)
 
@@ -115,13 +115,13 @@ def test_decoding_reads_every_weight_and_the_whole_cache():
 def test_prefill_and_training_do_the_operations_that_flops_counts():
     """The pieces of a prompt and of a step add up to the operations of the whole model."""
     model, how = ZOO.model("llama-3-8b"), Serving(batch=2, context=1024)
-    done = sum(piece.flops for piece in work.prefill(model, ONE, how))
+    done = sum(piece.flops for piece in kernel_work.prefill(model, ONE, how))
     whole = flops.forward(model, 2, 1024, is_causal=True)
     assert done == pytest.approx(whole.total - whole.output * (1 - 1 / 1024), rel=1e-12)
     stated = Parallelism(sequence=1024, batch=4)
     for recompute in (Recompute.NONE, Recompute.FULL):
         training = Training(micro_batch=2, recompute=recompute)
-        step = work.step(model, stated, training)
+        step = kernel_work.step(model, stated, training)
         expected = flops.executed(model, 4, 1024, recompute, is_causal=True).total
         done = sum(piece.flops for piece in step if piece.name != "optimiser")
         assert done == pytest.approx(expected, rel=1e-12)
@@ -130,7 +130,9 @@ def test_prefill_and_training_do_the_operations_that_flops_counts():
 def test_tensor_ranks_divide_the_work_and_talk():
     """Four ranks: a quarter of the operations each, and 2(t−1)/t of two results a layer to send."""
     model, how = ZOO.model("llama-3-70b"), Serving(batch=16)
-    alone, four = (work.decode(model, Parallelism(tensor=t, sequence=1), how) for t in (1, 4))
+    alone, four = (
+        kernel_work.decode(model, Parallelism(tensor=t, sequence=1), how) for t in (1, 4)
+    )
     assert sum(p.flops for p in four) == pytest.approx(sum(p.flops for p in alone) / 4)
     assert sum(p.sent for p in alone) == 0
     assert sum(p.sent for p in four) == pytest.approx(80 * 2 * 2 * 3 / 4 * 16 * 8192 * 2)
@@ -140,7 +142,9 @@ def test_a_larger_batch_reads_more_experts_but_not_more_than_there_are():
     """One token of Mixtral reads two experts a layer; many tokens read all eight."""
     model = ZOO.model("mixtral-8x7b")
     one, many = (
-        next(p for p in work.decode(model, ONE, Serving(batch=b)) if p.name == "feed-forward")
+        next(
+            p for p in kernel_work.decode(model, ONE, Serving(batch=b)) if p.name == "feed-forward"
+        )
         for b in (1, 4096)
     )
     expert = 3 * 4096 * 14_336 * 32 * 2
@@ -152,7 +156,7 @@ def test_latent_attention_decodes_from_the_latent_cache():
     """DeepSeek-V3 reads 70 KB of cache a token, not the 4 MB that its 128 heads would be."""
     model = ZOO.model("deepseek-v3")
     piece = next(
-        p for p in work.decode(model, ONE, Serving(context=100_000)) if p.name == "attention"
+        p for p in kernel_work.decode(model, ONE, Serving(context=100_000)) if p.name == "attention"
     )
     assert piece.moved == pytest.approx(100_000 * 61 * 576 * 2, rel=1e-3)
     assert piece.intensity == pytest.approx(128 * 2 * (2 * 512 + 64) / (576 * 2), rel=1e-3)

@@ -11,8 +11,8 @@ from tidemill.model.topology import Parallelism
 from tidemill.units import machine
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.flops import Recompute
-from tidemill.units.hiding import Behind, Hiding
 from tidemill.units.model_zoo import Zoo
+from tidemill.units.overlap import Behind, Hiding
 from tidemill.units.step import Step, TrainingRun, step
 from tidemill.units.training import Training
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidemill.ledger.fix import Edit, Value, toml
 from tidemill.model.errors import SpecError
-from tidemill.twin.spec_synonyms import EARLIER, FIELDS
+from tidemill.twin.spec.synonyms import EARLIER, FIELDS
 
 _HEADER = re.compile(r"^\s*\[{1,2}\s*([\w.-]+)\s*\]{1,2}\s*(?:#.*)?$")
 _VALUE = r'(?:"[^"\n]*"|\'[^\'\n]*\'|[^,}\s#]+)'

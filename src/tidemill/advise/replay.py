@@ -14,8 +14,8 @@ from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.world import World
-from tidemill.twin import spec as specs
 from tidemill.twin.backend import Twin
+from tidemill.twin.spec import fleet_spec as specs
 
 BEATS_PER_COMMIT = 2_000  # kept in memory and thrown away
 

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from tidemill.advise.replay import Outcome
-from tidemill.ledger.reckoning import LUCK_PPM
+from tidemill.ledger.prices import LUCK_PPM
 from tidemill.model.measures import ONE_PPM
 
 Verdict = Literal["wins", "loses", "no clear difference"]

@@ -15,7 +15,7 @@ from tidemill.model.states import JobState
 if TYPE_CHECKING:
     from tidemill.api import Run
     from tidemill.model.world import World
-    from tidemill.twin.spec_tables import Spec
+    from tidemill.twin.spec.tables import Spec
 
 
 def seeded(spec: "Spec", seed: int | None) -> "Spec":

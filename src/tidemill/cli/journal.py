@@ -126,7 +126,7 @@ def salvage(
 ) -> None:
     """Copy everything that is intact before the first fault into a new journal."""
     from tidemill import api
-    from tidemill.journal.salvage import salvage as save
+    from tidemill.journal.sqlite.salvage import salvage as save
 
     broken, target = options.journal_and("the journal to create", first, second, journal)
     with screen.progress("salvaging") as update:

@@ -146,8 +146,8 @@ def _placed(error: TidemillError) -> TidemillError:
     """Damage to a journal is told with the number of its intact events, as verify counts them."""
     if not isinstance(error, JournalError):
         return error
-    from tidemill.journal import intact
     from tidemill.journal.faults import DamageError
+    from tidemill.journal.sqlite import intact
 
     return intact.placed(error) if isinstance(error, DamageError) else error
 

@@ -93,7 +93,7 @@ def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
 
 def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool) -> None:
     """A line for each cause: how many wait, for how much, and what stands idle beneath them."""
-    from tidemill.explain.words import label
+    from tidemill.explain.phrasing import label
 
     if not mine:
         screen.out().print("none of them belongs to that team or user" if not is_all else "")
@@ -116,7 +116,7 @@ def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool)
 
 
 def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> None:
-    from tidemill.explain.words import label
+    from tidemill.explain.phrasing import label
 
     last = ("starts in about (p10 to p90)",) if has_eta else ()
     made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",

@@ -60,14 +60,14 @@ def probe(
     if context.invoked_subcommand is not None:
         return
     from tidemill.journal import files
-    from tidemill.probe import sitting
+    from tidemill.probe import run
     from tidemill.probe.card import written
 
     if output is not None:  # before a minute of measuring, not after it
         files.refuse(output, replaces="probe result", is_forced=force)
-    plan = sitting.ProbePlan(gpu, seconds, quick, tenants, folder, conditions)
+    plan = run.ProbePlan(gpu, seconds, quick, tenants, folder, conditions)
     with screen.progress("probing") as tell:
-        card = sitting.sit(plan, tell)
+        card = run.sit(plan, tell)
     if output is not None:
         files.write(output, written(card) + b"\n", replaces="probe result", is_forced=force)
         screen.note(f"the probe result is in {output}")
@@ -83,18 +83,18 @@ def row(
 ) -> None:
     """A probe result as a row of a catalogue file, for --catalogue of the unit commands."""
     from tidemill.model.errors import SpecError
+    from tidemill.probe import against_catalogue
     from tidemill.probe import card as cards
-    from tidemill.probe import standing
     from tidemill.units.catalogue.book import Catalogue
 
     read = cards.read(card)
-    part = standing.part_of(read, Catalogue())
+    part = against_catalogue.part_of(read, Catalogue())
     if part is None or read.rate("bf16") is None:
         raise SpecError(
             f"`{card}`: `{read.unit.name}` is not in the catalogue, or its bf16 was not measured",
             hint="write a [[part]] row of its own; see `tidemill unit show --json` for the fields",
         )
-    typer.echo(standing.row_text(read, part), nl=False)
+    typer.echo(against_catalogue.row_text(read, part), nl=False)
 
 
 @app.command(epilog=EXAMPLES)
@@ -137,18 +137,18 @@ def compare(
 def _json(read: "list[Card]", cards: list[Path], findings: "list[PeerFinding]") -> None:
     import msgspec
 
-    from tidemill.probe import peers, standing
+    from tidemill.probe import against_catalogue, peers
     from tidemill.units.catalogue.book import Catalogue
 
     book = Catalogue()
     against = [
         {
             "card": str(path),
-            "part": part.key if (part := standing.part_of(card, book)) is not None else None,
+            "part": None if (part := against_catalogue.part_of(card, book)) is None else part.key,
             "figures": [
                 {"figure": s.figure.key, "value": s.figure.value, "unit": s.figure.unit,
                  "listed": s.listed, "ratio": s.ratio}
-                for s in standing.standings(card, part)
+                for s in against_catalogue.standings(card, part)
             ],
         }
         for path, card in zip(cards, read, strict=True)
@@ -163,13 +163,13 @@ def _json(read: "list[Card]", cards: list[Path], findings: "list[PeerFinding]") 
 
 
 def _print(card: "Card") -> None:
-    from tidemill.probe import standing
+    from tidemill.probe import against_catalogue
     from tidemill.units.catalogue.book import Catalogue
 
-    part = standing.part_of(card, Catalogue())
+    part = against_catalogue.part_of(card, Catalogue())
     made = screen.table("measured", "", "", "catalogue", "reached",
                         title=f"{card.unit.name}, {card.made[:10]}")  # fmt: skip
-    for s in standing.standings(card, part):
+    for s in against_catalogue.standings(card, part):
         if s.figure.key.startswith("tenant."):
             continue  # below, with what they press on
         made.add_row(s.figure.words, f"{s.figure.value:,.4g}", s.figure.unit,
@@ -182,7 +182,7 @@ def _print(card: "Card") -> None:
         _print_tenants(card)
     for what, why in card.unknown.items():
         screen.note(f"not measured: {what}: {why}")
-    screen.out().print(standing.verdict(card, part), soft_wrap=True)
+    screen.out().print(against_catalogue.verdict(card, part), soft_wrap=True)
 
 
 def _print_conditions(card: "Card") -> None:

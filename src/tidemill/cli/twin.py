@@ -12,8 +12,8 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.api import Run
-    from tidemill.twin.load import Load
-    from tidemill.twin.spec_tables import Spec
+    from tidemill.twin.offered_load import Load
+    from tidemill.twin.spec.tables import Spec
 
 app = typer.Typer(
     help="Simulate a fleet from a file, a seed or a recorded trace.",
@@ -81,9 +81,9 @@ def generate(
     teams: Annotated[int, typer.Option("--teams", min=1, max=200, help="Number of teams.")] = 4,
 ) -> None:
     """Write the description of a fleet and its work, to run or to change by hand."""
-    from tidemill.twin import describe
+    from tidemill.twin.spec import template
 
-    typer.echo(describe.describe(seed=seed, accelerators=accelerators, weeks=weeks, teams=teams))
+    typer.echo(template.describe(seed=seed, accelerators=accelerators, weeks=weeks, teams=teams))
 
 
 @app.command(
@@ -178,7 +178,7 @@ def load(
     import msgspec
 
     from tidemill import api
-    from tidemill.twin.load import measure
+    from tidemill.twin.offered_load import measure
 
     loaded = api.load_spec(spec)
     _say_notes(loaded)

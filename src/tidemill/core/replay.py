@@ -42,7 +42,7 @@ from tidemill.model.tables import NEVER_PASSED
     codes.KIND_CODE[kind]
     for kind in (
         ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
-        ev.JobCancelled, ev.ActivitySeen, ev.SaidWhy, ev.JobPassed, ev.Woke, ev.AskedEvict,
+        ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease,
     )
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import overload
 
-from tidemill.engine import fold_mix
+from tidemill.engine.fold import mix
 from tidemill.model import codes
 from tidemill.model.batch import Dictionary, EventColumn, PieceColumn
 from tidemill.model.batch.sheet import Sheet, plan_on
@@ -21,11 +21,11 @@ from tidemill.model.events import (
     AskedPlace,
     AskedReturn,
     AskedSpare,
+    CauseChanged,
+    HalfLifeSet,
     JobPassed,
+    MixSampled,
     Plan,
-    SaidHalfLife,
-    SaidMix,
-    SaidWhy,
 )
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -34,12 +34,12 @@ from tidemill.model.world import World
 from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
 from tidemill.scheduling.memo import Memo as SchedulingMemo
-from tidemill.scheduling.reorder import next_step_ms
+from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemptive_order.apply import next_step_ms
 from tidemill.scheduling.resize import grow
 from tidemill.scheduling.schedule import Cycle as SchedulingCycle
 from tidemill.scheduling.schedule import schedule
 from tidemill.scheduling.scores import scoring
-from tidemill.scheduling.victims import Stop
 from tidemill.workload import losses
 from tidemill.workload import review as workload
 
@@ -127,7 +127,7 @@ class Decided(Sequence[Action]):
         return claims_of(self)
 
 
-_PLACING = frozenset(codes.KIND_CODE[kind] for kind in (AskedPlace, SaidWhy, JobPassed))
+_PLACING = frozenset(codes.KIND_CODE[kind] for kind in (AskedPlace, CauseChanged, JobPassed))
 
 
 def _write_again(sheet: Sheet, said: int, decided: Sequence[Action], moved: frozenset[int]) -> None:
@@ -142,9 +142,9 @@ def _said(world: World, policy: Policy) -> list[Action]:
     """What the World must know of the policy to count past use and arrivals: when it is news."""
     said: list[Action] = []
     if policy.usage_half_life_ms != world.half_life_ms:
-        said.append(SaidHalfLife(world.now_ms, policy.usage_half_life_ms))
-    if scoring.looks_ahead(policy) and fold_mix.is_due(world):
-        said.append(SaidMix(world.now_ms))
+        said.append(HalfLifeSet(world.now_ms, policy.usage_half_life_ms))
+    if scoring.looks_ahead(policy) and mix.is_due(world):
+        said.append(MixSampled(world.now_ms))
     return said
 
 
@@ -171,7 +171,7 @@ def _stands(action: Action, moved: frozenset[int]) -> bool:
     match action:
         case AskedPlace():
             return moved.isdisjoint(piece.node for piece in action.pieces)
-        case AskedEvict() | AskedMove() | SaidWhy(cause=Cause.PROMISED):
+        case AskedEvict() | AskedMove() | CauseChanged(cause=Cause.PROMISED):
             return False
         case _:
             return True

@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from tidemill.engine import cycle as one
 from tidemill.engine.check import Checker
-from tidemill.engine.fold_batch import Folding, Inflow
+from tidemill.engine.fold.batch import Folding, Inflow
 from tidemill.model import batch as batches
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import to_events

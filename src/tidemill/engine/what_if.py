@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tidemill.core import snapshot
 from tidemill.engine.check import check
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold_all
+from tidemill.engine.fold.one_event import fold_all
 from tidemill.model.events import Event, Plan
 from tidemill.model.policy import Policy
 from tidemill.model.world import World

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidemill.explain.defrag import defrag
 from tidemill.explain.nodes import groups, verdicts
-from tidemill.explain.present import Glance
+from tidemill.explain.rerun import Glance
 from tidemill.explain.wait import why
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import nearest, words
+from tidemill.explain import nearest, phrasing
 from tidemill.explain.answers import Certificate
 from tidemill.explain.trials import Trials
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Contract, Role, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, shares
-from tidemill.scheduling.topology import ever
+from tidemill.scheduling.topology import feasibility
 from tidemill.units.mig import geometry as mig
 
 
@@ -53,7 +53,7 @@ def with_nearest(found: Certificate, wish: nearest.Wish, trials: Trials) -> Cert
 
 def guilty_role(world: World, shape: Shape) -> int:
     """The first role that can never be placed by itself."""
-    far = ever.lack(world, shape)
+    far = feasibility.lack(world, shape)
     if far is not None:
         return far.role
     for r, role in enumerate(shape.roles):
@@ -75,8 +75,8 @@ def _no_kind(claim: Claim) -> Certificate:
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
-        f"no contract has {words.kinds(role)}; contracts cover: {found or 'nothing at all'}",
-        f"request {words.either(sorted(counts))}" if counts else "sign a contract first",
+        f"no contract has {phrasing.kinds(role)}; contracts cover: {found or 'nothing at all'}",
+        f"request {phrasing.either(sorted(counts))}" if counts else "sign a contract first",
     )  # fmt: skip
 
 
@@ -85,13 +85,13 @@ def _no_label(claim: Claim) -> Certificate:
     missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
     asked = " and ".join(f"`{key}={value}`" for key, value in missing)
     known = [
-        f"`{key}` is one of {words.ids(values)}" if values else f"no node has a label `{key}`"
+        f"`{key}` is one of {phrasing.ids(values)}" if values else f"no node has a label `{key}`"
         for key, values in ((key, _values(seen, key)) for key, _ in missing)
     ]
     devices = sum(row.count for row in claim.contracts)
     return Certificate(
         "label", role.count, 0, "nodes",
-        f"none of the {devices:,} {words.kinds(role)} under contract is on a node with {asked}",
+        f"none of the {devices:,} {phrasing.kinds(role)} under contract is on a node with {asked}",
         f"change or drop the label: {'; '.join(known)}",
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def _too_large(claim: Claim) -> Certificate:
         spares = sum(row.spares for row in large)
         return Certificate(
             "spares", role.count, 0, "nodes",
-            f"all {words.many(spares, 'node')} that could hold it are hot spares",
+            f"all {phrasing.many(spares, 'node')} that could hold it are hot spares",
             "keep fewer hot spares, or request another GPU type",
         )  # fmt: skip
     return _too_much_host(role, in_use)
@@ -120,16 +120,16 @@ def _no_profile(role: Role, kinds: list[str]) -> Certificate:
     have, near = list[str](), list[str]()
     for kind in kinds:
         part = mig.of_kind(kind)
-        names = words.ids([row.name for row in part.profiles], 9) if part else "no MIG profiles"
+        names = phrasing.ids([row.name for row in part.profiles], 9) if part else "no MIG profiles"
         have.append(f"`{kind}` has {names}")
         close = mig.nearest(part, role.profile) if part else None
         if part is not None and close is not None:
             milli = part.milli(close)
-            near.append(f"`{close.name}` ({words.amount(milli)}) on `{kind}`")
+            near.append(f"`{close.name}` ({phrasing.amount(milli)}) on `{kind}`")
     return Certificate(
         "profile", role.count, 0, "replicas",
         f"no GPU type that it may use has a profile `{role.profile}` of"
-        f" {words.amount(role.milli)}; {'; '.join(have)}",
+        f" {phrasing.amount(role.milli)}; {'; '.join(have)}",
         f"request {' or '.join(near)}" if near else "request a fraction of a device instead",
     )  # fmt: skip
 
@@ -140,7 +140,7 @@ def _too_many_devices(role: Role, devices: int) -> Certificate:
     pieces = total // best
     return Certificate(
         "accelerators on one node", role.accelerators, devices, "accelerators",
-        f"the largest node of {words.kinds(role)} has {devices}, it requests"
+        f"the largest node of {phrasing.kinds(role)} has {devices}, it requests"
         f" {role.accelerators} on one node",
         f"request {pieces:,}×{best} instead of {role.count:,}×{role.accelerators}",
     )  # fmt: skip
@@ -152,16 +152,16 @@ def _too_much_host(role: Role, rows: list[Contract]) -> Certificate:
         most = max(row.node.cpu_milli for row in rows)
         return Certificate(
             "CPU on one node", role.cpu_milli, most, "cpu_milli",
-            f"the largest node has {words.cores(most)} cores, each replica requests"
-            f" {words.cores(role.cpu_milli)}",
-            f"request at most {words.cores(most)} cores per replica",
+            f"the largest node has {phrasing.cores(most)} cores, each replica requests"
+            f" {phrasing.cores(role.cpu_milli)}",
+            f"request at most {phrasing.cores(most)} cores per replica",
         )  # fmt: skip
     most = max(row.node.memory_mib for row in fitting)
     return Certificate(
         "memory on one node", role.memory_mib, most, "memory_mib",
-        f"the largest node that has its cores has {words.gib(most)} GiB, each replica requests"
-        f" {words.gib(role.memory_mib)}",
-        f"request at most {words.gib(most)} GiB per replica",
+        f"the largest node that has its cores has {phrasing.gib(most)} GiB, each replica requests"
+        f" {phrasing.gib(role.memory_mib)}",
+        f"request at most {phrasing.gib(most)} GiB per replica",
     )  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def _too_wide(claim: Claim) -> Certificate:
     role, hosts = claim.role, _hosts_by_kind(claim)
     kind = max(sorted(hosts), key=lambda kind: hosts[kind])
     rest = f" (all GPU types together: {sum(hosts.values()):,})" if len(hosts) > 1 else ""
-    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
+    size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
     return Certificate(
         "gang", role.count, hosts[kind], "replicas",
         f"all of `{kind}`, empty, would hold {hosts[kind]:,} of its {role.count:,} replicas; a role"
@@ -191,10 +191,10 @@ def _over_limit(claim: Claim) -> Certificate:
         return _kept_back(claim, q, named)
     return Certificate(
         "limit", role.total_milli, limit, "accelerator_milli",
-        f"the maximum quota of team `{team}` is {words.amount(limit)} `{kind}`, it requests"
-        f" {words.amount(role.total_milli)}",
-        f"request at most {words.amount(limit)}, or raise the maximum quota of"
-        f" {words.ids([world.queue_rows[a].name for a in over])}",
+        f"the maximum quota of team `{team}` is {phrasing.amount(limit)} `{kind}`, it requests"
+        f" {phrasing.amount(role.total_milli)}",
+        f"request at most {phrasing.amount(limit)}, or raise the maximum quota of"
+        f" {phrasing.ids([world.queue_rows[a].name for a in over])}",
     )  # fmt: skip
 
 
@@ -206,17 +206,18 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
     )
     return Certificate(
         "lending limit", need, most, "accelerator_milli",
-        f"of all `{kind}` under contract, other teams leave {words.amount(most)}; it requests"
-        f" {words.amount(need)}",
-        f"request at most {words.amount(most)}, or let them lend more of their guaranteed quotas",
+        f"of all `{kind}` under contract, other teams leave {phrasing.amount(most)}; it requests"
+        f" {phrasing.amount(need)}",
+        f"request at most {phrasing.amount(most)}, or let them lend more of their guaranteed"
+        " quotas",
     )  # fmt: skip
 
 
 def _too_far_apart(claim: Claim) -> Certificate:
-    found = ever.lack(claim.world, claim.shape)
+    found = feasibility.lack(claim.world, claim.shape)
     assert found is not None, "the cause says that there is one"
     tier, role = found.bond.tier, claim.shape.roles[found.role]
-    asked, most = words.together(role, found.asked), words.together(role, found.most)
+    asked, most = phrasing.together(role, found.asked), phrasing.together(role, found.most)
     nearest = (
         f"request at most {most} in one `{tier}`" if found.most else f"do not require a `{tier}`"
     )

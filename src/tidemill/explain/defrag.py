@@ -7,15 +7,16 @@ people to judge, or for a policy with ``may_move``. Nothing is changed.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.explain import present, words
-from tidemill.explain.present import Glance
+from tidemill.explain import phrasing, rerun
+from tidemill.explain.rerun import Glance
 from tidemill.model.measures import dollars_text
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import moves, worth
+from tidemill.scheduling import moves
 from tidemill.scheduling.elastic import fit_largest
+from tidemill.scheduling.preemption import cost as worth
 
 MOVES_AT_MOST = 32  # a person does not want a longer list
 
@@ -55,7 +56,7 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
         said = f"job `{name}` fits as things are: nothing has to move"
         return Defrag(name, True, (), 0, 0, True, said)
     bold = replace(policy, moves_at_most=MOVES_AT_MOST, moves_apart_ms=0, move_gain_ppm=0)
-    found = moves.plan(world, bold, memo, memo.room(world), s, present.stop(world))
+    found = moves.plan(world, bold, memo, memo.room(world), s, rerun.stop(world))
     rows = tuple(_move(world, mover) for mover in found.movers)
     cost, gain = found.cost_usd_micro, found.gain_usd_micro
     is_worth = bool(rows) and worth.is_worth(gain, cost, policy.move_gain_ppm)
@@ -79,9 +80,9 @@ def _nodes(world: World, pieces: tuple[Piece, ...]) -> tuple[str, ...]:
 
 def _said(name: str, rows: tuple[DefragMove, ...], cost: int, gain: int) -> str:
     if not rows:
-        most = words.many(MOVES_AT_MOST, "move")
+        most = phrasing.many(MOVES_AT_MOST, "move")
         return f"no {most} or fewer of jobs that may be stopped would make job `{name}` fit now"
     return (
-        f"{words.many(len(rows), 'move')}, {dollars_text(cost)} of lost work, would make job"
+        f"{phrasing.many(len(rows), 'move')}, {dollars_text(cost)} of lost work, would make job"
         f" `{name}` fit now, which spares it {dollars_text(gain)} worth of waiting"
     )

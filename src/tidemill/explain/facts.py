@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import commands, holders, words
+from tidemill.explain import commands, holders, phrasing
 from tidemill.explain.answers import Fact, Withheld
-from tidemill.explain.case import NO_SUPPLY, Case
+from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, dollars_text, duration_text
 from tidemill.model.reasons import NEVER, Cause
@@ -15,7 +15,7 @@ from tidemill.model.topology import Bond
 from tidemill.scheduling import protection, shares
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.order import guarded_from_ms
-from tidemill.scheduling.topology import ever, place, wishes
+from tidemill.scheduling.topology import constraints, feasibility, place
 
 Make = Callable[[Case], Fact | None]
 
@@ -32,23 +32,23 @@ def claimed(case: Case) -> Fact:
     """What contracts promise of the kinds and labels it asks for."""
     rows = [case.world.contract_rows[c] for c in case.supply.contracts]
     milli = case.supply.claimed_milli
-    said = f"{words.units(milli, case.role)} under contract" if milli else "no contract"
-    under = f" ({words.ids([row.name for row in rows])})" if rows else ""
+    said = f"{phrasing.units(milli, case.role)} under contract" if milli else "no contract"
+    under = f" ({phrasing.ids([row.name for row in rows])})" if rows else ""
     return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
 
 
 def ready(case: Case) -> Fact:
     """What takes work, busy or free."""
     milli = case.supply.ready_milli
-    text = f"{words.units(milli, case.role)} Ready and schedulable"
+    text = f"{phrasing.units(milli, case.role)} Ready and schedulable"
     return Fact("ready", milli, MILLI, text, commands.nodes(case.in_queue))
 
 
 def free(case: Case) -> Fact:
     """What is free, and on how many nodes."""
     blocks = case.blocks
-    where = f" on {words.many(blocks.nodes, 'node')}" if blocks.nodes else ""
-    text = f"{words.units(blocks.free_milli, case.role)} free{where}"
+    where = f" on {phrasing.many(blocks.nodes, 'node')}" if blocks.nodes else ""
+    text = f"{phrasing.units(blocks.free_milli, case.role)} free{where}"
     return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.in_queue))
 
 
@@ -58,13 +58,16 @@ def needs(case: Case) -> Fact:
     if role.count == 1 and role.accelerators > 1:
         text = f"needs {role.accelerators} on one node"
     elif role.profile:
-        text = f"needs {words.many(role.count, 'MIG instance')} of `{role.profile}`"
+        text = f"needs {phrasing.many(role.count, 'MIG instance')} of `{role.profile}`"
     elif role.count == 1 and role.accelerators:
-        text = f"needs {words.amount(role.replica_milli)} GPU"
+        text = f"needs {phrasing.amount(role.replica_milli)} GPU"
     elif role.accelerators:
-        text = f"needs {words.many(role.count, 'replica')} of {words.amount(role.replica_milli)}"
+        text = (
+            f"needs {phrasing.many(role.count, 'replica')} of {phrasing.amount(role.replica_milli)}"
+        )
     else:
-        text = f"needs {words.many(role.count, 'replica')} of {words.cores(role.cpu_milli)} cores"
+        replicas = phrasing.many(role.count, "replica")
+        text = f"needs {replicas} of {phrasing.cores(role.cpu_milli)} cores"
     return Fact("needs", role.total_milli, MILLI, text, commands.job(case.in_queue))
 
 
@@ -74,9 +77,11 @@ def withheld(case: Case) -> tuple[Withheld, ...]:
 
 
 def _withheld(place: Place, lot: Lot) -> Withheld:
-    where = f" ({words.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
+    where = f" ({phrasing.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
     paid = f", paid {dollars_text(lot.usd_micro_per_hour)} an hour" * (lot.usd_micro_per_hour > 0)
-    text = f"{words.amount(lot.milli)} {place} on {words.many(lot.nodes, 'node')}{where}{paid}"
+    text = (
+        f"{phrasing.amount(lot.milli)} {place} on {phrasing.many(lot.nodes, 'node')}{where}{paid}"
+    )
     return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
 
 
@@ -99,7 +104,7 @@ def _hosted(case: Case) -> Fact | None:
 
 def _busy(case: Case) -> Fact:
     milli = case.supply.milli(Place.BUSY)
-    text = f"{words.units(milli, case.role)} busy"
+    text = f"{phrasing.units(milli, case.role)} busy"
     return Fact("busy", milli, MILLI, text, commands.running())
 
 
@@ -108,8 +113,8 @@ def _idle(case: Case) -> Fact | None:
     if not jobs:
         return None
     milli = sum(case.world.shape_of(j).total_milli for j in jobs)
-    names = words.ids([case.world.job_names[j] for j in jobs])
-    text = f"{words.amount(milli)} held by running jobs that do nothing: {names}"
+    names = phrasing.ids([case.world.job_names[j] for j in jobs])
+    text = f"{phrasing.amount(milli)} held by running jobs that do nothing: {names}"
     return Fact("held idle", milli, MILLI, text, commands.running())
 
 
@@ -119,12 +124,12 @@ def _use(case: Case) -> Fact | None:
     if found is None:
         return None
     text = (
-        f"team `{found.name}` uses {words.amount(found.used)} of {found.bound} `{found.kind}`"
+        f"team `{found.name}` uses {phrasing.amount(found.used)} of {found.bound} `{found.kind}`"
         + found.below
     )
     others = sorted(case.placed - {case.j})
     if others and found.used + case.role.total_milli <= found.limit:
-        names = words.ids([case.world.job_names[j] for j in others])
+        names = phrasing.ids([case.world.job_names[j] for j in others])
         text += f", and the next cycle places {names} before it"
     return Fact("team use", found.used, MILLI, text, commands.team(case.shape.team))
 
@@ -157,10 +162,10 @@ def binds(case: Case) -> Binds | None:
     a = next(a for a in world.tree.paths[q] if world.used[a, k] - world.limit[a, k] == over)
     row, kind = world.queue_rows[a], world.kinds[k]
     limit, floor = int(world.limit[a, k]), int(world.floor[a, k])
-    bound = f"its maximum quota of {words.amount(limit)}"
+    bound = f"its maximum quota of {phrasing.amount(limit)}"
     if any(share.kind == kind and share.limit_milli > limit for share in row.shares):
-        lent = words.amount(limit - floor)
-        bound = f"its guaranteed quota of {words.amount(floor)} and the {lent} it may borrow"
+        lent = phrasing.amount(limit - floor)
+        bound = f"its guaranteed quota of {phrasing.amount(floor)} and the {lent} it may borrow"
     below = f", with all teams below it (`{case.shape.team}` is one)" if a != q else ""
     return Binds(row.name, kind, int(world.used[a, k]), limit, bound, below)
 
@@ -180,8 +185,8 @@ def kept(case: Case) -> Fact | None:
         if a not in world.tree.paths[q] and world.guard[a, k] > world.used[a, k]
     ]
     text = (
-        f"{words.amount(world.kind_free_milli.item(k))} `{world.kinds[k]}` free, of which"
-        f" {words.amount(milli)} are kept for {words.ids(keepers)} by their lending limits"
+        f"{phrasing.amount(world.kind_free_milli.item(k))} `{world.kinds[k]}` free, of which"
+        f" {phrasing.amount(milli)} are kept for {phrasing.ids(keepers)} by their lending limits"
     )
     return Fact("kept back", milli, MILLI, text, commands.team(case.shape.team))
 
@@ -192,8 +197,8 @@ def _guarantee(case: Case) -> Fact | None:
     if owed is None:
         return None
     text = (
-        f"team `{owed.team}` is guaranteed {words.amount(owed.floor)} `{owed.kind}` and uses"
-        f" {words.amount(owed.used)}"
+        f"team `{owed.team}` is guaranteed {phrasing.amount(owed.floor)} `{owed.kind}` and uses"
+        f" {phrasing.amount(owed.used)}"
     )
     if owed.held:
         text += (
@@ -209,15 +214,16 @@ def _limit(case: Case) -> Fact | None:
     limit, a = max(mosts, default=(FOREVER_MS, q))
     if limit == FOREVER_MS:
         return None
-    text = f"maximum quota of team `{world.queue_rows[a].name}`: {words.amount(limit)}"
+    text = f"maximum quota of team `{world.queue_rows[a].name}`: {phrasing.amount(limit)}"
     return Fact("team limit", limit, MILLI, text, commands.team(case.shape.team))
 
 
 def _cpu(case: Case) -> Fact:
     most, nodes = case.blocks.cpu_most_milli, case.blocks.roomy_nodes
     text = (
-        f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.cores(most)}"
-        f" cores free there; each replica requests {words.cores(case.role.cpu_milli)}"
+        f"{phrasing.many(nodes, 'node')} with enough free accelerators, at most"
+        f" {phrasing.cores(most)}"
+        f" cores free there; each replica requests {phrasing.cores(case.role.cpu_milli)}"
     )
     text += _held_by(case, "cores", holders.host(case, is_cpu=True))
     return Fact("most free CPU", most, "cpu_milli", text, commands.nodes(case.in_queue))
@@ -226,8 +232,9 @@ def _cpu(case: Case) -> Fact:
 def _memory(case: Case) -> Fact:
     most, nodes = case.blocks.memory_most_mib, case.blocks.roomy_nodes
     text = (
-        f"{words.many(nodes, 'node')} with enough free accelerators, at most {words.gib(most)} GiB"
-        f" free there; each replica requests {words.gib(case.role.memory_mib)}"
+        f"{phrasing.many(nodes, 'node')} with enough free accelerators, at most"
+        f" {phrasing.gib(most)} GiB"
+        f" free there; each replica requests {phrasing.gib(case.role.memory_mib)}"
     )
     text += _held_by(case, "GiB", holders.host(case, is_cpu=False))
     return Fact("most free memory", most, "memory_mib", text, commands.nodes(case.in_queue))
@@ -243,8 +250,9 @@ def _holder(case: Case) -> Fact | None:
         return None
     waited_ms = world.now_ms - int(world.jobs.since_ms[holder])
     text = (
-        f"job `{world.job_names[holder]}` ({words.asks(world.shape_of(holder))}) holds the queue;"
-        f" it has waited {words.since(waited_ms)}"
+        f"job `{world.job_names[holder]}` ({phrasing.asks(world.shape_of(holder))}) holds the"
+        " queue;"
+        f" it has waited {phrasing.since(waited_ms)}"
     )
     return Fact("holder waited", waited_ms, "ms", text, commands.line())
 
@@ -255,11 +263,11 @@ def _held(case: Case) -> Fact | None:
     if not line.held:
         return None
     milli = sum(world.kind_free_milli.item(k) for k in line.held)
-    kinds = words.either(world.kinds[k] for k in line.held)
-    text = f"held for `{world.job_names[line.holder]}`: {kinds}, {words.amount(milli)} free"
+    kinds = phrasing.either(world.kinds[k] for k in line.held)
+    text = f"held for `{world.job_names[line.holder]}`: {kinds}, {phrasing.amount(milli)} free"
     others = sorted(set(case.memo.known(world, case.s).kinds) - set(line.held))
     if others:
-        free_kinds = words.either(world.kinds[k] for k in others)
+        free_kinds = phrasing.either(world.kinds[k] for k in others)
         text += f"; {free_kinds} is not held, but no job that may use either may pass"
     return Fact("held", milli, MILLI, text, commands.line())
 
@@ -274,7 +282,7 @@ def _reserved(case: Case) -> Fact | None:
     wait_ms = max(0, first.at_ms - world.now_ms)
     text = (
         f"backfill reservation for job `{world.job_names[first.job]}`"
-        f" ({words.asks(world.shape_of(first.job))}), which is to start in"
+        f" ({phrasing.asks(world.shape_of(first.job))}), which is to start in"
         f" {duration_text(wait_ms)} by estimates; this job would not end by then"
     )
     return Fact("reserved until", first.at_ms, "ms", text, commands.line())
@@ -288,8 +296,8 @@ def leaving(case: Case) -> list[int]:
 
 def _leaving(case: Case) -> Fact:
     jobs = leaving(case)
-    names = words.ids([case.world.job_names[j] for j in jobs])
-    count = words.many(len(jobs), "job")
+    names = phrasing.ids([case.world.job_names[j] for j in jobs])
+    count = phrasing.many(len(jobs), "job")
     verb = "is" if len(jobs) == 1 else "are"
     told = f"the next cycle preempts {count}" if case.victims else f"{count} {verb} being preempted"
     text = f"{told} for it: {names}"
@@ -301,12 +309,12 @@ def bond(case: Case) -> tuple[Bond, int, int] | None:
     that one has free; in replicas.
     """
     topology, role = case.world.topology, case.role
-    bonds = dict.fromkeys((*wishes.of_role(case.shape, case.r), *case.shape.bonds))
+    bonds = dict.fromkeys((*constraints.of_role(case.shape, case.r), *case.shape.bonds))
     here, found = place.ground(case.memo.room(case.world)), []
     for must in bonds:
         if must.is_required:
             tier = topology.number(must.tier)
-            most = ever.most_together(here, role, tier)
+            most = feasibility.most_together(here, role, tier)
             found.append((most - (must.each or role.count), tier, must, most))
     if not found:
         return None
@@ -320,8 +328,8 @@ def _together(case: Case) -> Fact | None:
         return None
     must, asked, most = found
     text = (
-        f"the largest `{must.tier}` has {words.together(case.role, most)} free, it requests"
-        f" {words.together(case.role, asked)} in one"
+        f"the largest `{must.tier}` has {phrasing.together(case.role, most)} free, it requests"
+        f" {phrasing.together(case.role, asked)} in one"
     )
     return Fact(f"free in one {must.tier}", most, "replicas", text, commands.nodes(case.in_queue))
 
@@ -334,14 +342,14 @@ def _proof(case: Case) -> Fact | None:
 
 
 def _labels(case: Case) -> Fact:
-    text = f"requests {words.labels(case.role)}"
+    text = f"requests {phrasing.labels(case.role)}"
     return Fact("labels asked", len(case.role.labels), "labels", text, commands.labels())
 
 
 def _ahead(case: Case) -> Fact:
     line = case.line
-    named = words.ids([case.world.job_names[j] for j in line.first])
-    asking = f"{words.many(line.jobs, 'job')} ahead, requesting {words.amount(line.milli)}"
+    named = phrasing.ids([case.world.job_names[j] for j in line.first])
+    asking = f"{phrasing.many(line.jobs, 'job')} ahead, requesting {phrasing.amount(line.milli)}"
     first = f" (first {named})" if line.jobs > len(line.first) else f" ({named})"
     text = asking + first if line.jobs else "no job ahead"
     return Fact("jobs ahead", line.jobs, "jobs", text, commands.line())
@@ -362,7 +370,8 @@ def _passed(case: Case) -> Fact | None:
     if not count:
         return None
     text = (
-        f"{words.many(count, 'job')} submitted later {'was' if count == 1 else 'were'} placed while"
+        f"{phrasing.many(count, 'job')} submitted later {'was' if count == 1 else 'were'}"
+        " placed while"
         f" it waited; {_guard(case)}"
     )
     return Fact("passed by", count, "jobs", text, commands.line())
@@ -374,7 +383,7 @@ def _preempted(case: Case) -> Fact | None:
     count, alarm = world.jobs.evictions.item(j), protection.alarm(world, case.policy, j)
     if not count:
         return None
-    text = f"preempted {words.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
+    text = f"preempted {phrasing.many(count, 'time')} so far" + (f"; {alarm}" if alarm else "")
     return Fact("preempted", count, "times", text, commands.line())
 
 

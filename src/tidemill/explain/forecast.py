@@ -6,8 +6,8 @@ What never fits is proved by the contracts; when anything else starts is ``futur
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold
-from tidemill.explain import certificates, futures, nearest, trials, wait, words
+from tidemill.engine.fold.one_event import fold
+from tidemill.explain import certificates, futures, nearest, phrasing, trials, wait
 from tidemill.explain.answers import Answer, Band, Certificate, Forecast
 from tidemill.explain.futures import Futures
 from tidemill.model import events as ev
@@ -19,7 +19,7 @@ from tidemill.model.rows import Job
 from tidemill.model.states import Confidence, JobState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.snapshot import Snapshot
 
 
 def fit(world: World, policy: Policy, job: Job) -> Forecast:
@@ -55,7 +55,7 @@ def _forecast(
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths
     if verdict == "now":
         seat = seen.seats[j]
-        text = f"job `{name}` runs now on {words.ids(seat.nodes)}{seat.hop}"
+        text = f"job `{name}` runs now on {phrasing.ids(seat.nodes)}{seat.hop}"
         return _known(name, "now", Cause.NONE, text, nodes=seat.nodes)
     if opening is not None:
         world = snapshot.copy(world)
@@ -75,7 +75,7 @@ def _never(world: World, policy: Policy, job: Job, number: int = -1) -> Forecast
     if proof is None:
         return None
     guilty = certificates.guilty_role(world, job.shape)
-    wish = nearest.Wish(Room(world, sweeps=True), job, guilty, number)
+    wish = nearest.Wish(Snapshot(world, sweeps=True), job, guilty, number)
     tries = trials.Trials(world, policy)
     proof = certificates.with_nearest(proof, wish, tries)
     text = f"job `{job.name}` never fits: {proof.words}\nhint: {proof.nearest}"
@@ -98,9 +98,9 @@ def _known(
 
 
 def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> str:
-    because = f"{words.cause(Cause[answer.cause.upper()])}: {answer.evidence[0].words}"
+    because = f"{phrasing.cause(Cause[answer.cause.upper()])}: {answer.evidence[0].words}"
     if verdict == "unknown":
-        jobs = words.many(seen.endless, "job")
+        jobs = phrasing.many(seen.endless, "job")
         return (
             f"when job `{name}` starts is unknown: it waits for {jobs} without an estimate,"
             f" and none like them has ended; {because}"
@@ -116,7 +116,7 @@ def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> st
 
 def _refuse_unknown_team(world: World, job: Job) -> None:
     if job.shape.team not in world.queue_number:
-        known = words.ids(sorted(world.queue_number), most=8)
+        known = phrasing.ids(sorted(world.queue_number), most=8)
         raise SpecError(
             f"job `{job.name}` belongs to team `{job.shape.team}`; known teams: {known}",
             hint="name one of these teams",

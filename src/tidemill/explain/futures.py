@@ -18,13 +18,13 @@ import numpy as np
 
 from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold
+from tidemill.engine.fold.one_event import fold
 from tidemill.engine.loop import Loop
-from tidemill.explain import ahead, bands, sketch, words
-from tidemill.explain.ahead import GRID_MS, Ahead
+from tidemill.explain import bands, phrasing, play_forward, queue_drain
 from tidemill.explain.answers import Band
 from tidemill.explain.draws import Draw, draws
-from tidemill.explain.lengths import FEWEST, Lengths
+from tidemill.explain.durations import FEWEST, Lengths
+from tidemill.explain.play_forward import GRID_MS, Ahead
 from tidemill.model import events as ev
 from tidemill.model.measures import ONE_PPM, duration_text
 from tidemill.model.policy import Policy
@@ -32,7 +32,7 @@ from tidemill.model.rows import Piece
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
-HORIZON_MS = sketch.HORIZON_MS
+HORIZON_MS = queue_drain.HORIZON_MS
 SHARES_PPM = (100_000, 500_000, 900_000)
 # A play takes 0.3 to 1 ms for each job that waits or runs (measured 2026-11, the demo and traces).
 # Where these are few there are more plays, in the time that three take elsewhere.
@@ -148,7 +148,7 @@ def _play(world: World, policy: Policy, backend: Ahead, jobs: Collection[int]) -
 
 
 def _seat(world: World, j: int) -> Seat:
-    hop = words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+    hop = phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
     return Seat(_nodes(world, world.placements[j]), hop)
 
 
@@ -184,17 +184,18 @@ def _assumptions(world: World, lengths: Lengths, endless: frozenset[int]) -> tup
     blind = sum(not world.jobs.estimate_ms[j] and j not in endless for j in world.placements)
     if blind:
         found.append(
-            f"{words.many(blind, 'active job')} without an estimate: ended jobs of the same"
+            f"{phrasing.many(blind, 'active job')} without an estimate: ended jobs of the same"
             " class and size are used instead"
         )
     if endless:
-        never = words.many(len(endless), "job")
+        never = phrasing.many(len(endless), "job")
         found.append(f"{never} without an estimate and unlike any that ended: taken never to end")
     rows = world.node_count
     coming = int(np.isin(world.nodes.state[:rows], _COMING).sum())
     if coming:
         found.append(
-            f"{words.many(coming, 'node')} to come: booting takes {duration_text(ahead.BOOT_MS)},"
+            f"{phrasing.many(coming, 'node')} to come: booting takes"
+            f" {duration_text(play_forward.BOOT_MS)},"
             " repairs as long as those of the InfiniteHBD trace"
         )
     return tuple(found)
@@ -212,7 +213,7 @@ def _sketched(
         world = snapshot.copy(world)
         fold(world, opening)
     only = next(iter(jobs)) if len(jobs) == 1 else -1
-    seen, seats = sketch.starts(world, policy, lengths, plays, only), _seats_now(world, policy)
+    seen, seats = queue_drain.starts(world, policy, lengths, plays, only), _seats_now(world, policy)
     return Futures(
         {j: Band(0, 0, 0) if j in seats else _later(seen, j) for j in jobs},
         {j: seats[j] for j in jobs if j in seats}, frozenset(), 0, HORIZON_MS, lengths, _SKETCHED,
@@ -226,7 +227,7 @@ def _seats_now(world: World, policy: Policy) -> dict[int, Seat]:
     return {a.job: Seat(_nodes(world, a.pieces)) for a in actions if isinstance(a, ev.AskedPlace)}
 
 
-def _later(seen: sketch.Starts, j: int) -> Band:
+def _later(seen: queue_drain.Starts, j: int) -> Band:
     """When the sketch lets a job start that the scheduler does not start now."""
     if j not in seen.row_of:
         return Band(None, None, None)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import supply, words
-from tidemill.explain.case import Case
+from tidemill.explain import phrasing, supply
+from tidemill.explain.context import Case
 from tidemill.model.measures import duration_text
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
@@ -117,9 +117,9 @@ def named(world: World, held: tuple[Held, ...], unit: str) -> str:
             f"`{world.job_names[j]}` of team `{shape.team}` ({size}, {bound}{until(world, j)})"
         )
     rest = len(held) - NAMED
-    return ", ".join(parts) + (f" and {words.many(rest, 'other job')}" if rest > 0 else "")
+    return ", ".join(parts) + (f" and {phrasing.many(rest, 'other job')}" if rest > 0 else "")
 
 
 def amount(held: int, unit: str) -> str:
     """What a job holds, with its unit: ``40 cores``, ``8 GPUs``."""
-    return f"{words.gib(held) if unit == 'GiB' else words.amount(held)} {unit}"
+    return f"{phrasing.gib(held) if unit == 'GiB' else phrasing.amount(held)} {unit}"

@@ -12,7 +12,7 @@ from tidemill.explain import supply
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.reservation.seam import seams
+from tidemill.reservation.capacity_gap import seams
 
 SPARE = "spare"
 STATES = (*(state.name.lower() for state in NodeState if state is not NodeState.GONE), SPARE)

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import words
+from tidemill.explain import phrasing
 from tidemill.explain.answers import Alternative
 from tidemill.explain.trials import Trials
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Job, Role, Shape
 from tidemill.model.topology import Bond
-from tidemill.scheduling import eligible, shares
-from tidemill.scheduling.room import Room
+from tidemill.scheduling import eligibility, shares
+from tidemill.scheduling.snapshot import Snapshot
 from tidemill.units.mig import geometry as mig
 
 HALVINGS = 5  # cores and memory are tried at a half, a quarter, … of what was asked
@@ -28,7 +28,7 @@ MOST = 3  # alternatives that are shown
 class Wish(NamedTuple):
     """A job that does not run now: the role that is short, in a room; and its number, or -1."""
 
-    room: Room
+    room: Snapshot
     job: Job
     r: int
     number: int = -1
@@ -100,7 +100,7 @@ def _with_role(wish: Wish, role: Role) -> Shape:
 def hosted(wish: Wish, role: Role) -> int:
     """How many replicas of a role would run now: on the one kind that takes most of them."""
     room, most = wish.room, 0
-    for option in eligible.options(room.world, role):
+    for option in eligibility.options(room.world, role):
         k, need = option.kind, role.replica_milli
         count = min(room.count_hosts(role, option.is_ok), role.count)
         if not need:
@@ -148,8 +148,8 @@ def _split(wish: Wish) -> Iterator[Candidate]:
 
 def _divided(role: Role) -> str:
     """What is left of cores and memory for each of the smaller replicas, where any was asked."""
-    parts = [f"{words.cores(role.cpu_milli)} cores"] * bool(role.cpu_milli)
-    parts += [f"{words.gib(role.memory_mib)} GiB"] * bool(role.memory_mib)
+    parts = [f"{phrasing.cores(role.cpu_milli)} cores"] * bool(role.cpu_milli)
+    parts += [f"{phrasing.gib(role.memory_mib)} GiB"] * bool(role.memory_mib)
     return f"with {' and '.join(parts)} per replica" if parts else ""
 
 
@@ -203,21 +203,21 @@ def _other_profile(wish: Wish) -> Iterator[Candidate]:
 def _unlabelled(wish: Wish) -> Iterator[Candidate]:
     made = replace(wish.role, labels=())
     if wish.role.labels and hosted(wish, made) >= made.count:
-        yield _made("no labels", made, f"without {words.labels(wish.role)}")
+        yield _made("no labels", made, f"without {phrasing.labels(wish.role)}")
 
 
 def _cores(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.cpu_milli):
         made = replace(wish.role, cpu_milli=asked)
         if hosted(wish, made) >= made.count:
-            yield _made("fewer cores", made, f"with {words.cores(asked)} cores per replica")
+            yield _made("fewer cores", made, f"with {phrasing.cores(asked)} cores per replica")
 
 
 def _memory(wish: Wish) -> Iterator[Candidate]:
     for asked in _halves(wish.role.memory_mib):
         made = replace(wish.role, memory_mib=asked)
         if hosted(wish, made) >= made.count:
-            yield _made("less memory", made, f"with {words.gib(asked)} GiB per replica")
+            yield _made("less memory", made, f"with {phrasing.gib(asked)} GiB per replica")
 
 
 def _preferred(wish: Wish) -> Iterator[Candidate]:
@@ -226,7 +226,7 @@ def _preferred(wish: Wish) -> Iterator[Candidate]:
     if tiers:
         role = replace(wish.role, bonds=_loose(wish.role.bonds))
         shape = replace(_with_role(wish, role), bonds=_loose(wish.shape.bonds))
-        made = _made("preferred topology", role, f"preferring one {words.either(tiers)}")
+        made = _made("preferred topology", role, f"preferring one {phrasing.either(tiers)}")
         yield made._replace(shape=shape)
 
 
@@ -246,7 +246,7 @@ def _halves(asked: int) -> Iterator[int]:
 
 
 def _made(change: str, role: Role, but: str = "") -> Candidate:
-    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
-    kinds = f" {words.either(role.kinds)}" if role.kinds else ""
+    size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
+    kinds = f" {phrasing.either(role.kinds)}" if role.kinds else ""
     text = (f"{role.count:,}×{size}" if role.count > 1 else size) + kinds
     return Candidate(change, role, f"{text} {but}" if but else text)

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import supply, words
+from tidemill.explain import phrasing, supply
 from tidemill.explain.answers import NodeVerdict, VerdictGroup
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import eligible, shares
+from tidemill.scheduling import eligibility, shares
 from tidemill.units.mig import geometry as mig
 
 PLENTY = 1 << 30  # a replica that asks nothing of a resource is never stopped by it
@@ -118,7 +118,7 @@ def _checks(
         )
         for k in range(len(world.kinds))
     ]
-    any_kind = eligible.anywhere(world, Role(labels=role.labels)).is_ok
+    any_kind = eligibility.anywhere(world, Role(labels=role.labels)).is_ok
     group_ok = np.array([*any_kind, 0], bool)
     free_cpu, free_memory = table.cpu_free_milli[here], table.memory_free_mib[here]
     return [
@@ -178,7 +178,7 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
     match verdict:
         case Verdict.KIND:
             asked = f"profile `{role.profile}` of " if role.profile else ""
-            return f"`{world.kinds[table.kind[n]]}`, it requests {asked}{words.kinds(role)}"
+            return f"`{world.kinds[table.kind[n]]}`, it requests {asked}{phrasing.kinds(role)}"
         case Verdict.LABEL:
             return f"label {_missing(found, n)} missing"
         case Verdict.STATE:
@@ -199,9 +199,13 @@ def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int
         case Verdict.TOO_SMALL:
             return f"too small: {devices} of {role.accelerators} devices"
         case Verdict.CPU:
-            return f"CPU: {_span(free, words.cores)} of {words.cores(role.cpu_milli)} cores free"
+            return (
+                f"CPU: {_span(free, phrasing.cores)} of {phrasing.cores(role.cpu_milli)} cores free"
+            )
         case Verdict.MEMORY:
-            return f"memory: {_span(free, words.gib)} of {words.gib(role.memory_mib)} GiB free"
+            return (
+                f"memory: {_span(free, phrasing.gib)} of {phrasing.gib(role.memory_mib)} GiB free"
+            )
         case _ if role.profile:
             return f"no device with free slices where a `{role.profile}` may start"
         case _:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import futures, present, words
+from tidemill.explain import futures, phrasing, rerun
 from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
 from tidemill.explain.futures import Futures
-from tidemill.explain.present import Glance
+from tidemill.explain.rerun import Glance
 from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
@@ -71,9 +71,9 @@ def _with_eta(world: World, seen: Futures, row: PendingJob, is_asked: bool) -> P
 
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     """Everything that waits now."""
-    memo = present.glance(world, memo)
-    looked = present.look(world, policy, memo, world.queued)
-    causes = {s: present.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
+    memo = rerun.glance(world, memo)
+    looked = rerun.look(world, policy, memo, world.queued)
+    causes = {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
     jobs: dict[Cause, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:
@@ -105,11 +105,11 @@ def _waiting(
     cause_of = {j: cause.name.lower() for cause, mine in jobs.items() for j in mine}
     asks: dict[int, str] = {}
     found = []
-    for position, j in enumerate(present.in_order(world, policy, memo), 1):
+    for position, j in enumerate(rerun.in_order(world, policy, memo), 1):
         s = int(world.jobs.shape[j])
         shape = world.shape_rows[s]
         if s not in asks:
-            asks[s] = words.asks(shape)
+            asks[s] = phrasing.asks(shape)
         found.append(
             PendingJob(
                 position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
@@ -127,11 +127,12 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
     asked = _asked(world, jobs)
     text = (
-        f"{words.many(len(jobs), 'job')} requesting {words.amount(asked)}: {words.cause(cause)}"
-        f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {words.since(waited_ms)}"
+        f"{phrasing.many(len(jobs), 'job')} requesting {phrasing.amount(asked)}:"
+        f" {phrasing.cause(cause)}"
+        f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {phrasing.since(waited_ms)}"
     )
     if idle_milli:
-        free = words.amount(idle_milli)
+        free = phrasing.amount(idle_milli)
         text += f"; {free} idle meanwhile, {dollars_text(idle_usd)} an hour"
     return BoardRow(
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
@@ -221,11 +222,11 @@ def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> st
         return f"nothing waits; {_gpus(free)} free"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     return (
-        f"{words.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
+        f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
         f" {_gpus(free)} free ({dollars_text(free_usd)} an hour), of which"
-        f" {words.amount(unclaimed)} of no use to any waiting job"
+        f" {phrasing.amount(unclaimed)} of no use to any waiting job"
     )
 
 
 def _gpus(milli: int) -> str:
-    return f"{words.amount(milli)} GPU{'' if milli == WHOLE_MILLI else 's'}"
+    return f"{phrasing.amount(milli)} GPU{'' if milli == WHOLE_MILLI else 's'}"

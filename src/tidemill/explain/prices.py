@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import supply, words
+from tidemill.explain import phrasing, supply
 from tidemill.explain.answers import PricedFix
-from tidemill.explain.case import Case
+from tidemill.explain.context import Case
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI
 from tidemill.model.rows import Piece
 from tidemill.model.states import NodeState
@@ -57,7 +57,7 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
         return None
     usd, c, nodes = min(offers)
     name = case.world.contract_rows[c].name
-    return PricedFix(f"launch {words.many(nodes, 'node')} of contract `{name}`", usd)
+    return PricedFix(f"launch {phrasing.many(nodes, 'node')} of contract `{name}`", usd)
 
 
 class PricedMoves(NamedTuple):
@@ -80,8 +80,8 @@ def moves(case: Case) -> PricedMoves | None:
     if found is None:
         return None
     world, loss = case.world, lost(case.world, jobs)
-    names = words.ids([world.job_names[j] for j in jobs])
-    nodes = words.ids([world.node_rows[offer.node].name for offer in chosen])
+    names = phrasing.ids([world.job_names[j] for j in jobs])
+    nodes = phrasing.ids([world.node_rows[offer.node].name for offer in chosen])
     text = (
         f"move {names} off {nodes}: {'it fits' if len(jobs) == 1 else 'they fit'} elsewhere"
         if found

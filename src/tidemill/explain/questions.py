@@ -5,9 +5,9 @@ nothing is Ready *and* it could never fit, the second "no" is shown and the thir
 asked, because nodes that come back would not help; that is also what the scheduler says.
 """
 
-from tidemill.explain import facts, words
+from tidemill.explain import facts, phrasing
 from tidemill.explain.answers import Question
-from tidemill.explain.case import NO_SUPPLY, Case
+from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.model.reasons import NEVER, Cause, Layer
 
 
@@ -58,7 +58,7 @@ def _room(case: Case) -> Question:
     if case.cause is Cause.NONE:
         return _yes(Layer.SCHEDULING, question, case, facts.free)
     found = facts.evidence(case)
-    text = f"{words.cause(case.cause)}: {found[0].words}"
+    text = f"{phrasing.cause(case.cause)}: {found[0].words}"
     return _no(Layer.SCHEDULING, question, text, *found)
 
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.core import snapshot
-from tidemill.engine.fold import fold_all
-from tidemill.explain import present, words
-from tidemill.explain.case import Case
+from tidemill.engine.fold.one_event import fold_all
+from tidemill.explain import phrasing, rerun
+from tidemill.explain.context import Case
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
@@ -44,7 +44,7 @@ def suggestion(case: Case) -> Raise | None:
         if queues and case.trials.places_after(case.j, queues):
             text = _words(case, k, queues)
             if milli > case.role.total_milli:
-                more = words.amount(milli - case.role.total_milli)
+                more = phrasing.amount(milli - case.role.total_milli)
                 text += f" ({more} of it for jobs of its team that go first)"
             return Raise(queues, f"{text}: then it starts at once", True)
     queues = _raised(case, k, case.role.total_milli)
@@ -75,7 +75,7 @@ def _next(case: Case, k: int) -> int:
 
 def _ahead(case: Case, k: int) -> int:
     """What waits ahead of it under the same maximum, of a GPU type that it may use."""
-    ahead = present.in_order(case.world, case.policy, case.memo)
+    ahead = rerun.in_order(case.world, case.policy, case.memo)
     before = ahead[: ahead.index(case.j)] if case.j in ahead else []
     return sum(_size(case, j, k) for j in before)
 
@@ -121,13 +121,13 @@ def _words(case: Case, k: int, queues: tuple[Queue, ...]) -> str:
         new = next(share for share in row.shares if share.kind == kind)
         if new.limit_milli != old.limit_milli:
             parts.append(
-                f"the maximum quota of team `{row.name}` from {words.amount(old.limit_milli)} to"
-                f" {words.amount(new.limit_milli)} `{kind}`"
+                f"the maximum quota of team `{row.name}` from {phrasing.amount(old.limit_milli)} to"
+                f" {phrasing.amount(new.limit_milli)} `{kind}`"
             )
         if new.borrow_milli != old.borrow_milli:
             parts.append(
-                f"what team `{row.name}` may borrow from {words.amount(old.borrow_milli)} to"
-                f" {words.amount(new.borrow_milli)} `{kind}`"
+                f"what team `{row.name}` may borrow from {phrasing.amount(old.borrow_milli)} to"
+                f" {phrasing.amount(new.borrow_milli)} `{kind}`"
             )
     return "raise " + " and ".join(parts)
 
@@ -136,21 +136,21 @@ def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
     """What keeps the job out once the teams have these quotas, and how many are ahead of it."""
     now_ms = case.world.now_ms
     world = fold_all(snapshot.branch(case.world), [ev.QueueSet(now_ms, row) for row in queues])
-    memo = present.Glance(world, sweeps=case.memo.sweeps)
-    looked = present.look(world, case.policy, memo, present.rivals(world, case.policy, case.s))
+    memo = rerun.Glance(world, sweeps=case.memo.sweeps)
+    looked = rerun.look(world, case.policy, memo, rerun.rivals(world, case.policy, case.s))
     cause = Cause.NONE if case.j in looked.placed else looked.causes[case.s]
-    return cause, present.line(world, case.policy, memo, case.j, looked.causes).jobs
+    return cause, rerun.line(world, case.policy, memo, case.j, looked.causes).jobs
 
 
 def _then(cause: Cause, ahead: int) -> str:
-    text = f"then it still waits, because {words.cause(cause)}"
+    text = f"then it still waits, because {phrasing.cause(cause)}"
     if cause is Cause.NONE:
         text = "whether it then starts at once was not tried"
-    return text + (f"; {words.many(ahead, 'job')} ahead of it" if ahead else "")
+    return text + (f"; {phrasing.many(ahead, 'job')} ahead of it" if ahead else "")
 
 
 def _beside(cause: Cause) -> str:
     """That the end of jobs in its team may not be enough, where more than the quota is short."""
     if cause in (Cause.NONE, Cause.OVER_LIMIT):
         return ""
-    return f"the quota is not all that keeps it out: {words.cause(cause)}"
+    return f"the quota is not all that keeps it out: {phrasing.cause(cause)}"

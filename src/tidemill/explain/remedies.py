@@ -10,19 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import (
-    facts,
-    holders,
-    nearest,
-    present,
-    prices,
-    quota,
-    supply,
-    trials,
-    words,
-)
+from tidemill.explain import facts, holders, nearest, phrasing, prices, quota, rerun, supply, trials
 from tidemill.explain.answers import PricedFix
-from tidemill.explain.case import NO_SUPPLY, Case
+from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.nearest import Candidate
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
@@ -62,7 +52,7 @@ def _never(case: Case) -> Remedy:
 
 
 def _sign(case: Case) -> tuple[PricedFix, ...]:
-    asked = words.units(case.role.total_milli, case.role)
+    asked = phrasing.units(case.role.total_milli, case.role)
     return (PricedFix(f"sign a contract for {asked}", None),)
 
 
@@ -85,7 +75,7 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
         return ()
     usd, c, nodes = min(offers)
     name = case.world.contract_rows[c].name
-    return (PricedFix(f"enlarge contract `{name}` by {words.many(nodes, 'node')}", usd),)
+    return (PricedFix(f"enlarge contract `{name}` by {phrasing.many(nodes, 'node')}", usd),)
 
 
 _MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
@@ -102,11 +92,11 @@ _MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {
 
 
 def _supply(case: Case) -> Remedy:
-    claimed = words.units(case.supply.claimed_milli, case.role)
-    ready = words.amount(case.supply.ready_milli)
+    claimed = phrasing.units(case.supply.claimed_milli, case.role)
+    ready = phrasing.amount(case.supply.ready_milli)
     if not case.withheld():
         return _make(f"do not wait: {claimed} match it, all of them Ready", _fewer(case))
-    held = ", ".join(f"{words.amount(lot.milli)} {place}" for place, lot in case.withheld()[:3])
+    held = ", ".join(f"{phrasing.amount(lot.milli)} {place}" for place, lot in case.withheld()[:3])
     lots = [(place, lot) for place, lot in case.withheld() if place is not Place.MAY_LAUNCH]
     named = case.detail()
     lots.sort(key=lambda item: item[0].name.lower() != named)
@@ -123,7 +113,7 @@ def _fewer(case: Case) -> PricedFix:
     """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
-    where = f" with {words.labels(case.role)}" if case.role.labels else ""
+    where = f" with {phrasing.labels(case.role)}" if case.role.labels else ""
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
     )
@@ -131,14 +121,14 @@ def _fewer(case: Case) -> PricedFix:
 
 def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
-    what = f"{words.many(lot.nodes, 'node')} ({words.amount(lot.milli)} accelerators)"
-    named = words.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
+    what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
+    named = phrasing.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
     text = _RELEASED[place].format(
         what=what,
         named=named,
-        contracts=words.ids(_contracts(case, place)),
-        count=words.amount(lot.milli),
-        devices=words.many(lot.milli // WHOLE_MILLI, "failed device"),
+        contracts=phrasing.ids(_contracts(case, place)),
+        count=phrasing.amount(lot.milli),
+        devices=phrasing.many(lot.milli // WHOLE_MILLI, "failed device"),
     )
     return PricedFix(text, None if place in _UNPRICED else 0)
 
@@ -171,7 +161,7 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
-    ahead = f"do not resubmit: {words.many(case.line.jobs, 'job')} ahead, and it fits"
+    ahead = f"do not resubmit: {phrasing.many(case.line.jobs, 'job')} ahead, and it fits"
     return _make(
         ahead if case.trials.is_submitted else "", PricedFix("wait: the next cycle places it")
     )
@@ -180,8 +170,8 @@ def _fits_now(case: Case) -> Remedy:
 def _over_limit(case: Case) -> Remedy:
     found, lift = facts.binds(case), quota.suggestion(case)
     assert found is not None, "a limit binds"
-    free = words.units(case.blocks.free_milli, case.role)
-    ends = f"wait until jobs of team `{found.name}` end: it uses {words.amount(found.used)}"
+    free = phrasing.units(case.blocks.free_milli, case.role)
+    ends = f"wait until jobs of team `{found.name}` end: it uses {phrasing.amount(found.used)}"
     wait = PricedFix(ends + (f"; {lift.beside}" if lift is not None and lift.beside else ""))
     fixes: tuple[PricedFix, ...] = (wait,)
     if lift is not None:
@@ -196,7 +186,7 @@ def _over_limit(case: Case) -> Remedy:
 
 
 def _kept_back(case: Case) -> Remedy:
-    free = words.units(case.blocks.free_milli, case.role)
+    free = phrasing.units(case.blocks.free_milli, case.role)
     kept = facts.kept(case)
     assert kept is not None, "somebody keeps something back"
     return _make(
@@ -224,14 +214,16 @@ def _not_again(case: Case, because: str = "") -> str:
     if then < now:
         return ""
     told = "as many" if then == now else f"{then:,}"
-    return f"do not resubmit: {because}it has {words.many(now, 'job')} ahead and would have {told}"
+    return (
+        f"do not resubmit: {because}it has {phrasing.many(now, 'job')} ahead and would have {told}"
+    )
 
 
 def _ahead_of_the_next(case: Case) -> int:
     """How many jobs the order would put ahead of this one if it were cancelled and resubmitted."""
     row = trials.row(case.world, case.j, case.shape)
     world, j = trials.resubmitted(case.world, row, case.j)
-    return present.line(world, case.policy, present.Glance(world), j, {}).jobs
+    return rerun.line(world, case.policy, rerun.Glance(world), j, {}).jobs
 
 
 def _with_priority(case: Case, priority: int, first: str) -> PricedFix | None:
@@ -251,7 +243,7 @@ def _reserved(case: Case) -> Remedy:
         first = f"`{world.job_names[case.memo.reservations[0].job]}`"
     return _make(
         f"do not {'res' if case.trials.is_submitted else 's'}ubmit it as it is: it fits, but it"
-        f" would delay {first}, which goes first ({words.many(case.line.jobs, 'job')} ahead)",
+        f" would delay {first}, which goes first ({phrasing.many(case.line.jobs, 'job')} ahead)",
         PricedFix(f"wait: {first} goes first"), _shorter(case), *_instead(case),
     )  # fmt: skip
 
@@ -290,15 +282,15 @@ def _instead(case: Case, *changes: str) -> list[PricedFix]:
 def _promised(case: Case) -> Remedy:
     jobs = facts.leaving(case)
     loss = prices.lost(case.world, jobs)
-    names = words.ids([case.world.job_names[j] for j in jobs])
+    names = phrasing.ids([case.world.job_names[j] for j in jobs])
     return _make(
-        f"do not cancel or resubmit: {words.many(len(jobs), 'job')} stop to make room for it",
+        f"do not cancel or resubmit: {phrasing.many(len(jobs), 'job')} stop to make room for it",
         PricedFix(f"wait until {names} have stopped", 0, loss.milli_ms, loss.usd_micro),
     )
 
 
 def _busy(case: Case) -> Remedy:
-    busy = words.units(case.supply.milli(Place.BUSY), case.role)
+    busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
     return _make(
         _not_again(case, f"{busy} are busy, "),
         *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
@@ -308,7 +300,7 @@ def _busy(case: Case) -> Remedy:
 
 def _partial(case: Case) -> Remedy:
     role, hosted = case.role, case.hosted
-    held = words.amount(hosted * role.replica_milli)
+    held = phrasing.amount(hosted * role.replica_milli)
     return _make(
         f"do not start part of it: {hosted:,} of {role.count:,} replicas would hold {held}"
         " accelerators and do nothing",
@@ -318,10 +310,11 @@ def _partial(case: Case) -> Remedy:
 
 
 def _scattered(case: Case) -> Remedy:
-    free = words.units(case.blocks.free_milli, case.role)
+    free = phrasing.units(case.blocks.free_milli, case.role)
     first, later = _moves(case)
     return _make(
-        f"do not buy: {free} are free but scattered over {words.many(case.blocks.nodes, 'node')}",
+        f"do not buy: {free} are free but scattered over"
+        f" {phrasing.many(case.blocks.nodes, 'node')}",
         *first, *_opened(case, is_enough=True), _wait(case), *later,
         *_opened(case, is_enough=False), *_instead(case),
         prices.launch(case, case.missing),
@@ -342,9 +335,9 @@ def _moves(case: Case) -> tuple[tuple[PricedFix, ...], tuple[PricedFix, ...]]:
 
 def _apart(case: Case) -> Remedy:
     """Enough is free, but not in one domain: only prefer it, or request less."""
-    free = words.units(case.blocks.free_milli, case.role)
+    free = phrasing.units(case.blocks.free_milli, case.role)
     return _make(
-        f"do not buy: {free} are free, on {words.many(case.blocks.nodes, 'node')} too far apart",
+        f"do not buy: {free} are free, on {phrasing.many(case.blocks.nodes, 'node')} too far apart",
         *_stop_idle(case, is_enough=True), _wait(case), *_instead(case),
         *_spared(case, is_enough=True), *_opened(case, is_enough=False),
     )  # fmt: skip
@@ -359,7 +352,7 @@ def _memory(case: Case) -> Remedy:
 
 
 def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
-    free = words.units(case.blocks.free_milli, case.role)
+    free = phrasing.units(case.blocks.free_milli, case.role)
     wait = _wait(case)
     if held:
         first = case.world.job_names[held[0].job]
@@ -379,10 +372,11 @@ def _wait(case: Case) -> PricedFix:
         first = owed.held[0].job
         return PricedFix(
             f"wait until `{case.world.job_names[first]}` ends"
-            f" ({holders.until(case.world, first)}): it holds {words.amount(owed.held[0].amount)}"
+            f" ({holders.until(case.world, first)}): it holds"
+            f" {phrasing.amount(owed.held[0].amount)}"
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
-    busy = words.units(case.supply.milli(Place.BUSY), case.role)
+    busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
     return PricedFix(f"wait until some of the {busy} that are busy become free")
 
 
@@ -406,9 +400,9 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     if not jobs or case.trials.places_without(case.j, tuple(jobs)) != is_enough:
         return ()
     milli = sum(case.world.shape_of(j).total_milli for j in jobs)
-    names = words.ids([case.world.job_names[j] for j in jobs])
+    names = phrasing.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
-    text = f"cancel {names}: {words.amount(milli)} accelerators held and not used"
+    text = f"cancel {names}: {phrasing.amount(milli)} accelerators held and not used"
     return _unless_alone(
         case, PricedFix(text, 0, loss.milli_ms, loss.usd_micro), is_enough=is_enough
     )
@@ -440,11 +434,11 @@ def _is_enough(case: Case, place: Place) -> bool:
 
 
 def _unspare(case: Case, lot: Lot) -> PricedFix:
-    total = words.amount(lot.milli + case.supply.ready_milli)
+    total = phrasing.amount(lot.milli + case.supply.ready_milli)
     return PricedFix(
-        f"release hot spares: {words.amount(lot.milli)} of {total} that it could use are idle as"
-        f" spares ({words.ids(lot.examples)}); set `spares` of contract"
-        f" {words.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",
+        f"release hot spares: {phrasing.amount(lot.milli)} of {total} that it could use are idle as"
+        f" spares ({phrasing.ids(lot.examples)}); set `spares` of contract"
+        f" {phrasing.ids(_spare_contracts(case))} lower, and there is no reserve when a node fails",
         None,
     )
 

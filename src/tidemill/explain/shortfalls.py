@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from tidemill.explain import certificates, facts, words
+from tidemill.explain import certificates, facts, phrasing
 from tidemill.explain.answers import Certificate
-from tidemill.explain.case import Case
+from tidemill.explain.context import Case
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
 
@@ -22,7 +22,7 @@ def _too_few_ready(case: Case) -> Certificate:
     ready, role = case.supply.ready_milli, case.role
     return Certificate(
         "ready accelerators", role.total_milli, ready, "accelerator_milli",
-        f"{words.units(ready, role)} take work, it requests {words.amount(role.total_milli)}",
+        f"{phrasing.units(ready, role)} take work, it requests {phrasing.amount(role.total_milli)}",
         "wait for nodes to become Ready",
     )  # fmt: skip
 
@@ -31,7 +31,7 @@ def _too_few_free(case: Case) -> Certificate:
     free, role = case.blocks.free_milli, case.role
     return Certificate(
         "free accelerators", role.total_milli, free, "accelerator_milli",
-        f"{words.units(free, role)} free, it requests {words.amount(role.total_milli)}",
+        f"{phrasing.units(free, role)} free, it requests {phrasing.amount(role.total_milli)}",
         "wait for running jobs to end",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ def _too_scattered(case: Case) -> Certificate:
 
 def _too_few_replicas(case: Case) -> Certificate:
     role, hosted = case.role, case.hosted
-    size = f"`{role.profile}`" if role.profile else words.amount(role.replica_milli)
+    size = f"`{role.profile}`" if role.profile else phrasing.amount(role.replica_milli)
     return Certificate(
         "gang", role.count, hosted, "replicas",
         f"{hosted:,} of its {role.count:,} replicas of {size} would fit",
@@ -61,8 +61,9 @@ def _too_few_cores(case: Case) -> Certificate:
     most, asked = case.blocks.cpu_most_milli, case.role.cpu_milli
     return Certificate(
         "CPU on one node", asked, most, "cpu_milli",
-        f"at most {words.cores(most)} cores free beside enough accelerators, each replica requests"
-        f" {words.cores(asked)}",
+        f"at most {phrasing.cores(most)} cores free beside enough accelerators, each replica"
+        " requests"
+        f" {phrasing.cores(asked)}",
         "wait for running jobs to end, or request fewer cores per replica",
     )  # fmt: skip
 
@@ -71,8 +72,8 @@ def _too_little_memory(case: Case) -> Certificate:
     most, asked = case.blocks.memory_most_mib, case.role.memory_mib
     return Certificate(
         "memory on one node", asked, most, "memory_mib",
-        f"at most {words.gib(most)} GiB free beside enough accelerators, each replica requests"
-        f" {words.gib(asked)}",
+        f"at most {phrasing.gib(most)} GiB free beside enough accelerators, each replica requests"
+        f" {phrasing.gib(asked)}",
         "wait for running jobs to end, or request less memory per replica",
     )  # fmt: skip
 
@@ -84,8 +85,9 @@ def _limit_reached(case: Case) -> Certificate:
     kind, asked = world.kinds[-k], case.role.total_milli
     return Certificate(
         "limit", asked, max(0, left), "accelerator_milli",
-        f"team `{case.shape.team}` may use {words.amount(max(0, left))} `{kind}` more, it requests"
-        f" {words.amount(asked)}",
+        f"team `{case.shape.team}` may use {phrasing.amount(max(0, left))} `{kind}` more, it"
+        " requests"
+        f" {phrasing.amount(asked)}",
         f"raise the maximum quota of `{case.shape.team}`, or wait for its own jobs to end",
     )  # fmt: skip
 
@@ -96,9 +98,9 @@ def _kept_for_others(case: Case) -> Certificate:
     left, k = max((world.kind_free_milli.item(k) - int(world.kind_kept[k]), -k) for k in kinds)
     return Certificate(
         "lending limit", asked, max(0, left), "accelerator_milli",
-        f"{words.amount(max(0, left))} `{world.kinds[-k]}` are free and not kept back by another"
+        f"{phrasing.amount(max(0, left))} `{world.kinds[-k]}` are free and not kept back by another"
         " team,"
-        f" it requests {words.amount(asked)}",
+        f" it requests {phrasing.amount(asked)}",
         "raise what those teams may lend, or wait for running jobs to end",
     )  # fmt: skip
 
@@ -107,7 +109,7 @@ def _too_far_apart(case: Case) -> Certificate:
     found = facts.bond(case)
     assert found is not None, "the cause says that there is one"
     must, asked, most = found
-    wants, has = words.together(case.role, asked), words.together(case.role, most)
+    wants, has = phrasing.together(case.role, asked), phrasing.together(case.role, most)
     return Certificate(
         f"one {must.tier}", asked, most, "replicas",
         f"the largest `{must.tier}` has {has} free, it requests {wants} in one",

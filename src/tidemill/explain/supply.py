@@ -17,7 +17,7 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import slices
 from tidemill.scheduling.diagnose import could_match
-from tidemill.scheduling.eligible import Option
+from tidemill.scheduling.eligibility import Option
 from tidemill.units.mig import geometry as mig
 
 Mask = NDArray[np.bool_]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tidemill.core import snapshot
 from tidemill.engine.cycle import Memo, cycle
-from tidemill.engine.fold import fold, fold_all
+from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.policy import Policy

@@ -4,11 +4,11 @@ Reads the World as it is now and the policy; decides nothing. At 10,000 nodes an
 it takes a fraction of a second, because only columns are read (``docs/concepts/explain.md``).
 """
 
-from tidemill.explain import case as cases
-from tidemill.explain import facts, nodes, present, questions, remedies, shortfalls, words
+from tidemill.explain import context as cases
+from tidemill.explain import facts, nodes, phrasing, questions, remedies, rerun, shortfalls
 from tidemill.explain.answers import Answer, PricedFix
-from tidemill.explain.case import Case
-from tidemill.explain.present import Glance
+from tidemill.explain.context import Case
+from tidemill.explain.rerun import Glance
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 from tidemill.model.states import ACTIVE, JobState
@@ -21,7 +21,7 @@ def why(
     """Why a job waits; or where it is, when it does not wait."""
     if world.jobs.state[job] != JobState.WAITING:
         return _not_waiting(world, job)
-    memo = present.glance(world, memo)
+    memo = rerun.glance(world, memo)
     case = cases.open_case(world, policy, memo, job, is_submitted=is_submitted)
     certificate = shortfalls.shortfall(case)
     case = case._replace(offers=certificate.fits_now if certificate else ())
@@ -33,7 +33,7 @@ def why(
         job=case.name,
         team=case.shape.team,
         state=JobState.WAITING.name.lower(),
-        asks=words.asks(case.shape),
+        asks=phrasing.asks(case.shape),
         cause=case.cause.name.lower(),
         said=_said(world, job),
         detail=case.detail(),
@@ -58,18 +58,18 @@ def why(
 
 def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     world, fix = case.world, found.fixes[0]
-    waited = words.since(world.now_ms - int(world.jobs.since_ms[case.j]))
+    waited = phrasing.since(world.now_ms - int(world.jobs.since_ms[case.j]))
     proof = "; ".join(fact.words for fact in facts.evidence(case))
     held = "; ".join(row.words for row in facts.withheld(case))
-    asks = f"requests {words.asks(case.shape)} and has waited {waited}"
+    asks = f"requests {phrasing.asks(case.shape)} and has waited {waited}"
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
-        f"cause: {words.cause(case.cause)} (owner: {layer.name.lower()})",
+        f"cause: {phrasing.cause(case.cause)} (owner: {layer.name.lower()})",
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
-        f"fix: {fix.words} ({words.price(fix)})",
+        f"fix: {fix.words} ({phrasing.price(fix)})",
         *(
-            f"or: {other.words} ({words.price(other)})"
+            f"or: {other.words} ({phrasing.price(other)})"
             for other in found.fixes[1:]
             if other.instead not in case.offers
         ),
@@ -82,16 +82,19 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
 def _not_waiting(world: World, j: int) -> Answer:
     shape, state = world.shape_of(j), JobState(world.jobs.state[j])
     since_ms = int(world.jobs.since_ms[j])
-    lasted = words.since(world.now_ms - since_ms)
+    lasted = phrasing.since(world.now_ms - since_ms)
     text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
     if state in ACTIVE:
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
-        text += f", on {words.ids(on)}" + words.slices(shape, world.placements[j])
+        text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
-        text += words.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
-        text += words.shares(world, j)
+        text += phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
+        text += phrasing.shares(world, j)
     return Answer(
-        job=world.job_names[j], team=shape.team, state=state.name.lower(), asks=words.asks(shape),
+        job=world.job_names[j],
+        team=shape.team,
+        state=state.name.lower(),
+        asks=phrasing.asks(shape),
         cause=Cause.NONE.name.lower(), said=_said(world, j), detail=state.name.lower(),
         layer=int(Layer.WORKLOAD), owner=Layer.WORKLOAD.name.lower(), since_ms=since_ms,
         waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(), nodes=(),

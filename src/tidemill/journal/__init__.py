@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tidemill.journal.base import Journal
 from tidemill.journal.memory import MemoryJournal
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.model.errors import JournalError
 
 __all__ = ["MEMORY", "Journal", "open_journal"]

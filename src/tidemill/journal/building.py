@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemill.journal import files, schema
+from tidemill.journal import files
 from tidemill.journal.base import Journal
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite import schema
+from tidemill.journal.sqlite.journal import SqliteJournal
 
 BATCH = 1_000  # events written at once
 

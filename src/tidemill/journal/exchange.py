@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tidemill.engine import fold
+from tidemill.engine.fold import one_event
 from tidemill.journal import fields, files, lines, naming, parquet, policies
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
@@ -123,7 +123,7 @@ def _folded(rows: Iterable[tuple[str, Event]], world: World) -> Iterator[Event]:
     """The events, each of them possible after those before it."""
     for place, event in rows:
         try:
-            fold.fold(world, event)
+            one_event.fold(world, event)
         except CANNOT_BE as error:
             raise fields.wrong(place, "", refusal(error)) from error
         if found := naming.fault(event):

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemill.journal import files, lock, schema
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal import files, lock
+from tidemill.journal.sqlite import schema
+from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.model.errors import SpecError
 
 ASIDE = ".replaced"  # the end of a name, until the new run has one that can be gone on with

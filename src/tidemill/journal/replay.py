@@ -1,6 +1,6 @@
 """The World again, from the journal alone: the newest usable snapshot, and every event after it."""
 
-from tidemill.engine.fold_batch import fold_batch
+from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal.base import Journal, Progress
 from tidemill.journal.faults import DamageError
 from tidemill.model.batch import Batch, EventColumn, cut

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tidemill.core import snapshot
-from tidemill.engine import fold
-from tidemill.journal import completeness, intact, policies, snapshots
+from tidemill.engine.fold import one_event
+from tidemill.journal import completeness, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
 from tidemill.journal.completeness import Completeness
 from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError, rescue
 from tidemill.journal.replay import CANNOT_BE, refusal
-from tidemill.journal.schema import cut
 from tidemill.journal.snapshots import Stored
-from tidemill.journal.sqlite import SqliteJournal
+from tidemill.journal.sqlite import intact
+from tidemill.journal.sqlite.journal import SqliteJournal
+from tidemill.journal.sqlite.schema import cut
 from tidemill.model.world import World
 
 _OTHER = "the snapshot before it was taken of other events"
@@ -90,7 +91,7 @@ def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) 
     yield
     for event in journal.read():
         try:
-            fold.fold(world, event)
+            one_event.fold(world, event)
         except CANNOT_BE as error:
             raise DamageError(journal.where, world.seq, refusal(error)) from error
         if on_progress and (world.seq % PROGRESS_EVERY == 0 or world.seq == total):

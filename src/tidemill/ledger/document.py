@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from msgspec import UNSET
 
-from tidemill.ledger import ratios, reckoning, top, waits
+from tidemill.ledger import prices, ratios, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, Bucket
 from tidemill.ledger.fix import Fix
@@ -260,7 +260,7 @@ def _leak(statement: Statement, leak: Leak) -> LeakPart:
 
 
 def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
-    is_claimed = reckoning.is_claimed(statement, fix)
+    is_claimed = prices.is_claimed(statement, fix)
     return FixPart(
         words=fix.words,
         rule=fix.rule,
@@ -270,7 +270,7 @@ def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
         evidence=fix.evidence,
         edits=tuple(EditPart(*edit.place, edit.value, edit.was, edit.text) for edit in fix.edits),
         is_claimed=is_claimed,
-        predicted_usd_micro=reckoning.wins_usd_micro(statement, fix) if is_claimed else None,
+        predicted_usd_micro=prices.wins_usd_micro(statement, fix) if is_claimed else None,
         saves_milli_ms=fix.saves_milli_ms,
         saves_usd_micro=fix.saves_usd_micro,
         adds_useful_milli_ms=fix.adds_useful_milli_ms,

@@ -7,7 +7,7 @@ it, what would have to be measured first, and with which command. Every bucket h
 
 from collections.abc import Callable
 
-from tidemill.ledger import reckoning, stranding, touched
+from tidemill.ledger import mig_stranding, prices, touched
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket
 from tidemill.ledger.fix import Edit, Fix
 from tidemill.ledger.statement import Statement
@@ -18,7 +18,7 @@ _Rule = Callable[[Statement, int], list[Fix]]
 def fixes(statement: Statement, bucket: int) -> tuple[Fix, ...]:
     """The fixes of a bucket: those that win most by prediction first, advice last; never none."""
     found = [fix for rule in _FIXES.get(bucket, _OF_A_PLUG_IN) for fix in rule(statement, bucket)]
-    return tuple(sorted(found, key=lambda fix: -(reckoning.wins_usd_micro(statement, fix) or 0)))
+    return tuple(sorted(found, key=lambda fix: -(prices.wins_usd_micro(statement, fix) or 0)))
 
 
 def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
@@ -122,8 +122,8 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.NO_DEMAND: (
-        _rule(reckoning.release_contracts),
-        _rule(reckoning.return_sooner),
+        _rule(prices.release_contracts),
+        _rule(prices.return_sooner),
         _advice(
             "give the idle hours work that can wait (evaluations, sweeps, data preparation), or"
             " renew less when the contract ends",
@@ -157,7 +157,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.QUOTA: (
-        _rule(reckoning.raise_limits),
+        _rule(prices.raise_limits),
         _advice(
             "raise the maximum quota of the teams that wait, or the borrowing limit above them",
             "free accelerators that only a quota keeps a waiting job from",
@@ -189,7 +189,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.BY_DESIGN: (
-        _rule(reckoning.fewer_spares),
+        _rule(prices.fewer_spares),
         _advice(
             "keep fewer hot spares (`spares`), if failures allow it",
             "spares while they were not needed",
@@ -205,7 +205,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.IDLE: (
-        _rule(reckoning.cull),
+        _rule(prices.cull),
         _advice(
             "services: run fewer replicas at night, or let small ones share a GPU (`fraction`, MIG)"
             "; notebooks: end what nobody uses",
@@ -214,7 +214,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.REWORK: (
-        reckoning.save_better,
+        prices.save_better,
         _advice(
             "save before a planned stop (a drain, a preemption, a spot notice); begin to save where"
             " a job never does, once the cost of a save is measured",
@@ -230,7 +230,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
     Bucket.CHECKPOINT: (
-        reckoning.save_better,
+        prices.save_better,
         _advice(
             "write checkpoints asynchronously, to local disk first",
             "the accelerators wait while a checkpoint is written",
@@ -264,7 +264,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
             "tidemill unit share --help",
         ),
     ),
-    Bucket.STRANDED: (stranding.lay_out,),
+    Bucket.STRANDED: (mig_stranding.lay_out,),
     Bucket.MEMORY_BOUND: (
         _advice(
             "larger batches, or fewer bytes per weight: more FLOPs for each byte that is read",

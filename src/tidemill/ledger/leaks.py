@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.ledger import reckoning
+from tidemill.ledger import prices
 from tidemill.ledger.account import rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.fix import Fix
@@ -67,10 +67,10 @@ def remedies(statement: Statement, most: int = 6) -> list[LeakRemedy]:
     """
     found = leaks(statement)
     claimed = [
-        LeakRemedy(leak, fix, reckoning.wins_usd_micro(statement, fix))
+        LeakRemedy(leak, fix, prices.wins_usd_micro(statement, fix))
         for leak in found
         for fix in leak.fixes
-        if reckoning.is_claimed(statement, fix)
+        if prices.is_claimed(statement, fix)
     ]
     claimed.sort(key=lambda r: (-(r.wins_usd_micro or 0), r.leak.bucket))
     largest = [leak for leak in found if leak.bucket not in NO_LOSS][:LARGEST]
@@ -93,10 +93,10 @@ def to_try(statement: Statement, least_ppm: int = 5_000) -> list[LeakRemedy]:
     found: dict[tuple[object, ...], LeakRemedy] = {}
     for leak in leaks(statement):
         for fix in leak.fixes:
-            is_claimed = reckoning.is_claimed(statement, fix)
+            is_claimed = prices.is_claimed(statement, fix)
             is_large = leak.usd_micro * ONE_PPM > paid * least_ppm
             if fix.edits and (is_claimed or is_large):
-                wins = reckoning.wins_usd_micro(statement, fix) if is_claimed else None
+                wins = prices.wins_usd_micro(statement, fix) if is_claimed else None
                 found.setdefault(fix.edits, LeakRemedy(leak, fix, wins))
     return sorted(
         found.values(), key=lambda r: (-(r.wins_usd_micro or 0), -r.leak.usd_micro, r.fix.words)

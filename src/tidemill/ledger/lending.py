@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple, Self
 
 from tidemill.core import replay
-from tidemill.engine.fold_batch import Folding
+from tidemill.engine.fold.batch import Folding
 from tidemill.ledger import loans
-from tidemill.ledger.cut import Window
+from tidemill.ledger.span_binning import Window
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.events import Event

@@ -19,12 +19,12 @@ import numpy as np
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
 from tidemill.core.accounting.columns import HELD, MARK, STOP
-from tidemill.engine.fold_batch import Folding, columns_of
+from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import state
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
-from tidemill.ledger.claimants import Claimants
-from tidemill.ledger.cut import NOT_RUNNING, WIDTH
+from tidemill.ledger.idle_attribution import Claimants
+from tidemill.ledger.span_binning import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops
 from tidemill.ledger.supply import SupplySums

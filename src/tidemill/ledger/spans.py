@@ -8,7 +8,7 @@ before, so that a million jobs cost a few merges and not one a sweep.
 from array import array
 
 from tidemill.ledger.cells import EMPTY, Cells, added
-from tidemill.ledger.cut import WIDTH, Window, cut
+from tidemill.ledger.span_binning import WIDTH, Window, cut
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 

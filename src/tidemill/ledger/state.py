@@ -18,7 +18,7 @@ from tidemill.core.accounting.columns import (
 )
 from tidemill.ledger import turns
 from tidemill.ledger.buckets import CLAIMED_AS, OF_LEVEL, Bucket
-from tidemill.ledger.cut import Window
+from tidemill.ledger.span_binning import Window
 from tidemill.ledger.usable import Usable
 from tidemill.model.columns import NONE
 from tidemill.model.policy import Policy

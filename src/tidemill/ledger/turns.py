@@ -11,8 +11,8 @@ from tidemill.model.policy import Policy
 from tidemill.model.world import World
 from tidemill.scheduling import order
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.known import Known, know
-from tidemill.scheduling.lines import Lines
+from tidemill.scheduling.pending_queues import PendingQueues
+from tidemill.scheduling.shape_eligibility import Known, know
 
 
 def order_of(policy: Policy) -> ORDER:
@@ -27,7 +27,7 @@ class Turns:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._lines = Lines(policy)
+        self._lines = PendingQueues(policy)
         self._known: dict[int, Known] = {}
         self._known_at = (0, 0)
 

@@ -17,7 +17,7 @@ from tidemill.ledger.supply import row_of
 from tidemill.model.rows import Role
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
-from tidemill.scheduling.mix import ASKS_AT_MOST, SIZES_AT_MOST, Ask, Mix
+from tidemill.scheduling.demand_mix import ASKS_AT_MOST, SIZES_AT_MOST, Ask, Mix
 
 
 class FreeUse(NamedTuple):

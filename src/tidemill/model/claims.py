@@ -38,10 +38,10 @@ def claims_of(actions: Sequence[ev.Action]) -> Claims:
             case (
                 ev.AskedLaunch()
                 | ev.AskedRelease()
-                | ev.SaidWhy()
+                | ev.CauseChanged()
                 | ev.JobPassed()
-                | ev.SaidHalfLife()
-                | ev.SaidMix()
+                | ev.HalfLifeSet()
+                | ev.MixSampled()
             ):
                 pass
     return Claims(frozenset(used), frozenset(asked), frozenset(leaving))

@@ -41,10 +41,10 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.AskedRepair,
     ev.AskedReturn,
     ev.AskedSpare,
-    ev.SaidWhy,
+    ev.CauseChanged,
     ev.JobPassed,
-    ev.SaidHalfLife,
-    ev.SaidMix,
+    ev.HalfLifeSet,
+    ev.MixSampled,
 )
 WHYS: Final = (
     Why.UNSAID,

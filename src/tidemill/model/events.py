@@ -283,7 +283,7 @@ class AskedSpare(_Event, frozen=True, tag="asked_spare"):
     is_spare: bool
 
 
-class SaidWhy(_Event, frozen=True, tag="said_why"):
+class CauseChanged(_Event, frozen=True, tag="said_why"):
     """Jobs of this shape wait for this cause from now on."""
 
     shape: Number
@@ -299,13 +299,13 @@ class JobPassed(_Event, frozen=True, tag="job_passed"):
     job: Number
 
 
-class SaidHalfLife(_Event, frozen=True, tag="said_half_life"):
+class HalfLifeSet(_Event, frozen=True, tag="said_half_life"):
     """Past use of teams is counted with this half-life from now on; 0: not at all."""
 
     half_life_ms: Moment
 
 
-class SaidMix(_Event, frozen=True, tag="said_mix"):
+class MixSampled(_Event, frozen=True, tag="said_mix"):
     """Placement looks ahead with what has arrived by now, and what is free, from now on."""
 
 
@@ -341,10 +341,10 @@ Action = (
     | AskedRepair
     | AskedReturn
     | AskedSpare
-    | SaidWhy
+    | CauseChanged
     | JobPassed
-    | SaidHalfLife
-    | SaidMix
+    | HalfLifeSet
+    | MixSampled
 )
 Event = Seen | Action
 

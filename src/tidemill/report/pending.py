@@ -3,7 +3,7 @@
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.explain.words import cause
+from tidemill.explain.phrasing import cause
 from tidemill.journal.moments import Calendar
 from tidemill.model.measures import dollars_text, duration_text
 from tidemill.model.reasons import Cause, Layer

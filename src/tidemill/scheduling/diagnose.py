@@ -16,15 +16,15 @@ from tidemill.scheduling import shares
 from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fit import Obstacle, Shortage, fit, undo
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING
-from tidemill.scheduling.topology import ever
+from tidemill.scheduling.snapshot import Snapshot
+from tidemill.scheduling.topology import feasibility
 from tidemill.units.mig import geometry as mig
 
 PER_DEVICE = 1000
 
 
-def diagnose(world: World, memo: Memo, room: Room, s: int, shortage: Shortage) -> Cause:
+def diagnose(world: World, memo: Memo, room: Snapshot, s: int, shortage: Shortage) -> Cause:
     """Why the jobs of this shape wait."""
     memo.remember_limit(
         s, any(why in (Obstacle.LIMIT, Obstacle.KEPT) for _, why, _ in shortage.obstacles)
@@ -79,7 +79,7 @@ def ever_cause(world: World, shape: Shape) -> Cause:
     devices = sum(nodes_in_use(row) * row.node.devices for row in contracts)
     if shape.total_milli > devices * PER_DEVICE:
         return Cause.IMPOSSIBLE_GANG
-    if ever.lack(world, shape) is not None:
+    if feasibility.lack(world, shape) is not None:
         return Cause.IMPOSSIBLE_TOPOLOGY
     return _limit_cause(world, shape)
 
@@ -197,7 +197,7 @@ def _states(world: World, memo: Memo, s: int, r: int) -> I64:
     return present
 
 
-def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cause:
+def _shortage_cause(world: World, room: Snapshot, s: int, shortage: Shortage) -> Cause:
     role = smallest(world.shape_rows[s]).roles[shortage.role]
     kinds = [obstacle for _, obstacle, _ in shortage.obstacles]
     if kinds and all(obstacle is Obstacle.LIMIT for obstacle in kinds):
@@ -215,7 +215,7 @@ def _shortage_cause(world: World, room: Room, s: int, shortage: Shortage) -> Cau
     return Cause.BUSY
 
 
-def binding(room: Room, role: Role, is_ok: I64) -> Cause:
+def binding(room: Snapshot, role: Role, is_ok: I64) -> Cause:
     """Enough accelerators are free, yet it does not fit: what would have to be ignored?"""
     if role.accelerators == 0:
         return Cause.CPU_BINDS if role.cpu_milli else Cause.MEMORY_BINDS
@@ -228,7 +228,7 @@ def binding(room: Room, role: Role, is_ok: I64) -> Cause:
     return Cause.SCATTERED
 
 
-def _hosted(room: Room, role: Role, is_ok: I64, **ignored: int) -> int:
+def _hosted(room: Snapshot, role: Role, is_ok: I64, **ignored: int) -> int:
     return room.count_hosts(replace(role, **ignored), is_ok)
 
 

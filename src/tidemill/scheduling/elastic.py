@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling.fit import Fit, Options, fit, undo
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import Scoring
+from tidemill.scheduling.snapshot import Snapshot
 
 
 def smallest(shape: Shape) -> Shape:
@@ -41,7 +41,7 @@ def held(pieces: tuple[Piece, ...], r: int) -> int:
     return sum(piece.replicas for piece in pieces if piece.role == r)
 
 
-def fit_largest(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
+def fit_largest(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     """Place the gang as large as it fits, or change nothing; the shortage is of its smallest size.
 
     By halving: what fits with some number of replicas fits with fewer.

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.scheduling import shares
-from tidemill.scheduling.eligible import Option
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
-from tidemill.scheduling.topology import place, wishes
-from tidemill.scheduling.topology.wishes import Rung, Wishes
+from tidemill.scheduling.snapshot import Snapshot
+from tidemill.scheduling.topology import constraints, place
+from tidemill.scheduling.topology.constraints import Rung, Wishes
 
 Options = tuple[tuple[Option, ...], ...]
 
@@ -63,13 +63,13 @@ class _Tie(NamedTuple):
     scope: tuple[int, int]
 
 
-def fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
+def fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     """Place the gang in the room and book it, or change nothing.
 
     Where one role was put may break up the nodes that the next one needs whole; then it is packed.
     """
     tiers = room.world.topology.tiers
-    wish = wishes.of(room.world.topology, shape) if tiers else None
+    wish = constraints.of(room.world.topology, shape) if tiers else None
     if wish is not None:
         return _fit_tied(room, q, shape, options, wish)
     found = _fit(room, q, shape, options, scoring)
@@ -78,7 +78,7 @@ def fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) ->
     return found
 
 
-def _fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
+def _fit(room: Snapshot, q: int, shape: Shape, options: Options, scoring: Scoring) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r, role in enumerate(shape.roles):
         found, obstacles = _fit_role(room, q, r, role, options[r], scoring)
@@ -90,19 +90,19 @@ def _fit(room: Room, q: int, shape: Shape, options: Options, scoring: Scoring) -
     return Fit(pieces, None)
 
 
-def undo(room: Room, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
+def undo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
     """Take pieces out of the room and off the books again."""
     room.give(shape, pieces)
     room.book(q, shape, pieces, -1)
 
 
-def redo(room: Room, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
+def redo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> None:
     """Put pieces that were undone into the room and on the books again."""
     room.take(shape, pieces)
     room.book(q, shape, pieces, 1)
 
 
-def _fit_tied(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
+def _fit_tied(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
     """Place a gang with bonds: several roles in one domain, or each role by its own ladder."""
     flags = tuple(tuple(option.is_ok for option in role) for role in options)
     for tier, is_required in wish.scopes:
@@ -120,7 +120,7 @@ def _fit_tied(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) 
 
 
 def _fit_ladders(
-    room: Room, q: int, shape: Shape, options: Options, wish: Wishes, scope: tuple[int, int]
+    room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes, scope: tuple[int, int]
 ) -> Fit:
     pieces: tuple[Piece, ...] = ()
     for r in range(len(shape.roles)):
@@ -135,7 +135,7 @@ def _fit_ladders(
     return Fit(pieces, None)
 
 
-def _apart(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
+def _apart(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
     """No domain holds the whole gang: what stands in its way, if not that?"""
     found = _fit_ladders(room, q, shape, options, wish, place.ANYWHERE)
     if found.shortage is not None:
@@ -147,7 +147,7 @@ def _apart(room: Room, q: int, shape: Shape, options: Options, wish: Wishes) -> 
 
 
 def _fit_tied_role(
-    room: Room, q: int, shape: Shape, options: tuple[Option, ...], tie: _Tie
+    room: Snapshot, q: int, shape: Shape, options: tuple[Option, ...], tie: _Tie
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
     obstacles, role = [], shape.roles[tie.role]
     for option in options:
@@ -165,7 +165,7 @@ def _fit_tied_role(
 
 
 def _fit_role(
-    room: Room, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
+    room: Snapshot, q: int, r: int, role: Role, options: tuple[Option, ...], scoring: Scoring
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
     if scoring.ranks_nodes and role.count == 1 and not role.kinds and not role.profile:
         best = _best_of_all(room, q, role, options, scoring)
@@ -184,7 +184,7 @@ def _fit_role(
     return (), tuple(obstacles)
 
 
-def _barred(room: Room, q: int, k: int, need: int) -> Obstacle | None:
+def _barred(room: Snapshot, q: int, k: int, need: int) -> Obstacle | None:
     """What keeps a role off a kind, whichever nodes there are: its team, others', or the sum."""
     if need and not shares.within_limit(room.world, room.used, q, k, need):
         return Obstacle.LIMIT
@@ -196,7 +196,7 @@ def _barred(room: Room, q: int, k: int, need: int) -> Obstacle | None:
 
 
 def _best_of_all(
-    room: Room, q: int, role: Role, options: tuple[Option, ...], scoring: Scoring
+    room: Snapshot, q: int, role: Role, options: tuple[Option, ...], scoring: Scoring
 ) -> tuple[tuple[int, ...], ...]:
     """Where a single replica goes when every kind that nothing bars it from is compared."""
     need = role.replica_milli

@@ -6,7 +6,7 @@ from tidemill.model.rows import Piece, Shape
 from tidemill.model.states import JobClass
 from tidemill.model.world import World
 from tidemill.scheduling.fit import redo, undo
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.snapshot import Snapshot
 
 
 class _Service(NamedTuple):
@@ -20,14 +20,14 @@ class LastingRoom:
     """What is left when all that ends has ended; of one state of supply and shares."""
 
     def __init__(self, world: World, *, sweeps: bool) -> None:
-        self.room = Room(world, sweeps=sweeps)
+        self.room = Snapshot(world, sweeps=sweeps)
         self.room.empty()
         self._there: dict[int, _Service] = {}
         self._changes = -1
         self._services: list[int] = []
         self._shapes = 0
 
-    def update(self, world: World) -> Room:
+    def update(self, world: World) -> Snapshot:
         """The room as the services are now."""
         if self._changes != world.lasting_changes:
             self._changes = world.lasting_changes

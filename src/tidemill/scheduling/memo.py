@@ -23,18 +23,18 @@ from tidemill.scheduling.desk import opening, rights
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
 from tidemill.scheduling.desk.layout import Laid
-from tidemill.scheduling.eligible import Option
-from tidemill.scheduling.known import Known, Like, Likes, Sharing, know
+from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.lasting import LastingRoom
-from tidemill.scheduling.lines import Lines
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.pending_queues import PendingQueues
 from tidemill.scheduling.scores import scoring
 from tidemill.scheduling.scores.scoring import Scoring
+from tidemill.scheduling.shape_eligibility import Known, Like, Likes, Sharing, know
+from tidemill.scheduling.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from tidemill.scheduling.backfill.expected_ends import Running
     from tidemill.scheduling.backfill.reservations import Made, Reservation
-    from tidemill.scheduling.backfill.running import Running
-    from tidemill.scheduling.members import Remembered
+    from tidemill.scheduling.preemptive_order.plan import Remembered
 
 Stamp = tuple[int, ...]
 
@@ -64,18 +64,18 @@ class Memo:
         self._supply_at: Stamp = ()
         self._lasting_at: Stamp = ()
         self._changes_at: Stamp = ()
-        self._room: Room | None = None
-        self._empty: tuple[Stamp, Room] | None = None
+        self._room: Snapshot | None = None
+        self._empty: tuple[Stamp, Snapshot] | None = None
         self._lasting: tuple[Stamp, LastingRoom] | None = None
-        self._trial: Room | None = None
-        self._planning: Room | None = None
+        self._trial: Snapshot | None = None
+        self._planning: Snapshot | None = None
         self.reservations: list[Reservation] = []
         """The backfill reservations of the last cycle, for those who explain it."""
         self.made: Made | None = None
         self.running: Running | None = None
         self.members: Remembered | None = None
         """Who was in the plan of the whole fleet, where a policy has one."""
-        self._lines: Lines | None = None
+        self._lines: PendingQueues | None = None
         self._evictors_at: Stamp = ()
         self._scoring = scoring.PACKING
         self._roles = scoring.KnownRoles()
@@ -89,18 +89,18 @@ class Memo:
         self._outlasts_of: dict[Like, bool] = {}
         self._under_floor: tuple[Stamp, NDArray[np.bool_]] | None = None
 
-    def room(self, world: World) -> Room:
+    def room(self, world: World) -> Snapshot:
         """A scratch copy of what is free now."""
         if self._room is None:
-            self._room = Room(world, sweeps=self.sweeps)
+            self._room = Snapshot(world, sweeps=self.sweeps)
         else:
             self._room.refresh(world)
         return self._room
 
-    def room_to_begin(self, world: World) -> Room:
+    def room_to_begin(self, world: World) -> Snapshot:
         """The same; but what changed is copied when a cycle begins (``desk.opening``)."""
         if self._room is None:
-            self._room = Room(world, sweeps=self.sweeps)
+            self._room = Snapshot(world, sweeps=self.sweeps)
         else:
             self._room.lay_out(world)
         if world is not self._world:
@@ -109,19 +109,19 @@ class Memo:
             self.changed = grown(self.changed, len(world.kinds))
         return self._room
 
-    def trial_room(self, world: World) -> Room:
+    def trial_room(self, world: World) -> Snapshot:
         """A second scratch copy of what is free now."""
         if self._trial is None:
-            self._trial = Room(world, sweeps=self.sweeps)
+            self._trial = Snapshot(world, sweeps=self.sweeps)
         else:
             self._trial.refresh(world)
         return self._trial
 
-    def planning_room(self, world: World) -> Room:
+    def planning_room(self, world: World) -> Snapshot:
         """A scratch room that its user empties."""
         room = self._planning
         if room is None or room.world is not world or room.rows != world.node_count:
-            room = self._planning = Room(world, sweeps=self.sweeps)
+            room = self._planning = Snapshot(world, sweeps=self.sweeps)
         return room
 
     def inherit_scoring(self, other: "Memo") -> None:
@@ -136,16 +136,16 @@ class Memo:
             self._scoring_at = (stamp, policy)
         return self._scoring
 
-    def empty_room(self, world: World) -> Room:
+    def empty_room(self, world: World) -> Snapshot:
         """A scratch copy in which nothing runs; the same one until supply or shares change."""
         stamp = _supply_stamp(world)
         if self._empty is None or self._empty[0] != stamp:
-            room = Room(world, sweeps=self.sweeps)
+            room = Snapshot(world, sweeps=self.sweeps)
             room.empty()
             self._empty = (stamp, room)
         return self._empty[1]
 
-    def lasting_room(self, world: World) -> Room:
+    def lasting_room(self, world: World) -> Snapshot:
         """A scratch copy in which only services run: what is left when all that ends has ended."""
         stamp = _supply_stamp(world)
         if self._lasting is None or self._lasting[0] != stamp:
@@ -234,10 +234,10 @@ class Memo:
         self.rows(world)
         self.asks.write(world, s, known)
 
-    def lines(self, policy: Policy) -> Lines:
+    def lines(self, policy: Policy) -> PendingQueues:
         """The waiting jobs of each shape in the policy's order."""
         if self._lines is None or self._lines.policy != policy:
-            self._lines = Lines(policy)
+            self._lines = PendingQueues(policy)
         return self._lines
 
     def patience_was_lost(self, world: World, policy: Policy) -> bool:

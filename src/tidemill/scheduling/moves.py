@@ -21,13 +21,15 @@ from tidemill.model.rows import Piece, Role
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, offers, worth
-from tidemill.scheduling.clearing import Hunt, clear, may_hold
+from tidemill.scheduling import elastic
 from tidemill.scheduling.fit import fit, redo, undo
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.offers import Victim
-from tidemill.scheduling.room import Room
-from tidemill.scheduling.victims import Stop
+from tidemill.scheduling.preemption import candidates as offers
+from tidemill.scheduling.preemption import cost as worth
+from tidemill.scheduling.preemption.candidates import Victim
+from tidemill.scheduling.preemption.search import Hunt, clear, may_hold
+from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.snapshot import Snapshot
 
 NODES_AT_MOST = 64  # nodes whose work is looked at: the emptiest that could host a replica
 ROUNDS = 4  # how often the search begins again without the jobs that find no other place
@@ -53,7 +55,7 @@ class Moves(NamedTuple):
     again_ms: int = FOREVER_MS
 
 
-def plan(world: World, policy: Policy, memo: Memo, room: Room, s: int, stop: Stop) -> Moves:
+def plan(world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, stop: Stop) -> Moves:
     """The moves to make so that one job of this shape fits; the room is left as it was.
 
     Moves that are not worth their price are not made, but their price and worth are told.

@@ -20,7 +20,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import shares
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fairness import Fair
-from tidemill.scheduling.known import Known
+from tidemill.scheduling.shape_eligibility import Known
 
 Place = tuple[int, int]
 """A job's place in the policy's own order: 0 and when patience was lost, or 1 and its rank."""

@@ -17,21 +17,22 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.model.events import Action, AskedEvict, AskedMove, AskedPlace, SaidWhy, Why
+from tidemill.model.events import Action, AskedEvict, AskedMove, AskedPlace, CauseChanged, Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, worth
-from tidemill.scheduling.clearing import Hunt, clear
+from tidemill.scheduling import elastic
 from tidemill.scheduling.fit import fit
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.offers import Victim
-from tidemill.scheduling.reorder import may_reorder
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.preemption import cost
+from tidemill.scheduling.preemption.candidates import Victim
+from tidemill.scheduling.preemption.search import Hunt, clear
+from tidemill.scheduling.preemptive_order.apply import may_reorder
 from tidemill.scheduling.scores.scoring import PACKING
+from tidemill.scheduling.snapshot import Snapshot
 from tidemill.units import speedup
 
 CUTS_AT_MOST = 256  # replicas that are looked at for one heir
@@ -62,7 +63,7 @@ def cuts(hunt: Hunt, leaving: frozenset[int]) -> Cuts:
                 is_final = False
             elif _surplus(world, j):
                 shape, pause_ms = world.shape_rows[t], world.jobs.resize_ms.item(j)
-                price = worth.usd_micro(world, shape, world.placements[j], pause_ms)
+                price = cost.usd_micro(world, shape, world.placements[j], pause_ms)
                 found.append((shape.priority, price, -j, j))
     lined_up = [cut for _, price, _, j in sorted(found) for cut in _cuts(world, j, price)]
     return Cuts(lined_up[:CUTS_AT_MOST], is_final)
@@ -224,7 +225,7 @@ def _growable(world: World, policy: Policy, memo: Memo) -> tuple[list[_Growing],
 
 def _uncontested(world: World, memo: Memo, decided: Sequence[Action]) -> set[int]:
     """Kinds for which nobody waits who could use them."""
-    said = {action.shape: action.cause for action in decided if isinstance(action, SaidWhy)}
+    said = {action.shape: action.cause for action in decided if isinstance(action, CauseChanged)}
     free = set(range(len(world.kinds)))
     for s in world.queued:
         if said.get(s, Cause(int(world.shapes.cause[s]))) not in NOBODYS:
@@ -233,7 +234,7 @@ def _uncontested(world: World, memo: Memo, decided: Sequence[Action]) -> set[int
 
 
 def _add_replicas(
-    world: World, memo: Memo, room: Room, ready: list[_Growing], free: set[int]
+    world: World, memo: Memo, room: Snapshot, ready: list[_Growing], free: set[int]
 ) -> None:
     """One replica at a time to whoever gains most by it, until nobody can have another."""
     heap = [(growing.rank(), growing) for growing in ready]
@@ -252,7 +253,7 @@ def _add_replicas(
 
 
 def _another(
-    world: World, memo: Memo, room: Room, growing: _Growing, free: set[int]
+    world: World, memo: Memo, room: Snapshot, growing: _Growing, free: set[int]
 ) -> Piece | None:
     """A place for one more replica, on the kind that the others of its role sit on."""
     s = int(world.jobs.shape[growing.job])

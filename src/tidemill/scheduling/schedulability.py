@@ -22,7 +22,7 @@ from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling.mix import Ask, Mix
+from tidemill.scheduling.demand_mix import Ask, Mix
 
 SIZES_SHOWN = 16
 PLENTY = 1 << 30

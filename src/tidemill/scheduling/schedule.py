@@ -20,7 +20,7 @@ from tidemill.model.events import (
     AskedMove,
     AskedPlace,
     AskedRelease,
-    SaidWhy,
+    CauseChanged,
     Why,
 )
 from tidemill.model.measures import FOREVER_MS
@@ -29,11 +29,9 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import moves, resize, shares, victims
-from tidemill.scheduling import reorder as reordering
+from tidemill.scheduling import moves, resize, shares
 from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
-from tidemill.scheduling.clearing import Hunt
 from tidemill.scheduling.desk import cycle as desk
 from tidemill.scheduling.desk import failures, gathering, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
@@ -44,8 +42,11 @@ from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import Fit, redo, undo
 from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.preemption import select
+from tidemill.scheduling.preemption.search import Hunt
+from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemptive_order import apply as reordering
 from tidemill.scheduling.scores.tables import BLANK, Tables
-from tidemill.scheduling.victims import Stop
 
 CURED_BY_WAITING = frozenset(
     {
@@ -339,7 +340,7 @@ class Cycle:
         """Ask others to shrink, else to move, else to stop; who was asked."""
         self.memo.ask_again_at(s, FOREVER_MS)
         self.again_ms = FOREVER_MS
-        world, lent = self.world, list[victims.Victim]()
+        world, lent = self.world, list[select.Victim]()
         if self.policy.may_resize:
             kinds = self.memo.known(world, s).kinds
             hunt = Hunt(world, self.policy, self.memo, self.room, s, kinds)
@@ -355,7 +356,7 @@ class Cycle:
             self.memo.ask_again_at(s, self.again_ms)
         return asked
 
-    def _ask_to_shrink(self, given: Sequence[victims.Victim], j: int) -> list[int]:
+    def _ask_to_shrink(self, given: Sequence[select.Victim], j: int) -> list[int]:
         asked = resize.asked(self.world, given, j)
         self.sheet.write(asked)
         return self._let_go([action.job for action in asked])
@@ -404,7 +405,7 @@ class Cycle:
             self.memo.notes[NOTE.HAS_OWED] = 1
         return False
 
-    def _evict(self, s: int, j: int, lent: Sequence[victims.Victim]) -> list[int]:
+    def _evict(self, s: int, j: int, lent: Sequence[select.Victim]) -> list[int]:
         world = self.world
         if not self.memo.may_evict(world, s):
             return []
@@ -421,7 +422,7 @@ class Cycle:
         jobs = self._let_go([victim.job for victim in stopped])
         return jobs + self._ask_to_shrink(given, j)
 
-    def _search(self, s: int, lent: Sequence[victims.Victim]) -> victims.Choice:
+    def _search(self, s: int, lent: Sequence[select.Victim]) -> select.Choice:
         """Whom to stop, as the compiled cycle found; where it has not searched, it is done here.
 
         Nobody, without a search, where that is sure to be in vain.
@@ -432,11 +433,11 @@ class Cycle:
             reg[REG.FOUND] = UNKNOWN
             kinds, reach = self.memo.known(self.world, s).kinds, reg.item(REG.REACH)
             hunt = Hunt(self.world, self.policy, self.memo, self.room, s, kinds, reach)
-            return victims.judged(hunt, self.hunt.victims[self.hunt.chosen[:count]])
+            return select.judged(hunt, self.hunt.victims[self.hunt.chosen[:count]])
         if not lent and rights.is_in_vain(self.world.matrices, self.columns, s):
-            return victims.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
+            return select.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
         stop = self._stop()._replace(lent=tuple(lent))
-        return victims.choose(self.world, self.policy, self.memo, self.room, s, stop)
+        return select.choose(self.world, self.policy, self.memo, self.room, s, stop)
 
     def _let_go(self, jobs: list[int]) -> list[int]:
         """These jobs are asked to go."""
@@ -488,4 +489,4 @@ class Cycle:
         row = self.columns.asks[s]
         if row[ASK.SAID] != cause:
             row[ASK.SAID] = cause
-            self.sheet.write_one(SaidWhy(self.world.now_ms, s, cause))
+            self.sheet.write_one(CauseChanged(self.world.now_ms, s, cause))

@@ -24,7 +24,7 @@ from tidemill.units.mig import geometry as mig
 from tidemill.units.mig.profiles import Geometry
 
 if TYPE_CHECKING:
-    from tidemill.scheduling.room import Room
+    from tidemill.scheduling.snapshot import Snapshot
 
 EMPTY = 1 << 40  # above any node's free milli: devices that carry instances are filled first
 NOWHERE = 1 << 60
@@ -118,13 +118,13 @@ def _cut(world: World, at: Axis, kind: str, part: Geometry, here: NDArray[np.boo
                sum(one.stranded for one in left), tuple(fits))  # fmt: skip
 
 
-def count(room: "Room", role: Role, is_ok: I64) -> int:
+def count(room: "Snapshot", role: Role, is_ok: I64) -> int:
     """How many replicas of a role with a profile the room hosts; written by node into ``hosts``."""
     room.hosts[:] = _hosts(room, role, is_ok, _devices(room, role))
     return int(room.hosts.sum())
 
 
-def fill(room: "Room", role: Role, is_ok: I64) -> tuple[int, Placed]:
+def fill(room: "Snapshot", role: Role, is_ok: I64) -> tuple[int, Placed]:
     """Place all replicas of a role with a profile, or none: how many fit, and the pieces."""
     beside = _beside(room, role, is_ok) if role.count == 1 else -1
     if beside >= 0:
@@ -149,7 +149,7 @@ def fill(room: "Room", role: Role, is_ok: I64) -> tuple[int, Placed]:
     return role.count, tuple(placed)
 
 
-def _beside(room: "Room", role: Role, is_ok: I64) -> int:
+def _beside(room: "Snapshot", role: Role, is_ok: I64) -> int:
     """The device that carries instances and has least left beside one more; -1: none takes it."""
     cut = np.flatnonzero(room.slices)
     if not len(cut):
@@ -166,7 +166,7 @@ def _beside(room: "Room", role: Role, is_ok: I64) -> int:
     return int(some[np.argmin(_ranks(room, room.axis, some))]) if len(some) else -1
 
 
-def _take(room: "Room", role: Role, d: int) -> tuple[int, ...]:
+def _take(room: "Snapshot", role: Role, d: int) -> tuple[int, ...]:
     """Take the best start on a device; the piece."""
     n = int(room.axis.node[d])
     mask = best_start(room.world, n, int(room.slices[d]), role)
@@ -191,7 +191,7 @@ def hosted(world: World, n: int, state: int, free_milli: int, role: Role) -> int
     return int(_most(part, role.profile)[state])
 
 
-def could_take(room: "Room", shape: Shape, pieces: tuple[Piece, ...]) -> bool:
+def could_take(room: "Snapshot", shape: Shape, pieces: tuple[Piece, ...]) -> bool:
     """Whether pieces with slices among them could all be taken."""
     first = room.world.nodes.first_device
     free, state = dict[int, int](), dict[int, int]()
@@ -216,7 +216,7 @@ def could_take(room: "Room", shape: Shape, pieces: tuple[Piece, ...]) -> bool:
     return all(cpu[n] <= room.cpu_free[n] and memory[n] <= room.memory_free[n] for n in cpu)
 
 
-def _devices(room: "Room", role: Role) -> I64:
+def _devices(room: "Snapshot", role: Role) -> I64:
     is_failed = room.world.devices.is_failed[: room.devices]
     return per_device(room.world, room.axis.kind, room.slices, room.device_free, is_failed, role)
 
@@ -227,7 +227,7 @@ def _columns(world: World) -> tuple[I64, I64, I64]:
     return devices.free_milli[:count], devices.is_failed[:count], devices.slices[:count]
 
 
-def _hosts(room: "Room", role: Role, is_ok: I64, devices: I64) -> I64:
+def _hosts(room: "Snapshot", role: Role, is_ok: I64, devices: I64) -> I64:
     """How many replicas each node can take: by its devices, CPU and memory."""
     nodes, rows = room.world.nodes, room.rows
     takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
@@ -242,7 +242,7 @@ def _hosts(room: "Room", role: Role, is_ok: I64, devices: I64) -> I64:
     return found
 
 
-def _ranks(room: "Room", at: Axis, some: slice | I64) -> I64:
+def _ranks(room: "Snapshot", at: Axis, some: slice | I64) -> I64:
     """How well devices suit one more instance, the lower the better: see above."""
     kinds, states = at.kind[some], room.slices[some]
     found: I64 = EMPTY + room.node_free[at.node[some]]

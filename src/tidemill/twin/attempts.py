@@ -10,8 +10,8 @@ from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import JobState
 from tidemill.model.world import Paces, World
-from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.event_queue import heap, lives
+from tidemill.twin.event_queue.agenda import Agenda, Entry
 from tidemill.twin.event_queue.columns import ACTIVITY, CLOCK, JOB_START, TRUTH
 from tidemill.twin.faults import Faults
 from tidemill.twin.neighbours import Neighbours

@@ -8,7 +8,7 @@ everything that follows from something, and the wake that the last plan asked fo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Self, cast
 
-from tidemill.engine.fold_batch import Inflow
+from tidemill.engine.fold.batch import Inflow
 from tidemill.engine.loop import Loop
 from tidemill.model import events as ev
 from tidemill.model.batch.convert import to_event, to_events
@@ -21,17 +21,17 @@ from tidemill.model.tables import I64
 from tidemill.model.topology import UNDECLARED, Topology
 from tidemill.model.world import World
 from tidemill.twin import fleet, generate
-from tidemill.twin.agenda import Agenda, Entry
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.attempts import Attempts
 from tidemill.twin.coming import Coming
 from tidemill.twin.driving.driver import Driver
 from tidemill.twin.event_queue import columns, lives
+from tidemill.twin.event_queue.agenda import Agenda, Entry
 from tidemill.twin.event_queue.columns import CLOCK
 from tidemill.twin.faults import QUIET, Faults
 from tidemill.twin.machines import Machines
 from tidemill.twin.neighbours import Neighbours, Sharing
-from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec.tables import Spec
 from tidemill.twin.streams import Streams
 from tidemill.twin.traces.trace import Trace
 

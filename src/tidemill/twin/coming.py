@@ -18,8 +18,8 @@ from tidemill.model.batch.convert import of_jobs
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64, grown
-from tidemill.twin.agenda import Agenda
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
+from tidemill.twin.event_queue.agenda import Agenda
 from tidemill.twin.event_queue.columns import CLOCK, LOAD, TRUTH
 from tidemill.twin.neighbours import Neighbours
 

@@ -9,7 +9,7 @@ Gangs, evictions and full queues cost more, so this is an order of magnitude.
 from typing import NamedTuple
 
 from tidemill.model.measures import DAY_MS, SECOND_MS, duration_text
-from tidemill.twin.spec_tables import Spec
+from tidemill.twin.spec.tables import Spec
 
 JOB_MS = 1.7  # of processor time
 JOB_BYTES, NODE_BYTES = 900, 500  # of journal

@@ -18,9 +18,10 @@ from tidemill.model.rows import Share as QueueShare
 from tidemill.model.states import Confidence
 from tidemill.model.topology import Bond, Parallelism, Tier, Topology
 from tidemill.model.tree import MAX_DEPTH
-from tidemill.twin import durations, spec_words
+from tidemill.twin import durations
 from tidemill.twin.faults import INFINITEHBD_REPAIR, Delay, Faults, LogNormal, Quantiles
-from tidemill.twin.spec_tables import (
+from tidemill.twin.spec import words
+from tidemill.twin.spec.tables import (
     ContractTable,
     DivisionTable,
     FaultsTable,
@@ -127,7 +128,7 @@ def repair(given: str | Spread) -> Delay:
     if given == "infinitehbd":
         return INFINITEHBD_REPAIR
     if isinstance(given, str):
-        return LogNormal(int(spec_words.span(given)))
+        return LogNormal(int(words.span(given)))
     times = durations.fit(int(given.median), int(given.mean), int(given.longest))
     return Quantiles(times.points())
 

@@ -13,23 +13,13 @@ import numpy as np
 
 from tidemill.model.measures import DAY_MS, HOUR_MS, ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Demand, Efficiency, Job, Shape
-from tidemill.twin import (
-    arrivals,
-    columns,
-    durations,
-    fleet,
-    physics,
-    presets,
-    sharing,
-    sizes,
-    users,
-)
+from tidemill.twin import arrivals, draws, durations, fleet, physics, presets, sharing, sizes, users
 from tidemill.twin.arrivals import Arrival, Ending, Spell, Tide
-from tidemill.twin.columns import Columns
+from tidemill.twin.draws import Columns
 from tidemill.twin.mix import JobMix
-from tidemill.twin.spec_check_jobs import size_milli
-from tidemill.twin.spec_errors import SpecPlace
-from tidemill.twin.spec_tables import JobTable, Spec, WorkloadTable
+from tidemill.twin.spec.check_jobs import size_milli
+from tidemill.twin.spec.errors import SpecPlace
+from tidemill.twin.spec.tables import JobTable, Spec, WorkloadTable
 from tidemill.twin.streams import Streams
 
 CHUNK = 65_536  # rows turned from columns to Python integers at a time
@@ -72,7 +62,7 @@ def _workload(row: WorkloadTable, spec: Spec, streams: Streams) -> Iterator[Arri
     """The rows of a workload, made as they are asked for."""
     mix = mix_of(row, spec)
     week_ms = fleet.calendar(spec).week_ms
-    drawn = columns.draw(row, mix, int(spec.twin.horizon), streams, week_ms)
+    drawn = draws.draw(row, mix, int(spec.twin.horizon), streams, week_ms)
     per_node = fleet.node_devices(spec.contracts, row.kinds)
     requests = [sharing.request(row, int(milli), spec) for milli in mix.sizes.milli]
     shapes = [fleet.shape(asked.row, asked.milli, per_node, asked.each_milli) for asked in requests]

@@ -14,8 +14,8 @@ from tidemill.model.measures import DAY_MS
 from tidemill.model.rows import Contract, Node
 from tidemill.model.states import NodeState
 from tidemill.reservation import types
-from tidemill.twin.agenda import Agenda
 from tidemill.twin.event_queue import columns
+from tidemill.twin.event_queue.agenda import Agenda
 from tidemill.twin.faults import Delay, Faults
 from tidemill.twin.streams import Streams
 

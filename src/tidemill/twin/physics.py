@@ -17,26 +17,26 @@ from tidemill.model.rows import Efficiency
 from tidemill.model.states import JobClass
 from tidemill.model.topology import APART, Parallelism
 from tidemill.twin import fleet
-from tidemill.twin.spec_tables import Computes, ContractTable, Spec, Traits
+from tidemill.twin.spec.tables import Computes, ContractTable, Spec, Traits
 from tidemill.units import (
-    divides,
+    achieved_rates,
     efficiency,
     host,
+    kernel_work,
     machine,
     parallelism,
+    partition_check,
     roofline,
-    silicon,
     slowdown,
-    work,
 )
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
 from tidemill.units.flops import Recompute
-from tidemill.units.hiding import Hiding
 from tidemill.units.links import Link, two_levels
 from tidemill.units.machine import Machine
 from tidemill.units.model_zoo import Zoo
 from tidemill.units.models import Model
+from tidemill.units.overlap import Hiding
 from tidemill.units.step import Step, TrainingRun, unchecked
 from tidemill.units.training import Training
 
@@ -69,9 +69,9 @@ class Reckoning:
         return Catalogue().part(self.contract.kind)
 
     @cached_property
-    def chip(self) -> silicon.Silicon:
+    def chip(self) -> achieved_rates.Silicon:
         """What such a part reaches."""
-        return silicon.of(self.part, self.computes.precision)
+        return achieved_rates.of(self.part, self.computes.precision)
 
     @cached_property
     def model(self) -> Model | None:
@@ -117,7 +117,7 @@ class Reckoning:
             )
         how = self.how
         if self.computes.model:
-            divides.check(self.model, self.stated, how.micro_batch, how.interleave)
+            partition_check.check(self.model, self.stated, how.micro_batch, how.interleave)
         run = TrainingRun(
             self.model, self.stated, how, Hiding(), self.where, self.computes.precision
         )
@@ -130,7 +130,7 @@ class Reckoning:
         once = structs.replace(
             self.how, recompute=Recompute.NONE
         )  # what is computed again is no roof
-        pieces = work.step(self.model, self.stated, once)
+        pieces = kernel_work.step(self.model, self.stated, once)
         return roofline.attainable(pieces, roofline.ceilings(self.part, self.computes.precision))
 
     @cached_property

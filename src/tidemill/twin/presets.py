@@ -14,7 +14,7 @@ from tidemill.model.measures import SECOND_MS
 from tidemill.twin import durations, sizes
 from tidemill.twin.mix import JobMix
 from tidemill.twin.sizes import JobSizes
-from tidemill.twin.spec_errors import nearest
+from tidemill.twin.spec.errors import nearest
 
 
 class Published(NamedTuple):

@@ -14,7 +14,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Demand
 from tidemill.twin import fleet
-from tidemill.twin.spec_tables import JobTable, Spec, WorkloadTable
+from tidemill.twin.spec.tables import JobTable, Spec, WorkloadTable
 from tidemill.units.mig import geometry as mig
 
 Row = JobTable | WorkloadTable

@@ -8,7 +8,7 @@ are called ``<team>-user-01`` and so on, and the one of rank r submits 1/r as mu
 import numpy as np
 
 from tidemill.twin.mix import I64
-from tidemill.twin.spec_tables import WorkloadTable
+from tidemill.twin.spec.tables import WorkloadTable
 
 
 def names(row: WorkloadTable) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from tidemill.model.rows import Efficiency
 from tidemill.model.states import Confidence
 from tidemill.model.topology import Parallelism
 from tidemill.units import collectives, flops, models, precision, roofline, serving
+from tidemill.units.achieved_rates import WIDE, Silicon
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
 from tidemill.units.roofline import Ceilings, WorkPiece
-from tidemill.units.silicon import WIDE, Silicon
 from tidemill.units.step import Step
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, memory, serving
+from tidemill.units import memory, partition_check, serving
 from tidemill.units.catalogue.rows import Part
 from tidemill.units.memory import Memory
 from tidemill.units.models import Model
@@ -166,19 +166,19 @@ def _divisions(model: Model, part: Part, stated: Stated, how: Training | None) -
 def _tensors(model: Model, part: Part, stated: Stated) -> tuple[int, ...]:
     if stated.tensor is not None:
         return (stated.tensor,)
-    return tuple(t for t in divides.tensor_sizes(model) if t <= part.domain)
+    return tuple(t for t in partition_check.tensor_sizes(model) if t <= part.domain)
 
 
 def _pipelines(model: Model, stated: Stated, interleave: int) -> tuple[int, ...]:
     if stated.pipeline is not None:
         return (stated.pipeline,)
-    return divides.stage_counts(model, interleave)
+    return partition_check.stage_counts(model, interleave)
 
 
 def _experts(model: Model, stated: Stated) -> tuple[int, ...]:
     if stated.expert is not None:
         return (stated.expert,)
-    return divides.divisors(model.experts) if model.experts else (1,)
+    return partition_check.divisors(model.experts) if model.experts else (1,)
 
 
 def _data(base: Parallelism, stated: Stated, micro: int, *, more_helps: bool) -> tuple[int, ...]:
@@ -193,7 +193,9 @@ def _data(base: Parallelism, stated: Stated, micro: int, *, more_helps: bool) ->
     elif stated.units is not None:
         sizes = [stated.units // ranks(base)] if stated.units % ranks(base) == 0 else []
     elif stated.batch:
-        sizes = list(divides.divisors(stated.batch // micro)) if stated.batch >= micro else []
+        sizes = (
+            list(partition_check.divisors(stated.batch // micro)) if stated.batch >= micro else []
+        )
     else:
         sizes = [step * count for count in _COUNTS]
     sizes = [d for d in sizes if d and d % step == 0 and _batch_divides(stated.batch, d, micro)]

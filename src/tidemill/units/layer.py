@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from tidemill.model.topology import Parallelism
 from tidemill.units import collectives, models
+from tidemill.units.achieved_rates import WIDE, Silicon
 from tidemill.units.flops import Recompute
-from tidemill.units.hiding import CHUNKS, Behind, Hiding, shown_s
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
-from tidemill.units.silicon import WIDE, Silicon
+from tidemill.units.overlap import CHUNKS, Behind, Hiding, shown_s
 from tidemill.units.training import Training
 
 BACKWARD_ATTENTION = 2.5

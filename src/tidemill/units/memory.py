@@ -10,7 +10,7 @@ pipeline holds as many micro-batches as there are stages, interleaved ``1 + (pâˆ
 from typing import NamedTuple
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, models
+from tidemill.units import models, partition_check
 from tidemill.units.flops import Recompute
 from tidemill.units.models import Model
 from tidemill.units.training import Training, optimiser
@@ -70,7 +70,7 @@ def layers_of(model: Model, stages: int, interleave: int) -> tuple[Kinds, ...]:
     """Layers of each stage; those without experts come first."""
     found, before = [], 0
     plain = model.layers - model.expert_layers
-    for layers in divides.stage_layers(model, stages, interleave):
+    for layers in partition_check.stage_layers(model, stages, interleave):
         here = max(0, min(before + layers, plain) - before)
         found.append(Kinds(here, layers - here))
         before += layers

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import divides, fitting, memory
+from tidemill.units import fitting, memory, partition_check
 from tidemill.units.flops import Recompute
 from tidemill.units.step import Step, TrainingRun, unchecked
 
@@ -58,10 +58,12 @@ def _runs(base: TrainingRun, units: int) -> Iterator[TrainingRun]:
 
 def _divisions(base: TrainingRun, units: int) -> Iterator[Parallelism]:
     model, context = base.model, base.stated.context
-    near = [t for t in divides.tensor_sizes(model) if t <= base.machine.ladder.rungs[0].ranks]
-    groups = divides.divisors(model.experts) if model.experts else (1,)
+    near = [
+        t for t in partition_check.tensor_sizes(model) if t <= base.machine.ladder.rungs[0].ranks
+    ]
+    groups = partition_check.divisors(model.experts) if model.experts else (1,)
     for tensor in near:
-        for stages in divides.stage_counts(model):
+        for stages in partition_check.stage_counts(model):
             data, rest = divmod(units, tensor * context * stages)
             if rest or not data:
                 continue
@@ -74,6 +76,8 @@ def _divisions(base: TrainingRun, units: int) -> Iterator[Parallelism]:
 
 def _is_possible(base: TrainingRun, stated: Parallelism, chunks: int, micro: int) -> bool:
     together = stated.data * micro
-    if stated.batch % together or not divides.stage_layers(base.model, stated.pipeline, chunks):
+    if stated.batch % together or not partition_check.stage_layers(
+        base.model, stated.pipeline, chunks
+    ):
         return False
     return chunks == 1 or stated.batch // together % stated.pipeline == 0

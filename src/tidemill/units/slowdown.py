@@ -14,10 +14,10 @@ from tidemill.model.topology import Parallelism, Topology
 from tidemill.units import links, parallelism
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rows import Part
-from tidemill.units.hiding import Hiding
 from tidemill.units.links import Link, two_levels
 from tidemill.units.machine import Machine, Reach
 from tidemill.units.models import Model
+from tidemill.units.overlap import Hiding
 from tidemill.units.step import Step, TrainingRun, unchecked
 from tidemill.units.training import Training
 

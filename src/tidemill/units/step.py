@@ -13,13 +13,13 @@ where the program hides it.
 from typing import NamedTuple
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import collectives, divides, flops, memory, silicon
-from tidemill.units.hiding import BACKWARD_SHARE, Hiding, shown_s
+from tidemill.units import achieved_rates, collectives, flops, memory, partition_check
+from tidemill.units.achieved_rates import WIDE
 from tidemill.units.layer import LayerCase, Work, layer
 from tidemill.units.links import RankGroup
 from tidemill.units.machine import Machine
 from tidemill.units.models import Model
-from tidemill.units.silicon import WIDE
+from tidemill.units.overlap import BACKWARD_SHARE, Hiding, shown_s
 from tidemill.units.training import Training, optimiser
 
 LOGITS_BYTES = 16
@@ -100,14 +100,14 @@ def step(run: TrainingRun, host_share: float = 0.0) -> Step:
 
     A parallelism that does not divide the model is refused, with what would.
     """
-    divides.check(run.model, run.stated, run.how.micro_batch, run.how.interleave)
+    partition_check.check(run.model, run.stated, run.how.micro_batch, run.how.interleave)
     return unchecked(run, host_share)
 
 
 def unchecked(run: TrainingRun, host_share: float = 0.0) -> Step:
     """The same for sizes that are known to divide, or whose model is only roughly known."""
     stated = run.stated
-    chip = silicon.of(run.machine.part, run.precision)
+    chip = achieved_rates.of(run.machine.part, run.precision)
     case = LayerCase(run.model, stated, run.how, run.hiding, run.machine, chip)
     whole = parts(case)
     if host_share:
@@ -172,7 +172,7 @@ def stages_of(case: LayerCase) -> Stages:
     once += (routed.forward + routed.backward).times(case.model.expert_layers)
     again = plain.again.times(first) + routed.again.times(case.model.expert_layers)
     head = _head(case)
-    layers = divides.stage_layers(case.model, stages, case.how.interleave)
+    layers = partition_check.stage_layers(case.model, stages, case.how.interleave)
     most = max(layers) if layers else -(-case.model.layers // stages)
     last = layers[-1] if layers else most
     each = (once + again).total / case.model.layers
@@ -213,7 +213,7 @@ def _send_s(case: LayerCase) -> float:
 def _parameters(case: LayerCase) -> tuple[float, float]:
     """On one rank of the first stage: those that all data ranks have, and those of its experts."""
     stated, how = case.stated, case.how
-    if not divides.stage_layers(case.model, stated.pipeline, how.interleave):
+    if not partition_check.stage_layers(case.model, stated.pipeline, how.interleave):
         from_all = case.model.layers / stated.pipeline
         kinds = memory.Kinds(round(from_all), 0)
     else:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.model.topology import Parallelism
-from tidemill.units import memory, precision, roofline, work
+from tidemill.units import kernel_work, memory, precision, roofline
 from tidemill.units.catalogue import rates
 from tidemill.units.catalogue.rows import Part
 from tidemill.units.models import Model
@@ -55,14 +55,14 @@ def pieces(asked: PhaseQuestion) -> Work:
     """The work of one unit: a token, a prompt or a step of all its sequences."""
     if isinstance(asked.model, int):
         each = precision.size(asked.serving.weights)
-        return work.bare(asked.model, tokens(asked), each)
+        return kernel_work.bare(asked.model, tokens(asked), each)
     match asked.phase:
         case Phase.DECODE:
-            return work.decode(asked.model, asked.stated, asked.serving)
+            return kernel_work.decode(asked.model, asked.stated, asked.serving)
         case Phase.PREFILL:
-            return work.prefill(asked.model, asked.stated, asked.serving)
+            return kernel_work.prefill(asked.model, asked.stated, asked.serving)
         case Phase.TRAIN:
-            return work.step(asked.model, asked.stated, asked.training)
+            return kernel_work.step(asked.model, asked.stated, asked.training)
 
 
 def tokens(asked: PhaseQuestion) -> float:

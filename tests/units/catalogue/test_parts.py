@@ -3,7 +3,7 @@
 import pytest
 
 from tidemill.model.errors import SpecError
-from tidemill.units import silicon
+from tidemill.units import achieved_rates
 from tidemill.units.catalogue.book import Catalogue
 from tidemill.units.catalogue.rates import PRECISIONS, precisions, rate, ridge
 from tidemill.units.catalogue.rows import Part
@@ -123,8 +123,8 @@ def test_every_precision_is_some_parts():
 def test_a_part_without_bf16_reaches_its_fp16():
     """A V100 computes in FP16 where BF16 is refused: attention too, which both formats share."""
     v100 = BOOK.part("v100")
-    chip = silicon.of(v100, "fp16")
+    chip = achieved_rates.of(v100, "fp16")
     assert chip.peak == 125e12
     assert 0 < chip.attention < chip.peak
     with pytest.raises(SpecError, match="no bf16 rate"):
-        silicon.of(v100, "bf16")
+        achieved_rates.of(v100, "bf16")

@@ -54,7 +54,7 @@ class Rare:
             case ev.AskedRelease():
                 if action.shape not in self.world.promised:
                     self.wrong.append(f"nothing is promised to shape number {action.shape}")
-            case ev.SaidMix():  # kernels read those that are right
+            case ev.MixSampled():  # kernels read those that are right
                 self.wrong.append("the mix is looked at again, though nothing has arrived")
             case _:
                 pass  # a half-life; all that is common was read by the kernels

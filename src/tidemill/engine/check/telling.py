@@ -9,8 +9,8 @@ from tidemill.model.batch import EventColumn, PieceColumn
 PLACE, EVICT, MOVE, CANCEL, WHY, PASSED, MIX, HALF_LIFE = (
     codes.KIND_CODE[kind]
     for kind in (
-        ev.AskedPlace, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.SaidWhy, ev.JobPassed,
-        ev.SaidMix, ev.SaidHalfLife,
+        ev.AskedPlace, ev.AskedEvict, ev.AskedMove, ev.AskedCancel, ev.CauseChanged, ev.JobPassed,
+        ev.MixSampled, ev.HalfLifeSet,
     )
 )  # fmt: skip
 _ABOUT: dict[type, REG] = {
@@ -19,7 +19,7 @@ _ABOUT: dict[type, REG] = {
     ),
     **dict.fromkeys((ev.AskedDrain, ev.AskedRepair, ev.AskedReturn, ev.AskedSpare), REG.NODES),
     ev.AskedLaunch: REG.CONTRACTS,
-    ev.SaidWhy: REG.SHAPES,
+    ev.CauseChanged: REG.SHAPES,
     ev.AskedRelease: REG.SHAPES,
 }
 NOBODY = -1

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from tidemill.probe import tally
+from tidemill.probe import quantiles
 from tidemill.probe.card import Bandwidth, What
 from tidemill.probe.measure import timing
 
@@ -63,9 +63,9 @@ def pageable(what: What, budget_s: float, size: int = PAGEABLE_BYTES) -> Bandwid
     device = torch.full((size,), 7, device="cuda", dtype=torch.uint8)
     source, target = (host, device) if what.startswith("h2d") else (device, host)
     timed = timing.on_the_clock(lambda: target.copy_(source), budget_s, PAGEABLE_TIMED)
-    return Bandwidth(what=what, gb_s=size / tally.median(timed) / 1e9, timed=len(timed))
+    return Bandwidth(what=what, gb_s=size / quantiles.median(timed) / 1e9, timed=len(timed))
 
 
 def _timed(what: What, size: int, work: Callable[[], object], budget_s: float) -> Bandwidth:
     timed = timing.seconds(work, budget_s)
-    return Bandwidth(what=what, gb_s=size / tally.median(timed) / 1e9, timed=len(timed))
+    return Bandwidth(what=what, gb_s=size / quantiles.median(timed) / 1e9, timed=len(timed))

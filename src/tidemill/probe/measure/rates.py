@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from tidemill.probe import tally
+from tidemill.probe import quantiles
 from tidemill.probe.card import Precision, Rate
 from tidemill.probe.measure import timing
 
@@ -23,8 +23,8 @@ def rate(precision: Precision, budget_s: float, size: int = SIZE) -> Rate:
     return Rate(
         precision=precision,
         size=size,
-        tflops=2 * size**3 / tally.median(timed) / 1e12,
-        spread=tally.spread(timed),
+        tflops=2 * size**3 / quantiles.median(timed) / 1e12,
+        spread=quantiles.spread(timed),
         timed=len(timed),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tidemill.probe import tally
+from tidemill.probe import quantiles
 from tidemill.probe.measure import timing
 from tidemill.probe.workloads import BY_KIND, Workload
 
@@ -40,7 +40,7 @@ class LoadedTenant:
 
     def device_us(self) -> float:
         """How long the device is busy with one iteration: replayed as a graph, without the host."""
-        return tally.median(timing.seconds(self.graph.replay, 0.2)) * 1e6
+        return quantiles.median(timing.seconds(self.graph.replay, 0.2)) * 1e6
 
     def run(self, begin: float, seconds: float) -> list[float]:
         """Iterate from ``begin`` for ``seconds``; how long each iteration of the middle took."""
@@ -119,8 +119,8 @@ def _summary(took: list[float], seconds: float) -> dict[str, Any]:
     return {
         "iterations": len(took),
         "per_s": len(took) / (seconds * (1 - 2 * EDGE)),
-        "p50_ms": tally.median(took) * 1000,
-        "p99_ms": tally.quantile(took, 0.99) * 1000,
+        "p50_ms": quantiles.median(took) * 1000,
+        "p99_ms": quantiles.quantile(took, 0.99) * 1000,
         "mean_ms": sum(took) / len(took) * 1000,
     }
 

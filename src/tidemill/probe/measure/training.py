@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional as fn
 
-from tidemill.probe import tally
+from tidemill.probe import quantiles
 from tidemill.probe.card import TransformerStep
 from tidemill.probe.measure import timing
 
@@ -80,6 +80,6 @@ def step(budget_s: float) -> TransformerStep:
         tokens=tokens,
         sequence=SEQUENCE,
         flops=float(6 * multiplied * tokens + attention),
-        ms=tally.median(timed) * 1000,
+        ms=quantiles.median(timed) * 1000,
         timed=len(timed),
     )

@@ -23,8 +23,8 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling.backfill.keeping import Sliced, keep_slices, kept, let_slices_go
-from tidemill.scheduling.backfill.running import Running
+from tidemill.scheduling.backfill.expected_ends import Running
+from tidemill.scheduling.backfill.holds import Sliced, keep_slices, kept, let_slices_go
 from tidemill.scheduling.desk import layout, placing, reserving
 from tidemill.scheduling.desk.columns import ASK, PROMISE, REG, Desk
 from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
@@ -34,7 +34,7 @@ from tidemill.scheduling.fit import redo, undo
 from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.fitting.columns import KEPT, KEPT_COLUMNS
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.room import ALL_BITS, Room
+from tidemill.scheduling.snapshot import ALL_BITS, Snapshot
 
 Pieces = tuple[Piece, ...]
 
@@ -59,7 +59,9 @@ class Made(NamedTuple):
 class Reservations:
     """The reservations of one cycle."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, room: Room, columns: Desk) -> None:
+    def __init__(
+        self, world: World, policy: Policy, memo: Memo, room: Snapshot, columns: Desk
+    ) -> None:
         self.world, self.policy, self.memo, self.room = world, policy, memo, room
         self.columns = columns
         self.estimates: Estimates = memo.lines(policy).estimates

@@ -15,13 +15,13 @@ from tidemill.model.tables import I64, grown
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
 from tidemill.scheduling.desk.columns import ASK, OPTION, UNKNOWN
-from tidemill.scheduling.eligible import Option
+from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fitting.columns import RUNG
-from tidemill.scheduling.known import Known
-from tidemill.scheduling.room import Room
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
-from tidemill.scheduling.topology import place, wishes
-from tidemill.scheduling.topology.wishes import Wishes
+from tidemill.scheduling.shape_eligibility import Known
+from tidemill.scheduling.snapshot import Snapshot
+from tidemill.scheduling.topology import constraints, place
+from tidemill.scheduling.topology.constraints import Wishes
 
 ROWS = 64  # to begin with
 
@@ -125,7 +125,7 @@ class Asks:
             found = self._likes[key] = (len(self._likes), first)
         return found
 
-    def room_at(self, room: Room, scoring: Scoring, topology: Topology) -> int:
+    def room_at(self, room: Snapshot, scoring: Scoring, topology: Topology) -> int:
         """A number that is another when requests have other rows in the room, or other wishes."""
         room.heed(scoring)
         stamp = (room.requests, room.requests.generation, scoring.names, topology)
@@ -136,7 +136,7 @@ class Asks:
             self.rungs = np.zeros((8, int(RUNG.RATIO) + topology.labelled + 1), np.int64)
         return self._room_at
 
-    def prepare(self, world: World, s: int, room: Room, scoring: Scoring) -> None:
+    def prepare(self, world: World, s: int, room: Snapshot, scoring: Scoring) -> None:
         """Write the requests of a simple shape's options, and how its replicas wish to be tied."""
         shape, row = world.shape_rows[s], self.rows[s]
         role, first, count = shape.roles[0], int(row[ASK.FIRST_OPTION]), int(row[ASK.OPTIONS])
@@ -151,7 +151,7 @@ class Asks:
         if is_any and len(options) > 1 and options[0].kind >= 0:
             is_ok = room.together(tuple(options))
             row[ASK.TOGETHER] = room.request(role, is_ok, scoring, is_placed=True)
-        wish = wishes.of(world.topology, shape) if world.topology.tiers else None
+        wish = constraints.of(world.topology, shape) if world.topology.tiers else None
         row[ASK.RUNGS] = row[ASK.IS_BINDING] = 0
         if wish is not None:
             row[ASK.FIRST_RUNG], row[ASK.RUNGS] = self._ladder(like(shape), wish)

@@ -25,7 +25,7 @@ from tidemill.scheduling.desk.columns import (
     Search,
 )
 from tidemill.scheduling.fitting.columns import KEPT_COLUMNS, OUT
-from tidemill.scheduling.room import Room
+from tidemill.scheduling.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from tidemill.scheduling.memo import Memo
@@ -46,7 +46,7 @@ class Laid:
         self.hunt: Search | None = None
 
 
-def of(world: World, policy: Policy, memo: "Memo", room: Room) -> Desk:
+def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
     """The columns of a new cycle, which a kernel wipes; what is free is the room's."""
     kept, keeps = memo.laid_out, world.tree.keeps
     columns, looks, waiting = kept.columns, *memo.waiting(world)
@@ -103,7 +103,7 @@ def _scratch(columns: Desk, asks: I64, world: World) -> dict[str, I64]:
     return found
 
 
-def hunt(kept: Laid, world: World, room: Room) -> Search:
+def hunt(kept: Laid, world: World, room: Snapshot) -> Search:
     """What a search for victims writes into; the same until the fleet or the jobs become more."""
     found, jobs, out = kept.hunt, len(world.placements), len(room.ground.out)
     nodes, pieces = world.node_count, len(world.matrices.pieces)

@@ -11,8 +11,8 @@ from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import OUT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
+from tidemill.scheduling.fitting.node_ranking import seat
 from tidemill.scheduling.fitting.sweeps import give_all, is_held
-from tidemill.scheduling.fitting.trees import seat
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
 NO_NODES = 0  # no nodes hold it

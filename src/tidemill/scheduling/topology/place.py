@@ -17,9 +17,9 @@ from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.fitting import ladders
 from tidemill.scheduling.fitting.columns import PART, RUNG, SPOT, Ground
-from tidemill.scheduling.room import Filled, Room
 from tidemill.scheduling.scores.scoring import PACKING
-from tidemill.scheduling.topology.wishes import SHAPES_KEPT, Rung
+from tidemill.scheduling.snapshot import Filled, Snapshot
+from tidemill.scheduling.topology.constraints import SHAPES_KEPT, Rung
 
 ANYWHERE = (0, -1)
 """Instead of a tier and a domain: the whole fleet."""
@@ -29,7 +29,7 @@ class Here(NamedTuple):
     """What the loops read of a fleet: as it is in a room, or as it would be if all was well."""
 
     world: World
-    room: Room
+    room: Snapshot
     w: State
     ground: Ground | None
     """None: the room's."""
@@ -43,14 +43,14 @@ class Here(NamedTuple):
         return self.room.ground._replace(**own), r
 
 
-def ground(room: Room) -> Here:
+def ground(room: Snapshot) -> Here:
     """The fleet as it is in a room."""
     return Here(room.world, room, room.world.matrices, None)
 
 
 def at_its_best(world: World) -> Here:
     """Every node that is known, ready, whole and empty; spares too."""
-    room, rows = Room(world, sweeps=True), world.node_count
+    room, rows = Snapshot(world, sweeps=True), world.node_count
     w = world.matrices
     nodes, devices = w.nodes.copy(), w.devices.copy()
     is_here = nodes[:, NODE.STATE] != NodeState.GONE
@@ -73,7 +73,7 @@ class Count(NamedTuple):
 
 
 def fill(
-    room: Room, role: Role, is_ok: I64, ladder: tuple[Rung, ...], scope: tuple[int, int]
+    room: Snapshot, role: Role, is_ok: I64, ladder: tuple[Rung, ...], scope: tuple[int, int]
 ) -> Filled:
     """Where all replicas of a role would go, by the first rung that holds; or how many fit loose.
 
@@ -129,7 +129,7 @@ def count_of(world: World, tier: int) -> int:
 
 
 def candidates(
-    room: Room, roles: tuple[Role, ...], flags: tuple[tuple[I64, ...], ...], tier: int
+    room: Snapshot, roles: tuple[Role, ...], flags: tuple[tuple[I64, ...], ...], tier: int
 ) -> Iterator[int]:
     """Domains of a tier that could host each of some roles, on one kind; those with least free
     first, then by number.

@@ -13,8 +13,8 @@ import numpy as np
 from tidemill.compiled.ahead import prepare_all
 from tidemill.core import rows
 from tidemill.engine import cycle as one
-from tidemill.engine import fold_mix
 from tidemill.engine.check.columns import Rows
+from tidemill.engine.fold import mix
 from tidemill.model.batch import Batch, JobColumn
 from tidemill.model.batch.convert import to_event
 from tidemill.model.events import Action
@@ -22,12 +22,12 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.tables import I64
 from tidemill.provisioning.review import look_again_after_ms
-from tidemill.scheduling import reorder
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
+from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemptive_order import apply
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
-from tidemill.scheduling.victims import Stop
 from tidemill.twin.driving import beats
 from tidemill.twin.driving.ahead import KERNELS
 from tidemill.twin.driving.beats import BACK
@@ -101,7 +101,7 @@ class Driver:
             return False
         if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
             return False
-        if reorder.may_reorder(policy) or world.moving or twin.has_neighbours:
+        if apply.may_reorder(policy) or world.moving or twin.has_neighbours:
             return False
         return not (policy.may_resize and loop.memo.scheduling.elastic_shapes(world))
 
@@ -151,7 +151,7 @@ class Driver:
         drive[DRIVE.IS_ELASTIC] = nodes.is_elastic
         drive[DRIVE.LOOK_AGAIN_MS] = look_again_after_ms(policy)
         looks_ahead = scoring.looks_ahead(policy)
-        drive[DRIVE.MIX_AT] = fold_mix.next_point(world) if looks_ahead else FOREVER_MS
+        drive[DRIVE.MIX_AT] = mix.next_point(world) if looks_ahead else FOREVER_MS
 
     def _take_over(self) -> None:
         """What was told and folded is the loop's, and the World's."""

@@ -47,7 +47,7 @@ from tidemill.twin.event_queue.kernel import kernel
 
 MOVED, MOVE, CANCEL, HALF_LIFE, MIX = (
     codes.KIND_CODE[kind]
-    for kind in (ev.JobMoved, ev.AskedMove, ev.AskedCancel, ev.SaidHalfLife, ev.SaidMix)
+    for kind in (ev.JobMoved, ev.AskedMove, ev.AskedCancel, ev.HalfLifeSet, ev.MixSampled)
 )
 CRASHED = codes.WHY_CODE[ev.Why.CRASHED]
 slowed_ms = kernel(rhythm.slowed_ms)

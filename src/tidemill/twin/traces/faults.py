@@ -12,7 +12,7 @@ import msgspec
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import DAY_MS, duration_text
 from tidemill.twin.faults import FaultAt, Faults
-from tidemill.twin.spec_errors import shown
+from tidemill.twin.spec.errors import shown
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import AS_PUBLISHED, Options
 from tidemill.twin.traces.trace import Trace

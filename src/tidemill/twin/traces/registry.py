@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidemill.model import names
 from tidemill.model.errors import SpecError
-from tidemill.twin.spec_errors import nearest
+from tidemill.twin.spec.errors import nearest
 from tidemill.twin.traces import (
     acme,
     elasticflow,

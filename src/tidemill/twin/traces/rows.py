@@ -15,7 +15,7 @@ from typing import IO, NamedTuple, NoReturn, TypeVar
 from tidemill.model import names
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import decimal_number
-from tidemill.twin.spec_errors import nearest, shown
+from tidemill.twin.spec.errors import nearest, shown
 from tidemill.twin.traces.options import Options
 
 MAX_LINE = 100_000  # characters; the longest line of the known traces has 400

@@ -14,7 +14,7 @@ from tidemill.model.rows import MAX_COUNT, Contract, Queue, Role, Shape, Templat
 from tidemill.twin import fleet
 from tidemill.twin.arrivals import Arrival
 from tidemill.twin.faults import Faults
-from tidemill.twin.spec_tables import MAX_NODES
+from tidemill.twin.spec.tables import MAX_NODES
 from tidemill.twin.traces import rows
 from tidemill.twin.traces.options import Options
 from tidemill.twin.traces.rows import TraceRow

@@ -1,0 +1,1 @@
+"""``tidemill unit``: one accelerator or server; each command in a file of its own."""

@@ -1,0 +1,1 @@
+"""Events folded into the cluster state: one at a time, or a batch in columns."""

@@ -1,0 +1,235 @@
+"""Folding a batch: events in columns, many at once where they are the plain life of jobs.
+
+The same as ``fold`` event by event, and as strict: ``core.replay`` stops before whatever is rare or
+cannot be, and that one event is folded, or refused, by itself.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tidemill.core import replay, rows
+from tidemill.engine.fold import room
+from tidemill.engine.fold.one_event import fold
+from tidemill.model import codes
+from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn
+from tidemill.model.batch.convert import to_event
+from tidemill.model.columns import JOB, NONE, State
+from tidemill.model.events import Event
+from tidemill.model.measures import ONE_PPM
+from tidemill.model.rows import Shape
+from tidemill.model.states import CONFIDENCES, JobClass
+from tidemill.model.tables import I64, NEVER_PASSED
+from tidemill.model.topology import NO_HOP
+from tidemill.model.world import World
+from tidemill.workload import progress
+
+_CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
+_PLAIN = frozenset(
+    (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
+     replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
+     replay.EVICTED, replay.RELEASE)
+)  # fmt: skip
+_COPIED = {
+    JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
+    JOB.STARTUP_MS: JobColumn.STARTUP,
+    JOB.RESTART_MS: JobColumn.RESTART,
+    JOB.MFU_PPM: JobColumn.MFU,
+    JOB.HOST_PPM: JobColumn.HOST,
+    JOB.LINKS_PPM: JobColumn.LINKS,
+    JOB.RESIZE_MS: JobColumn.RESIZE,
+}
+
+
+Run = Callable[[State, I64, I64, I64, int, int], int]
+"""Folds events of a batch from a number on; the number of the first that it did not."""
+
+
+class Inflow:
+    """What a kernel that folds needs of a World beside its columns, before and after each call.
+
+    Jobs that come next may be written ahead, many at once: their rows are there when they come.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._names: list[str] = []
+        self._users: list[str] = []
+        self._first = 0
+        """The number of the job of the first name."""
+        self._written = 0
+        self._tried = 0
+        """Up to which job rows were written, or could not be."""
+        self._before = 0
+        """How many jobs there were before a kernel was called."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether kernels may fold at all: past use is settled before every change, one by one."""
+        return not self.world.half_life_ms
+
+    def foresee(self, first: int, jobs: I64, names: list[str], dictionary: Dictionary) -> None:
+        """These jobs come next, unless they came already; ``first`` is the number of the first.
+
+        Whatever is wrong with one of them is for ``fold`` to say, when its turn comes.
+        """
+        world, end = self.world, first + len(names)
+        if end <= self._tried:
+            return
+        came = world.job_count - first
+        self._tried = end
+        shares = jobs[came:, [JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS]].sum(axis=1)
+        is_new = len({*names}) == len(names) and world.job_number.keys().isdisjoint(names[came:])
+        if came == len(names) or not is_new or (shares > ONE_PPM).any():
+            return
+        if end > len(world.ink.w.jobs):
+            world.grow(jobs=end, active=end)
+        _write_jobs(world, world.ink.w.jobs[world.job_count : end], jobs[came:], dictionary)
+        users = jobs[came:, JobColumn.USER].tolist()
+        self._names = names[came:]
+        self._users = [dictionary.users.rows[user] for user in users]
+        self._first, self._written = world.job_count, end
+
+    def forget(self) -> None:
+        """Somebody else wrote jobs meanwhile: what was foreseen must be written again."""
+        self._tried = self._written = 0
+
+    def ready(self, counts: I64) -> State:
+        """Say what there is (``core.replay``), before a kernel folds."""
+        world = self.world
+        self._before = world.job_count
+        counts[0, 0], counts[0, 1] = self._before, self._written
+        counts[0, 2], counts[0, 3] = world.node_count, len(world.shape_rows)
+        if world.sliced:
+            room.know_slices(world)
+        return world.ink.w
+
+    def done(self, counts: I64, count: int, at_ms: int) -> None:
+        """A kernel folded so many events, the last of them at this moment."""
+        if not count:
+            return
+        world, before, after = self.world, self._before, counts.item(0, 0)
+        world.seq += count
+        world.now_ms = at_ms
+        if after > before:
+            names = self._names[before - self._first : after - self._first]
+            world.job_names += names
+            world.job_users += self._users[before - self._first : after - self._first]
+            world.job_number.update(zip(names, range(before, after), strict=True))
+
+    def single(self, event: Event) -> list[int]:
+        """Fold one event by itself; the jobs that it touched."""
+        return fold(self.world, event)
+
+
+class Folding:
+    """A batch on its way into a World: ``plain`` and ``single`` go as far as one call can.
+
+    ``events``: the same as messages, where they are at hand; then jobs are submitted one by one.
+    """
+
+    def __init__(self, world: World, batch: Batch, events: Sequence[Event] = ()) -> None:
+        self.world, self.batch, self._events = world, batch, events
+        self.at = 0
+        """How many of the events were folded."""
+        self._counts: I64 = np.zeros((1, 4), np.int64)
+        self._inflow = Inflow(world)
+        if batch.job_names and not events:
+            self._inflow.foresee(world.job_count, batch.jobs, batch.job_names, batch.dictionary)
+        self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
+        rows.make_pieces(world, self._most_pieces + 1)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all events were folded."""
+        return self.at >= len(self.batch.events)
+
+    @property
+    def next_ms(self) -> int:
+        """When the next event happens; there must be one."""
+        return int(self.batch.events[self.at, EventColumn.AT])
+
+    def plain(self, run: Run = replay.replay) -> int:
+        """Fold the plain events that come next, all at once; how many there were.
+
+        ``run``: the kernel that folds them, or one that does more on the way.
+        """
+        world, events, counts = self.world, self.batch.events, self._counts
+        if not self._inflow.is_plain or events.item(self.at, EventColumn.KIND) not in _PLAIN:
+            return 0
+        rows.make_pieces(world, self._most_pieces)
+        w = self._inflow.ready(counts)
+        end = int(run(w, events, self.batch.pieces, counts, self.at, world.now_ms))
+        count, self.at = end - self.at, end
+        if count:
+            self._inflow.done(counts, count, int(events[end - 1, EventColumn.AT]))
+        return count
+
+    def single(self) -> tuple[Event, list[int]]:
+        """Fold the next event by itself; the event, and the jobs that it touched."""
+        event = self._events[self.at] if self._events else to_event(self.batch, self.at)
+        touched = self._inflow.single(event)
+        self.at += 1
+        return event, touched
+
+    def all(self) -> None:
+        """Fold all events that are left."""
+        while not self.is_over:
+            if not self.plain() or not self.is_over:
+                self.single()
+
+
+def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -> None:
+    """Write the rows of jobs that come next."""
+    number, is_training = _shapes(world, jobs, dictionary)
+    written[:] = 0
+    nobody = [JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS, JOB.LEAVING_FOR, JOB.IDLE_MS]
+    written[:, nobody] = NONE
+    written[:, JOB.PASSED_MS] = NEVER_PASSED
+    written[:, [JOB.BUSY_PPM, JOB.SPEED_PPM]] = ONE_PPM
+    written[:, JOB.HOP] = NO_HOP
+    written[:, JOB.SHAPE] = number[jobs[:, JobColumn.SHAPE]]
+    for column, origin in _COPIED.items():
+        written[:, column] = jobs[:, origin]
+    trains = is_training[jobs[:, JobColumn.SHAPE]]
+    interval, cost = jobs[:, JobColumn.INTERVAL], jobs[:, JobColumn.COST]
+    written[:, JOB.INTERVAL_MS] = np.where(trains, interval, progress.CONTINUOUS)
+    written[:, JOB.COST_MS] = np.where(trains, cost, 0)
+    written[:, JOB.CONFIDENCE] = _CONFIDENCES[jobs[:, JobColumn.CONFIDENCE]]
+    written[:, JOB.MEMORY_PPM] = _memory_ppm(jobs)
+
+
+def _shapes(world: World, jobs: I64, dictionary: Dictionary) -> tuple[I64, I64]:
+    """The number that each shape of a dictionary has, or will have; whether it trains.
+
+    A shape that nobody has seen is the next when its first job comes: the order is the same.
+    """
+    known, shapes = world.shape_number, dictionary.shapes.rows
+    number, is_training = np.zeros((2, len(shapes)), np.int64)
+    unseen = dict[Shape, int]()
+    for s in dict.fromkeys(jobs[:, JobColumn.SHAPE].tolist()):
+        found = known.get(shapes[s])
+        if found is None:
+            found = unseen.setdefault(shapes[s], len(known) + len(unseen))
+        number[s], is_training[s] = found, shapes[s].kind is JobClass.TRAINING
+    return number, is_training != 0
+
+
+def columns_of(world: World) -> State:
+    """The columns of a cluster state, for kernels that read them and write to others."""
+    return world.ink.w
+
+
+def fold_batch(world: World, batch: Batch) -> World:
+    """Write all events of a batch into the World and return it."""
+    Folding(world, batch).all()
+    return world
+
+
+def _memory_ppm(jobs: I64) -> I64:
+    """The memory-bound share of each job as a column holds it; as ``Efficiency`` says."""
+    attainable = jobs[:, JobColumn.ATTAINABLE]
+    mfu, host, links = (jobs[:, c] for c in (JobColumn.MFU, JobColumn.HOST, JobColumn.LINKS))
+    longer = mfu * (ONE_PPM - attainable) // np.maximum(1, attainable)
+    found: I64 = np.where(attainable > 0, np.minimum(longer, ONE_PPM - mfu - host - links), -1)
+    return found

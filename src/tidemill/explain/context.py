@@ -1,0 +1,153 @@
+"""A case: everything known about why one job waits, gathered once.
+
+The cause, the role that it is about, where that role's accelerators are, how the free ones lie, and
+who is ahead. Questions, facts and fixes are read off a case; none of them looks at the fleet again.
+"""
+
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.explain import certificates, rerun, supply, trials
+from tidemill.explain.answers import Alternative, Certificate
+from tidemill.explain.nearest import Wish
+from tidemill.explain.rerun import Glance, Line
+from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
+from tidemill.explain.trials import Trials
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import Role, Shape
+from tidemill.model.world import World
+from tidemill.scheduling import eligibility
+from tidemill.scheduling.eligibility import Option
+from tidemill.scheduling.fit import fit, undo
+from tidemill.scheduling.preemption.select import Victim
+
+NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY})
+"""Causes that lie with what contracts and nodes lack now."""
+
+
+class Case(NamedTuple):
+    """One waiting job."""
+
+    world: World
+    policy: Policy
+    memo: Glance
+    j: int
+    s: int
+    shape: Shape
+    cause: Cause
+    r: int
+    role: Role
+    options: tuple[Option, ...]
+    supply: Supply
+    blocks: Blocks
+    hosted: int
+    """Replicas of the role that would fit now, on the kind that holds most of them."""
+    line: Line
+    victims: tuple[Victim, ...]
+    """Whom the next cycle would evict for it."""
+    proof: Certificate | None
+    trials: Trials
+    placed: frozenset[int]
+    """Whom the next cycle would place, of those that may stand in its way."""
+    offers: tuple[Alternative, ...] = ()
+    """What the scheduler would place now instead."""
+
+    def wish(self) -> Wish:
+        """The job as something to find alternatives for."""
+        row = trials.row(self.world, self.j, self.shape)
+        return Wish(self.memo.room(self.world), row, self.r, self.j)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.world.job_names[self.j]
+
+    @property
+    def in_queue(self) -> str | None:
+        """The name by which it can be asked about; None: it is not submitted."""
+        return self.name if self.trials.is_submitted else None
+
+    @property
+    def missing(self) -> int:
+        """Replicas for which there is no room now."""
+        return max(0, self.role.count - self.hosted)
+
+    @property
+    def idle(self) -> list[int]:
+        """Running jobs that do nothing and hold something of a kind that it may use."""
+        world, kinds = self.world, self.memo.known(self.world, self.s).kinds
+        return [
+            j for j in sorted(world.idle)
+            if any(int(world.nodes.kind[piece.node]) in kinds for piece in world.placements[j])
+        ]  # fmt: skip
+
+    def withheld(self) -> list[tuple[Place, Lot]]:
+        """What it could use but takes no work: the largest lot first."""
+        lots = [(place, self.supply.lots[place]) for place in WITHHELD if place in self.supply.lots]
+        return sorted(lots, key=lambda item: -item[1].milli)
+
+    def detail(self) -> str:
+        """The one thing behind the cause; the cause itself where it has no parts."""
+        lots = self.withheld()
+        if self.cause not in NO_SUPPLY or not lots:
+            return self.cause.name.lower()
+        lacking = self.role.total_milli - self.supply.ready_milli
+        in_flight = self.supply.milli(Place.ASKED, Place.BOOTING)
+        if in_flight and in_flight >= lacking:
+            lots = [item for item in lots if item[0] in (Place.ASKED, Place.BOOTING)]
+        elif any(place is not Place.MAY_LAUNCH for place, _ in lots):
+            lots = [item for item in lots if item[0] is not Place.MAY_LAUNCH]
+        return lots[0][0].name.lower()
+
+
+def open_case(
+    world: World, policy: Policy, memo: Glance, j: int, *, is_submitted: bool = True
+) -> Case:
+    """Gather what is known about a waiting job, or about one that might be submitted."""
+    s = int(world.jobs.shape[j])
+    looked = rerun.look(world, policy, memo, rerun.rivals(world, policy, s))
+    cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
+    if j in looked.placed:
+        cause = Cause.NONE
+    victims = rerun.victims_for(world, policy, memo, s, cause)
+    if victims:
+        cause = Cause.PROMISED
+    shape = world.shape_rows[s]
+    r = _role(world, policy, memo, s, cause)
+    role, options = shape.roles[r], memo.known(world, s).options[r]
+    loose = role
+    if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever the labels
+        loose = replace(role, labels=())
+        options = eligibility.options(world, loose)
+    return Case(
+        world, policy, memo, j, s, shape, cause, r, role, options,
+        supply.supply(world, loose, options),
+        supply.blocks(world, role, options),
+        _hosted(world, memo, role, options),
+        rerun.line(world, policy, memo, j, looked.causes),
+        tuple(victims),
+        certificates.certificate(world, shape) if cause in NEVER else None,
+        Trials(world, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
+        frozenset(looked.placed),
+    )  # fmt: skip
+
+
+def _role(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> int:
+    """The role that the cause is about."""
+    shape, q = world.shape_rows[s], int(world.shapes.queue[s])
+    if cause in NEVER:
+        return certificates.guilty_role(world, shape)
+    room = memo.empty_room(world) if cause in NO_SUPPLY else memo.room(world)
+    options = memo.known(world, s).options
+    found = fit(room, q, shape, options, memo.scoring(world, policy))
+    if found.shortage is None:
+        undo(room, q, shape, found.pieces)
+        return 0
+    return found.shortage.role
+
+
+def _hosted(world: World, memo: Glance, role: Role, options: tuple[Option, ...]) -> int:
+    room = memo.room(world)
+    return min(role.count, max((room.count_hosts(role, o.is_ok) for o in options), default=0))

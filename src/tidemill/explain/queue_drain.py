@@ -1,0 +1,211 @@
+"""Sketch: when everything that waits would start, in one compiled pass over the queue.
+
+For fleets and queues on which the engine's own loop would take minutes. Running jobs end when
+``lengths`` and ``draws`` say; waiting ones start in today's order, each on the first kind that has
+room for all of it. Without backfill nobody passes one that lost its patience (if a limit keeps it
+out, nobody under that limit); with backfill everybody may, as most do. Limits, labels, CPU and
+memory count.
+Simpler than the engine: nobody is evicted, resized or moved, floors and fair shares stay as they
+rank today, ties to a rack or a switch are not seen, and parts of devices on one node are one (MIG
+instances too: that they must begin at legal slices is not seen).
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tidemill.explain.draws import Draw
+from tidemill.explain.durations import Lengths
+from tidemill.explain.play_forward import BOOT_MS, GRID_MS, LEAVE_MS, grid_of, repair_ms, round_ms
+from tidemill.explain.rerun import Glance, in_order
+from tidemill.model.measures import DAY_MS, FOREVER_MS, WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import NEVER, Cause
+from tidemill.model.rows import Role
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling import eligibility
+
+HORIZON_MS = 30 * DAY_MS
+_COMING = (NodeState.ASKED, NodeState.BOOTING, NodeState.REPAIRING)
+
+
+class Starts(NamedTuple):
+    """When waiting jobs would start, from now, in each future; -1: not within the horizon."""
+
+    row_of: dict[int, int]
+    waits_ms: I64
+    """One row per future, one column per job."""
+
+    def of(self, j: int) -> list[int | None]:
+        """The waits of one job, in each future; None: past the horizon."""
+        return [None if wait < 0 else wait for wait in self.waits_ms[:, self.row_of[j]].tolist()]
+
+
+def starts(
+    world: World, policy: Policy, lengths: Lengths, draws: Sequence[Draw], only: int = -1
+) -> Starts:
+    """When all that waits would start; with ``only``, no further than to that job."""
+    queue = _Queue(world, policy)
+    waits = [queue.play(lengths, draw, only) for draw in draws]
+    return Starts({j: i for i, j in enumerate(queue.jobs)}, np.array(waits))
+
+
+class _Queue:
+    """The present as columns, read once for all futures."""
+
+    def __init__(self, world: World, policy: Policy) -> None:
+        self.world, self.policy = world, policy
+        memo = Glance(world)
+        self.jobs = [
+            j for j in in_order(world, policy, memo)
+            if Cause(world.shapes.cause.item(int(world.jobs.shape[j]))) not in NEVER
+        ]  # fmt: skip
+        self._rules: dict[tuple[object, ...], int] = {}
+        self._options: list[list[int]] = []
+        self._flags: list[I64] = []
+        self._read_shapes()
+        depth = max((len(path) for path in world.tree.paths), default=1)
+        self.paths = np.full((len(world.tree.paths), depth), -1)
+        for q, path in enumerate(world.tree.paths):
+            self.paths[q, : len(path)] = path
+
+    def play(self, lengths: Lengths, draw: Draw, only: int) -> I64:
+        """One future: the wait of every job in the order of ``jobs``."""
+        from tidemill.explain import kernels  # noqa: PLC0415 - a cold process may do without it
+
+        world = self.world
+        end_ms, end_piece, end_queue, piece = self._running(lengths, draw)
+        come_ms, come_node = self._coming(draw)
+        jobs = self._waiting(lengths, draw)
+        start_ms = np.full(len(self.jobs), -1)
+        target = self.jobs.index(only) if only in self.jobs else -1
+        columns: tuple[Any, ...] = (
+            (world.now_ms, world.now_ms + HORIZON_MS, self._patience_ms(), GRID_MS), target,
+            *self._nodes(), end_ms, end_piece, end_queue, piece, come_ms, come_node, jobs,
+            self.shape_role, self.role, self.option, self.may_use, world.used.copy(), world.limit,
+            self.paths, start_ms,
+        )  # fmt: skip
+        kernels.drain(*columns)
+        return np.where(start_ms < 0, -1, start_ms - world.now_ms)
+
+    def _patience_ms(self) -> int:
+        """After how long a wait nobody passes a job."""
+        return self.policy.patience_ms if self.policy.backfill == "none" else FOREVER_MS
+
+    def _read_shapes(self) -> None:
+        world = self.world
+        shapes = dict.fromkeys(int(world.jobs.shape[j]) for j in self.jobs)
+        self.shape_number = {s: i for i, s in enumerate(shapes)}
+        rows: list[tuple[int, ...]] = []
+        spans: list[tuple[int, int]] = []
+        for s in shapes:
+            first = len(rows)
+            rows += [
+                (role.accelerators, role.milli, role.fewest, role.cpu_milli, role.memory_mib,
+                 self._rule(role))
+                for role in world.shape_rows[s].roles
+            ]  # fmt: skip
+            spans.append((first, len(rows)))
+        self.shape_role = np.array(spans, np.int64).reshape(-1, 2)
+        self.role = np.array(rows, np.int64).reshape(-1, 6)
+        kinds = max((len(options) for options in self._options), default=1)
+        self.option = np.full((max(1, len(self._options)), max(1, kinds)), -1)
+        for i, options in enumerate(self._options):
+            self.option[i, : len(options)] = options
+        self.may_use = np.zeros((max(1, len(self._flags)), max(1, len(world.groups))), np.int64)
+        for i, flags in enumerate(self._flags):
+            self.may_use[i, : len(flags)] = flags
+
+    def _rule(self, role: Role) -> int:
+        """The number of a role's kinds and labels; equal ones are looked at once."""
+        key = (role.kinds, role.labels)
+        if key not in self._rules:
+            self._rules[key] = len(self._options)
+            options = eligibility.options(self.world, role)
+            self._options.append([option.kind for option in options])
+            self._flags.append(eligibility.anywhere(self.world, role).is_ok.astype(np.int64))
+        return self._rules[key]
+
+    def _nodes(self) -> tuple[Any, ...]:
+        nodes, rows = self.world.nodes, self.world.node_count
+        devices = self.world.devices
+        free = devices.free_milli[: self.world.device_count].astype(np.int64)
+        free[devices.is_failed[: self.world.device_count] != 0] = 0
+        whole = np.zeros(rows, np.int64)
+        if rows:
+            whole = np.add.reduceat(
+                (free == WHOLE_MILLI).astype(np.int64), nodes.first_device[:rows]
+            )
+        part = nodes.free_milli[:rows] - whole * WHOLE_MILLI
+        is_open = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+        return (
+            is_open, nodes.kind[:rows], nodes.group[:rows], whole, part,
+            nodes.cpu_free_milli[:rows].copy(), nodes.memory_free_mib[:rows].copy(),
+        )  # fmt: skip
+
+    def _running(self, lengths: Lengths, draw: Draw) -> tuple[I64, I64, I64, I64]:
+        """What runs, in the order in which it ends, and the pieces it gives back."""
+        world, ends = self.world, list[tuple[int, int]]()
+        for j in world.placements:
+            end_ms = self._end_ms(lengths, j, draw)
+            if end_ms <= world.now_ms + HORIZON_MS:
+                ends.append((round_ms(end_ms, end_ms - world.now_ms), j))
+        ends.sort()
+        rows: list[tuple[int, ...]] = []
+        first, queues = [0], list[int]()
+        for _, j in ends:
+            shape = world.shape_of(j)
+            for piece in world.placements[j]:
+                role = shape.roles[piece.role]
+                milli = piece.replicas * role.replica_milli
+                whole = milli // WHOLE_MILLI if role.milli == WHOLE_MILLI else 0
+                rows.append((piece.node, whole, milli - whole * WHOLE_MILLI,
+                             piece.replicas * role.cpu_milli,
+                             piece.replicas * role.memory_mib))  # fmt: skip
+            first.append(len(rows))
+            queues.append(int(world.shapes.queue[world.jobs.shape[j]]))
+        replicas = sum(role.fewest for j in self.jobs for role in world.shape_of(j).roles)
+        pieces = np.zeros((len(rows) + replicas + 1, 5), np.int64)
+        pieces[: len(rows)] = np.array(rows, np.int64).reshape(-1, 5)
+        return (
+            np.array([at for at, _ in ends], np.int64), np.array(first, np.int64),
+            np.array(queues, np.int64), pieces,
+        )  # fmt: skip
+
+    def _end_ms(self, lengths: Lengths, j: int, draw: Draw) -> int:
+        world, jobs = self.world, self.world.jobs
+        if jobs.is_leaving[j]:
+            return world.now_ms + LEAVE_MS
+        saved_ms, begun_ms = int(jobs.saved_ms[j]), int(jobs.origin_ms[j])
+        if jobs.state[j] == JobState.STARTING:
+            begun_ms = max(world.now_ms, int(jobs.since_ms[j]) + int(jobs.startup_ms[j]))
+        worked_ms = max(0, world.now_ms - begun_ms) + saved_ms
+        left_ms = lengths.left_ms(world, j, worked_ms, draw.of_job(j))
+        return FOREVER_MS if left_ms is None else max(world.now_ms, begun_ms) + left_ms
+
+    def _waiting(self, lengths: Lengths, draw: Draw) -> I64:
+        world, jobs = self.world, self.world.jobs
+        rows = []
+        for j in self.jobs:
+            s = int(jobs.shape[j])
+            left_ms = lengths.left_ms(world, j, int(jobs.saved_ms[j]), draw.of_job(j))
+            length_ms = FOREVER_MS // 2 if left_ms is None else left_ms + int(jobs.startup_ms[j])
+            rows.append((self.shape_number[s], int(world.shapes.queue[s]),
+                         int(jobs.since_ms[j]), length_ms, grid_of(length_ms)))  # fmt: skip
+        return np.array(rows, np.int64).reshape(-1, 5)
+
+    def _coming(self, draw: Draw) -> tuple[I64, I64]:
+        """Nodes that will take work: booting, and those in repair."""
+        nodes, rows, now_ms = self.world.nodes, self.world.node_count, self.world.now_ms
+        after_ms = {NodeState.ASKED: 2 * BOOT_MS, NodeState.BOOTING: BOOT_MS}
+        found = []
+        for n in np.flatnonzero(np.isin(nodes.state[:rows], _COMING)).tolist():
+            ms = after_ms.get(NodeState(nodes.state[n]), BOOT_MS + repair_ms(draw, n))
+            found.append((max(now_ms + 1, int(nodes.since_ms[n]) + ms), n))
+        found.sort()
+        return (
+            np.array([at for at, _ in found], np.int64), np.array([n for _, n in found], np.int64)
+        )  # fmt: skip

@@ -1,0 +1,195 @@
+"""The present: what the scheduler would say of waiting jobs if it looked now, and who is ahead.
+
+The scheduler itself is asked, on the World as it is, with a memo that remembers no failure; so the
+answer agrees with it by construction. To answer for one job only the shapes that can stand in its
+way are shown to it: those that may hold a queue, and those it has not looked at yet.
+"""
+
+import copy
+import heapq
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.model.batch.sheet import Sheet
+from tidemill.model.events import AskedPlace, CauseChanged
+from tidemill.model.orders import BY_SHAPE
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Piece
+from tidemill.model.world import World
+from tidemill.scheduling import order, shares
+from tidemill.scheduling.diagnose import supply_cause
+from tidemill.scheduling.fairness import Fair
+from tidemill.scheduling.memo import Memo
+from tidemill.scheduling.pending_queues import PendingQueues
+from tidemill.scheduling.preemption import select
+from tidemill.scheduling.preemption.select import Stop, Victim
+from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, schedule
+from tidemill.scheduling.shape_eligibility import Known
+from tidemill.workload import losses
+
+NAMED = 3  # jobs ahead that are called by name
+SHAPES_AT_MOST = 250  # shown to the scheduler for one job: 0.3 ms each at 10,000 nodes, measured
+
+_MAY_HOLD = CURED_BY_WAITING | {
+    Cause.NONE, Cause.BEHIND, Cause.PROMISED, Cause.RESERVED, Cause.OVER_LIMIT
+}  # fmt: skip
+
+
+class Glance(Memo):
+    """A memo for one state of the World: equal constraints are looked at once, failures never."""
+
+    def __init__(self, world: World, *, sweeps: bool = False) -> None:
+        super().__init__(sweeps=sweeps)
+        self.forgets = True
+        self.moment = (world.seq, world.now_ms)
+        self._alike: dict[object, int] = {}
+        self._quick: dict[int, Known] = {}
+
+    def known(self, world: World, s: int) -> Known:
+        """As the scheduler's memo, but shapes that differ only in size share the work."""
+        found = self._quick.get(s)
+        if found is None:
+            roles = world.shape_rows[s].roles
+            constraints = tuple((r.kinds, r.labels, r.accelerators > 0) for r in roles)
+            like = super().known(world, self._alike.setdefault(constraints, s))
+            q, priority = int(world.shapes.queue[s]), int(world.shapes.priority[s])
+            found = self._quick[s] = like._replace(queue=q, priority=priority)
+            self.write(world, s, found)
+        return found
+
+
+class Look(NamedTuple):
+    """What a look at some waiting shapes found."""
+
+    causes: dict[int, Cause]
+    placed: dict[int, tuple[Piece, ...]]
+
+
+class Line(NamedTuple):
+    """Who goes before a job and may use the same accelerators; who holds the queue, or -1."""
+
+    jobs: int
+    milli: int
+    holder: int
+    first: tuple[int, ...]
+    """The first of those jobs, in order."""
+    held: tuple[int, ...]
+    """Kinds that it may use and that are held for the holder."""
+
+
+def glance(world: World, memo: Glance | None) -> Glance:
+    """The memo to use: the one given if the cluster state is still as it saw it."""
+    now = (world.seq, world.now_ms)
+    return memo if memo is not None and memo.moment == now else Glance(world)
+
+
+def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:
+    """Ask the scheduler about these waiting shapes, as if no other waited. Nobody is evicted."""
+    view = copy.copy(world)
+    view.queued = dict.fromkeys(shapes)
+    sheet = Sheet()
+    schedule(view, replace(policy, searches_per_cycle=0), memo, stop(world), sheet)
+    actions = sheet.actions()
+    causes = {s: Cause(world.shapes.cause[s]) for s in view.queued}
+    causes |= {a.shape: a.cause for a in actions if isinstance(a, CauseChanged)}
+    return Look(causes, {a.job: a.pieces for a in actions if isinstance(a, AskedPlace)})
+
+
+def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
+    """The cause in the order of the four questions: behind a held queue only what could run.
+
+    The scheduler does not look at a shape behind a held queue any further, whatever else it lacks.
+    """
+    if cause not in (Cause.BEHIND, Cause.RESERVED):
+        return cause
+    lacking = supply_cause(world, memo, s)
+    return cause if lacking is Cause.NONE else lacking
+
+
+def rivals(world: World, policy: Policy, s: int) -> list[int]:
+    """The shape itself and those that can stand in its way, oldest first."""
+    causes, lines = world.shapes.cause, PendingQueues(policy)
+    found = [
+        t for t in world.queued
+        if t != s and causes.item(t) in _MAY_HOLD
+        and (t in world.promised or causes.item(t) == Cause.NONE or policy.backfill != "none"
+             or lines.first_to_lose_patience_ms(world, t) <= world.now_ms)
+    ]  # fmt: skip
+    found.sort(key=lambda t: world.waiting[t][0])
+    return [s, *found[: SHAPES_AT_MOST - 1]]
+
+
+def victims_for(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> list[Victim]:
+    """Whom the scheduler would evict for the first job of this shape."""
+    if cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
+        return []
+    return select.choose(world, policy, memo, memo.room(world), s, stop(world)).victims
+
+
+def stop(world: World) -> Stop:
+    """The workload layer's word on stopping jobs, as the engine hands it to the scheduler."""
+    return Stop(partial(losses.lost_ms, world))
+
+
+def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:
+    """Count the jobs ahead of a waiting one; of shapes not in ``causes``, what was said counts."""
+    s = int(world.jobs.shape[j])
+    fair = Fair(world, policy)
+    mine, kinds = _key(world, fair, memo, s, j), set(memo.known(world, s).kinds)
+    jobs = milli = 0
+    ahead: list[tuple[order.Key, int]] = []
+    holders: list[tuple[order.Key, int]] = []
+    lines = memo.lines(policy)
+    lines.begin(world)
+    for t in world.queued:
+        if kinds.isdisjoint(memo.known(world, t).kinds):
+            continue
+        head = lines.head(world, t)[1]
+        key = _key(world, fair, memo, t, head)
+        if key >= mine:
+            continue
+        count = len(world.waiting[t])
+        if policy.order not in BY_SHAPE:
+            count = sum(_key(world, fair, memo, t, i) < mine for i in world.waiting[t])
+        elif key[:3] == mine[:3]:
+            count = sum(i < j for i in world.waiting[t])
+        jobs += count
+        milli += count * int(world.shapes.total_milli[t])
+        ahead.append((key, head))
+        cause = causes.get(t, Cause(world.shapes.cause.item(t)))
+        if t != s and _holds(world, policy, memo, s, t, head, cause):
+            holders.append((key, head))
+    holder = min(holders)[1] if holders else -1
+    held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
+    first = tuple(head for _, head in heapq.nsmallest(NAMED, ahead))
+    return Line(jobs, milli, holder, first, tuple(sorted(held)))
+
+
+def in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
+    """Every waiting job, in the order in which the scheduler would look at them now."""
+    fair = Fair(world, policy)
+    keys = [(_key(world, fair, memo, s, j), j) for s in world.queued for j in world.waiting[s]]
+    return [j for _, j in sorted(keys)]
+
+
+def _holds(  # noqa: PLR0913, PLR0917 - two shapes and what is known of them
+    world: World, policy: Policy, memo: Glance, s: int, t: int, head: int, cause: Cause
+) -> bool:
+    """Whether nobody of shape ``s`` passes the head of shape ``t``: a limit is that of its own."""
+    if world.promised.get(t, 0) > 0:
+        return True
+    if not order.is_guarded(world, policy, head):
+        return False
+    if cause is not Cause.OVER_LIMIT:
+        return cause in CURED_BY_WAITING
+    limits = shares.limits_on(world, world.used, t, memo.known(world, t).kinds)
+    mine = memo.known(world, s)
+    return shares.are_under(world, mine.queue, mine.kinds, limits)
+
+
+def _key(world: World, fair: Fair, memo: Glance, s: int, j: int) -> order.Key:
+    return order.key(world, fair, world.used, memo.known(world, s), s, j)

@@ -1,0 +1,138 @@
+"""Running work by its expected end, kept from cycle to cycle so that only what changed costs.
+
+An expected end stays where it is until it has passed (see ``estimates``), so the order of the last
+cycle is nearly the order of this one.
+"""
+
+import numpy as np
+
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.tables import I64, grown
+from tidemill.model.world import World
+from tidemill.scheduling.backfill import ends
+from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY, Ends
+from tidemill.scheduling.estimates import Basis, Estimates
+from tidemill.scheduling.snapshot import Snapshot
+
+FEWEST_ROWS = 16
+_NO_MATRIX: I64 = np.zeros((1, 1), np.int64)
+
+
+class Running:
+    """What runs and ends, by when it is expected to."""
+
+    def __init__(self, world: World, estimates: Estimates) -> None:
+        self.world, self.estimates = world, estimates
+        self.count = 0
+        """How many are expected to end."""
+        self._ends = Ends(
+            np.zeros((FEWEST_ROWS, len(ENDING)), np.int64),
+            np.zeros(FEWEST_ROWS, np.int64),
+            np.zeros(FEWEST_ROWS, np.int64),
+            np.zeros(0, np.int64),
+            np.zeros(len(TALLY), np.int64),
+        )
+        self._bases: dict[int, Basis] = {}
+        self._outran: set[int] = set()
+        self._ended = -1
+
+    @property
+    def columns(self) -> Ends:
+        """As kernels take it, with room for all that run and may come soon."""
+        self._make_rows()
+        return self._ends
+
+    @property
+    def _all(self) -> int:
+        """How many are in order, those that move too."""
+        return self._ends.tally.item(TALLY.COUNT)
+
+    @property
+    def ends_ms(self) -> I64:
+        """The expected ends in order."""
+        found: I64 = self._ends.rows[self._ends.order[: self.count], ENDING.AT_MS]
+        return found
+
+    @property
+    def jobs(self) -> list[int]:
+        """The jobs in the order of their expected ends."""
+        found: list[int] = self._ends.order[: self.count].tolist()
+        return found
+
+    def read(self) -> None:
+        """Bring everything up to this moment."""
+        w, now_ms, before = self.world.matrices, self.world.now_ms, self._all
+        self._make_rows()
+        self._ends.tally[TALLY.COUNT] = ends.follow(w, self._ends, before)
+        if self.estimates.reads_history:
+            self._learn()
+        outrun = ends.expect_all(w, self._ends, self._all, now_ms)
+        for j in self._ends.outrun[:outrun].tolist():
+            self._estimate(j)
+            ends.expect(w.jobs, self._ends.rows, j, now_ms)
+        self.count = self._all
+        for j in self.world.moving:
+            if self._ends.rows[j, ENDING.ATTEMPT]:
+                self._ends.rows[j, ENDING.AT_MS] = FOREVER_MS
+                self.count -= 1
+        self._sort(self._all - before)
+
+    def give_back(self, room: Snapshot, given: int, wanted: int) -> None:
+        """Have so many of the first given back, whatever it was before; on the books too."""
+        below, kept = room.below, room.kind_kept
+        if not self.world.tree.keeps:
+            below, kept = _NO_MATRIX, _NO_MATRIX[0]
+        start, end, sign = (given, wanted, 1) if wanted > given else (wanted, given, -1)
+        ends.give_back(
+            self.world.matrices, self._ends, room.ground, room.used, below, kept, room.kind_free,
+            start, end, sign,
+        )  # fmt: skip
+
+    def _make_rows(self) -> None:
+        """Make room for all jobs there are, and for all that run."""
+        rows, order, outrun, barred, tally = self._ends
+        if self.world.job_count > len(rows):
+            rows = grown(rows, self.world.job_count)
+        most = len(self.world.placements) + self._all
+        if most > len(order):
+            order, outrun = grown(order, 2 * most), grown(outrun, 2 * most)
+        if self.world.device_count != len(barred):
+            barred = np.zeros(self.world.device_count, np.int64)
+        if (
+            rows is not self._ends.rows
+            or order is not self._ends.order
+            or (barred is not self._ends.barred)
+        ):
+            self._ends = Ends(rows, order, outrun, barred, tally)
+
+    def _sort(self, more: int) -> None:
+        rows, order, *_ = self._ends
+        if more > SORTED_AT_ONCE:
+            ends.sort_all(rows, order, self._all)
+        else:
+            ends.sort_again(rows, order, self._all)
+
+    # Ends --------------------------------------------------------------------------------------
+
+    def _estimate(self, j: int) -> None:
+        """Ask how long a job is taken to run in all, having done what it has."""
+        rows, estimates = self._ends.rows, self.estimates
+        total_ms = estimates.total_ms(self.world, j, rows.item(j, ENDING.DONE_MS))
+        rows[j, ENDING.TOTAL_MS] = total_ms
+        if estimates.reads_history and total_ms != estimates.first_ms(self.world, j):
+            self._outran.add(j)
+
+    def _learn(self) -> None:
+        """Ask again about those of whom history says something else by now."""
+        ended = int(self.world.ended.sum())
+        if ended == self._ended:
+            return
+        self._ended = ended
+        for s in {self.world.jobs.shape.item(j) for j in self.world.placements}:
+            basis = self.estimates.basis(self.world, s)
+            is_news = self._bases.get(s) != basis
+            self._bases[s] = basis
+            rows = self.world.active[s]
+            for j in rows if is_news else self._outran.intersection(rows):
+                self._ends.rows[j, ENDING.TOTAL_MS] = 0
+                self._outran.discard(j)

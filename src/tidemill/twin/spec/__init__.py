@@ -1,0 +1,1 @@
+"""A fleet and its work as a TOML file: read, checked, and described again."""

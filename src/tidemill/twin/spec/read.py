@@ -1,0 +1,187 @@
+"""From TOML text to the tables of a spec, one row at a time, so that an error knows its row."""
+
+import re
+import tomllib
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidemill.model.errors import SpecError
+from tidemill.model.orders import ORDERS
+from tidemill.model.placements import PLACEMENTS
+from tidemill.model.policy import Policy
+from tidemill.twin.spec import synonyms, words
+from tidemill.twin.spec.errors import SpecPlace, explain, nearest, shown
+from tidemill.twin.spec.tables import (
+    ContractTable,
+    FaultsTable,
+    JobTable,
+    Spec,
+    TeamTable,
+    TierTable,
+    TwinTable,
+    WorkloadTable,
+)
+
+_SINGLE = ("twin", "faults", "policy")
+_ROWS = ("contract", "team", "tier", "workload", "job")
+_AT_LINE = re.compile(r" \(at line (\d+), column (\d+)\)$")
+MAX_ROWS = 100_000
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+def read(text: str, source: str) -> Spec:
+    """Every table of the text; whether they agree is not asked here."""
+    raw, notes = _in_our_words(_toml(text, source), source)
+    return Spec(
+        source=source,
+        twin=_single(raw, "twin", TwinTable, source),
+        contracts=_rows(raw, "contract", ContractTable, source),
+        teams=_rows(raw, "team", TeamTable, source),
+        workloads=_rows(raw, "workload", WorkloadTable, source),
+        jobs=_rows(raw, "job", JobTable, source),
+        tiers=_rows(raw, "tier", TierTable, source),
+        faults=_single(raw, "faults", FaultsTable, source),
+        policy=_policy(_table(raw, "policy", source), source),
+        notes=notes,
+    )
+
+
+def _in_our_words(raw: dict[str, Any], source: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Every table under the name we use, every row with our own words, and what was read so."""
+    tables: dict[str, Any] = {}
+    notes: list[tuple[SpecPlace, str]] = []
+    for word, found in raw.items():
+        table = synonyms.TABLES.get(word, word)
+        if table in tables:
+            raise SpecError(
+                f"`{source}` has [[{table}]] and [[{word}]], which mean the same",
+                hint=f"call all of them [[{table}]]",
+            )
+        if table != word:
+            notes.append((SpecPlace(source, word, 1), f"is read as [[{table}]]"))
+        tables[table] = found
+    _refuse_unknown(tables, source)
+    for table, found in tables.items():
+        if isinstance(found, dict) and table in _SINGLE:
+            place = SpecPlace(source, table)
+            tables[table], said = synonyms.read_as(found, place)
+            notes += [(place, note) for note in said]
+        elif isinstance(found, list) and len(found) <= MAX_ROWS:
+            tables[table] = [_row_in_our_words(source, table, i, row, notes)
+                             for i, row in enumerate(found, 1)]  # fmt: skip
+    return tables, synonyms.told(iter(notes))
+
+
+def _row_in_our_words(
+    source: str, table: str, i: int, row: object, notes: list[tuple[SpecPlace, str]]
+) -> object:
+    if not isinstance(row, dict):
+        return row
+    place = _place(source, table, i, row)
+    renamed, said = synonyms.read_as(row, place)
+    notes += [(place, note) for note in said]
+    return renamed
+
+
+def _toml(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(str(error), text, source) from error
+    except (RecursionError, ValueError) as error:  # nested too deep; a number of 5,000 digits
+        found = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise SpecError(
+            f"`{source}` is not a spec file: {found}", hint="start from `tidemill twin generate`"
+        ) from error
+
+
+def _syntax_error(message: str, text: str, source: str) -> SpecError:
+    at = _AT_LINE.search(message)
+    said = message[: at.start()] if at else message
+    said = said[:1].lower() + said[1:]
+    if not at:
+        return SpecError(f"`{source}` is not TOML: {said}", hint="see https://toml.io")
+    line = int(at[1])
+    lines = text.splitlines()
+    found = lines[line - 1].strip() if line <= len(lines) else ""
+    return SpecError(
+        f"`{source}`, line {line}, column {at[2]} is not TOML: {said}; found {shown(found)}",
+        hint="text needs quotes, tables are [twin] or [[contract]]; see https://toml.io",
+    )
+
+
+def _refuse_unknown(raw: dict[str, Any], source: str) -> None:
+    for table in raw:
+        if table not in _SINGLE and table not in _ROWS:
+            known = [*_SINGLE, *_ROWS]
+            raise SpecError(f"`{source}`: unknown table `{table}`", hint=nearest(table, known))
+
+
+def _table(raw: dict[str, Any], table: str, source: str) -> dict[str, Any]:
+    found = raw.get(table, {})
+    if not isinstance(found, dict):
+        SpecPlace(source, table).refuse(
+            "", f"expected a table; found {shown(found)}", hint=f"write [{table}] on its own line"
+        )
+    return found
+
+
+def _single(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> Row:
+    return _row(_table(raw, table, source), kind, SpecPlace(source, table))
+
+
+def _rows(raw: dict[str, Any], table: str, kind: type[Row], source: str) -> tuple[Row, ...]:
+    found = raw.get(table, [])
+    if not isinstance(found, list) or len(found) > MAX_ROWS:
+        count = f"{len(found):,} rows" if isinstance(found, list) else "a single table"
+        SpecPlace(source, table).refuse(
+            "",
+            f"expected at most {MAX_ROWS:,} rows; found {count}",
+            hint=f"write [[{table}]] with two brackets before each row",
+        )
+    return tuple(_row(row, kind, _place(source, table, i, row)) for i, row in enumerate(found, 1))
+
+
+def _place(source: str, table: str, row: int, raw: object) -> SpecPlace:
+    name = raw.get("name", "") if isinstance(raw, dict) else ""
+    return SpecPlace(source, table, row, name[:200] if isinstance(name, str) else "")
+
+
+def _row(raw: dict[str, Any], kind: type[Row], place: SpecPlace) -> Row:
+    try:
+        return msgspec.convert(raw, kind, dec_hook=words.read)
+    except msgspec.ValidationError as error:
+        explain(place, error, kind, raw)
+
+
+def _policy(raw: dict[str, Any], source: str) -> Policy:
+    """The policy's own fields; those in milliseconds are written as durations, without ``_ms``."""
+    place = SpecPlace(source, "policy")
+    own = {field.encode_name for field in msgspec.structs.fields(Policy)}
+    known = {name.removesuffix("_ms") for name in own}
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name not in known:
+            place.refuse("", f"unknown field `{name}`", hint=nearest(name, known))
+        if name in own:
+            values[name] = value
+        else:
+            values[f"{name}_ms"] = _lengths(place, name, value)
+    for field, rows in (("order", tuple(ORDERS)), ("placement", tuple(PLACEMENTS))):
+        given = values.get(field, ())
+        for name in given if isinstance(given, list) else [given]:
+            if isinstance(name, str) and name not in rows:
+                place.refuse_row(field, name, rows, what=field)
+    return _row(values, Policy, place)
+
+
+def _lengths(place: SpecPlace, name: str, value: object) -> int | list[int]:
+    """A duration, or a list of them, in milliseconds."""
+    try:
+        if isinstance(value, list):
+            return [int(words.span(item)) for item in value]
+        return int(words.span(value))
+    except (TypeError, ValueError) as error:
+        place.refuse(name, f"{error}; found {shown(value)}", hint=f"change `{name}` in {place}")
