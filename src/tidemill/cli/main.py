@@ -44,7 +44,7 @@ COMMANDS = {
     "fit": CommandEntry("why", "fit", "FIT_EXAMPLES", reads_journal=True),
     "defrag": CommandEntry("defrag", "defrag", reads_journal=True),
     "fleet": CommandEntry("fleet", "fleet", reads_journal=True),
-    "unit": CommandEntry("unit"),
+    "unit": CommandEntry("unit.commands"),
     "probe": CommandEntry("probe"),
     "journal": CommandEntry("journal"),
     "doctor": CommandEntry("doctor", "doctor", reads_journal=True),
