@@ -83,6 +83,17 @@ def test_a_run_is_resumed_by_its_command(stopped: Path, tiny: Path, tmp_path: Pa
     assert told.endswith("sound")
 
 
+def test_a_demo_is_resumed_by_its_command(stopped: Path, tmp_path: Path):
+    """After an interrupt every reader says "run it again with --resume", which `demo` refused. It
+    goes on with its own journal only, and does not both go on and begin anew.
+    """
+    copy(stopped, tmp_path / "demo.sqlite")
+    words = ["demo", "--out", str(tmp_path), "--resume"]
+    assert "was begun by another run" in str(CliRunner().invoke(app, words).exception)
+    assert _count(tmp_path / "demo.sqlite") == 600
+    assert "--force starts anew" in str(CliRunner().invoke(app, [*words, "--force"]).exception)
+
+
 def test_a_replay_is_resumed_by_its_command(tmp_path: Path):
     """`twin import TRACE JOURNAL --resume` goes on with a replay, and refuses another trace."""
     trace, path = tmp_path / "trace.csv", tmp_path / "run.sqlite"

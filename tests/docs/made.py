@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from tests.docs import pages
 from tidemill.cli.main import app
+from tidemill.cli.options import JournalGroup
 from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.model import events, orders, placements, policy, reasons, rows, states, topology
@@ -92,7 +93,7 @@ def write() -> None:
 
 def cli_part() -> str:
     """Every command with its arguments, options and examples."""
-    return "".join(_command(path, command) for path, command in commands())
+    return "".join(_command(path, command) for path, command in commands() if not command.hidden)
 
 
 def commands() -> list[tuple[str, Any]]:
@@ -240,8 +241,10 @@ def _command(path: str, command: Any) -> str:
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
     parts = [f"{depth} `{path}`\n", f"{_unmarked(command.help or '')}\n"]
-    if arguments:
+    if arguments or isinstance(command, JournalGroup):
         lines = [_line(f"`{_metavar(p)}`", _fallback(p), p.help or "") for p in arguments]
+        if isinstance(command, JournalGroup):  # it takes a path where the others name a command
+            lines.append(_line("`JOURNAL`", "", "The journal, instead of -j."))
         parts.append(_table(("argument", "default", "meaning"), lines))
     if options:
         lines = [_line(_names(p), _value(p), _fallback(p), _meaning(p)) for p in options]

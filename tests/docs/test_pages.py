@@ -1,13 +1,16 @@
 """The pages hold together: links lead somewhere, tables say what the code says."""
 
+import inspect
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from tests.docs import made, pages
 from tests.docs.pages import name_of
+from tidemill.explain.questions import QUESTIONS
 from tidemill.ledger.buckets import ABOUT, CLAIMED_AS, Bucket
 from tidemill.model import errors, rows
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
@@ -48,6 +51,33 @@ def test_every_cause_is_explained():
     rows = pages.table_with(pages.text_of("docs/concepts/scheduling.md"), "cause")
     told = [(row["cause"].strip("`"), row["owner"], row["counted as"].strip("`")) for row in rows]
     assert told == [(c.name.lower(), LAYER_OF[c].name.lower(), _claimed_as(c)) for c in Cause]
+
+
+def test_the_four_questions_are_told_as_they_are_printed():
+    """The table of *Explain* has the words that `why` prints, in its order, each with its layer."""
+    rows = pages.table_with(pages.text_of("docs/concepts/explain.md"), "question")
+    told = [(row["question"], row["layer"].split()[1]) for row in rows]
+    assert told == [(words, layer.name.lower()) for layer, words in QUESTIONS.items()]
+
+
+def test_every_command_that_exits_with_1_is_told():
+    """Row 1 of the exit codes names each command that ends with it, however it is reached."""
+    (told,) = (row["meaning"] for row in pages.table_with(
+        pages.text_of("docs/reference/exit-codes.md"), "code") if row["code"] == "1")  # fmt: skip
+    found = {path.removeprefix("tidemill ") for path, one in made.commands() if _exits_with_1(one)}
+    assert found == {"journal verify", "doctor", "unit fit", "unit mig", "probe compare"}
+    assert [name for name in found if f"`{name}`" not in told] == []
+
+
+def _exits_with_1(command: Any) -> bool:
+    """Whether a command, or a function of its module that it names, exits with 1."""
+    if command.callback is None:
+        return False
+    function = inspect.unwrap(command.callback)
+    module, text = inspect.getmodule(function), inspect.getsource(function)
+    inner = [getattr(module, name, None) for name in re.findall(r"\b_\w+", text)]
+    texts = [text, *(inspect.getsource(one) for one in inner if inspect.isfunction(one))]
+    return any(re.search(r"typer\.Exit\((1|0 if)", one) for one in texts)
 
 
 def test_the_table_of_causes_says_what_waiting_cures():

@@ -29,7 +29,7 @@ def defrag(
     from tidemill.cli.moment import one_question, world_at
 
     world, policy = world_at(journal, at)
-    j = job_number(world, job, journal)
+    j = job_number(world, job, journal, at)
     with one_question(world) as memo:
         found = explain.defrag(world, policy, j, memo)
     if as_json:

@@ -32,6 +32,9 @@ Target = Annotated[str, typer.Option("--journal", "-j", help=_TO_WRITE, metavar=
 Named = Annotated[str | None, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH")]
 """For a command that has another path beside its journal; see ``journal_and``."""
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Continue an interrupted run, in the same journal.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV instead of tables.")]
 At = Annotated[

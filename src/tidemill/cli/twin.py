@@ -27,12 +27,6 @@ app = typer.Typer(
 )
 
 
-Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Continue an interrupted run, in the same journal."),
-]
-
-
 @app.command(
     "run",
     epilog=options.example(
@@ -46,7 +40,7 @@ def run(
     journal: options.Target = options.DEFAULT_JOURNAL,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Another random seed.")] = None,
     force: options.Force = False,
-    resume: Resume = False,
+    resume: options.Resume = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a fleet that a file describes, and print its ledger."""
@@ -58,9 +52,9 @@ def run(
     _say_notes(loaded)
     if said := effort.expected(loaded).words:
         screen.note(f"note: {said}")
-    _refuse_both(force, resume)
+    refuse_both(force, resume)
     way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
-    with screen.progress(f"running {spec.name}") as update, _going_on(journal), way:
+    with screen.progress(f"running {spec.name}") as update, going_on(journal), way:
         done = api.simulate(loaded, journal, update, is_resumed=resume)
     _print_run(done, as_json)
 
@@ -129,7 +123,7 @@ def import_(
         bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
     ] = False,
     force: options.Force = False,
-    resume: Resume = False,
+    resume: options.Resume = False,
     as_json: options.Json = False,
 ) -> None:
     """Replay a recorded trace through the scheduler, and print its ledger."""
@@ -144,7 +138,7 @@ def import_(
         accelerators=accelerators, per_node=per_node, kind=kind, nodes=nodes,
         usd_micro_per_hour=round(usd_per_hour * 1_000_000), skip_broken=skip_broken,
     )  # fmt: skip
-    _refuse_both(force, resume)
+    refuse_both(force, resume)
     if not force and not resume:
         api.refuse_existing(journal)
     with screen.progress(f"reading {trace.name}"):
@@ -158,7 +152,7 @@ def import_(
     way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
     begun = api.begun_from(trace, told.nodes, said=repr((form, told)))
     replaying = f"replaying {len(read.arrivals):,} jobs"
-    with screen.progress(replaying) as update, _going_on(journal), way:
+    with screen.progress(replaying) as update, going_on(journal), way:
         end_ms = max((a.at_ms for a in read.arrivals), default=0)
         done = api.run(
             Twin.from_trace(read), Policy(), journal=journal, name=read.name,
@@ -249,13 +243,14 @@ def formats() -> None:
     screen.out().print(made)
 
 
-def _refuse_both(force: bool, resume: bool) -> None:
+def refuse_both(force: bool, resume: bool) -> None:
+    """Refuse to begin anew and to continue at once."""
     if force and resume:
         raise SpecError("--force starts anew, --resume continues", hint="give one of them")
 
 
 @contextmanager
-def _going_on(journal: str) -> Iterator[None]:
+def going_on(journal: str) -> Iterator[None]:
     """Say how to go on when a run is stopped from the keyboard."""
     try:
         yield

@@ -9,6 +9,7 @@ import typer
 from tidemill.cli import options, screen
 from tidemill.cli.suggested import located
 from tidemill.model.errors import SpecError
+from tidemill.model.measures import MINUTE_MS
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Answer, Certificate, Forecast
@@ -48,7 +49,7 @@ def why(
     from tidemill.explain import commands
 
     world, policy = world_at(journal, at)
-    j = job_number(world, job, journal)
+    j = job_number(world, job, journal, at)
     with one_question(world) as memo:
         found = explain.why(world, policy, j, memo)
     answer = commands.located(found, journal, at)
@@ -134,10 +135,12 @@ def fit(
         _print_forecast(forecast)
 
 
-def job_number(world: "World", name: str, journal: str) -> int:
-    """The number of a job by its name; says which names are near when there is none."""
+def job_number(world: "World", name: str, journal: str, at: str | None) -> int:
+    """The number of a job by its name; says when it is submitted, or which names are near."""
     j = world.job_number.get(name)
     if j is None:
+        if at is not None:
+            _refuse_early(name, journal, at)
         from difflib import get_close_matches
 
         near = get_close_matches(name, world.job_names, n=3)
@@ -147,6 +150,22 @@ def job_number(world: "World", name: str, journal: str) -> int:
             hint=f"did you mean {like}?" if near else located("see `tidemill pending`", journal),
         )
     return j
+
+
+def _refuse_early(name: str, journal: str, at: str) -> None:
+    """Refuse a moment before the job is submitted, and name one at which it can be asked about."""
+    from tidemill import api
+
+    world, _ = api.open_world(journal)
+    j = world.job_number.get(name)
+    if j is not None:
+        submit_ms = int(world.jobs.submit_ms[j])
+        minutes = -(-submit_ms // MINUTE_MS)
+        raise SpecError(
+            f"job `{name}` is submitted at {api.calendar_of(journal).text(submit_ms)}, after"
+            f" --at {at}",
+            hint=f"ask about a moment from then on, such as --at {minutes // 60}h{minutes % 60}m",
+        )
 
 
 def _refuse_known(world: "World", row: "Job", journal: str) -> None:

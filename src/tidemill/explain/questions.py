@@ -10,6 +10,14 @@ from tidemill.explain.answers import Question
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.model.reasons import NEVER, Cause, Layer
 
+QUESTIONS = {
+    Layer.RESERVATION: "does a contract cover any accelerator that it may use?",
+    Layer.PROVISIONING: "are enough of them Ready and schedulable for this job alone?",
+    Layer.WORKLOAD: "could it ever fit: its size, labels, gang and its team's maximum quota?",
+    Layer.SCHEDULING: "does it fit now?",
+}
+"""In the order in which they are asked, by whose a "no" is."""
+
 
 def questions(case: Case) -> tuple[Question, ...]:
     """The questions up to the first "no"."""
@@ -26,47 +34,43 @@ def questions(case: Case) -> tuple[Question, ...]:
 
 
 def _claimed(case: Case) -> Question:
-    question = "does a contract cover any accelerator that it may use?"
     if case.cause is Cause.NOTHING_CLAIMED:
         assert case.proof is not None, "a cause that never ends has its proof"
-        return _no(Layer.RESERVATION, question, case.proof.words)
-    return _yes(Layer.RESERVATION, question, case, facts.claimed)
+        return _no(Layer.RESERVATION, case.proof.words)
+    return _yes(Layer.RESERVATION, case, facts.claimed)
 
 
 def _ready(case: Case) -> Question:
-    question = "are enough of them Ready and schedulable for this job alone?"
     if case.cause in NO_SUPPLY:
         held = "; ".join(row.words for row in facts.withheld(case))
         held = held or "nothing else is under contract"
         text = f"{facts.ready(case).words}, {facts.needs(case).words}; {held}"
-        return _no(Layer.PROVISIONING, question, text, facts.claimed(case), facts.ready(case))
+        return _no(Layer.PROVISIONING, text, facts.claimed(case), facts.ready(case))
     if case.cause in NEVER and not case.supply.ready_milli:
         text = "none is Ready, but that is not what keeps it out"
-        return _no(Layer.PROVISIONING, question, text, facts.ready(case))
-    return _yes(Layer.PROVISIONING, question, case, facts.ready)
+        return _no(Layer.PROVISIONING, text, facts.ready(case))
+    return _yes(Layer.PROVISIONING, case, facts.ready)
 
 
 def _ever(case: Case) -> Question:
-    question = "could it ever fit: its size, labels, gang and its team's maximum quota?"
     if case.proof is not None:
-        return _no(Layer.WORKLOAD, question, case.proof.words)
-    return _yes(Layer.WORKLOAD, question, case, facts.needs)
+        return _no(Layer.WORKLOAD, case.proof.words)
+    return _yes(Layer.WORKLOAD, case, facts.needs)
 
 
 def _room(case: Case) -> Question:
-    question = "does it fit now?"
     if case.cause is Cause.NONE:
-        return _yes(Layer.SCHEDULING, question, case, facts.free)
+        return _yes(Layer.SCHEDULING, case, facts.free)
     found = facts.evidence(case)
     text = f"{phrasing.cause(case.cause)}: {found[0].words}"
-    return _no(Layer.SCHEDULING, question, text, *found)
+    return _no(Layer.SCHEDULING, text, *found)
 
 
-def _yes(layer: Layer, question: str, case: Case, fact: facts.Make) -> Question:
+def _yes(layer: Layer, case: Case, fact: facts.Make) -> Question:
     made = fact(case)
     assert made is not None, "the facts of a question are always there"
-    return Question(int(layer), question, "yes", made.words, (made,))
+    return Question(int(layer), QUESTIONS[layer], "yes", made.words, (made,))
 
 
-def _no(layer: Layer, question: str, text: str, *found: facts.Fact) -> Question:
-    return Question(int(layer), question, "no", text, found)
+def _no(layer: Layer, text: str, *found: facts.Fact) -> Question:
+    return Question(int(layer), QUESTIONS[layer], "no", text, found)
