@@ -1,7 +1,7 @@
 """Printed words: every text of the program that a person reads, and the house words among them.
 
-Texts are string literals with a space in them, the headings of tables, and the docstrings that are
-printed: those of commands (``--help``) and of events and policies (``docs/reference``). What an
+Texts are string literals with a space in them, the headings of tables, the rows of the shipped CSV
+tables, and the docstrings that are printed: those of commands (``--help``) and of events and policies (``docs/reference``). What an
 ``assert`` says and what stands in backticks (names of fields, jobs and options) is not prose and is
 left out.
 """
@@ -54,8 +54,8 @@ ALLOWED = {
     ("journal/sqlite/version1.py", "kind"): "a column of a table, in SQL",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
     ("twin/spec/template.py", "kind"): "a field of a spec, in TOML",
-    ("units/catalogue/boxes.py", "board"): "a circuit board",
-    ("units/catalogue/nvidia.py", "boards"): "circuit boards",
+    ("units/catalogue/boxes.csv", "board"): "a circuit board",
+    ("units/catalogue/parts.csv", "boards"): "circuit boards",
 }
 """House words that stay, by file, each with the reason."""
 
@@ -97,6 +97,9 @@ def _printed() -> Iterator[tuple[str, int, str]]:
                 continue
             if isinstance(node.value, str) and (" " in node.value or id(node) in headings):
                 yield name, node.lineno, node.value
+    for path in sorted(PACKAGE.rglob("*.csv")):
+        for i, row in enumerate(path.read_text().splitlines(), 1):
+            yield path.relative_to(PACKAGE).as_posix(), i, row
 
 
 def _headings(node: ast.AST) -> Iterator[ast.AST]:

@@ -198,7 +198,7 @@ def test_the_example_shows_what_nobody_typed_in():
     parsed, world, kept = fleet_spec.load(EXAMPLE), World(), Kept()
     ledger = reader.Ledger(parsed.policy)
     Loop(world, parsed.policy, Twin.from_spec(parsed), kept, [ledger]).run()
-    found = statement.statement(ledger)
+    found = statement.Statement(ledger)
     found.check()
     account = found.total()
     for bucket in (Bucket.LINKS, Bucket.HOST, Bucket.USEFUL):

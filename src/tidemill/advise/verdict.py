@@ -22,7 +22,6 @@ Verdict = Literal["wins", "loses", "no clear difference"]
 SAME_PPM = 1_000  # of the dollars per useful hour: less is not worth a change, however certain
 _T_95 = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833)
 """Student's t at 95 %, one-sided, for 2, 3, … 10 seeds."""
-MOST_SEEDS = len(_T_95) + 1
 
 
 def change_ppm(before: Outcome, after: Outcome | None) -> int | None:

@@ -249,18 +249,3 @@ def hop_of(w, j):
             return found
         found = t + 1
     return found
-
-
-@kernel
-def unhang(w, j):
-    """Take all pieces of a job out of all chains; what they hold was given back already."""
-    at, jobs, pieces = w.at, w.jobs, w.pieces
-    p = jobs[j, JOB.FIRST_PIECE]
-    while p >= 0:
-        after = pieces[p, PIECE.NEXT_OF_JOB]
-        take_off_node(pieces, w.nodes, p)
-        pieces[p, PIECE.NEXT_OF_JOB] = at[AT.FREE_PIECE]
-        at[AT.FREE_PIECE] = p
-        at[AT.PIECES] -= 1
-        p = after
-    jobs[j, JOB.FIRST_PIECE] = NONE

@@ -27,7 +27,7 @@ from tidemill.model.batch import (
     Sizes,
     place,
 )
-from tidemill.model.rows import Contract, Name, Node, Queue, Shape
+from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.topology import Topology
 
 _E = EventColumn
@@ -36,7 +36,6 @@ _COUNT = _SORTED.index(_E.COUNT)
 _WIDTHS = bytes([len(_SORTED), len(PieceColumn), len(JobColumn)])
 _SUM_BYTES = 4
 _MOST_ROWS = 2**24  # of a pool; the largest event that is kept has fewer pieces
-_NAMES = msgspec.msgpack.Decoder(list[Name])
 
 
 class _Added(Struct, array_like=True, frozen=True):

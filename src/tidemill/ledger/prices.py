@@ -32,8 +32,6 @@ RETURN_SHARE = 4  # of what empty nodes cost beyond that, a quarter is claimed: 
 CULL_AFTER_MS = HOUR_MS
 USED_SHARE = 4  # of time that is freed while jobs wait, a quarter is claimed to be used
 
-REPLAY = "tidemill advise SPEC"
-
 
 def release_contracts(statement: Statement) -> list[Fix]:
     """Fewer accelerators where the contract is hardly ever full."""

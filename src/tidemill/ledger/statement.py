@@ -245,11 +245,6 @@ def _free_use(ledger: Ledger, bins: I64) -> FreeUse | None:
     return usable.by_bin(ledger.usable.sums, bins, ledger.world.contract_count)
 
 
-def statement(ledger: Ledger) -> Statement:
-    """The statement of everything a ledger has read."""
-    return Statement(ledger)
-
-
 def read(
     events: Iterable[Event],
     start_ms: int = 0,

@@ -152,16 +152,6 @@ def grown(rows: I64, count: int, filler: int = 0) -> I64:
     return bigger
 
 
-def blank(table: type[Any], rows: int) -> Any:  # noqa: ANN401 - whatever the table is
-    """Columns of their own with room for this many rows: for what is no part of the World."""
-    return table(*(np.zeros(rows, dtype) for dtype in dtypes(table).values()))
-
-
-def copied(table: Any, rows: int | None = None) -> Any:  # noqa: ANN401 - as above
-    """Columns of their own with the first rows of another's."""
-    return type(table)(*(column[:rows].copy() for column in table))
-
-
 def sealed(table: Table) -> Table:
     """Read-only views of the same memory; compiled loops respect them too."""
     return type(table)(*(sealed_array(column) for column in table))

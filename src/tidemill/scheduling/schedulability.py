@@ -25,8 +25,6 @@ from tidemill.model.world import World
 from tidemill.scheduling.demand_mix import Ask, Mix
 
 SIZES_SHOWN = 16
-PLENTY = 1 << 30
-
 _SMALLEST = (1, 2, 4, 8, 16, 32, 64)  # of one node; shown as far as a node is that large
 
 

@@ -24,10 +24,6 @@ class Tide(NamedTuple):
     levels_ppm: tuple[int, ...]
     step_ms: int = HOUR_MS
 
-    def level_ppm(self, at_ms: int) -> int:
-        """The busy share at a moment."""
-        return self.levels_ppm[at_ms // self.step_ms % len(self.levels_ppm)]
-
     def next_ms(self, at_ms: int) -> int:
         """When the next step begins; on the step for everybody, so that one batch tells all."""
         return at_ms - at_ms % self.step_ms + self.step_ms

@@ -42,10 +42,6 @@ class Neighbours:
         """A job stated what it uses of a device."""
         self._demands[j] = demand
 
-    def knows(self, j: int) -> bool:
-        """Whether a job stated it, and is not over."""
-        return j in self._demands
-
     @property
     def are_any(self) -> bool:
         """Whether such a job waits or runs."""

@@ -96,11 +96,6 @@ def active_parameters(model: Model) -> int:
     return _around(model) + _layers(model, model.active_experts)
 
 
-def matrix_parameters(model: Model) -> int:
-    """Those that one token is multiplied with: active matrices of the layers, and the output."""
-    return layer_matrices(model) + output_matrix(model)
-
-
 def layer_matrices(model: Model) -> int:
     """Active matrix elements of all layers together."""
     each = attention_matrices(model) * model.layers

@@ -5,7 +5,7 @@ import pytest
 from tidemill.model.errors import SpecError
 from tidemill.units import achieved_rates
 from tidemill.units.catalogue.book import Catalogue
-from tidemill.units.catalogue.rates import PRECISIONS, precisions, rate, ridge
+from tidemill.units.catalogue.rates import PRECISIONS, precisions, rate
 from tidemill.units.catalogue.rows import Part
 
 BOOK = Catalogue()
@@ -85,7 +85,6 @@ def test_rates_of_an_h100():
     for name, expected in worked.items():
         assert rate(h100, name) == pytest.approx(expected, rel=0.002)
     assert rate(h100, "fp8", sparse=True) == pytest.approx(3960, rel=0.001)
-    assert ridge(h100, "bf16") == pytest.approx(295.5, rel=0.002)
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,6 @@ and memory, and the free milli of each working device; a score looks at nothing 
 change rarely (``scores.tables``), so that it stays true until the node changes.
 """
 
-import numpy as np
-
 from tidemill.compiled import across
 from tidemill.model import measures
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
@@ -44,7 +42,6 @@ ONE_PPM = 1_000_000
 PACK_NODE = 1 << 16  # above any node's free milli (64 devices x 1000)
 TIDE_ZERO = 1 << 11  # a tide score of 0 in the middle of its 12 bits
 UNTOUCHED_MILLI = 20  # what an untouched host is worth: less than a grain, more than noise
-ONE = np.uint64(1)
 
 
 @compiled

@@ -66,11 +66,6 @@ def looks_ahead(policy: Policy) -> bool:
     return not LOOK_AHEAD.isdisjoint(names_of(policy))
 
 
-def needs_tables(policy: Policy) -> bool:
-    """Whether placement is more than ``pack`` or ``spread`` alone."""
-    return names_of(policy) not in BY_THEMSELVES
-
-
 def of(
     world: World, policy: Policy, held: Scoring | None = None, roles: "KnownRoles | None" = None
 ) -> Scoring:

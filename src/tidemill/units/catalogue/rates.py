@@ -30,11 +30,6 @@ def precisions(part: Part) -> tuple[str, ...]:
     return tuple(name for name in PRECISIONS if _dense(part, name) is not None)
 
 
-def ridge(part: Part, precision: str) -> float:
-    """Operations per byte of memory at which neither the arithmetic nor the memory waits."""
-    return rate(part, precision) / part.memory_tb_s
-
-
 def _dense(part: Part, precision: str) -> float | None:
     match precision:
         case "fp4":

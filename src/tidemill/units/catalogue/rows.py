@@ -74,15 +74,16 @@ class Box(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     ram_gb_s: Amount | None = None
     """Of host memory, both sockets, as the sum over channels."""
     nvme_tb: Amount | None = None
+    """All local disks together; lists of EC2 types print the size of one of them."""
     nvme_gb_s: Amount | None = None
     """Reading all local disks together."""
     nic_gb_s: Amount | None = None
-    """All network cards that carry data, one direction."""
+    """All network cards that carry data, one direction; clouds print gigabits."""
     host_link_gb_s: Amount | None = None
     """Between one part and the host, one direction; None: what the part has."""
     power_w: Amount | None = None
     usd_per_hour: Amount | None = None
-    """On demand, without commitment."""
+    """The whole box on demand; None too for what is only sold in reserved blocks."""
     region: Text = ""
     priced: Text = ""
     """When the price was read."""
