@@ -1,9 +1,9 @@
 """Printed words: every text of the program that a person reads, and the house words among them.
 
 Texts are string literals with a space in them, the headings of tables, the rows of the shipped CSV
-tables, and the docstrings that are printed: those of commands (``--help``) and of events and policies (``docs/reference``). What an
-``assert`` says and what stands in backticks (names of fields, jobs and options) is not prose and is
-left out.
+tables, and the docstrings that are printed: those of commands (``--help``) and of events and
+policies (``docs/reference``). What an ``assert`` says and what stands in backticks (names of
+fields, jobs and options) is not prose and is left out.
 """
 
 import ast
