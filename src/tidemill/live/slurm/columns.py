@@ -1,0 +1,271 @@
+"""Which column of which command is which field: one table per command, by the printed header.
+
+Names are compared in lower case without spaces. A column that no table has is not read, and the
+reading says which these were. Where a command prints one thing in several columns (`Elapsed` and
+`ElapsedRaw`), the first in the table that is there wins.
+"""
+
+from collections.abc import Callable
+from datetime import tzinfo
+from enum import StrEnum
+
+from msgspec import Struct
+
+from tidemill.live.slurm import fields, rows
+from tidemill.live.slurm.fields import FieldRule
+
+Columns = dict[str, FieldRule]
+
+
+class Output(StrEnum):
+    """What a file holds: which command printed it, and how."""
+
+    SACCT_TEXT = "sacct -P"
+    SQUEUE_TEXT = "squeue -o"
+    SINFO_TEXT = "sinfo -o"
+    ASSOCIATIONS_TEXT = "sacctmgr -P show assoc"
+    QOS_TEXT = "sacctmgr -P show qos"
+    ACCOUNTS_TEXT = "sacctmgr -P show account"
+    EVENTS_TEXT = "sacctmgr -P show event"
+    SACCT_JSON = "sacct --json"
+    QUEUE_JSON = "squeue --json"
+    NODES_JSON = "scontrol show node --json"
+    SINFO_JSON = "sinfo --json"
+    PARTITIONS_JSON = "scontrol show partition --json"
+    RESERVATIONS_JSON = "scontrol show reservation --json"
+    JOBS_BLOCKS = "scontrol show job"
+    NODES_BLOCKS = "scontrol show node"
+    PARTITIONS_BLOCKS = "scontrol show partition"
+    RESERVATIONS_BLOCKS = "scontrol show reservation"
+
+
+def sacct(zone: tzinfo | None) -> Columns:
+    """Columns of `sacct -P -o …`."""
+    return {
+        "jobid": fields.JOB_ID,
+        "jobidraw": fields.RAW_ID,
+        "dbindex": fields.number("db_index"),
+        "cluster": fields.text("cluster"),
+        "jobname": fields.text("name"),
+        "user": fields.text("user"),
+        "uid": fields.number("uid"),
+        "account": fields.text("account"),
+        "partition": fields.text("partition"),
+        "qos": fields.text("qos"),
+        "reservation": fields.text("reservation"),
+        "state": fields.JOB_STATE,
+        "reason": fields.text("reason"),
+        "submit": fields.moment("submit_ms", zone),
+        "eligible": fields.moment("eligible_ms", zone),
+        "start": fields.moment("start_ms", zone),
+        "end": fields.moment("end_ms", zone),
+        "elapsedraw": fields.seconds("elapsed_ms"),
+        "elapsed": fields.duration("elapsed_ms"),
+        "suspended": fields.duration("suspended_ms"),
+        "timelimitraw": fields.limit_minutes("time_limit"),
+        "timelimit": fields.limit("time_limit"),
+        "exitcode": fields.EXIT,
+        "priority": fields.priority("priority"),
+        "restarts": fields.number("restarts"),
+        "restartcnt": fields.number("restarts"),
+        "nodelist": fields.node_list("node_list"),
+        "nnodes": fields.number("node_count"),
+        "allocnodes": fields.number("nodes_allocated"),
+        "reqnodes": fields.number("nodes_requested"),
+        "ntasks": fields.number("tasks"),
+        "alloccpus": fields.number("cpus"),
+        "ncpus": fields.number("cpus"),
+        "reqtres": fields.REQ_TRES,
+        "alloctres": fields.ALLOC_TRES,
+        "constraints": fields.text("features"),
+        "flags": fields.text("flags"),
+        "failednode": fields.node_list("failed_node"),
+        "tresusageinave": fields.text("tres_usage_average"),
+        "tresusageinmax": fields.text("tres_usage_max"),
+        "tresusageintot": fields.text("tres_usage_total"),
+    }
+
+
+def squeue(zone: tzinfo | None) -> Columns:
+    """Columns of `squeue -o "%i|…"` and of `squeue -O`; `#2` is the second of one name."""
+    return {
+        "jobid": fields.JOB_ID,
+        "jobid#2": fields.RAW_ID,
+        "array_job_id": fields.number("printed_array_job"),
+        "cluster": fields.text("cluster"),
+        "name": fields.text("name"),
+        "user": fields.text("user"),
+        "uid": fields.number("uid"),
+        "account": fields.text("account"),
+        "partition": fields.text("partition"),
+        "qos": fields.text("qos"),
+        "reservation": fields.text("reservation"),
+        "state": fields.JOB_STATE,
+        "st": fields.JOB_STATE,
+        "nodelist(reason)": fields.NODES_OR_REASON,
+        "nodelist": fields.node_list("node_list"),
+        "reason": fields.text("reason"),
+        "dependency": fields.text("dependency"),
+        "submit_time": fields.moment("submit_ms", zone),
+        "eligible_time": fields.moment("eligible_ms", zone),
+        "start_time": fields.moment("start_ms", zone),
+        "end_time": fields.moment("end_ms", zone),
+        "time": fields.duration("elapsed_ms"),
+        "time_limit": fields.limit("time_limit"),
+        "priority": fields.priority("priority"),
+        "nodes": fields.number("node_count"),
+        "cpus": fields.number("cpus"),
+        "tres_per_node": fields.TRES_PER_NODE,
+        "tres_alloc": fields.ALLOC_TRES,
+        "features": fields.text("features"),
+    }
+
+
+def sinfo(zone: tzinfo | None) -> Columns:
+    """Columns of `sinfo -N -o "%N|…"`."""
+    return {
+        "nodelist": fields.node_list("name"),
+        "nodehost": fields.text("hostname"),
+        "hostnames": fields.text("hostname"),
+        "node_addr": fields.text("address"),
+        "cluster": fields.text("cluster"),
+        "partition": fields.partition("partitions"),
+        "state": fields.NODE_STATE,
+        "gres": fields.NODE_GRES,
+        "gres_used": fields.NODE_GRES_USED,
+        "cpus": fields.number("cpus"),
+        "memory": fields.number("memory_mib"),
+        "avail_features": fields.text("features"),
+        "reason": fields.text("reason", "none", "None"),
+        "user": fields.text("reason_by", "Unknown"),
+        "timestamp": fields.moment("reason_ms", zone),
+        "version": fields.text("version"),
+    }
+
+
+def associations(zone: tzinfo | None) -> Columns:
+    """Columns of `sacctmgr -P show assoc`."""
+    del zone
+    return {
+        "cluster": fields.text("cluster"),
+        "account": fields.text("account"),
+        "user": fields.text("user"),
+        "partition": fields.text("partition"),
+        "parentname": fields.text("parent"),
+        "share": fields.text("shares"),
+        "fairshare": fields.text("shares"),
+        "qos": fields.text("qos"),
+        "defqos": fields.text("default_qos"),
+        **_group_limits(),
+        "maxtres": fields.text("max_tres_per_job"),
+        "maxtrespernode": fields.text("max_tres_per_node"),
+        "maxjobs": fields.number("max_jobs"),
+        "maxsubmit": fields.number("max_submit_jobs"),
+        "maxsubmitjobs": fields.number("max_submit_jobs"),
+        "maxwall": fields.wall("max_wall_ms"),
+    }
+
+
+def qos(zone: tzinfo | None) -> Columns:
+    """Columns of `sacctmgr -P show qos`."""
+    del zone
+    return {
+        "name": fields.text("name"),
+        "priority": fields.number("priority"),
+        "gracetime": fields.duration("grace_ms"),
+        "preempt": fields.text("preempt"),
+        "preemptmode": fields.text("preempt_mode"),
+        "flags": fields.text("flags"),
+        **_group_limits(),
+        "maxtres": fields.text("max_tres_per_job"),
+        "maxtrespernode": fields.text("max_tres_per_node"),
+        "maxtrespu": fields.text("max_tres_per_user"),
+        "maxtresperuser": fields.text("max_tres_per_user"),
+        "maxtrespa": fields.text("max_tres_per_account"),
+        "maxtresperaccount": fields.text("max_tres_per_account"),
+        "maxjobspu": fields.number("max_jobs_per_user"),
+        "maxjobsperuser": fields.number("max_jobs_per_user"),
+        "maxsubmitpu": fields.number("max_submit_per_user"),
+        "maxsubmitjobsperuser": fields.number("max_submit_per_user"),
+        "maxjobspa": fields.number("max_jobs_per_account"),
+        "maxjobsperaccount": fields.number("max_jobs_per_account"),
+        "maxsubmitpa": fields.number("max_submit_per_account"),
+        "maxsubmitjobsperaccount": fields.number("max_submit_per_account"),
+        "maxwall": fields.wall("max_wall_ms"),
+        "mintres": fields.text("min_tres"),
+    }
+
+
+def _group_limits() -> Columns:
+    return {
+        "grptres": fields.text("grp_tres"),
+        "grptresmins": fields.text("grp_tres_mins"),
+        "grptresrunmins": fields.text("grp_tres_run_mins"),
+        "grpjobs": fields.number("grp_jobs"),
+        "grpsubmit": fields.number("grp_submit_jobs"),
+        "grpsubmitjobs": fields.number("grp_submit_jobs"),
+        "grpwall": fields.wall("grp_wall_ms"),
+    }
+
+
+def accounts(zone: tzinfo | None) -> Columns:
+    """Columns of `sacctmgr -P show account`."""
+    del zone
+    return {
+        "account": fields.text("name"),
+        "descr": fields.text("description"),
+        "org": fields.text("organization"),
+    }
+
+
+def events(zone: tzinfo | None) -> Columns:
+    """Columns of `sacctmgr -P show event`."""
+    return {
+        "cluster": fields.text("cluster"),
+        "nodename": fields.text("node"),
+        "timestart": fields.moment("start_ms", zone),
+        "timeend": fields.moment("end_ms", zone),
+        "state": fields.NODE_STATE,
+        "reason": fields.text("reason"),
+        "user": fields.text("user"),
+    }
+
+
+class TextTable(Struct, frozen=True):
+    """One command's text: its columns, the rows they make, and the headers it is known by."""
+
+    output: Output
+    columns: Callable[[tzinfo | None], Columns]
+    makes: type[Struct]
+    known_by: tuple[frozenset[str], ...]
+    """A header that holds all of one of these, letter by letter: squeue prints capitals."""
+
+
+def _table(
+    output: Output,
+    columns: Callable[[tzinfo | None], Columns],
+    makes: type[Struct],
+    *known_by: str,
+) -> TextTable:
+    return TextTable(output, columns, makes, tuple(frozenset(names.split()) for names in known_by))
+
+
+# In this order a header is compared: those with more columns of their own come first.
+TEXT_TABLES = (
+    _table(Output.EVENTS_TEXT, events, rows.SlurmNodeEvent, "NodeName TimeStart"),
+    _table(Output.SACCT_TEXT, sacct, rows.SlurmJob, "JobID", "JobIDRaw"),
+    _table(Output.SQUEUE_TEXT, squeue, rows.SlurmJob, "JOBID"),
+    _table(Output.SINFO_TEXT, sinfo, rows.SlurmNode, "NODELIST STATE", "NODELIST GRES"),
+    _table(Output.QOS_TEXT, qos, rows.SlurmQos, "Name Preempt", "Name GrpTRES", "Name MaxTRESPU"),
+    _table(Output.ACCOUNTS_TEXT, accounts, rows.SlurmAccount, "Account Descr"),
+    _table(
+        Output.ASSOCIATIONS_TEXT, associations, rows.SlurmAssociation,
+        "Account Share", "Account GrpTRES", "Account QOS", "Account MaxTRES",
+    ),
+)  # fmt: skip
+
+
+def table_of(names: tuple[str, ...]) -> TextTable | None:
+    """The command whose text has this header, if any."""
+    printed = frozenset(names)
+    return next((t for t in TEXT_TABLES if any(known <= printed for known in t.known_by)), None)

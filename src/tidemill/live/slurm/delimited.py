@@ -1,0 +1,178 @@
+"""Text with a header line and one row per line, in chunks of bounded size.
+
+Reads bytes in blocks, cuts them at line ends, decodes them, and gives the lines that have as many
+fields as the header, with their numbers. What does not fit is refused by its line number. A line
+that was there before, letter by letter, is refused too: an export that was joined with itself
+would count everything twice.
+"""
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from tidemill.live.slurm.refusals import Refusals
+from tidemill.model.errors import SpecError
+
+BLOCK_BYTES = 8 << 20
+"""About 40,000 rows of sacct: large enough for columns, small enough for any machine."""
+LONGEST_LINE_BYTES = 1 << 20
+DELIMITERS = ("|", "\x1f", "\t", ";", ",")
+"""Guessed in this order from the header; `|` is what sacct prints, `\\x1f` what we ask it for."""
+
+
+class Header(NamedTuple):
+    """The names of the columns, as printed, and what separates them."""
+
+    names: tuple[str, ...]
+    delimiter: str
+    line: str
+    trailing: bool
+    """Every line ends in a delimiter (`sacct -p`)."""
+
+
+class LineChunk(NamedTuple):
+    """Some of the lines: their numbers, and one column of text per field of the header."""
+
+    numbers: np.ndarray
+    fields: list[pl.Series]
+
+
+def header_of(line: str, delimiter: str | None = None) -> Header:
+    """Read a header line; the delimiter is guessed unless it is given."""
+    found = delimiter or next((d for d in DELIMITERS if d in line), None)
+    trailing = found is not None and line.endswith(found)
+    body = line[: -len(found)] if trailing and found else line
+    names = tuple(name.strip() for name in (body.split(found) if found else [body]))
+    return Header(names, found or "|", line, trailing)
+
+
+def blocks(stream: BinaryIO, block_bytes: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """The bytes in pieces that end at line ends; a line that is too long ends the reading."""
+    rest = b""
+    while block := stream.read(block_bytes):
+        whole, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield rest + whole
+            rest = tail
+            continue
+        rest += block
+        if len(rest) > max(LONGEST_LINE_BYTES, block_bytes):
+            raise SpecError(
+                f"a line is longer than {LONGEST_LINE_BYTES >> 20} MiB",
+                hint="is this the text of a Slurm command? sacct -P prints one line per job",
+            )
+    if rest:
+        yield rest
+
+
+def chunks(
+    stream: BinaryIO,
+    header: Header,
+    refusals: Refusals,
+    *,
+    encoding: str = "utf-8",
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[LineChunk]:
+    """The rows after the header, in chunks; ``stream`` stands at the beginning of the file."""
+    seen = _Seen()
+    next_number = 1
+    for block in blocks(stream, block_bytes):
+        lines, numbers = _lines(block, next_number, encoding, refusals)
+        next_number += block.count(b"\n") + 1
+        chunk = _fields(lines, numbers, header, refusals, seen)
+        if chunk is not None:
+            yield chunk
+
+
+def _lines(
+    block: bytes, first: int, encoding: str, refusals: Refusals
+) -> tuple[pl.Series, np.ndarray]:
+    """The lines of a block that could be decoded, and their numbers."""
+    try:
+        texts = block.decode(encoding).split("\n")
+        numbers = np.arange(first, first + len(texts))
+    except UnicodeDecodeError:
+        texts, kept = [], []
+        for number, line in enumerate(block.split(b"\n"), start=first):
+            try:
+                texts.append(line.decode(encoding))
+                kept.append(number)
+            except UnicodeDecodeError as error:
+                found = (
+                    f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not {encoding}"
+                )
+                refusals.add("line", number, found, ENCODING_HINT)
+        numbers = np.array(kept, dtype=np.int64)
+    if "\r" in texts[0][-1:] or "\r" in texts[-1][-1:]:
+        texts = [text.removesuffix("\r") for text in texts]
+    return pl.Series("line", texts, dtype=pl.String), numbers
+
+
+ENCODING_HINT = (
+    "say the encoding of the file (latin-1 reads every byte), or export with LC_ALL=C.UTF-8"
+)
+
+
+def _fields(
+    lines: pl.Series, numbers: np.ndarray, header: Header, refusals: Refusals, seen: "_Seen"
+) -> LineChunk | None:
+    width = len(header.names)
+    delimiters = lines.str.count_matches(header.delimiter, literal=True)
+    is_row = (lines.str.len_bytes() > 0) & (lines != header.line)
+    is_wide = delimiters == width - 1 + header.trailing
+    for i in (is_row & ~is_wide).arg_true():
+        found = f"{int(delimiters[i]) + 1 - header.trailing} fields, the header has {width}"
+        refusals.add("line", int(numbers[i]), found, WIDTH_HINT)
+    twice = seen.again(lines) & (is_row & is_wide).to_numpy()
+    for i in np.flatnonzero(twice):
+        refusals.add("line", int(numbers[i]), "the same line as an earlier one", TWICE_HINT)
+    keep = (is_row & is_wide).to_numpy() & ~twice
+    if not keep.any():
+        return None
+    if not keep.all():
+        lines, numbers = lines.filter(pl.Series(keep)), numbers[keep]
+    if header.trailing:
+        lines = lines.str.strip_suffix(header.delimiter)
+    if width == 1:
+        return LineChunk(numbers, [lines])
+    split = lines.str.split_exact(header.delimiter, width - 1).struct.unnest()
+    return LineChunk(numbers, split.get_columns())
+
+
+WIDTH_HINT = (
+    "a name or comment that holds the delimiter moves all columns; export with "
+    "--delimiter=$'\\x1f', or leave that column out"
+)
+TWICE_HINT = "the file holds an export twice; counted once"
+
+
+class _Seen:
+    """Hashes of all lines so far, 8 bytes each: sorted arrays, merged as they grow."""
+
+    def __init__(self) -> None:
+        self._sorted: list[np.ndarray] = []
+
+    def again(self, lines: pl.Series) -> np.ndarray:
+        """Which of these lines were there before, here or earlier; then remember them."""
+        hashes = lines.hash(seed=7).to_numpy()
+        order = np.argsort(hashes, kind="stable")
+        ranked = hashes[order]
+        first_here = np.ones(len(hashes), dtype=bool)
+        first_here[1:] = ranked[1:] != ranked[:-1]
+        again = np.zeros(len(hashes), dtype=bool)
+        again[order] = ~first_here
+        for earlier in self._sorted:
+            place = np.minimum(np.searchsorted(earlier, hashes), len(earlier) - 1)
+            again |= earlier[place] == hashes
+        self._remember(ranked[first_here])
+        return again
+
+    def _remember(self, hashes: np.ndarray) -> None:
+        self._sorted.append(hashes)
+        while len(self._sorted) > 1 and len(self._sorted[-2]) <= 2 * len(self._sorted[-1]):
+            last = self._sorted.pop()
+            both = np.concatenate([self._sorted[-1], last])
+            both.sort(kind="stable")  # merges the two runs
+            self._sorted[-1] = both

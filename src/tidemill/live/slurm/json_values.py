@@ -1,0 +1,113 @@
+"""Single values of Slurm's JSON, whose form changed over the versions.
+
+22.05 prints plain numbers, texts and `null`; since 23.02 a number may be `{"set": true, "infinite":
+false, "number": 5}` and a state a list. Each function takes both forms and raises ``ValueError``
+for anything else.
+"""
+
+from typing import Any
+
+from tidemill.live.slurm.times import Limit
+
+NO_VALUES = frozenset({0xFFFF, 0xFFFE, 0xFFFFFFFF, 0xFFFFFFFE, (1 << 64) - 1, (1 << 64) - 2})
+"""What Slurm's integers of 16, 32 and 64 bits hold for *infinite* and *not set*."""
+INFINITE = frozenset({0xFFFFFFFF, (1 << 64) - 1})
+NO_TEXT = frozenset({"", "(null)", "None assigned", "N/A", "n/a"})
+
+
+def part(record: Any, *path: str) -> Any:  # noqa: ANN401 - decoded JSON
+    """What stands under these keys; None where one of them is missing."""
+    for key in path:
+        if not isinstance(record, dict):
+            return None
+        record = record.get(key)
+    return record
+
+
+def number(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """A whole number; None: not set, infinite or missing."""
+    if isinstance(value, dict):
+        if not value.get("set") or value.get("infinite"):
+            return None
+        value = value.get("number")
+    if value is None or value in NO_VALUES:
+        return None
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"`{str(value)[:40]}` is no whole number")  # noqa: TRY004 - of the file
+    return value
+
+
+def positive(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """A number that Slurm prints as 0 where there is none, such as the id of an array."""
+    return number(value) or None
+
+
+def moment(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """A point in time in ms, from seconds since 1970; 0 is none."""
+    seconds = positive(value)
+    return None if seconds is None else seconds * 1000
+
+
+def seconds(value: Any) -> int | None:  # noqa: ANN401 - decoded JSON
+    """A duration in ms, from seconds."""
+    found = number(value)
+    return None if found is None else found * 1000
+
+
+def limit(value: Any) -> Limit:  # noqa: ANN401 - decoded JSON
+    """A time limit, from minutes."""
+    is_infinite = isinstance(value, dict) and bool(value.get("infinite"))
+    if is_infinite or (isinstance(value, int) and value in INFINITE):
+        return Limit(None, "unlimited")
+    found = number(value)
+    return Limit(None, None) if found is None else Limit(found * 60_000, "set")
+
+
+def text(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
+    """A text that says something. 22.05 prints 0 where a reservation has no name."""
+    if value is None or value == 0 or value in NO_TEXT:
+        return None
+    if not isinstance(value, str):
+        raise ValueError(f"`{str(value)[:40]}` is no text")  # noqa: TRY004 - of the file
+    return value
+
+
+def words(value: Any) -> list[str]:  # noqa: ANN401 - decoded JSON
+    """One word or a list of them."""
+    found = value if isinstance(value, list) else [value]
+    return [str(word) for word in found if word not in {None, ""}]
+
+
+def joined(value: Any, by: str = ",") -> str | None:  # noqa: ANN401 - decoded JSON
+    """Words in one text."""
+    return by.join(words(value)) or None
+
+
+def exit_status(value: Any) -> tuple[int | None, int | None]:  # noqa: ANN401 - decoded JSON
+    """Exit code and signal, from a wait status or from their parts."""
+    if not isinstance(value, dict):
+        status = number(value)
+        return (None, None) if status is None else (status >> 8 & 0xFF, status & 0x7F)
+    if "set" in value:
+        return exit_status(number(value))
+    signal = value.get("signal") or {}
+    found = number(signal.get("id", signal.get("signal_id"))) or 0
+    code = number(value.get("return_code"))
+    return 0 if code is None and found else code, found
+
+
+def tres(value: Any) -> str | None:  # noqa: ANN401 - decoded JSON
+    """TRES from a list, as the text forms print them; memory is counted in MiB."""
+    if value is None or isinstance(value, str):
+        return text(value)
+    entries = []
+    for entry in value:
+        kind, name, found = entry.get("type"), entry.get("name"), number(entry.get("count"))
+        if found is not None:
+            unit = "M" if kind == "mem" else ""
+            entries.append(f"{kind}{f'/{name}' if name else ''}={found}{unit}")
+    return ",".join(entries) or None

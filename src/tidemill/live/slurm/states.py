@@ -1,0 +1,199 @@
+"""States of jobs and nodes: one base state and flags beside it, from every way Slurm prints them.
+
+Jobs: `CANCELLED by 1000`, `RUNNING+COMPLETING`, `PD`, a list in newer JSON. Nodes: `IDLE+DRAIN`,
+`DOWN*`, `mix-`, `drng`. A word that Slurm does not have is refused: it is a sign that columns
+moved.
+"""
+
+import re
+from typing import NamedTuple
+
+JOB_STATES = {
+    "PENDING": "PD",
+    "RUNNING": "R",
+    "SUSPENDED": "S",
+    "COMPLETED": "CD",
+    "CANCELLED": "CA",
+    "FAILED": "F",
+    "TIMEOUT": "TO",
+    "NODE_FAIL": "NF",
+    "PREEMPTED": "PR",
+    "BOOT_FAIL": "BF",
+    "DEADLINE": "DL",
+    "OUT_OF_MEMORY": "OOM",
+}
+"""Base states of a job, with the short form that squeue's `%t` prints."""
+
+JOB_FLAGS = {
+    "COMPLETING": "CG",
+    "CONFIGURING": "CF",
+    "REQUEUED": "RQ",
+    "REQUEUE_FED": "RF",
+    "REQUEUE_HOLD": "RH",
+    "RESIZING": "RS",
+    "RESV_DEL_HOLD": "RD",
+    "REVOKED": "RV",
+    "SIGNALING": "SI",
+    "SPECIAL_EXIT": "SE",
+    "STAGE_OUT": "SO",
+    "STOPPED": "ST",
+    "LAUNCH_FAILED": "",
+    "UPDATE_DB": "",
+    "RECONFIG_FAIL": "",
+    "POWER_UP_NODE": "",
+    "EXPEDITING": "",
+}
+"""Flags beside a base state; the text forms print only the flag where there is one."""
+
+ENDED = frozenset(JOB_STATES) - {"PENDING", "RUNNING", "SUSPENDED"} | {"REQUEUED", "REVOKED"}
+"""States of an attempt that is over, as sacct prints them."""
+
+NODE_STATES = {
+    "ALLOC": "ALLOCATED",
+    "ALLOCATED": "ALLOCATED",
+    "DOWN": "DOWN",
+    "ERROR": "ERROR",
+    "FUTR": "FUTURE",
+    "FUTURE": "FUTURE",
+    "IDLE": "IDLE",
+    "MIX": "MIXED",
+    "MIXED": "MIXED",
+    "UNK": "UNKNOWN",
+    "UNKNOWN": "UNKNOWN",
+}
+"""Base states of a node."""
+
+NODE_FLAGS = {
+    "BLOCK": "BLOCKED",
+    "BLOCKED": "BLOCKED",
+    "BOOT": "REBOOT_ISSUED",
+    "CLOUD": "CLOUD",
+    "COMP": "COMPLETING",
+    "COMPLETING": "COMPLETING",
+    "DRAIN": "DRAIN",
+    "DYNAMIC_FUTURE": "DYNAMIC_FUTURE",
+    "DYNAMIC_NORM": "DYNAMIC_NORM",
+    "EXTERNAL": "EXTERNAL",
+    "FAIL": "FAIL",
+    "INVAL": "INVALID_REG",
+    "INVALID": "INVALID",
+    "INVALID_REG": "INVALID_REG",
+    "MAINT": "MAINTENANCE",
+    "MAINTENANCE": "MAINTENANCE",
+    "NOT_RESPONDING": "NOT_RESPONDING",
+    "NO_RESPOND": "NOT_RESPONDING",
+    "NPC": "PERFCTRS",
+    "PERFCTRS": "PERFCTRS",
+    "PLANNED": "PLANNED",
+    "PLND": "PLANNED",
+    "POWERED_DOWN": "POWERED_DOWN",
+    "POWERING_DOWN": "POWERING_DOWN",
+    "POWERING_UP": "POWERING_UP",
+    "POWER_DOWN": "POWER_DOWN",
+    "POWER_DRAIN": "POWER_DRAIN",
+    "POWER_UP": "POWER_UP",
+    "POW_DN": "POWERED_DOWN",
+    "POW_UP": "POWERING_UP",
+    "REBOOT": "REBOOT_REQUESTED",
+    "REBOOT_CANCELED": "REBOOT_CANCELED",
+    "REBOOT_ISSUED": "REBOOT_ISSUED",
+    "REBOOT_REQUESTED": "REBOOT_REQUESTED",
+    "RES": "RESERVED",
+    "RESERVED": "RESERVED",
+    "RESUME": "RESUME",
+    "RESV": "RESERVED",
+    "UNDRAIN": "UNDRAIN",
+}
+"""Flags beside a base state, under one name each."""
+
+NODE_BOTH = {
+    "DRAINED": ("IDLE", "DRAIN"),
+    "DRAINING": ("DRAINING", "DRAIN"),
+    "DRNG": ("DRAINING", "DRAIN"),
+    "FAILG": ("FAILING", "FAIL"),
+    "FAILING": ("FAILING", "FAIL"),
+}
+"""Words of sinfo that mean a base state and a flag. `DRAINING` does not say how busy the node
+still is, so it stays its own base state."""
+
+NODE_SUFFIXES = {
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
+"""Characters after a state, from the manual of sinfo."""
+
+_SHORT = {short: name for name, short in [*JOB_STATES.items(), *JOB_FLAGS.items()] if short}
+_BY = re.compile(r"(.*?) by (\d+)")
+
+
+class StateOfJob(NamedTuple):
+    """Base state, flags joined by `+`, and who cancelled it."""
+
+    state: str | None
+    flags: str | None = None
+    cancelled_by_uid: int | None = None
+
+
+class StateOfNode(NamedTuple):
+    """Base state, and flags joined by `+`."""
+
+    state: str | None
+    flags: str | None = None
+
+
+def job(text: str) -> StateOfJob:
+    """The state of a job or a step from one text; ``ValueError`` for a word Slurm does not have."""
+    by = _BY.fullmatch(text)
+    words = (by[1] if by else text.rstrip("+")).split("+")
+    found = job_of_words([word for word in words if word])
+    return found._replace(cancelled_by_uid=int(by[2])) if by else found
+
+
+def job_of_words(words: list[str]) -> StateOfJob:
+    """The state from a list, as newer JSON has it."""
+    known = [_job_word(word.strip()) for word in words]
+    base = next((word for word in known if word in JOB_STATES), known[0] if known else None)
+    return StateOfJob(base, "+".join(word for word in known if word != base) or None)
+
+
+def _job_word(word: str) -> str:
+    name = _SHORT.get(word, word.upper())
+    if name not in JOB_STATES and name not in JOB_FLAGS:
+        raise ValueError("not a state of a job that Slurm has")
+    return name
+
+
+def node(text: str) -> StateOfNode:
+    """The state of a node from one text, in the long or the short form."""
+    if text in {"", "(null)", "N/A"}:
+        return StateOfNode(None)
+    bare = text.rstrip("".join(NODE_SUFFIXES))
+    suffixes = [NODE_SUFFIXES[letter] for letter in text[len(bare) :]]
+    found = node_of_words(bare.rstrip("+").split("+"))
+    flags = [*(found.flags.split("+") if found.flags else []), *suffixes]
+    return StateOfNode(found.state, "+".join(dict.fromkeys(flags)) or None)
+
+
+def node_of_words(words: list[str]) -> StateOfNode:
+    """The state from a list, as newer JSON has it."""
+    base, flags = None, list[str]()
+    for word in (word.strip().upper() for word in words if word):
+        if word in NODE_BOTH:
+            base, flag = NODE_BOTH[word]
+            flags.append(flag)
+        elif word in NODE_STATES:
+            base = NODE_STATES[word]
+        elif word in NODE_FLAGS:
+            flags.append(NODE_FLAGS[word])
+        else:
+            raise ValueError(f"`{word}` is not a state of a node that Slurm has")
+    return StateOfNode(
+        base or (flags[0] if flags else None), "+".join(dict.fromkeys(flags)) or None
+    )

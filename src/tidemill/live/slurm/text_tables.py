@@ -1,0 +1,158 @@
+"""Delimited text (`sacct -P`, `squeue -o`, `sinfo -o`, `sacctmgr -P`) as frames of typed columns.
+
+Each chunk of lines goes through the rules of its columns; a row with a field that its rule refuses
+is left out and named by line, column and what was found. sacct prints steps among the jobs: they
+become frames of their own.
+"""
+
+from collections.abc import Iterator
+from datetime import tzinfo
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+import polars as pl
+from msgspec import Struct
+
+from tidemill.live.slurm import delimited, fields, frames, rows, states, times
+from tidemill.live.slurm.columns import Columns, Output, TextTable
+from tidemill.live.slurm.delimited import Header, LineChunk
+from tidemill.live.slurm.refusals import Refusals
+from tidemill.model.errors import SpecError
+
+
+class RowFrame(NamedTuple):
+    """Some rows of one kind, as columns under that kind's schema."""
+
+    makes: type[Struct]
+    frame: pl.DataFrame
+
+
+class TextReader:
+    """Reads one file of delimited text. ``unread`` are columns of it that nothing is made of."""
+
+    def __init__(
+        self, table: TextTable, header: Header, zone: tzinfo | None, refusals: Refusals
+    ) -> None:
+        self.table, self.header, self.refusals = table, header, refusals
+        self.rules = _rules(header, table.columns(zone))
+        self.unread = tuple(name for i, name in enumerate(header.names) if i not in self.rules)
+
+    def frames(
+        self, stream: BinaryIO, *, encoding: str = "utf-8", block_bytes: int | None = None
+    ) -> Iterator[RowFrame]:
+        """The rows in chunks; ``stream`` stands at the beginning of the file."""
+        for chunk in delimited.chunks(
+            stream,
+            self.header,
+            self.refusals,
+            encoding=encoding,
+            block_bytes=block_bytes or delimited.BLOCK_BYTES,
+        ):
+            yield from self._frames(chunk)
+
+    def _frames(self, chunk: LineChunk) -> Iterator[RowFrame]:
+        columns, wrong = self._columns(chunk)
+        if wrong.any():
+            keep = pl.Series(~wrong)
+            columns = {name: column.filter(keep) for name, column in columns.items()}
+        height = int((~wrong).sum())
+        if not height:
+            return
+        if self.table.makes is rows.SlurmJob:
+            yield from _jobs_and_steps(columns, height, self.table.output)
+        else:
+            yield RowFrame(self.table.makes, frames.frame_of(self.table.makes, columns, height))
+
+    def _columns(self, chunk: LineChunk) -> tuple[dict[str, pl.Series], np.ndarray]:
+        columns = dict[str, pl.Series]()
+        wrong = np.zeros(len(chunk.numbers), dtype=bool)
+        texts = [chunk.fields[i] for i in self.rules]
+        made = fields.apply(list(self.rules.values()), texts)
+        for i, (rule, found, refused) in zip(self.rules, made, strict=True):
+            for name, column in zip(rule.gives, found, strict=True):
+                before = columns.get(name)
+                columns[name] = (
+                    column if before is None else before.zip_with(before.is_not_null(), column)
+                )
+            if refused is None:
+                continue
+            at = refused.rows.to_numpy()
+            for row in np.flatnonzero(at & ~wrong):
+                self._refuse(i, int(chunk.numbers[row]), chunk.fields[i][int(row)], refused.faults)
+            wrong |= at
+        return columns, wrong
+
+    def _refuse(self, i: int, line: int, found: str, faults: dict[str, str]) -> None:
+        if faults[found] == times.NO_ZONE:
+            raise no_zone(self.header.names[i], found)
+        shown = found if len(found) <= 60 else f"{found[:57]}…"
+        message = f"{self.header.names[i]} is `{shown}`: {faults[found]}"
+        self.refusals.add("line", line, message, VALUE_HINT)
+
+
+VALUE_HINT = "the row is left out; look whether columns moved, or export it again"
+
+
+def no_zone(column: str, found: str) -> SpecError:
+    """Local times were found and nobody said where."""
+    return SpecError(
+        f"{column} is `{found}`, {times.NO_ZONE}: Slurm prints the local time of the machine",
+        hint="say the zone (such as Europe/Berlin or UTC), or export with SLURM_TIME_FORMAT=%s",
+    )
+
+
+def _rules(header: Header, columns: Columns) -> dict[int, fields.FieldRule]:
+    """The rule of each column that is read, in the order of the table: the first one wins."""
+    places = dict[str, int]()
+    for i, name in enumerate(header.names):
+        key, twice = name.lower().replace(" ", ""), 2
+        while key in places:
+            key, twice = f"{name.lower()}#{twice}", twice + 1
+        places[key] = i
+    rules, given = dict[int, fields.FieldRule](), set[str]()
+    for key, rule in columns.items():
+        if key in places and not given.issuperset(rule.gives):
+            rules[places[key]] = rule
+            given |= {*rule.gives}
+    return rules
+
+
+def _jobs_and_steps(
+    columns: dict[str, pl.Series], height: int, output: Output
+) -> Iterator[RowFrame]:
+    nothing = pl.repeat(None, height, dtype=pl.String, eager=True)
+    is_step = columns.get("step", nothing).is_not_null()
+    columns = _job_columns(columns, height, output)
+    for makes, keep in ((rows.SlurmJob, ~is_step), (rows.SlurmStep, is_step)):
+        if keep.any():
+            frame = frames.frame_of(makes, columns, height)
+            yield RowFrame(makes, frame if keep.all() else frame.filter(keep))
+
+
+def _job_columns(
+    columns: dict[str, pl.Series], height: int, output: Output
+) -> dict[str, pl.Series]:
+    """What follows from several columns at once."""
+    table = pl.DataFrame({**columns, "_": pl.repeat(None, height, eager=True)})
+
+    def known(*names: str) -> pl.Expr:
+        return pl.coalesce([pl.col(name) for name in names if name in columns] or [pl.lit(None)])
+
+    def product(one: str, other: str) -> pl.Expr:
+        return pl.col(one) * pl.col(other) if {one, other} <= columns.keys() else pl.lit(None)
+
+    made = {
+        "job_id": known("raw_id", "job_id"),
+        "node_count": known("node_count", "nodes_allocated"),
+        "gpu_type": known("alloc_type", "req_type", "node_type"),
+        "gpus_requested": pl.coalesce(known("req_gpus"), product("node_gpus", "node_count")),
+    }
+    if output is Output.SQUEUE_TEXT and "state" in columns:
+        pends, runs = pl.col("state") == "PENDING", ~pl.col("state").is_in(states.ENDED)
+        made |= {
+            "start_ms": pl.when(~pends).then(known("start_ms")),
+            "planned_start_ms": pl.when(pends).then(known("start_ms")),
+            "end_ms": pl.when(~runs).then(known("end_ms")),
+            "planned_end_ms": pl.when(runs).then(known("end_ms")),
+        }
+    return {**columns, **table.select(**made).to_dict()}

@@ -1,0 +1,124 @@
+"""Times and durations as Slurm prints them, in integer milliseconds.
+
+sacct, squeue and scontrol print local time without a zone, so the zone has to be told; with
+`SLURM_TIME_FORMAT=%s` they print seconds since 1970, which need none. Each function raises
+``ValueError`` that says what was found.
+"""
+
+import re
+from datetime import UTC, datetime, tzinfo
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from tidemill.model.errors import SpecError
+
+NO_TIME = frozenset({"", "Unknown", "None", "N/A", "n/a", "(null)", "NONE", "Never", "0"})
+"""Words that Slurm prints where there is no time (0: not yet, in `SLURM_TIME_FORMAT=%s`)."""
+
+NO_DURATION = frozenset({"", "INVALID", "N/A", "n/a", "(null)", "NONE", "Unknown", "None"})
+UNLIMITED = frozenset({"UNLIMITED", "INFINITE", "infinite", "-1"})
+PARTITION_LIMIT = frozenset({"Partition_Limit", "PARTITION_LIMIT"})
+
+MOST_SECONDS = 10**12
+"""Larger numbers are no seconds (milliseconds, perhaps), and would not fit a column."""
+
+NO_ZONE = "a time of day without a zone"
+"""What a time in ISO form is called when nobody said the zone."""
+
+_DURATION = re.compile(r"(?:(?P<d>\d+)-)?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+)(?:\.(?P<f>\d+))?")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+
+
+class Limit(NamedTuple):
+    """A time limit: how long, and of what kind (`set`, `unlimited`, `partition`, or not told)."""
+
+    limit_ms: int | None
+    kind: str | None
+
+
+def zone_of(name: str) -> tzinfo:
+    """The time zone of this name; `UTC` and names such as `Europe/Berlin`."""
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        message = f"there is no time zone `{name}`"
+        raise SpecError(message, hint="such as UTC or Europe/Berlin") from None
+
+
+def time_ms(text: str, zone: tzinfo | None) -> int | None:
+    """A point in time: seconds since 1970, or ISO in this zone. None: Slurm knows none.
+
+    An hour that a clock shows twice, in autumn, is taken the first time; one that it leaves out,
+    in spring, is refused.
+    """
+    if text in NO_TIME:
+        return None
+    if text.isascii() and text.isdigit():
+        return seconds_ms(text)
+    if not _ISO.fullmatch(text):
+        raise ValueError("not a time that this reads (ISO, or seconds since 1970)")
+    told = datetime.fromisoformat(text)
+    if told.tzinfo is None:
+        if zone is None:
+            raise ValueError(NO_ZONE)
+        told = told.replace(tzinfo=zone)
+        if told.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != told.replace(tzinfo=None):
+            raise ValueError(f"not a time in {zone}: clocks leave that hour out")
+    return round(told.timestamp() * 1000)
+
+
+def duration_ms(text: str) -> int | None:
+    """`[D-]HH:MM:SS[.mmm]`, `MM:SS` or `D-HH`; None where Slurm knows none."""
+    if text in NO_DURATION:
+        return None
+    if len(text) > 18:
+        raise ValueError("longer than any duration")
+    if days := re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?", text):
+        return (int(days[1]) * 1440 + int(days[2]) * 60 + int(days[3] or 0)) * 60_000
+    found = _DURATION.fullmatch(text)
+    if not found:
+        raise ValueError("not a duration such as 1-02:03:04")
+    days_, hours = int(found["d"] or 0), int(found["h"] or 0)
+    seconds = ((days_ * 24 + hours) * 60 + int(found["m"])) * 60 + int(found["s"])
+    return seconds * 1000 + int(((found["f"] or "") + "000")[:3])
+
+
+def seconds_ms(text: str) -> int | None:
+    """A whole number of seconds, as sacct's `…Raw` columns print it."""
+    if text in NO_DURATION:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError("not a whole number of seconds")
+    if len(text) > 19 or int(text) >= MOST_SECONDS:
+        raise ValueError("more seconds than there have been")
+    return int(text) * 1000
+
+
+def limit(text: str) -> Limit:
+    """A time limit: a duration, `UNLIMITED` or `Partition_Limit`."""
+    return _limit(text, duration_ms)
+
+
+def limit_minutes(text: str) -> Limit:
+    """A time limit in minutes, as sacct's `TimelimitRaw` and `scontrol` with plain numbers."""
+    return _limit(text, lambda minutes: 60 * _seconds(minutes))
+
+
+def _seconds(text: str) -> int:
+    found = seconds_ms(text)
+    if found is None:
+        raise ValueError("not a whole number of minutes")
+    return found
+
+
+def _limit(text: str, read: object) -> Limit:
+    assert callable(read)
+    if text in UNLIMITED:
+        return Limit(None, "unlimited")
+    if text in PARTITION_LIMIT:
+        return Limit(None, "partition")
+    if text in NO_DURATION:
+        return Limit(None, None)
+    return Limit(read(text), "set")
