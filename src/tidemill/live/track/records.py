@@ -1,0 +1,267 @@
+"""Records of ``tidemill.track`` as typed rows; the fields are explained in their docstrings.
+
+Fields that this version does not know are passed over. What is absent is None: unknown.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tidemill.track.format import LONGEST_LINE, LONGEST_TEXT, MOST, VERSION
+
+LATEST_US = 4_102_444_800_000_000  # the year 2100: beyond it a time is in another unit
+EARLIEST_US = 946_684_800_000_000  # the year 2000: before it a clock was never set
+LONGEST_ERROR = 300
+
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+Micros = Annotated[int, Meta(ge=0, le=LATEST_US)]
+AtUs = Annotated[int, Meta(ge=EARLIEST_US, le=LATEST_US)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
+RunId = Annotated[str, Meta(min_length=1, max_length=64)]
+Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+
+class _TrackRecord(Struct, frozen=True, tag_field="is", kw_only=True):
+    v: Literal[1]
+    """The version of the format."""
+    job: Name
+    """The job, by the name that it keeps when it is started again."""
+    run: RunId
+    """The process: drawn at random when it began."""
+    rank: Count
+    """Which of the job's processes; 0 where nobody said."""
+    seq: Count
+    """The number of the record in its run, from 0. A number that is missing is a record lost."""
+
+
+class _AtRecord(_TrackRecord, frozen=True, kw_only=True):
+    at_us: AtUs
+    """When, in microseconds since the epoch."""
+
+
+class BeganRecord(_AtRecord, frozen=True, kw_only=True, tag="job_began"):
+    """A process of a job began."""
+
+    named_by: Text = ""
+    """What named the job: ``given``, a variable of the environment, or ``host`` for want of one."""
+    world: Count | None = None
+    """How many processes the job has."""
+    local_rank: Count | None = None
+    """Which of the job's processes on this machine."""
+    restarts: Count | None = None
+    """How often the launcher or scheduler has started the job again."""
+    gpus: Count | None = None
+    """How many GPUs this process uses."""
+    team: Text | None = None
+    """Whose job it is."""
+    user: Text | None = None
+    """Who started it."""
+    host: Text = ""
+    """The machine."""
+    pid: Count = 0
+    """The process on the machine."""
+    library: Text = ""
+    """The version of Tidemill that wrote the record."""
+    ids: dict[Text, Text] = {}
+    """What else names it: the numbers of Slurm, the names of Kubernetes, the visible GPUs."""
+
+
+class StepsRecord(_TrackRecord, frozen=True, kw_only=True, tag="steps"):
+    """What a process did in a stretch of time, mostly a second; stretches leave no gap.
+
+    The parts that are there add up to ``until_us - from_us`` exactly. A part is absent where the
+    loop does not tell it apart; its time is then in ``compute_us`` or ``other_us``.
+    """
+
+    from_us: AtUs
+    """Where the stretch begins, in microseconds since the epoch."""
+    until_us: AtUs
+    """Where it ends."""
+    skew_us: Annotated[int, Meta(ge=-MOST, le=MOST)]
+    """The wall clock less the clock of these times, which the wall clock set when the run began."""
+    steps: Count
+    """How many steps ended in it."""
+    data_us: Micros | None = None
+    """Waiting for data."""
+    communication_us: Micros | None = None
+    """Waiting for other ranks, as the host sees it."""
+    checkpoint_us: Micros | None = None
+    """Standing still for a checkpoint."""
+    compute_us: Micros | None = None
+    """The rest of the time within steps."""
+    other_us: Micros
+    """The time outside steps and all other parts: start-up, evaluation, logging."""
+    first_step: Count | None = None
+    """The number of the first step that ended."""
+    last_step: Count | None = None
+    """The number of the last one."""
+    min_step_us: Micros | None = None
+    """The shortest time from the end of one step to the end of the next."""
+    median_step_us: Micros | None = None
+    """The median of those times; the lower one of two."""
+    max_step_us: Micros | None = None
+    """The longest of those times."""
+    tokens: Count | None = None
+    """Tokens in these steps, of this rank; absent where a step did not say."""
+    samples: Count | None = None
+    """Samples in these steps, of this rank; absent where a step did not say."""
+    mflop: Count | None = None
+    """Millions of floating-point operations in these steps, of this rank."""
+
+
+class CheckpointBegunRecord(_AtRecord, frozen=True, kw_only=True, tag="checkpoint_begun"):
+    """Saving began."""
+
+    checkpoint: Count
+    """The number of the checkpoint in its run."""
+    step: Count
+    """The last step whose work is in it."""
+    is_async: bool
+    """Whether the loop goes on meanwhile."""
+
+
+class CheckpointSavedRecord(_AtRecord, frozen=True, kw_only=True, tag="checkpoint_saved"):
+    """A checkpoint is safe: nothing up to its step can be lost any more."""
+
+    checkpoint: Count
+    """The number of the checkpoint in its run."""
+    step: Count
+    """The last step whose work is in it."""
+    bytes: Count | None = None
+    """Its size, as this rank wrote it."""
+
+
+class CheckpointFailedRecord(_AtRecord, frozen=True, kw_only=True, tag="checkpoint_failed"):
+    """A checkpoint could not be saved."""
+
+    checkpoint: Count
+    """The number of the checkpoint in its run."""
+    step: Count
+    """The last step whose work would be in it."""
+    error: Text | None = None
+    """The name of the exception."""
+
+
+class RestoredRecord(_AtRecord, frozen=True, kw_only=True, tag="restored"):
+    """A checkpoint was read, and the loop goes on after it."""
+
+    step: Count | None = None
+    """The last step whose work is in it."""
+
+
+class RestartedRecord(_AtRecord, frozen=True, kw_only=True, tag="restarted"):
+    """The loop started again within its process."""
+
+    step: Count | None = None
+    """The last step whose work it goes on from."""
+    why: Text | None = None
+    """Why, in the words of the loop."""
+
+
+class EfficiencyRecord(_AtRecord, frozen=True, kw_only=True, tag="efficiency"):
+    """How well the device is used from now on, as the loop or its profiler says."""
+
+    mfu_ppm: Ppm | None = None
+    """Model FLOPs over the peak, in millionths."""
+    mflop_per_s: Count | None = None
+    """Millions of floating-point operations per second, of this rank."""
+    peak_mflop_per_s: Count | None = None
+    """The peak that ``mfu_ppm`` counts from."""
+    source: Text | None = None
+    """Who says so, and how they know."""
+
+
+class LostRecord(_AtRecord, frozen=True, kw_only=True, tag="lost"):
+    """Records that were made and will never be read."""
+
+    records: Count
+    """How many."""
+    why: Text
+    """What became of them."""
+    first: Count | None = None
+    """The lowest number among them."""
+    last: Count | None = None
+    """The highest number among them."""
+
+
+class EndedRecord(_AtRecord, frozen=True, kw_only=True, tag="job_ended"):
+    """A process of a job ended by itself. One that was killed has no such record."""
+
+    outcome: Literal["finished", "failed", "interrupted"] | None = None
+    """Absent where the interpreter ended and nobody knows why."""
+    error: Text | None = None
+    """The name of the exception that ended it."""
+
+
+TrackRecord = (
+    BeganRecord
+    | StepsRecord
+    | CheckpointBegunRecord
+    | CheckpointSavedRecord
+    | CheckpointFailedRecord
+    | RestoredRecord
+    | RestartedRecord
+    | EfficiencyRecord
+    | LostRecord
+    | EndedRecord
+)
+KINDS = (
+    BeganRecord, StepsRecord, CheckpointBegunRecord, CheckpointSavedRecord, CheckpointFailedRecord,
+    RestoredRecord, RestartedRecord, EfficiencyRecord, LostRecord, EndedRecord,
+)  # fmt: skip
+"""Every type of record, in the order in which the reference lists them."""
+
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder(TrackRecord)
+
+
+class _Versioned(Struct):
+    v: Any = None
+
+
+_VERSION_DECODER = msgspec.json.Decoder(_Versioned)
+
+
+class UnusableRecord(ValueError):  # noqa: N818 - it reads as what it is
+    """A line is no record; the message says why."""
+
+
+def parse(line: bytes) -> TrackRecord:
+    """The record of one line; ``UnusableRecord`` says why it is none."""
+    if len(line) > LONGEST_LINE:
+        raise UnusableRecord(f"{len(line):,} bytes; a record has at most {LONGEST_LINE:,}")
+    try:
+        record = _DECODER.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnusableRecord(_version(line) or str(error)[:LONGEST_ERROR]) from error
+    if isinstance(record, StepsRecord):
+        _check_steps(record)
+    return record
+
+
+def _version(line: bytes) -> str:
+    """What is wrong with a line of another version; empty where it is of this one, or of none."""
+    try:
+        told = _VERSION_DECODER.decode(line).v
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    return "" if told == VERSION else f"version {told!r:.20}; this reader knows version {VERSION}"
+
+
+def _check_steps(record: StepsRecord) -> None:
+    """What the types cannot say of a stretch of steps."""
+    parts = (record.data_us, record.communication_us, record.checkpoint_us, record.compute_us)
+    told_us = record.other_us + sum(part or 0 for part in parts)
+    if record.until_us - record.from_us != told_us:
+        raise UnusableRecord(
+            f"the parts add up to {told_us} µs, the stretch has "
+            f"{record.until_us - record.from_us} µs"
+        )
+    times = (record.min_step_us, record.median_step_us, record.max_step_us)
+    of_steps = (record.first_step, record.last_step, *times)
+    if any((value is None) == bool(record.steps) for value in of_steps):
+        raise UnusableRecord(f"{record.steps} steps ended, and what is told of them does not match")
+    low, middle, high = (value or 0 for value in times)
+    if not low <= middle <= high:
+        raise UnusableRecord(f"step times {low}, {middle}, {high} µs are not in order")

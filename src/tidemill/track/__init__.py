@@ -1,0 +1,84 @@
+"""Track a training job: how long its steps take, and what its time goes into.
+
+    from tidemill import track
+
+    with track.job("pretrain") as run:
+        for batch in run.batches(loader):
+            with run.step(tokens=batch.tokens):
+                train(batch)
+
+The Python standard library is all that this package needs. It writes to where ``TIDEMILL_TRACK``
+says (``file:/a/folder`` or ``http://host:port``); without it, nothing is measured. It never raises,
+never waits for a disk or a server, and never ends a job. ``tidemill.live.track`` reads what it
+writes.
+
+**What the times mean.** They are those of the host. Devices work asynchronously: a step that only
+queues kernels ends before they do. In steady state that evens out, as the queue is bounded and each
+step waits for an earlier one: the time *between the ends* of two steps, which is what is recorded
+as the time of a step, is right, but the division into parts is that of the host's waiting. Where
+the parts are to be those of the device, give ``sync=torch.cuda.synchronize`` to ``job`` and
+``sync=True`` to the blocks that should wait for the device; that costs what it costs.
+"""
+
+import os
+from collections.abc import Callable
+
+from tidemill import __version__
+from tidemill.track.identity import host, identify
+from tidemill.track.outlets import open_outlet
+from tidemill.track.run import TrackedRun
+from tidemill.track.sender import LOG
+
+__all__ = ["TrackedRun", "job"]
+
+EVERY_S = 1.0
+SHORTEST_S, LONGEST_S = 0.02, 3600.0
+
+
+def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
+    name: str | None = None,
+    *,
+    team: str | None = None,
+    user: str | None = None,
+    rank: int | None = None,
+    world: int | None = None,
+    gpus: int | None = None,
+    to: str | None = None,
+    every_s: float | None = None,
+    sync: Callable[[], object] | None = None,
+    flush_on_sigterm: bool = False,
+) -> TrackedRun:
+    """Begin to track this process; use it in a ``with`` statement, or call ``close`` at the end.
+
+    ``name`` defaults to ``TIDEMILL_JOB``, the number of the Slurm job, or the name of the
+    Kubernetes job or pod; rank and world to what the launcher says. ``gpus``: how many this process
+    uses. ``to`` defaults to ``TIDEMILL_TRACK``, and ``every_s``, the seconds that one record covers
+    and the most that is lost when the process is killed, to ``TIDEMILL_TRACK_EVERY_S`` or 1.
+    ``flush_on_sigterm`` handles SIGTERM where nobody else does; the process then ends as it would
+    have, but not before the Python code of its main thread runs again.
+    """
+    who = identify(name, team, user, rank, world)
+    run = os.urandom(8).hex()
+    outlet, wanted_s = None, EVERY_S
+    try:
+        asked = to if to is not None else os.environ.get("TIDEMILL_TRACK", "")
+        outlet = open_outlet(asked, who, run) if asked else None
+        wanted_s = float(every_s or os.environ.get("TIDEMILL_TRACK_EVERY_S") or EVERY_S)
+    except ValueError as error:
+        LOG.warning("tracking: %s; the job goes on without being tracked", error)
+    made = TrackedRun(who, run, outlet, min(max(wanted_s, SHORTEST_S), LONGEST_S), sync)
+    facts = {
+        "named_by": who.named_by,
+        "world": who.world,
+        "local_rank": who.local_rank,
+        "restarts": who.restarts,
+        "gpus": made.whole(gpus),
+        "team": who.team,
+        "user": who.user,
+        "host": host(),
+        "pid": os.getpid(),
+        "library": __version__,
+        "ids": who.ids or None,
+    }
+    made.begin(facts, flush_on_sigterm)
+    return made

@@ -1,0 +1,160 @@
+"""The thread that carries records out of a run: it may wait and fail, the loop may not.
+
+Every second it asks for what is new (``collect``), keeps it until the outlet has taken it, and
+tries again after a failure, ever more rarely. What does not fit is dropped, oldest first, counted,
+and told in a record of its own once the outlet works again.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from time import monotonic
+from typing import NamedTuple
+
+from tidemill.track.outlets import Outlet
+
+MOST_WAITING = 4096
+"""Records that wait for the outlet: over an hour, in less than two megabytes."""
+AT_EXIT_S = 2.0
+"""How long the end of a run waits for the last records to be taken."""
+MOST_COMPLAINTS = 20
+"""Lines in the log of a job about its tracking, however long it runs."""
+
+LOG = logging.getLogger("tidemill.track")
+
+
+class UnsentRecord(NamedTuple):
+    """A record that is to be sent: its number, and its line."""
+
+    seq: int
+    line: bytes
+
+
+class LostRecords(NamedTuple):
+    """Records that nobody will read: how many, and the first and last number where it is known."""
+
+    records: int
+    why: str
+    first: int | None = None
+    last: int | None = None
+
+
+class RecordSender:
+    """Sends what ``collect`` gives it; ``tell_lost`` makes a record about what was lost."""
+
+    def __init__(
+        self,
+        outlet: Outlet,
+        collect: Callable[[], Sequence[UnsentRecord]],
+        tell_lost: Callable[[LostRecords], UnsentRecord],
+        every_s: float,
+    ) -> None:
+        self._outlet = outlet
+        self._collect = collect
+        self._tell_lost = tell_lost
+        self._every_s = every_s
+        self._orders: SimpleQueue[bool] = SimpleQueue()  # its ``put`` may be called in a handler
+        self._waiting: list[UnsentRecord] = []
+        self._lost: LostRecords | None = None
+        self._failures = 0
+        self._retry_s = 0.0
+        self._complaints = 0
+        self._is_done = False
+        self.rounds = 0
+        """How often the thread has collected and tried to send."""
+        self.trouble = ""
+        """Why the last attempt failed; empty while all is well."""
+        self._thread = Thread(target=self._work, name="tidemill-track", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def hurry(self) -> None:
+        """Collect and send now. Takes no lock: it may be called within a signal handler."""
+        self._orders.put(False)
+
+    def stop(self) -> bool:
+        """Send the last records and end; returns whether all was taken, within two seconds."""
+        self._orders.put(True)
+        self._thread.join(AT_EXIT_S)
+        return self._is_done and not self._waiting
+
+    def complain(self, about: str) -> None:
+        """A line in the job's log, a bounded number of times."""
+        self._complaints += 1
+        if self._complaints <= MOST_COMPLAINTS:
+            LOG.warning("tracking: %s; the job goes on", about)
+
+    def _work(self) -> None:
+        due_s = monotonic() + self._every_s
+        is_last = False
+        while not is_last:
+            try:
+                is_last = self._orders.get(timeout=max(0.0, due_s - monotonic()))
+                is_urgent = True
+            except Empty:
+                due_s = max(due_s + self._every_s, monotonic())
+                is_urgent = False
+            try:
+                self._round(is_urgent, AT_EXIT_S if is_last else 60.0)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong here, the job goes on
+                self.complain(f"{type(error).__name__}: {error}")
+            self.rounds += 1
+        try:
+            self._outlet.close()
+        except OSError as error:
+            self.complain(f"the last records may be lost: {error}")
+        self._is_done = True
+
+    def _round(self, is_urgent: bool, within_s: float) -> None:
+        self._waiting += self._collect()
+        self._drop_to_bound()
+        if not is_urgent and monotonic() < self._retry_s:
+            return
+        end_s = monotonic() + within_s
+        try:
+            self._send_all(end_s)
+        except OSError as error:
+            self._failed(error)
+            return
+        if self._failures:
+            LOG.warning("tracking: records are taken again")
+        self._failures, self.trouble = 0, ""
+
+    def _send_all(self, end_s: float) -> None:
+        while self._waiting and monotonic() < end_s:
+            taken = self._outlet.send([w.line for w in self._waiting], end_s - monotonic())
+            del self._waiting[:taken]
+            if not self._waiting:
+                self._waiting += [self._told(lost) for lost in self._all_lost()]
+
+    def _all_lost(self) -> list[LostRecords]:
+        """What was lost here and beyond the outlet, and has not been told."""
+        lost, self._lost = self._lost, None
+        beyond, self._outlet.lost = self._outlet.lost, 0
+        found = [LostRecords(beyond, self._outlet.lost_why)] if beyond else []
+        return [lost, *found] if lost else found
+
+    def _told(self, lost: LostRecords) -> UnsentRecord:
+        self.complain(f"{lost.records} records are lost: {lost.why}")
+        return self._tell_lost(lost)
+
+    def _failed(self, error: OSError) -> None:
+        self.trouble = str(error) or type(error).__name__
+        if not self._failures:
+            self.complain(f"records cannot be sent now and are kept: {self.trouble}")
+        self._failures += 1
+        pause_s = min(2.0 ** min(self._failures - 1, 10), self._outlet.longest_pause_s)
+        self._retry_s = monotonic() + pause_s
+
+    def _drop_to_bound(self) -> None:
+        """Drop the oldest but one: the very first record says which job this is."""
+        over = len(self._waiting) - MOST_WAITING
+        if over <= 0:
+            return
+        dropped = self._waiting[1 : 1 + over]
+        del self._waiting[1 : 1 + over]
+        before = self._lost or LostRecords(0, "the queue was full", dropped[0].seq)
+        self._lost = before._replace(records=before.records + over, last=dropped[-1].seq)

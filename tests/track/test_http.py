@@ -1,0 +1,141 @@
+"""Records over HTTP: a real server, a dead one, one that hangs, one that refuses."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.track.played import kinds, steps, whole
+from tidemill import track
+from tidemill.live import ingest
+from tidemill.live.track import read
+from tidemill.live.track.records import LostRecord
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that nobody listens on yet, and nobody else is given."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+def test_records_reach_the_server(tmp_path: Path):
+    """What a loop tells is in the server's folder when the run has ended."""
+    server, stop = ingest.serve(tmp_path)
+    try:
+        with track.job("train", to=server.url) as run:
+            for _ in range(3):
+                with run.step(tokens=2):
+                    pass
+            assert run.flush()
+            assert run.trouble == ""
+    finally:
+        stop()
+    records = whole(tmp_path).records
+    assert kinds(records) == ["job_began", "job_ended"]
+    assert steps(records) == 3
+
+
+def test_the_token_is_sent_and_never_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """With the token all is taken; with another nothing is, the reason is told, the token not."""
+    server, stop = ingest.serve(tmp_path, token="s3cret")
+    try:
+        monkeypatch.setenv("TIDEMILL_TOKEN", "wr0ng")
+        with track.job("spy", to=server.url) as run:
+            assert run.flush()
+            assert run.trouble == "status 401: the token is missing or wrong"
+        monkeypatch.setenv("TIDEMILL_TOKEN", "s3cret")
+        with track.job("train", to=server.url):
+            pass
+    finally:
+        stop()
+    assert {one.job for one in whole(tmp_path).records} == {"train"}
+    assert "s3cret" not in caplog.text
+    assert "wr0ng" not in caplog.text
+
+
+def test_a_dead_server_is_survived(closed_port: int):
+    """The loop goes on, and so does its end."""
+    begun_s = time.monotonic()
+    with track.job("train", to=f"http://127.0.0.1:{closed_port}") as run:
+        for _ in range(100):
+            with run.step():
+                pass
+        assert run.flush()
+        assert "refused" in run.trouble
+    assert time.monotonic() - begun_s < 3
+
+
+def test_a_server_that_hangs_is_survived():
+    """It takes the connection and never answers: the end waits two seconds, the loop not at all."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        run = track.job("train", to=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        begun_s = time.monotonic()
+        for _ in range(100):
+            with run.step():
+                pass
+        assert time.monotonic() - begun_s < 1
+        begun_s = time.monotonic()
+        run.close()
+        assert time.monotonic() - begun_s < 3
+
+
+def test_a_server_that_comes_back_gets_everything(tmp_path: Path, closed_port: int):
+    """What could not be sent is kept, in order, and sent when the server is there."""
+    with track.job("train", to=f"http://127.0.0.1:{closed_port}") as run:
+        with run.step():
+            pass
+        run.flush()
+        assert run.trouble
+        _, stop = ingest.serve(tmp_path, port=closed_port)
+        try:
+            with run.step():
+                pass
+            run.close("finished")
+        finally:
+            stop()
+    assert steps(whole(tmp_path).records) == 2
+
+
+class Picky(BaseHTTPRequestHandler):
+    """Refuses the second line of what it is sent, and keeps the rest."""
+
+    kept: list[bytes] = []  # noqa: RUF012 - of the class: a handler is made for each request
+
+    def do_POST(self) -> None:
+        """Answer as our server does."""
+        lines = self.rfile.read(int(self.headers["Content-Length"])).splitlines(keepends=True)
+        refused = [{"line": 2, "why": "not liked"}] if len(lines) > 1 and not self.kept else []
+        self.kept += lines[:1] + lines[2:] if refused else lines
+        body = json.dumps({"refused_in_all": len(refused), "refused": refused}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_what_a_server_refuses_is_told(tmp_path: Path):
+    """A record that the server will never take is counted, and a later record says so."""
+    server = HTTPServer(("127.0.0.1", 0), Picky)
+    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    with track.job("train", to=f"http://127.0.0.1:{server.server_port}"):
+        pass
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    (tmp_path / "kept.jsonl").write_bytes(b"".join(Picky.kept))
+    lost = [one for one in read(tmp_path).records if isinstance(one, LostRecord)]
+    assert [one.records for one in lost] == [1]
+    assert "not liked" in lost[0].why
