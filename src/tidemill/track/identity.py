@@ -44,7 +44,7 @@ IDS = {
 """What else a record of a beginning tells, so that it can be joined with what others saw."""
 
 
-class JobIdentity(NamedTuple):
+class ProcessIdentity(NamedTuple):
     """A process of a job. ``world`` and ``restarts`` are None where nobody said."""
 
     job: str
@@ -66,12 +66,12 @@ def identify(
     rank: object = None,
     world: object = None,
     env: Mapping[str, str] = os.environ,
-) -> JobIdentity:
+) -> ProcessIdentity:
     """Who this process is; what is given goes before what the environment says."""
     name, named_by = (job, "given") if job else _name(env)
     told_rank, told_world = _rank(env)
     given_rank, given_world = whole(rank), whole(world)
-    return JobIdentity(
+    return ProcessIdentity(
         job=clipped(name),
         named_by=named_by,
         rank=told_rank if given_rank is None else given_rank,

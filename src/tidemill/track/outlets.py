@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from tidemill.track.identity import JobIdentity
+from tidemill.track.identity import ProcessIdentity
 
 
 class Outlet(Protocol):
@@ -36,7 +36,7 @@ def first_lines(lines: Sequence[bytes], most_lines: int, most_bytes: int) -> Seq
     return lines[:most_lines]
 
 
-def open_outlet(to: str, who: JobIdentity, run: str) -> Outlet:
+def open_outlet(to: str, who: ProcessIdentity, run: str) -> Outlet:
     """The outlet for an address; ``ValueError`` where it is none."""
     if to.startswith("file:"):
         from tidemill.track.files import FileOutlet  # noqa: PLC0415 - as below

@@ -21,7 +21,7 @@ from tidemill.track import records
 from tidemill.track.amounts import whole
 from tidemill.track.clock import RunClock
 from tidemill.track.format import MOST, VERSION
-from tidemill.track.identity import JobIdentity, clipped
+from tidemill.track.identity import ProcessIdentity, clipped
 from tidemill.track.meter import MOST_STEPS, LoopPart, LoopWindow, StepAmounts, StepMeter
 from tidemill.track.parts import Sync, TimedBatches, TimedCheckpoint, TimedPart, TimedStep
 from tidemill.track.sender import AT_EXIT_S, LOG, LostRecords, RecordSender, UnsentRecord
@@ -46,7 +46,12 @@ class TrackedRun:
     """
 
     def __init__(
-        self, who: JobIdentity, run: str, outlet: Outlet | None, every_s: float, sync: Sync | None
+        self,
+        who: ProcessIdentity,
+        run: str,
+        outlet: Outlet | None,
+        every_s: float,
+        sync: Sync | None,
     ) -> None:
         self.who = who
         self.id = run
