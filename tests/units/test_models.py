@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from tidemill.model.errors import SpecError
 from tidemill.units import model_zoo, models, serving
-from tidemill.units.model_zoo import Zoo
+from tidemill.units.model_zoo import MODELS, Zoo
 from tidemill.units.models import Model
-from tidemill.units.published_models import MODELS
 
 ZOO = Zoo()
 

@@ -1,4 +1,10 @@
-"""Published models found by the names that people type.
+"""Published models, found by the names that people type.
+
+Their figures are those that their authors print in a ``config.json``: ``published_models.csv``,
+each with its source. Counts of parameters are not in it: they are computed from the figures
+(``models.parameters``), and the tests compare them with what the authors publish; a row whose
+authors publish no count says so in its source. Of a model that also sees, only the language model
+is there.
 
 Case, separators and an organisation in front do not matter, nor do the words at the end that say
 how a model was tuned: ``meta-llama/Llama-3.1-70B-Instruct`` is ``llama-3.1-70b``.
@@ -9,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from tidemill.model.errors import SpecError
+from tidemill.units import shipped
 from tidemill.units.models import Model
-from tidemill.units.published_models import MODELS
 
 ALIASES = {
     "gpt3": "gpt-3-175b", "gpt-3": "gpt-3-175b", "palm": "palm-540b", "mixtral": "mixtral-8x7b",
@@ -27,6 +33,7 @@ ALIASES = {
     "deepseek-r1-distill-qwen-7b": "qwen-2.5-7b", "deepseek-r1-distill-qwen-14b": "qwen-2.5-14b",
     "deepseek-r1-distill-qwen-32b": "qwen-2.5-32b",
 }  # fmt: skip
+MODELS: tuple[Model, ...] = shipped.rows("published_models.csv", Model)
 _TUNED = re.compile(
     r"instruct|chat|it|pt|hf|base|text|thinking|preview|v\d[\d.]*|\d{4}|\d+k"  # how it was tuned
 )

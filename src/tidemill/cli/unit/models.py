@@ -26,7 +26,7 @@ def models(words: Words = None, as_json: options.Json = False) -> None:
     from tidemill.model.errors import SpecError
     from tidemill.units import models as counts
     from tidemill.units import serving
-    from tidemill.units.published_models import MODELS
+    from tidemill.units.model_zoo import MODELS
 
     found = [m for m in MODELS if not words or any(w.lower() in m.key for w in words)]
     if not found:

@@ -1,35 +1,28 @@
 """The catalogue: parts and boxes by name, with what people and drivers call them.
 
 The rows that are shipped are two tables beside this file, ``parts.csv`` and ``boxes.csv``, whose
-columns are the fields of ``rows``; an empty cell is a field's default. The order of rows counts: a
-name that begins several keys (``h100``) means the first of them.
+columns are the fields of ``rows``. The order of rows counts: a name that begins several keys
+(``h100``) means the first of them.
 """
 
-import csv
-import pkgutil
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache
-from typing import TypeVar
-
-import msgspec
 
 from tidemill.model.errors import SpecError
 from tidemill.units.catalogue.rows import Box, Part
+from tidemill.units.shipped import rows as shipped_rows
 
 PREFIXES = ("nvidia-", "tesla-", "amd-", "instinct-", "intel-", "google-", "aws-")
-
-Row = TypeVar("Row", Part, Box)
 
 
 class Catalogue:
     """Parts and boxes by key. Rows that come later replace earlier ones of the same key."""
 
     def __init__(self, parts: Iterable[Part] = (), boxes: Iterable[Box] = ()) -> None:
-        rows: tuple[Part, ...] = (*_shipped("parts.csv", Part), *parts)
-        servers: tuple[Box, ...] = (*_shipped("boxes.csv", Box), *boxes)
-        self.parts = {part.key: part for part in rows}
-        self.boxes = {box.key: box for box in servers}
+        shipped: tuple[Part, ...] = shipped_rows("catalogue/parts.csv", Part)
+        servers: tuple[Box, ...] = shipped_rows("catalogue/boxes.csv", Box)
+        self.parts = {part.key: part for part in (*shipped, *parts)}
+        self.boxes = {box.key: box for box in (*servers, *boxes)}
 
     def part(self, name: str) -> Part:
         """The part of this name: its key, the beginning of its key (``h200``), or its model."""
@@ -104,18 +97,6 @@ def plain(name: str) -> str:
     for prefix in PREFIXES:
         text = text.removeprefix(prefix)
     return text
-
-
-@cache
-def _shipped(table: str, kind: type[Row]) -> tuple[Row, ...]:
-    """The rows of a table of this package, which is read like its code: once, and never written."""
-    text = pkgutil.get_data(__package__, table)
-    assert text is not None, f"{table} is in no package"
-    rows = (
-        {name: cell.split() if name == "names" else cell for name, cell in row.items() if cell}
-        for row in csv.DictReader(text.decode().splitlines())
-    )
-    return tuple(msgspec.convert(row, kind, strict=False) for row in rows)
 
 
 def _unknown(noun: str, name: str, known: Iterable[str]) -> SpecError:
