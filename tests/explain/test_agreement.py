@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tests.builders import contract, job, role, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill import explain
-from tidemill.explain import rerun
 from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -75,7 +74,7 @@ def _job(luck: random.Random, i: int) -> Job:
 def said_by_scheduler(world: World, policy: Policy) -> dict[int, Cause]:
     """For each waiting job, what a scheduler that remembers nothing says."""
     sheet = Sheet()
-    schedule(world, policy, Memo(), rerun.stop(world), sheet)
+    schedule(world, policy, Memo(), sheet)
     actions = sheet.actions()
     placed = {a.job for a in actions if isinstance(a, ev.AskedPlace)}
     said = {s: Cause(world.shapes.cause[s]) for s in world.queued}

@@ -20,7 +20,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Role
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
-from tidemill.workload import losses
+from tidemill.scheduling.preemption import cost
 
 WAITS = re.compile(r"(\d[\d,]*) jobs? ahead")
 FREE = re.compile(r"do not buy(?: accelerators)?: ([\d.,]+) .*? (?:are|is) free")
@@ -96,7 +96,7 @@ def lost_usd(world: World, names: list[str]) -> int:
         for piece in world.placements[j]:
             held = piece.replicas * world.shape_of(j).roles[piece.role].replica_milli
             contract = world.contract_rows[int(world.nodes.contract[piece.node])]
-            total += held * losses.lost_ms(world, j) * contract.usd_micro_per_hour
+            total += held * cost.lost_ms(world, j) * contract.usd_micro_per_hour
     return total // (WHOLE_MILLI * HOUR_MS)
 
 

@@ -1,11 +1,14 @@
 """Before submitting, and when: runs now, waits about so long, never fits, or nobody can say."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from tests.builders import (
     DEFAULTS,
     beat,
+    cancel,
     contract,
     finish,
     fleet,
@@ -142,14 +145,20 @@ def test_those_that_still_run_count_as_longer():
     assert longer_ms > 8 * HOUR_MS
 
 
-def test_a_job_that_was_cancelled_ended():
-    """Devices come back however a job ends; before, only those that finished were asked."""
+def after_five(end: Callable[[World, str], None]) -> World:
+    """A node on which five jobs, one after the other, ran for two hours and ended so."""
     world = fleet(nodes=1)
     for i in range(5):
         submit(world, job(f"done{i}", gpus=8))
         beat(world)
         pass_ms(world, 2 * HOUR_MS)
-        fold(world, ev.JobCancelled(world.now_ms, world.job_number[f"done{i}"]))
+        end(world, f"done{i}")
+    return world
+
+
+def test_a_job_that_was_cancelled_ended():
+    """Devices come back however a job ends; before, only those that finished were asked."""
+    world = after_five(cancel)
     submit(world, job("next", gpus=8))
     assert Lengths(world).left_ms(world, world.job_number["next"], 0, 500_000) == 2 * HOUR_MS
 
@@ -169,12 +178,7 @@ def test_few_samples_are_owned_up_to():
 
 def test_without_an_estimate_its_like_stand_for_it():
     """A running job without an estimate takes as long as ended jobs of its class and size."""
-    world = fleet(nodes=1)
-    for i in range(5):
-        submit(world, job(f"done{i}", gpus=8))
-        beat(world)
-        pass_ms(world, 2 * HOUR_MS)
-        finish(world, f"done{i}")
+    world = after_five(finish)
     submit(world, job("r0", gpus=8))
     beat(world)
     pass_ms(world, HOUR_MS)

@@ -12,12 +12,11 @@ from tidemill.scheduling.desk import layout, rights
 from tidemill.scheduling.desk.columns import ASK, REG
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import select
-from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemption.search import Hunt
 from tidemill.scheduling.schedule import Cycle
 
 SEEDS = (9, 12, 15, 25, 31)
 EVERY = 3  # events between two looks at a story
-STOP = Stop(lambda _: 0)
 
 
 class Look:
@@ -26,7 +25,7 @@ class Look:
     def __init__(self, world: World, policy: Policy) -> None:
         self.world, self.policy, self.memo = world, policy, Memo()
         self.memo.know_waiting(world)
-        self.desk = Cycle(world, policy, self.memo, STOP, Sheet())
+        self.desk = Cycle(world, policy, self.memo, Sheet())
         self.desk.begin()
         for s in world.queued:
             self.memo.known(world, s)
@@ -54,7 +53,8 @@ class Look:
 
     def searched(self, s: int) -> select.Choice:
         """What the search itself finds."""
-        return select.choose(self.world, self.policy, self.memo, self.desk.room, s, STOP)
+        hunt = Hunt(self.world, self.policy, self.memo, self.desk.room, s)
+        return select.choose(hunt, self.desk.columns, self.desk.hunt)
 
 
 def test_a_search_that_is_called_vain_is_in_vain():

@@ -32,7 +32,6 @@ from tidemill.scheduling.backfill.expected_ends import Running
 from tidemill.scheduling.backfill.holds import kept
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.snapshot import Snapshot
 
@@ -126,7 +125,7 @@ def test_one_pass_finds_what_halving_finds(seed: int, has_racks: bool):
     room = memo.scheduling.room(world)
     found = 0
     for is_beside in (False, True):
-        desk = Cycle(world, EASY, memo.scheduling, Stop(lambda _: 0), Sheet()).reservations
+        desk = Cycle(world, EASY, memo.scheduling, Sheet()).reservations
         running = desk._read_running()
         before = [column.tolist() for column in _columns(room)]
         for s in world.queued:

@@ -5,7 +5,6 @@ over all sets, and that nobody is stopped who could be spared.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -32,10 +31,7 @@ from tidemill.model.topology import Bond, Tier
 from tidemill.model.world import World
 from tidemill.scheduling.desk.columns import VICTIM
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.preemption import select
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.schedule import Cycle
-from tidemill.workload import losses
 
 SEEDS = range(60)
 TIERS = [Tier("rack", "rack")]
@@ -88,11 +84,8 @@ def crowded(luck: Random, policy: Policy) -> World:
 
 def in_python(world: World, policy: Policy, s: int) -> list[tuple[int, Why]]:
     """Whom the search in Python stops."""
-    memo = Memo()
-    room = memo.room(world)
-    stop = Stop(partial(losses.lost_ms, world))
-    found = select.choose(world, policy, memo, room, s, stop)
-    return [(victim.job, victim.why) for victim in found.victims]
+    found = Cycle(world, policy, Memo(), Sheet()).victims_for(s)
+    return [(victim.job, victim.why) for victim in found]
 
 
 def test_the_compiled_search_stops_whom_python_stops():
@@ -107,8 +100,8 @@ def test_the_compiled_search_stops_whom_python_stops():
         )  # fmt: skip
         world = crowded(luck, policy)
         submit(world, some_job(luck, "high", LARGE, priority=2))
-        sheet, stop = Sheet(), Stop(partial(losses.lost_ms, world))
-        desk = Cycle(world, policy, Memo(), stop, sheet)
+        sheet = Sheet()
+        desk = Cycle(world, policy, Memo(), sheet)
         desk.begin()
         desk.gather()
         desk.work_off()

@@ -34,7 +34,6 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling.preemption import cost as worth
-from tidemill.workload import losses
 
 DOLLARS = rights(victims="dollars")
 
@@ -230,7 +229,7 @@ def enough(world: World, jobs: tuple[int, ...]) -> bool:
 def cost(world: World, jobs: tuple[int, ...]) -> int:
     """What stopping these jobs loses, in micro-dollars."""
     return sum(
-        worth.usd_micro(world, world.shape_of(j), world.placements[j], losses.lost_ms(world, j))
+        worth.usd_micro(world, world.shape_of(j), world.placements[j], worth.lost_ms(world, j))
         for j in jobs
     )
 

@@ -5,7 +5,7 @@ one needs of another (the price of stopping a job, the nodes just used) is hande
 """
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import overload
 
 from tidemill.engine.fold import mix
@@ -34,13 +34,11 @@ from tidemill.model.world import World
 from tidemill.provisioning import review as provisioning
 from tidemill.reservation import review as reservation
 from tidemill.scheduling.memo import Memo as SchedulingMemo
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.preemptive_order.apply import next_step_ms
 from tidemill.scheduling.resize import grow
 from tidemill.scheduling.schedule import Cycle as SchedulingCycle
 from tidemill.scheduling.schedule import schedule
 from tidemill.scheduling.scores import scoring
-from tidemill.workload import losses
 from tidemill.workload import review as workload
 
 
@@ -62,8 +60,7 @@ def cycle(world: World, policy: Policy, memo: Memo) -> Plan:
     said = len(sheet)
     asked, wake_ms = workload.review(world, policy)
     sheet.write(asked)
-    stop = Stop(partial(losses.lost_ms, world), claims_of(asked).leaving)
-    schedule(world, policy, memo.scheduling, stop, sheet)
+    schedule(world, policy, memo.scheduling, sheet, claims_of(asked).leaving)
     return climb(world, policy, memo, said, wake_ms)
 
 

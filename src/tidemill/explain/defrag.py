@@ -7,7 +7,7 @@ people to judge, or for a policy with ``may_move``. Nothing is changed.
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidemill.explain import phrasing, rerun
+from tidemill.explain import phrasing
 from tidemill.explain.rerun import Glance
 from tidemill.model.measures import dollars_text
 from tidemill.model.policy import Policy
@@ -56,7 +56,7 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
         said = f"job `{name}` fits as things are: nothing has to move"
         return Defrag(name, True, (), 0, 0, True, said)
     bold = replace(policy, moves_at_most=MOVES_AT_MOST, moves_apart_ms=0, move_gain_ppm=0)
-    found = moves.plan(world, bold, memo, memo.room(world), s, rerun.stop(world))
+    found = moves.plan(world, bold, memo, memo.room(world), s, frozenset())
     rows = tuple(_move(world, mover) for mover in found.movers)
     cost, gain = found.cost_usd_micro, found.gain_usd_micro
     is_worth = bool(rows) and worth.is_worth(gain, cost, policy.move_gain_ppm)

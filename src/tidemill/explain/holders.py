@@ -14,7 +14,6 @@ from tidemill.explain.context import Case
 from tidemill.model.measures import duration_text
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
-from tidemill.scheduling import shares
 
 NODES_AT_MOST = 16  # roomy nodes looked at, those with most of the resource free first
 NAMED = 3
@@ -42,8 +41,8 @@ def guarantee(case: Case) -> Guarantee | None:
     """The guaranteed quota under which the job would be, if it is within one; None: it is not."""
     world, q, need = case.world, int(case.world.shapes.queue[case.s]), case.role.total_milli
     for k in [option.kind for option in case.options if option.kind >= 0]:
-        if need and shares.is_entitled(world, world.used, q, k, need):
-            used, floor = int(world.used[q, k]), int(world.floor[q, k])
+        used, floor = int(world.used[q, k]), int(world.floor[q, k])
+        if need and used + need <= floor:
             row = world.queue_rows[q]
             return Guarantee(row.name, world.kinds[k], floor, used, _borrowers(world, q, k))
     return None
@@ -54,7 +53,7 @@ def _borrowers(world: World, q: int, k: int) -> tuple[Held, ...]:
     found = []
     for j in world.placements:
         other = int(world.shapes.queue[world.jobs.shape[j]])
-        if other == q or not shares.is_borrowing(world, world.used, (other,), k):
+        if other == q or world.used[other, k] <= world.floor[other, k]:
             continue
         roles = world.shape_of(j).roles
         milli = sum(

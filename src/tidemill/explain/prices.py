@@ -18,7 +18,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, slices
 from tidemill.scheduling.fit import fit, undo
-from tidemill.workload import losses
+from tidemill.scheduling.preemption import cost
 
 NODES_AT_MOST = (
     64  # nodes looked at for a move, the emptiest first: the price is a bound, not the optimum
@@ -94,7 +94,7 @@ def lost(world: World, jobs: Iterable[int]) -> Loss:
     """Accelerator-time and dollars that stopping these active jobs now would lose."""
     milli_ms = usd = 0
     for j in jobs:
-        lost_ms, roles = losses.lost_ms(world, j), world.shape_of(j).roles
+        lost_ms, roles = cost.lost_ms(world, j), world.shape_of(j).roles
         for piece in world.placements[j]:
             held = piece.replicas * roles[piece.role].replica_milli * lost_ms
             rate = world.contracts.rate_usd_micro[world.nodes.contract[piece.node]]

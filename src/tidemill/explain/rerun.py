@@ -8,7 +8,6 @@ way are shown to it: those that may hold a queue, and those it has not looked at
 import copy
 import heapq
 from collections.abc import Iterable
-from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -25,11 +24,9 @@ from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.pending_queues import PendingQueues
-from tidemill.scheduling.preemption import select
-from tidemill.scheduling.preemption.select import Stop, Victim
-from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, schedule
+from tidemill.scheduling.preemption.candidates import Victim
+from tidemill.scheduling.schedule import CURED_BY_EVICTION, CURED_BY_WAITING, Cycle, schedule
 from tidemill.scheduling.shape_eligibility import Known
-from tidemill.workload import losses
 
 NAMED = 3  # jobs ahead that are called by name
 SHAPES_AT_MOST = 250  # shown to the scheduler for one job: 0.3 ms each at 10,000 nodes, measured
@@ -92,7 +89,7 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     view = copy.copy(world)
     view.queued = dict.fromkeys(shapes)
     sheet = Sheet()
-    schedule(view, replace(policy, searches_per_cycle=0), memo, stop(world), sheet)
+    schedule(view, replace(policy, searches_per_cycle=0), memo, sheet)
     actions = sheet.actions()
     causes = {s: Cause(world.shapes.cause[s]) for s in view.queued}
     causes |= {a.shape: a.cause for a in actions if isinstance(a, CauseChanged)}
@@ -127,12 +124,7 @@ def victims_for(world: World, policy: Policy, memo: Glance, s: int, cause: Cause
     """Whom the scheduler would evict for the first job of this shape."""
     if cause not in CURED_BY_EVICTION or not memo.may_evict(world, s):
         return []
-    return select.choose(world, policy, memo, memo.room(world), s, stop(world)).victims
-
-
-def stop(world: World) -> Stop:
-    """The workload layer's word on stopping jobs, as the engine hands it to the scheduler."""
-    return Stop(partial(losses.lost_ms, world))
+    return Cycle(world, policy, memo, Sheet()).victims_for(s)
 
 
 def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, Cause]) -> Line:

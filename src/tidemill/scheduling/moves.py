@@ -9,7 +9,7 @@ that (``worth``), and nobody is moved again before it has worked for a while.
 The search is bounded: the emptiest nodes of those that could host a replica, and few movers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,6 @@ from tidemill.scheduling.preemption import candidates as offers
 from tidemill.scheduling.preemption import cost as worth
 from tidemill.scheduling.preemption.candidates import Victim
 from tidemill.scheduling.preemption.search import Hunt, clear, may_hold
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.snapshot import Snapshot
 
 NODES_AT_MOST = 64  # nodes whose work is looked at: the emptiest that could host a replica
@@ -55,19 +54,21 @@ class Moves(NamedTuple):
     again_ms: int = FOREVER_MS
 
 
-def plan(world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, stop: Stop) -> Moves:
+def plan(
+    world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, leaving: Set[int]
+) -> Moves:
     """The moves to make so that one job of this shape fits; the room is left as it was.
 
     Moves that are not worth their price are not made, but their price and worth are told.
+    ``leaving``: jobs that are asked to go already.
     """
-    kinds = memo.known(world, s).kinds
-    hunt = Hunt(world, policy, memo, room, s, kinds)
-    if not any(room.kind_free[k] >= hunt.heir.total_milli for k in kinds):
+    hunt = Hunt(world, policy, memo, room, s)
+    if not any(room.kind_free[k] >= hunt.heir.total_milli for k in hunt.kinds):
         return Moves(())
     role, is_ok = offers.widest(world, hunt.heir, hunt.options)
     if not role.accelerators:
         return Moves(())
-    candidates, is_final, again_ms = _candidates(hunt, role, is_ok, stop)
+    candidates, is_final, again_ms = _candidates(hunt, role, is_ok, leaving)
     able = [victim for victim in candidates if _has_another_place(hunt, victim)]
     timeless = _settle(hunt, role, is_ok, able, offers.as_one)
     if not timeless:  # whether there are any moves is not a question of prices; see ``victims``
@@ -90,7 +91,9 @@ def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:
     return Moves((), cost, gain, is_final=False)
 
 
-def _candidates(hunt: Hunt, role: Role, is_ok: I64, stop: Stop) -> tuple[list[Victim], bool, int]:
+def _candidates(
+    hunt: Hunt, role: Role, is_ok: I64, leaving: Set[int]
+) -> tuple[list[Victim], bool, int]:
     """Jobs on the emptiest nodes that may be moved; whether all have come up; when the next may."""
     world, policy = hunt.world, hunt.policy
     found: dict[int, Victim] = {}
@@ -98,7 +101,7 @@ def _candidates(hunt: Hunt, role: Role, is_ok: I64, stop: Stop) -> tuple[list[Vi
     for n in _emptiest(hunt, role, is_ok):
         for j in sorted(world.aboard[n]):
             shape = world.shape_of(j)
-            is_going = world.jobs.is_leaving.item(j) or j in stop.leaving
+            is_going = world.jobs.is_leaving.item(j) or j in leaving
             if j in found or is_going or not shape.is_preemptible:
                 continue
             may_ms = world.jobs.since_ms.item(j) + policy.moves_apart_ms
@@ -108,7 +111,7 @@ def _candidates(hunt: Hunt, role: Role, is_ok: I64, stop: Stop) -> tuple[list[Vi
             if may_ms > world.now_ms:
                 again_ms = min(again_ms, may_ms)
                 continue
-            found[j] = _victim(world, j, stop.lost_ms(j))
+            found[j] = _victim(world, j)
     return list(found.values()), is_final, again_ms
 
 
@@ -135,8 +138,8 @@ def _emptiest(hunt: Hunt, role: Role, is_ok: I64) -> list[int]:
     return busy[:NODES_AT_MOST]
 
 
-def _victim(world: World, j: int, lost_ms: int) -> Victim:
-    pieces = world.placements[j]
+def _victim(world: World, j: int) -> Victim:
+    pieces, lost_ms = world.placements[j], worth.lost_ms(world, j)
     shape = elastic.as_placed(world.shape_of(j), pieces)
     usd_micro = worth.usd_micro(world, shape, pieces, lost_ms)
     q = int(world.shapes.queue[world.jobs.shape[j]])

@@ -10,7 +10,6 @@ So a job with finite work is stopped a bounded number of times: either it saves 
 it comes to its cap. And a guaranteed quota is given back within ``longest_ms`` of a start.
 """
 
-from tidemill.core import rhythm
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
@@ -29,11 +28,6 @@ def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
     jobs, is_reclaimed = world.matrices.jobs, int(why is Why.RECLAIMED)
     found: int = rights.until_ms(jobs, j, policy.min_run_ms, policy.evictions_at_most, is_reclaimed)
     return found
-
-
-def is_up(world: World, j: int) -> bool:
-    """Whether an active job has come up."""
-    return world.jobs.state.item(j) == _RUNNING
 
 
 def is_spent(world: World, policy: Policy, j: int) -> bool:
@@ -58,8 +52,3 @@ def alarm(world: World, policy: Policy, j: int) -> str:
 def longest_ms(policy: Policy) -> int:
     """How long a guaranteed quota may have to wait for a running job that borrows it."""
     return policy.min_run_ms << DOUBLINGS
-
-
-def price_ms(world: World, j: int, lost_ms: int) -> int:
-    """What stopping a job is taken to lose: more each time it was stopped before."""
-    return rhythm.price_ms(lost_ms, world.jobs.evictions.item(j))

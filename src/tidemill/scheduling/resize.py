@@ -12,7 +12,7 @@ and whoever was shrunk is not grown by it.
 """
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -52,7 +52,7 @@ class Cuts(NamedTuple):
 # Shrinking ------------------------------------------------------------------------------------
 
 
-def cuts(hunt: Hunt, leaving: frozenset[int]) -> Cuts:
+def cuts(hunt: Hunt, leaving: Set[int]) -> Cuts:
     """What elastic jobs could give up for the heir, one replica each."""
     world, found, is_final = hunt.world, list[tuple[int, int, int, int]](), True
     for t in hunt.memo.elastic_shapes(world):

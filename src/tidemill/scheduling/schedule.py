@@ -10,7 +10,7 @@
 5. *Say why*: the cause of each shape that still waits, when it changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import moves, resize, shares
+from tidemill.scheduling import moves, resize
 from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.desk import cycle as desk
@@ -44,7 +44,6 @@ from tidemill.scheduling.fit import Fit, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import select
 from tidemill.scheduling.preemption.search import Hunt
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.preemptive_order import apply as reordering
 from tidemill.scheduling.scores.tables import BLANK, Tables
 
@@ -65,15 +64,20 @@ CURED_BY_MOVING = CURED_BY_WAITING - {Cause.BUSY, Cause.KEPT_BACK}
 CURED_BY_EVICTION = CURED_BY_WAITING | {Cause.OVER_LIMIT}
 
 
-def schedule(world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
-    """Whom to place, whom to evict, and why the others wait: written at the end of a sheet."""
+def schedule(
+    world: World, policy: Policy, memo: Memo, sheet: Sheet, leaving: Set[int] = frozenset()
+) -> None:
+    """Whom to place, whom to evict, and why the others wait: written at the end of a sheet.
+
+    ``leaving``: jobs that are asked to go already, in the same beat.
+    """
     if not world.queued:
         return
     memo.lines(policy).begin(world)
     if reordering.may_reorder(policy):
-        sheet.write(reordering.reorder(world, policy, memo, stop))
+        sheet.write(reordering.reorder(world, policy, memo, leaving))
         return
-    one = Cycle(world, policy, memo, stop, sheet)
+    one = Cycle(world, policy, memo, sheet, leaving)
     if one.has_news() or memo.forgets:
         one.begin()
         one.gather()
@@ -83,8 +87,12 @@ def schedule(world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet)
 class Cycle:
     """One cycle at work: the compiled one, and in Python what it comes back for."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop, sheet: Sheet) -> None:
-        self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
+    def __init__(
+        self, world: World, policy: Policy, memo: Memo, sheet: Sheet, going: Set[int] = frozenset()
+    ) -> None:
+        self.world, self.policy, self.memo = world, policy, memo
+        self.going = going
+        """Jobs that are asked to go already, before this cycle."""
         self.room = memo.room_to_begin(world)
         self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
@@ -101,7 +109,7 @@ class Cycle:
 
     def begin_anew(self) -> None:
         """Forget what Python did in the cycle before."""
-        self.leaving: set[int] = set()
+        self.leaving = set(self.going)
         self.reservations = Reservations(
             self.world, self.policy, self.memo, self.room, self.columns
         )
@@ -179,8 +187,6 @@ class Cycle:
                 self._fit(s)
             case CODE.FAILED:
                 self._not_placed(s, self._upcoming(s), Cause(cause))
-            case CODE.HOLD:
-                self._hold_behind(s, self._upcoming(s), Cause(cause))
             case CODE.STEP:
                 if self._step_on(s):
                     lining.enter(self.world.matrices, self.columns, s)
@@ -205,7 +211,7 @@ class Cycle:
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         if self.fair.mode != "none":
             columns.fair[:] = self._fair_ranks()
-        self.columns = layout.let_go(columns, self.stop.leaving)
+        self.columns = layout.let_go(columns, self.going)
 
     def _fair_ranks(self) -> I64:
         """By queue: its place by fair share now."""
@@ -324,7 +330,7 @@ class Cycle:
         if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
             if not self._may_search(s):
                 self._say(s, cause)
-                self._hold_behind(s, j, cause)
+                self._hold_behind(s, cause)
                 return
             leaving = self._make_room(s, j, cause)
             if leaving:
@@ -334,18 +340,17 @@ class Cycle:
         if not self.memo.is_doubted(s):
             failures.remember(world.matrices, self.columns, s, int(cause))
         self._say(s, cause)
-        self._hold_behind(s, j, cause)
+        self._hold_behind(s, cause)
 
     def _make_room(self, s: int, j: int, cause: Cause) -> list[int]:
         """Ask others to shrink, else to move, else to stop; who was asked."""
         self.memo.ask_again_at(s, FOREVER_MS)
         self.again_ms = FOREVER_MS
-        world, lent = self.world, list[select.Victim]()
+        lent: list[select.Victim] = []
         if self.policy.may_resize:
-            kinds = self.memo.known(world, s).kinds
-            hunt = Hunt(world, self.policy, self.memo, self.room, s, kinds)
+            hunt = self._hunt(s)
             self.memo.heed_taken(s)
-            lent, is_final = resize.cuts(hunt, self._stop().leaving)
+            lent, is_final = resize.cuts(hunt, self.leaving)
             if not is_final:
                 self.memo.doubt(s)
             given = resize.shrink(hunt, lent) if lent else []
@@ -371,7 +376,7 @@ class Cycle:
             self.memo.doubt(s)
             return []
         self.move_searches -= 1
-        found = moves.plan(world, self.policy, self.memo, self.room, s, self._stop())
+        found = moves.plan(world, self.policy, self.memo, self.room, s, self.leaving)
         if not found.is_final:
             self.memo.doubt(s)
         self.again_ms = found.again_ms
@@ -382,10 +387,6 @@ class Cycle:
             )
             redo(self.room, victim.queue, victim.shape, gained)
         return self._let_go([mover.victim.job for mover in found.movers])
-
-    def _stop(self) -> Stop:
-        """The price of stopping jobs; whoever this plan asks to go already is not asked again."""
-        return self.stop._replace(leaving=self.stop.leaving | self.leaving)
 
     def _may_search(self, s: int) -> bool:
         """Whether a shape may look for victims in this cycle; if not, it has a place in the next.
@@ -431,13 +432,22 @@ class Cycle:
         count = reg.item(REG.FOUND)
         if count > 0:
             reg[REG.FOUND] = UNKNOWN
-            kinds, reach = self.memo.known(self.world, s).kinds, reg.item(REG.REACH)
-            hunt = Hunt(self.world, self.policy, self.memo, self.room, s, kinds, reach)
+            hunt = self._hunt(s)._replace(reach=reg.item(REG.REACH))
             return select.judged(hunt, self.hunt.victims[self.hunt.chosen[:count]])
         if not lent and rights.is_in_vain(self.world.matrices, self.columns, s):
             return select.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
-        stop = self._stop()._replace(lent=tuple(lent))
-        return select.choose(self.world, self.policy, self.memo, self.room, s, stop)
+        return select.choose(self._hunt(s), self.columns, self.hunt, lent)
+
+    def _hunt(self, s: int) -> Hunt:
+        """A search for room for a shape, on all types that it may use."""
+        return Hunt(self.world, self.policy, self.memo, self.room, s)
+
+    def victims_for(self, s: int) -> list[select.Victim]:
+        """Whom a search in Python would stop for a shape; nothing is decided."""
+        self.begin()
+        self.memo.known(self.world, s)
+        self.columns = layout.with_pools(self.columns, self.memo)
+        return select.choose(self._hunt(s), self.columns, self.hunt).victims
 
     def _let_go(self, jobs: list[int]) -> list[int]:
         """These jobs are asked to go."""
@@ -445,36 +455,18 @@ class Cycle:
         self.columns = layout.let_go(self.columns, jobs)
         return jobs
 
-    def _hold_behind(self, s: int, j: int, cause: Cause) -> None:
+    def _hold_behind(self, s: int, cause: Cause) -> None:
         """Let nobody pass a job that the starvation guard protects, unless waiting is no cure.
 
-        Before that, with backfill: a reservation. A job that a limit keeps out, whatever else it
-        lacks, has none and is in the way of those alone who are under that limit.
+        Before that, with backfill: a reservation (``desk.hold``).
         """
-        world, columns = self.world, self.columns
-        is_limited, q = cause is Cause.OVER_LIMIT, world.shapes.queue.item(s)
-        if not desk.may_hold(
-            columns.reg, world.matrices.jobs, columns.asks, columns.types, columns.claimed,
-            columns.limited, s, q, int(cause),
-        ):  # fmt: skip
-            return
-        if not fits_when_others_end(world, self.memo, s):
-            return
-        is_guarded = gathering.is_guarded(columns.reg, world.matrices.jobs, j)
-        if is_limited:
-            limits = shares.limits_on(
-                self.world, self.room.used, s, self.memo.known(self.world, s).kinds
-            )
-            if is_guarded:
-                for a, k in limits:
-                    self.columns.held_teams[a, k] = 1
-                self.columns.reg[REG.IS_HOLDING_TEAMS] = 1
-            else:
-                self.reservations.is_limited(s, j, limits)
-        elif is_guarded:
-            self._hold(s)
-        else:
-            self.reservations.claim(s, j)
+        w, columns, q = self.world.matrices, self.columns, self.world.shapes.queue.item(s)
+        may_hold = desk.may_hold(
+            columns.reg, w.jobs, columns.asks, columns.types, columns.claimed, columns.limited,
+            s, q, int(cause),
+        )  # fmt: skip
+        if may_hold and fits_when_others_end(self.world, self.memo, s):
+            desk.hold(w, columns, s, int(cause))
 
     def _hold(self, s: int, leaving: Sequence[int] = ()) -> None:
         """Keep others off the kinds of a shape, and off whatever those who leave for it held."""

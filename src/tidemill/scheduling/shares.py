@@ -126,37 +126,3 @@ def standing(world: World, used: I64, q: int, kinds: tuple[int, ...]) -> int:
         w.queues, w.quotas, np.ascontiguousarray(used), types, 0, len(kinds), q, world.tree.depth
     )
     return found
-
-
-def is_entitled(world: World, used: I64, a: int, k: int, milli: int) -> bool:
-    """Whether this much more of the kind stays within the floor of this one queue."""
-    return bool(used[a, k] + milli <= world.floor[a, k])
-
-
-class Branches(NamedTuple):
-    """Where the paths of two queues part: both branches below their nearest common queue."""
-
-    mine: int
-    theirs: tuple[int, ...]
-    """From the other queue up to its branch."""
-    distance: int
-    """1: siblings; 2: cousins; and so on, counted from my queue."""
-
-
-def part(world: World, q: int, other: int) -> Branches:
-    """The branches of two unlike queues."""
-    path, others = world.tree.paths[q], world.tree.paths[other]
-    shared = 0
-    while shared < min(len(path), len(others)) - 1 and path[-1 - shared] == others[-1 - shared]:
-        shared += 1
-    return Branches(path[-1 - shared], others[: len(others) - shared], len(path) - shared)
-
-
-def is_borrowing(world: World, used: I64, branch: tuple[int, ...], k: int) -> bool:
-    """Whether all of these queues use more of the kind than they are sure of.
-
-    A queue that borrows is safe from others while one above it, up to where the paths part, does
-    not: what it uses then is its branch's own.
-    """
-    floor = world.floor
-    return all(used[a, k] > floor[a, k] for a in branch)

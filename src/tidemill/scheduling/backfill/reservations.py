@@ -86,29 +86,6 @@ class Reservations:
             self.found.append(Reservation(job, kinds, at_ms, pieces))
         return self.found
 
-    def claim(self, s: int, j: int) -> None:
-        """A job that does not fit shall have a reservation, if the policy has one for it."""
-        kinds = list(self.memo.known(self.world, s).kinds)
-        if self.policy.backfill == "easy":
-            if self.columns.claimed[kinds].any():
-                return
-        elif not self.columns.reg[REG.CLAIMS_LEFT]:
-            return
-        placing.claim(self.world.matrices, self.columns, s, j)
-
-    def is_limited(self, s: int, j: int, limits: frozenset[tuple[int, int]]) -> None:
-        """A job that limits keep out has no reservation; the first of its team on its kinds is
-        passed by whoever is placed under the same limits after it.
-        """
-        known, columns = self.memo.known(self.world, s), self.columns
-        mine = (known.queue, list(known.kinds))
-        if not columns.limited[mine].any():
-            columns.limited[mine] = 1
-            first = columns.reg.item(REG.LIMITS)
-            columns.limit_rows[first : first + len(limits)] = sorted(limits)
-            columns.reg[REG.LIMITS] = first + len(limits)
-            placing.note_first(columns, self.world.matrices.jobs, s, j, first, len(limits))
-
     def let_past(self, s: int, j: int, pieces: Pieces) -> Pieces:
         """Where a job that was fitted may sit without disturbing whoever goes before it.
 

@@ -86,7 +86,8 @@ class Asks:
         shape, row = world.shape_rows[s], self.rows[s]
         role = shape.roles[0]
         row[ASK.ROLES], row[ASK.COUNT] = len(shape.roles), role.count
-        row[ASK.NEED], row[ASK.REPLICA] = role.total_milli, role.replica_milli
+        row[ASK.NEED] = max(each.total_milli for each in shape.roles)
+        row[ASK.REPLICA] = role.replica_milli
         row[ASK.TYPE_SET], row[ASK.FIRST_TYPE] = self._types(known.kinds)
         row[ASK.TYPES] = len(known.kinds)
         key = like(shape)

@@ -9,15 +9,14 @@ class CODE(IntEnum):
     OVER = 0  # nothing: the line is empty
     FIT = 1  # fit a shape, and deal with it
     FAILED = 2  # a shape does not fit, for REG.CAUSE: search for victims, or keep a promise
-    HOLD = 3  # a shape does not fit, for REG.CAUSE: hold or reserve for it
-    SUPPLY = 4  # say what supply says about it
-    OUTLASTS = 5  # say whether it would fit if others ended
-    PREPARE = 6  # write the requests of its options
-    MAKE = 7  # make the reservations that were claimed
-    STEP = 8  # a job of it was placed: go on to the next, in an order that Python knows
-    TELL = 9  # take over what was decided so far
-    KNOW = 10  # write what it asks for
+    SUPPLY = 3  # say what supply says about it
+    OUTLASTS = 4  # say whether it would fit if others ended
+    PREPARE = 5  # write the requests of its options
+    MAKE = 6  # make the reservations that were claimed
+    STEP = 7  # a job of it was placed: go on to the next, in an order that Python knows
+    TELL = 8  # take over what was decided so far
+    KNOW = 9  # write what it asks for
 
 
-OVER, FIT, FAILED, HOLD, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW = map(int, CODE)
+OVER, FIT, FAILED, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW = map(int, CODE)
 DONE = -1  # with a shape; among kernels alone

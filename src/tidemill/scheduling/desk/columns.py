@@ -102,7 +102,7 @@ class ASK(IntEnum):
     IS_SIMPLE = 1  # one role of one size, no MIG instances: what fails for it fails for its like
     ROLES = 2
     COUNT = 3
-    NEED = 4  # of all replicas of its first role, in milli
+    NEED = 4  # of all replicas of its largest role, in milli
     REPLICA = 5
     FIRST_TYPE = 6  # in ``types``: the GPU types that it may use
     TYPES = 7

@@ -14,7 +14,6 @@ from tidemill.scheduling.desk.codes import (
     DONE,
     FAILED,
     FIT,
-    HOLD,
     MAKE,
     OUTLASTS,
     OVER,
@@ -296,8 +295,6 @@ def limit_on(queues, quotas, used, q, k, need):
 def hold_under(w, d, s, j):
     """Keep others back, or let them pass, who are under the limits that keep a shape out."""
     reg, asks, q, first = d.reg, d.asks, w.shapes[s, SHAPE.QUEUE], d.reg[REG.LIMITS]
-    if asks[s, ASK.ROLES] != 1:
-        return ask(d, s, HOLD)
     guards, end = is_guarded(reg, w.jobs, j), first
     for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
         k = d.types[i]

@@ -1,4 +1,4 @@
-"""In which order jobs that may be stopped are tried: ``scheduling.offers``, compiled.
+"""What stopping jobs costs, and in which order those that may be stopped are tried.
 
 *Flat*, the least important and cheapest first; or *by node*, the cheapest node to free for one
 replica first, with just those of its jobs that have to go.
@@ -9,7 +9,7 @@ from tidemill.core.progress import lost_ms
 from tidemill.model.columns import JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.states import NodeState
 from tidemill.model.tables import Contracts
-from tidemill.scheduling.desk.columns import ASK, LINE, OFFER, OPTION, VICTIM
+from tidemill.scheduling.desk.columns import ASK, LINE, OFFER, OPTION, REG, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.order import leave, rise
 from tidemill.scheduling.fitting.columns import PART, REQUEST, SPOT
@@ -32,10 +32,10 @@ price_ms = kernel(rhythm.price_ms)
 def write_victim(w, victims, i, j, now, is_reclaimed):
     """Write what a job holds that may be stopped, and what stopping it would lose."""
     s, p, milli, rate = w.jobs[j, JOB.SHAPE], w.jobs[j, JOB.FIRST_PIECE], 0, 0
-    r = w.shapes[s, SHAPE.FIRST_ROLE]
-    replica = w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
     while p >= 0:
         if w.pieces[p, PIECE.IS_COMING] == 0:
+            r = w.shapes[s, SHAPE.FIRST_ROLE] + w.pieces[p, PIECE.ROLE]
+            replica = w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
             held = w.pieces[p, PIECE.REPLICAS] * replica
             c = w.nodes[w.pieces[p, PIECE.NODE], NODE.CONTRACT]
             milli += held
@@ -50,6 +50,15 @@ def write_victim(w, victims, i, j, now, is_reclaimed):
     victims[i, VICTIM.LOST_MS] = lost
     victims[i, VICTIM.USD_MICRO] = usd_micro(rate, lost)
     victims[i, VICTIM.IS_RECLAIMED] = is_reclaimed
+
+
+@kernel
+def write_victims(w, d, h, s, count):
+    """Write what the candidates hold that a shape may have stopped, and what that would lose."""
+    for i in range(count):
+        other = w.shapes[w.jobs[d.candidates[i], JOB.SHAPE], SHAPE.QUEUE]
+        is_reclaimed = int(other != w.shapes[s, SHAPE.QUEUE])
+        write_victim(w, h.victims, i, d.candidates[i], d.reg[REG.NOW], is_reclaimed)
 
 
 @kernel

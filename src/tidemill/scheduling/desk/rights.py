@@ -1,8 +1,8 @@
-"""Whether a search for victims is surely in vain: nobody may be stopped who could make room.
+"""Who may be stopped for a job that waits; and whether a search for victims is surely in vain.
 
-An answer for ``scheduling.victims``, which does the search itself: who may be stopped is the same,
-and all of them together are counted as gone. If even then no GPU type has enough hosts, or a
-maximum quota stays in the way, there is nothing to search.
+The same rights for the compiled search (``stopping``) and for the one in Python
+(``preemption.select``). In vain: all who may be stopped are counted as gone; if even then no GPU
+type has enough hosts, or a maximum quota stays in the way, there is nothing to search.
 """
 
 from tidemill.model.columns import DEVICE, JOB, NODE, PIECE, QUEUE, QUOTA, ROLE, SHAPE
@@ -48,20 +48,26 @@ def shared_levels(queues, q, other):
 
 
 @kernel
-def is_borrowing(queues, quotas, used, q, other, reach):
-    """Whether a queue uses more than it is sure of, up to where its path parts from another's.
+def borrows(queues, quotas, used, q, other, k):
+    """Whether a queue uses more of a type than it is sure of, up to where its path parts from q's.
 
-    And that is not further from the other than ``reach`` levels.
+    One that borrows is safe from others while a queue above it, up to there, does not: what it uses
+    then is its branch's own.
     """
-    shared = shared_levels(queues, q, other)
-    if height(queues, q) - shared > reach:
+    for _ in range(height(queues, other) - shared_levels(queues, q, other)):
+        if used[other, k] <= quotas[other, k, QUOTA.FLOOR]:
+            return False
+        other = queues[other, QUEUE.PARENT]
+    return True
+
+
+@kernel
+def is_borrowing(queues, quotas, used, q, other, reach):
+    """Whether a queue borrows of some type, and is at most ``reach`` levels away from another."""
+    if height(queues, q) - shared_levels(queues, q, other) > reach:
         return False
     for k in range(used.shape[1]):
-        borrows, a = True, other
-        for _ in range(height(queues, other) - shared):
-            borrows = borrows and used[a, k] > quotas[a, k, QUOTA.FLOOR]
-            a = queues[a, QUEUE.PARENT]
-        if borrows:
+        if borrows(queues, quotas, used, q, other, k):
             return True
     return False
 
@@ -294,12 +300,12 @@ def may_fit_without(w, d, s, count):
 
 
 @kernel
-def find_stoppable(w, d, s, reach):
+def find_stoppable(w, d, s, reach, need):
     """Write down who may be stopped on the types that are sought, as far as ``reach``; how many.
 
     0 also where even the largest of them would not be enough.
     """
-    reg, need, free = d.reg, d.asks[s, ASK.NEED], 0
+    reg, free = d.reg, 0
     lenders = find_lenders(w, d, s, reach, need)
     if lenders == 0 and d.asks[s, ASK.MAY_EVICT] & OWN == 0:
         return 0
@@ -317,14 +323,14 @@ def find_stoppable(w, d, s, reach):
 @kernel
 def may_find(w, d, s, reach):
     """Whether stopping jobs may make room on the types that are sought; as far as ``reach``."""
-    count = find_stoppable(w, d, s, reach)
+    count = find_stoppable(w, d, s, reach, d.asks[s, ASK.NEED])
     return count > 0 and may_fit_without(w, d, s, count)
 
 
 @kernel
-def seek(quotas, used, asks, types, sought, s, a):
+def seek(quotas, used, asks, types, sought, s, a, need):
     """Write down the types that a shape may use; of a queue, those of which it is owed enough."""
-    found, need = False, asks[s, ASK.NEED]
+    found = False
     sought[:] = 0
     for i in range(asks[s, ASK.FIRST_TYPE], asks[s, ASK.FIRST_TYPE] + asks[s, ASK.TYPES]):
         k = types[i]
@@ -341,17 +347,17 @@ def is_in_vain(w, d, s):
     Then ``REG.AGAIN_MS`` is when others may be stopped, and ``REG.IS_FINAL`` whether nothing else
     than that and a change of the cluster state could give another answer.
     """
-    reg, asks = d.reg, d.asks
+    reg, asks, need = d.reg, d.asks, d.asks[s, ASK.NEED]
     reg[REG.AGAIN_MS] = FOREVER_MS
     reg[REG.IS_FINAL] = 1
-    if asks[s, ASK.IS_SIMPLE] == 0 or asks[s, ASK.NEED] == 0:
+    if asks[s, ASK.IS_SIMPLE] == 0 or need == 0:
         return False
     a, reach = w.shapes[s, SHAPE.QUEUE], 0
     while a >= 0 and reg[REG.MAY_RECLAIM] != 0:
         reach += 1
-        is_owed_some = seek(w.quotas, d.used, asks, d.types, d.sought, s, a)
+        is_owed_some = seek(w.quotas, d.used, asks, d.types, d.sought, s, a, need)
         if is_owed_some and may_find(w, d, s, reach):
             return False
         a = w.queues[a, QUEUE.PARENT]
-    seek(w.quotas, d.used, asks, d.types, d.sought, s, -1)
+    seek(w.quotas, d.used, asks, d.types, d.sought, s, -1, need)
     return not may_find(w, d, s, 0)

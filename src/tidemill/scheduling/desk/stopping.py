@@ -1,4 +1,4 @@
-"""Whom to stop so that a waiting job fits: the search of ``scheduling.victims``, compiled.
+"""Whom to stop so that a waiting job fits: the search of ``preemption.select``, compiled.
 
 For the ordinary case: the one who waits and those who may be stopped have one role of one size and
 no MIG instances, and no elastic job gives up replicas. Everything is tried in the room, which is
@@ -6,7 +6,7 @@ left as it was. Python does the rest, and says what it is worth.
 """
 
 from tidemill.compiled import shared
-from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, QUOTA, ROLE, SHAPE
+from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
@@ -19,11 +19,11 @@ from tidemill.scheduling.desk.offering import (
     line_up,
     line_up_by_node,
     price_of,
-    write_victim,
+    write_victims,
 )
 from tidemill.scheduling.desk.order import leave, rise
 from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
-from tidemill.scheduling.desk.rights import find_stoppable, height, seek, shared_levels
+from tidemill.scheduling.desk.rights import borrows, find_stoppable, seek
 from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import give, give_all
 
@@ -62,15 +62,10 @@ def shift(w, d, g, victims, i, sign):
 def still_borrows(w, used, victims, i, q):
     """Whether a team still borrows what is to be taken back from it."""
     other, p = victims[i, VICTIM.QUEUE], w.jobs[victims[i, VICTIM.JOB], JOB.FIRST_PIECE]
-    levels = height(w.queues, other) - shared_levels(w.queues, q, other)
     while p >= 0:
-        if w.pieces[p, PIECE.IS_COMING] == 0:
-            k, a, borrows = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], other, True
-            for _ in range(levels):
-                borrows = borrows and used[a, k] > w.quotas[a, k, QUOTA.FLOOR]
-                a = w.queues[a, QUEUE.PARENT]
-            if borrows:
-                return True
+        k = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND]
+        if w.pieces[p, PIECE.IS_COMING] == 0 and borrows(w.queues, w.quotas, used, q, other, k):
+            return True
         p = w.pieces[p, PIECE.NEXT_OF_JOB]
     return False
 
@@ -364,30 +359,30 @@ def is_ready(reg, asks, s):
 
 
 @kernel
-def write_victims(w, d, h, s, count):
-    """Write down what the candidates hold and cost; 1, or a code where Python must do something."""
+def are_ready(w, d, count):
+    """Whether all candidates can be fitted here: 1, or a code where Python must do something."""
     if count > CONSIDERED:
         return UNSURE
     for i in range(count):
-        j = d.candidates[i]
-        other = w.jobs[j, JOB.SHAPE]
+        other = w.jobs[d.candidates[i], JOB.SHAPE]
         code = is_ready(d.reg, d.asks, other)
         if code < 0:
             d.reg[REG.WHO] = other
             return code
-        is_reclaimed = int(w.shapes[other, SHAPE.QUEUE] != w.shapes[s, SHAPE.QUEUE])
-        write_victim(w, h.victims, i, j, d.reg[REG.NOW], is_reclaimed)
     return 1
 
 
 @kernel
 def search_as_far(w, d, g, t, h, s, reach):
     """Whom to stop on the types that are sought, as far as ``reach``; how many, or a code."""
-    count = find_stoppable(w, d, s, reach)
+    count = find_stoppable(w, d, s, reach, d.asks[s, ASK.NEED])
     if count == 0:
         return 0
-    code = write_victims(w, d, h, s, count)
-    return code if code < 0 else choose_among(w, d, g, t, h, s, reach, count)
+    code = are_ready(w, d, count)
+    if code < 0:
+        return code
+    write_victims(w, d, h, s, count)
+    return choose_among(w, d, g, t, h, s, reach, count)
 
 
 @kernel
@@ -409,7 +404,7 @@ def find_victims(w, d, g, t, h, s):
     while code >= 0 and a >= 0 and reg[REG.MAY_RECLAIM] != 0:
         reach += 1
         reg[REG.REACH] = reach
-        if seek(w.quotas, d.used, asks, d.types, d.sought, s, a):
+        if seek(w.quotas, d.used, asks, d.types, d.sought, s, a, asks[s, ASK.NEED]):
             code = search_as_far(w, d, g, t, h, s, reach)
             if code != 0:
                 return code
@@ -417,5 +412,5 @@ def find_victims(w, d, g, t, h, s):
     if code < 0:
         return code
     reg[REG.REACH] = 0
-    seek(w.quotas, d.used, asks, d.types, d.sought, s, -1)
+    seek(w.quotas, d.used, asks, d.types, d.sought, s, -1, asks[s, ASK.NEED])
     return search_as_far(w, d, g, t, h, s, 0)

@@ -8,12 +8,18 @@ would have ended by itself, but never more than its own estimate.
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.core import rhythm
+from tidemill.core import progress, rhythm
 from tidemill.model.measures import FOREVER_MS, HOUR_MS, ONE_PPM
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
 
 UNKNOWN_WAIT_MS = HOUR_MS  # what a start is worth to a job that gave no estimate; a convention
+
+
+def lost_ms(world: World, j: int) -> int:
+    """Time of the whole gang that stopping this active job would waste."""
+    found: int = progress.lost_ms(world.matrices.jobs, j, world.now_ms)
+    return found
 
 
 def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> int:

@@ -12,6 +12,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
 from tidemill.scheduling import elastic, shares
+from tidemill.scheduling.desk import rights
 from tidemill.scheduling.fit import Options, fit, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import candidates as offers
@@ -28,9 +29,15 @@ class Hunt(NamedTuple):
     memo: Memo
     room: Snapshot
     shape: int
-    kinds: tuple[int, ...]
+    some: tuple[int, ...] | None = None
+    """The kinds on which room is made; None: all that it may use."""
     reach: int = 0
     """How far it may take back: 0 from nobody, 1 from siblings, 2 from cousins too, and so on."""
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds on which room is made."""
+        return self.memo.known(self.world, self.shape).kinds if self.some is None else self.some
 
     @property
     def scoring(self) -> Scoring:
@@ -139,9 +146,11 @@ def _may_take(hunt: Hunt, victim: Victim) -> bool:
     world = hunt.world
     if victim.why is Why.SHRUNK and victim.queue == hunt.queue:
         return True
-    theirs = shares.part(world, hunt.queue, victim.queue).theirs
-    kinds = kinds_of(world, victim.pieces)
-    return any(shares.is_borrowing(world, hunt.room.used, theirs, k) for k in kinds)
+    w, q, used = world.matrices, hunt.queue, hunt.room.used
+    return any(
+        rights.borrows(w.queues, w.quotas, used, q, victim.queue, k)
+        for k in kinds_of(world, victim.pieces)
+    )
 
 
 def _spare(hunt: Hunt, freed: list[Victim]) -> list[Victim]:

@@ -1,8 +1,8 @@
 """Victims: the cheapest work to stop so that an entitled job fits, or nobody.
 
-Rights: within a team a higher priority may stop a lower one; across teams, a job that stays within
-its team's floor may take back what others borrow: from siblings first, then, within the floor of
-the queue above it, from cousins, and so on. How victims are searched is the policy's word:
+Rights (``desk.rights``): within a team a higher priority may stop a lower one; across teams, a job
+that stays within its team's guaranteed quota may take back what others borrow: from siblings first,
+then, within the quota of the queue above it, from cousins, and so on. The policy says how:
 ``time`` tries them by lost time and takes the first set that makes room; ``dollars`` decides
 *whether* there is a set by orders in which time plays no part (so that a search in vain stays in
 vain until something changes), and *whom* by the cheapest of several orders (``offers``). Either
@@ -18,35 +18,22 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tidemill.model.events import Why
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, protection, shares
+from tidemill.scheduling import elastic
+from tidemill.scheduling.desk import offering, rights
+from tidemill.scheduling.desk.columns import REG, Desk, Search
+from tidemill.scheduling.desk.stopping import CONSIDERED, ROUNDS
 from tidemill.scheduling.fit import fit, undo
-from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import candidates as offers
 from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemption.candidates import Victim
 from tidemill.scheduling.preemption.search import Hunt, clear, kinds_of, only
-from tidemill.scheduling.snapshot import Snapshot
 
-__all__ = ["Choice", "Stop", "Victim", "choose"]
-
-ROUNDS = 3  # how often the search begins again without the jobs that would only be moved
-CONSIDERED = 4096  # candidates looked at for the cheapest set: the least important, then youngest
-
-
-class Stop(NamedTuple):
-    """The workload layer's word on stopping jobs: what it would cost, and who is leaving anyway."""
-
-    lost_ms: Callable[[int], int]
-    leaving: frozenset[int] = frozenset()
-    lent: tuple[Victim, ...] = ()
-    """Replicas that elastic jobs would give up; they go before anybody is stopped."""
+__all__ = ["Choice", "Victim", "choose"]
 
 
 class Choice(NamedTuple):
@@ -59,32 +46,27 @@ class Choice(NamedTuple):
     again_ms: int = FOREVER_MS
 
 
-NONE = Choice([])
-
-
-def choose(world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, stop: Stop) -> Choice:
-    """Whom to evict so that one job of this shape fits; the room is left as it was.
+def choose(hunt: Hunt, columns: Desk, scratch: Search, lent: Sequence[Victim] = ()) -> Choice:
+    """Whom to evict so that one job of a shape fits; the room is left as it was.
 
     Reclaiming looks only at kinds of which the team is still owed enough: a job that took back what
     it then merely borrows could be reclaimed from in turn, and so on round the teams. A claim to a
-    floor is a right; preemption may have to be worth it (``preempt_gain_ppm``).
+    guaranteed quota is a right; preemption may have to be worth it (``preempt_gain_ppm``).
+    ``lent``: replicas that elastic jobs would give up; they go before anybody is stopped.
     """
-    kinds, path = memo.known(world, s).kinds, world.tree.paths[int(world.shapes.queue[s])]
-    again_ms, is_final = FOREVER_MS, True
-    for reach, a in enumerate(path if policy.may_reclaim else (), 1):
-        owed = _owed(world, room, s, kinds, a)
-        hunt = Hunt(world, policy, memo, room, s, owed, reach)
-        found = _candidates(hunt, stop) if owed else NONE
-        again_ms, is_final = min(again_ms, found.again_ms), is_final and found.is_final
-        victims = _choose(hunt, found.victims, stop)
+    reg, path = columns.reg, hunt.world.tree.paths[hunt.queue]
+    reg[REG.AGAIN_MS], reg[REG.IS_FINAL] = FOREVER_MS, 1
+    for reach, a in enumerate(path if hunt.policy.may_reclaim else (), 1):
+        owed = _sought(hunt, columns, a) if hunt.heir.total_milli else ()
+        one = hunt._replace(some=owed, reach=reach)
+        victims = _choose(one, _candidates(one, columns, scratch), lent) if owed else []
         if victims:
             return Choice(victims)
-    hunt = Hunt(world, policy, memo, room, s, kinds)
-    found = _candidates(hunt, stop)
-    again_ms, is_final = min(again_ms, found.again_ms), is_final and found.is_final
-    victims = _choose(hunt, found.victims, stop)
+    _sought(hunt, columns, -1)
+    victims = _choose(hunt, _candidates(hunt, columns, scratch), lent)
     if not victims or _is_worth(hunt, victims):
-        return Choice(victims, is_final or bool(victims), again_ms)
+        is_final = bool(victims) or bool(reg[REG.IS_FINAL])
+        return Choice(victims, is_final, reg.item(REG.AGAIN_MS))
     return Choice([], is_final=False)
 
 
@@ -104,14 +86,14 @@ def named(world: World, rows: I64) -> list[Victim]:
     return found
 
 
-def _choose(hunt: Hunt, candidates: list[Victim], stop: Stop) -> list[Victim]:
+def _choose(hunt: Hunt, candidates: list[Victim], lent: Sequence[Victim]) -> list[Victim]:
     """With what elastic jobs lend, if that spares somebody; else as if nobody were elastic."""
     if not candidates:
         return []
-    lenders = {cut.job for cut in stop.lent}
+    lenders = {cut.job for cut in lent}
     others = [victim for victim in candidates if victim.job not in lenders]
     if lenders and others:
-        found = _settle(hunt, others, offers.by_size, stop.lent)
+        found = _settle(hunt, others, offers.by_size, lent)
         if found:
             return found
     if hunt.policy.victims == "time":
@@ -172,89 +154,19 @@ def _is_worth(hunt: Hunt, victims: list[Victim]) -> bool:
     return cost.is_worth(gain, sum(victim.usd_micro for victim in victims), share_ppm)
 
 
-def _owed(world: World, room: Snapshot, s: int, kinds: tuple[int, ...], a: int) -> tuple[int, ...]:
-    """The kinds of which one more job of this shape would stay within the floor of a queue."""
-    need = elastic.smallest(world.shape_rows[s]).total_milli
-    return tuple(k for k in kinds if need and shares.is_entitled(world, room.used, a, k, need))
+def _sought(hunt: Hunt, columns: Desk, a: int) -> tuple[int, ...]:
+    """The kinds of which a queue is owed enough for one more job; -1: all that it may use."""
+    w, d, need = hunt.world.matrices, columns, hunt.heir.total_milli
+    rights.seek(w.quotas, d.used, d.asks, d.types, d.sought, hunt.shape, a, need)
+    return tuple(np.flatnonzero(d.sought).tolist())
 
 
-def _candidates(hunt: Hunt, stop: Stop) -> Choice:
-    """Who may be stopped now, and when the others may: at a moment, or once they have come up."""
-    world, found, again_ms, is_final = hunt.world, list[Victim](), FOREVER_MS, True
-    rights = _rights(hunt)
-    if not _could_be_enough(hunt, rights):
-        return NONE
-    is_leaving = world.jobs.is_leaving.item
-    for t, why in rights:
-        is_sure = {*hunt.memo.known(world, t).kinds} <= {*hunt.kinds}
-        for j in world.active[t]:
-            if is_leaving(j) or j in stop.leaving:
-                continue
-            if is_sure or not kinds_of(world, world.placements[j]).isdisjoint(hunt.kinds):
-                until_ms = protection.until_ms(world, hunt.policy, j, why)
-                if until_ms > world.now_ms:
-                    again_ms = min(again_ms, until_ms)
-                    is_final = is_final and protection.is_up(world, j)
-                else:
-                    lost_ms = protection.price_ms(world, j, stop.lost_ms(j))
-                    found.append(_victim(world, j, t, why, lost_ms))
-    return Choice(found, is_final, again_ms)
-
-
-def _could_be_enough(hunt: Hunt, rights: list[tuple[int, Why]]) -> bool:
-    """Whether even the largest jobs that may be evicted could make enough room; a quick no."""
-    world, left = hunt.world, hunt.policy.victims_at_most
-    room_milli = sum(hunt.room.kind_free[k] for k in hunt.kinds)
-    need_milli = hunt.heir.total_milli
-    sizes = sorted(((world.shapes.total_milli.item(t), t) for t, _ in rights), reverse=True)
-    for milli, t in sizes:
-        if room_milli >= need_milli:
-            break
-        taken = min(left, len(world.active[t]))
-        room_milli += taken * milli
-        left -= taken
-    return bool(rights) and room_milli >= need_milli
-
-
-def _rights(hunt: Hunt) -> list[tuple[int, Why]]:
-    """The shapes whose jobs this one may evict, and by what right."""
-    world, s = hunt.world, hunt.shape
-    count, q = len(world.shape_rows), world.shapes.queue[s]
-    queues, priorities = world.shapes.queue[:count], world.shapes.priority[:count]
-    rights: list[tuple[int, Why]] = []
-    if hunt.policy.may_preempt:
-        lower = np.flatnonzero((queues == q) & (priorities < world.shapes.priority[s]))
-        rights += [(t, Why.PREEMPTED) for t in lower.tolist()]
-    if hunt.reach:
-        borrows = _borrowers(hunt, int(q))
-        borrowed = np.flatnonzero((queues != q) & borrows[queues])
-        rights += [(t, Why.RECLAIMED) for t in borrowed.tolist()]
-    rows, active = world.shape_rows, world.active
-    return [(t, why) for t, why in rights if active[t] and rows[t].is_preemptible]
-
-
-def _borrowers(hunt: Hunt, q: int) -> NDArray[np.bool_]:
-    """For each queue, whether it borrows what this one may take back from it."""
-    world, used = hunt.world, hunt.room.used
-    borrows: NDArray[np.bool_] = np.any(used > world.floor, axis=1)
-    if world.tree.depth > 1:
-        need = hunt.heir.total_milli
-        for other in np.flatnonzero(borrows).tolist():
-            mine, theirs, distance = shares.part(world, q, other)
-            borrows[other] = (
-                world.tree.is_leaf[other]
-                and distance <= hunt.reach
-                and any(shares.is_entitled(world, used, mine, k, need) for k in hunt.kinds)
-                and bool(np.any(np.all(used[[*theirs]] > world.floor[[*theirs]], axis=0)))
-            )
-    return borrows
-
-
-def _victim(world: World, j: int, t: int, why: Why, lost_ms: int) -> Victim:
-    shape, pieces = world.shape_rows[t], world.placements[j]
-    usd_micro = cost.usd_micro(world, shape, pieces, lost_ms)
-    q = world.shapes.queue.item(t)
-    return Victim(shape.priority, lost_ms, usd_micro, j, q, shape, pieces, why)
+def _candidates(hunt: Hunt, columns: Desk, scratch: Search) -> list[Victim]:
+    """Who may be stopped now on the kinds that are sought; in ``REG``, when the others may."""
+    w, s = hunt.world.matrices, hunt.shape
+    count = rights.find_stoppable(w, columns, s, hunt.reach, hunt.heir.total_milli)
+    offering.write_victims(w, columns, scratch, s, count)
+    return named(hunt.world, scratch.victims[:count])
 
 
 def _search(hunt: Hunt, candidates: list[Victim]) -> tuple[list[Victim], set[int]]:

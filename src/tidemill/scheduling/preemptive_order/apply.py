@@ -10,6 +10,8 @@ that are in nobody's way stay, and a job is stopped only for a newcomer that goe
 SRTF and SRSF as in Muri (SIGCOMM'22), least attained service as in Tiresias (NSDI'19).
 """
 
+from collections.abc import Set
+
 from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, CauseChanged, Why
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.orders import BY_SHAPE
@@ -23,7 +25,7 @@ from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fit import Obstacle, Shortage, redo, undo
 from tidemill.scheduling.memo import Memo
-from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemptive_order import plan
 from tidemill.scheduling.preemptive_order.plan import One
 from tidemill.scheduling.snapshot import Snapshot
@@ -53,10 +55,10 @@ def next_step_ms(world: World, policy: Policy) -> int:
     return found_ms
 
 
-def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action]:
+def reorder(world: World, policy: Policy, memo: Memo, leaving: Set[int]) -> list[Action]:
     """Whom to place, whom to stop, and why the others wait."""
-    memo.members = plan.find(world, policy, memo, stop, memo.members)
-    desk = _Reordering(world, policy, memo, stop, memo.members.found)
+    memo.members = plan.find(world, policy, memo, leaving, memo.members)
+    desk = _Reordering(world, policy, memo, memo.members.found)
     desk.seat()
     memo.know_waiting(world)
     return desk.finish()
@@ -65,10 +67,8 @@ def reorder(world: World, policy: Policy, memo: Memo, stop: Stop) -> list[Action
 class _Reordering:
     """One cycle at work, once it is known who is in."""
 
-    def __init__(
-        self, world: World, policy: Policy, memo: Memo, stop: Stop, found: plan.Members
-    ) -> None:
-        self.world, self.policy, self.memo, self.stop = world, policy, memo, stop
+    def __init__(self, world: World, policy: Policy, memo: Memo, found: plan.Members) -> None:
+        self.world, self.policy, self.memo = world, policy, memo
         self.inside, self.shortages = found.inside, found.shortages
         self.newcomers = [one for one in found.inside if one.job not in world.placements]
         is_leaving = world.jobs.is_leaving.item
@@ -130,7 +130,7 @@ class _Reordering:
         active = [one for one in self.inside if one.job in world.placements]
         elsewhere = [one for one in active if not _is_there(world, one)]
         movers = [one for one in elsewhere if not world.jobs.is_leaving.item(one.job)]
-        if any(self.stop.lost_ms(one.job) for one in movers):
+        if any(cost.lost_ms(world, one.job) for one in movers):
             return None
         self._unseat(seated)
         for one in movers:

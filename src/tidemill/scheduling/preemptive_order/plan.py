@@ -6,6 +6,7 @@ who sits where now.
 """
 
 import heapq
+from collections.abc import Set
 from typing import NamedTuple
 
 from tidemill.model.events import Why
@@ -21,7 +22,7 @@ from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.fit import Fit, Obstacle, Shortage, redo
 from tidemill.scheduling.memo import FLEET, Memo
 from tidemill.scheduling.pending_queues import PendingQueues
-from tidemill.scheduling.preemption.select import Stop
+from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.scores.scoring import PACKING
 from tidemill.scheduling.snapshot import Snapshot
 
@@ -59,7 +60,7 @@ class Remembered(NamedTuple):
 
 
 def find(
-    world: World, policy: Policy, memo: Memo, stop: Stop, last: Remembered | None
+    world: World, policy: Policy, memo: Memo, leaving: Set[int], last: Remembered | None
 ) -> Remembered:
     """Fit every job that may be moved, and every waiting one, in order.
 
@@ -72,8 +73,8 @@ def find(
         world.share_changes, sum(heir < 0 for heir in world.leaving_for.values()),
     )  # fmt: skip
     is_new = last is None or stamp != last.stamp or policy != last.policy
-    if last is None or is_new or not last.is_lasting or stop.leaving:
-        found = _Roll(world, policy, memo, stop).call()
+    if last is None or is_new or not last.is_lasting or leaving:
+        found = _Roll(world, policy, memo, leaving).call()
         is_lasting = all(_may_stop_again(world, policy, one) for one in found.inside)
         return Remembered(policy, stamp, found, is_lasting)
     inside, outside, shortages = last.found
@@ -91,7 +92,7 @@ def _may_stop_again(world: World, policy: Policy, one: One) -> bool:
 class _Roll:
     """All jobs, called in order."""
 
-    def __init__(self, world: World, policy: Policy, memo: Memo, stop: Stop) -> None:
+    def __init__(self, world: World, policy: Policy, memo: Memo, leaving: Set[int]) -> None:
         self.world, self.policy, self.memo = world, policy, memo
         self.lines: PendingQueues = memo.lines(policy)
         self.room: Snapshot = memo.planning_room(world)
@@ -102,13 +103,13 @@ class _Roll:
         has_limits = bool((world.limit < FOREVER_MS).any()) or world.tree.keeps
         self.is_unbooked = not (self.keys_change or has_limits or world.topology.tiers)
         self.heap: list[_Item] = []
-        self.stop, self.again_ms = stop, FOREVER_MS
+        self.again_ms = FOREVER_MS
         for s, jobs in enumerate(world.active):
             shape = world.shape_rows[s]
             for j in jobs:
                 if _stays(world, j, shape) or self._is_protected(j):
                     redo(self.room, world.shapes.queue.item(s), shape, world.placements[j])
-                elif world.leaving_for.get(j, 0) >= 0 and j not in stop.leaving:
+                elif world.leaving_for.get(j, 0) >= 0 and j not in leaving:
                     self.heap.append(self._item(s, j))
         self.heap += [self._next(s) for s in world.queued]
         heapq.heapify(self.heap)
@@ -117,7 +118,7 @@ class _Roll:
     def _is_protected(self, j: int) -> bool:
         """Whether a job may not be stopped yet; one that loses nothing by it always may."""
         until_ms = protection.until_ms(self.world, self.policy, j, Why.REORDERED)
-        if until_ms <= self.world.now_ms or not self.stop.lost_ms(j):
+        if until_ms <= self.world.now_ms or not cost.lost_ms(self.world, j):
             return False
         self.again_ms = min(self.again_ms, until_ms)
         return True

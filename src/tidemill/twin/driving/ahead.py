@@ -5,7 +5,7 @@ from tidemill.core.accounting import attempts
 from tidemill.core.accounting import reading as ledger
 from tidemill.engine.check import expecting, reading, reservations
 from tidemill.scheduling.backfill import ends
-from tidemill.scheduling.desk import cycle, gathering, opening, placing, reserving, stopping
+from tidemill.scheduling.desk import cycle, gathering, opening, reserving, stopping
 from tidemill.scheduling.fitting import ladders, node_ranking, sweeps
 from tidemill.twin.driving import beats
 from tidemill.twin.event_queue import heap, lives
@@ -13,8 +13,8 @@ from tidemill.twin.event_queue import heap, lives
 KERNELS = (
     cycle.work_off, beats.drive, node_ranking.seat, reserving.reserve, ladders.fill_tied,
     gathering.gather, opening.begin, replay.replay, fold.finished, fold.placed, fold.wait_again,
-    heap.push, heap.pop, lives.carry_out, opening.is_news, opening.close, placing.claim,
-    placing.note_first, cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
+    heap.push, heap.pop, lives.carry_out, opening.is_news, opening.close, cycle.hold,
+    cycle.may_hold, sweeps.fill, ends.follow, ends.end_first,
     attempts.write_open, attempts.follow, expecting.expected, ledger.pass_time,
     reservations.read_passing, replay.fold_one, ledger.read, reading.read, lives.happen,
     stopping.find_victims,

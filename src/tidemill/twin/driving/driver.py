@@ -5,7 +5,6 @@ neighbours, idle work is culled, elastic jobs grow, or a policy orders and fairn
 than columns hold, every beat is Python's (``engine.loop``), with the same journal.
 """
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,6 @@ from tidemill.model.tables import I64
 from tidemill.provisioning.review import look_again_after_ms
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
-from tidemill.scheduling.preemption.select import Stop
 from tidemill.scheduling.preemptive_order import apply
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
@@ -34,7 +32,6 @@ from tidemill.twin.driving.beats import BACK
 from tidemill.twin.driving.columns import DRIVE, STAGE, Beat
 from tidemill.twin.event_queue import lives
 from tidemill.twin.event_queue.columns import CLOCK
-from tidemill.workload import losses
 
 if TYPE_CHECKING:
     from tidemill.engine.loop import Loop
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 BEATS_AT_ONCE = 1_024  # then whoever waits for news of how far it is may have some
 EVENTS, PIECES = 4_096, 4_096  # rows that there is room for in one call
 _NO_JOBS: I64 = np.zeros((0, len(JobColumn)), np.int64)
-_MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.HOLD, CODE.STEP, CODE.TELL)
+_MAY_DECIDE = (CODE.FIT, CODE.FAILED, CODE.STEP, CODE.TELL)
 _IN_CYCLE = range(STAGE.GATHERING, STAGE.CARRYING + 1)
 
 
@@ -114,8 +111,7 @@ class Driver:
         agenda, sheet = twin.agenda, loop.sheet
         if self._cycle is None or drive[DRIVE.STAGE] not in _IN_CYCLE:
             memo.sheet.clear()
-            stop = Stop(partial(losses.lost_ms, world), frozenset())
-            self._cycle = Cycle(world, policy, memo.scheduling, stop, memo.sheet)
+            self._cycle = Cycle(world, policy, memo.scheduling, memo.sheet)
             drive[DRIVE.IS_STALE] = 0
         at_work, book = self._cycle, loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns

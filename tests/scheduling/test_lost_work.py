@@ -3,7 +3,7 @@
 from tests.builders import beat, fleet, job, pass_ms, submit
 from tidemill.model.measures import MINUTE_MS
 from tidemill.model.states import JobClass
-from tidemill.workload.losses import lost_ms
+from tidemill.scheduling.preemption.cost import lost_ms
 
 
 def test_a_training_job_loses_what_it_did_since_its_checkpoint():
