@@ -25,7 +25,7 @@ from tidemill.scheduling.preemption import cost
 WAITS = re.compile(r"(\d[\d,]*) jobs? ahead")
 FREE = re.compile(r"do not buy(?: accelerators)?: ([\d.,]+) .*? (?:are|is) free")
 BUSY = re.compile(r"do not resubmit: ([\d.,]+) .*? are busy")
-PART = re.compile(r"do not start part of it: (\d+) of (\d+) replicas would hold ([\d.,]+)")
+PART = re.compile(r"do not start (\d+) of its (\d+) replicas: (?:they|it) would hold ([\d.,]+)")
 LEAVE = re.compile(r"do not cancel or resubmit: (\d+) jobs? leave")
 
 

@@ -319,3 +319,21 @@ def test_a_started_job_has_no_forecast():
     found = explain.eta(world, DEFAULTS, 0)
     assert (found.verdict, found.wait) == ("started", None)
     assert "does not wait" in found.words
+
+
+def test_a_job_that_is_due_before_it_is_counted_in_what_fit_says():
+    """Beside a job that the next cycle places, `fit` said "2 of 2 replicas would fit now" and
+    "not enough is free". The numbers are those that the next cycle leaves.
+    """
+    world = fleet(nodes=4)
+    submit(world, job("due", gpus=24))
+    found = explain.fit(world, DEFAULTS, job("asked", gpus=16))
+    assert found.answer is not None
+    assert found.answer.cause == "partial_gang"
+    facts = {fact.name: fact.value for fact in found.answer.evidence}
+    assert "the next cycle places `due` before it (24 GPUs, counted as busy here)" in found.words
+    beat(world)
+    submit(world, job("asked", gpus=16))
+    later = {f.name: f.value for f in explain.why(world, DEFAULTS, 1).evidence}
+    for name in ("replicas that fit", "free", "busy"):
+        assert facts[name] == later[name], name

@@ -21,6 +21,7 @@ from tests.builders import (
     pass_ms,
     place,
     role,
+    start,
     submit,
     team,
 )
@@ -358,6 +359,7 @@ def test_of_moves_that_cost_the_same_the_fewest_are_told():
     for name, node_number, devices in (("a", 0, 0b1), ("b", 0, 0b10), ("c", 1, 0b11)):
         submit(world, job(name, gpus=devices.bit_count(), kind=JobClass.INTERACTIVE))
         place(world, name, Piece(0, node_number, 1, devices))
+        start(world, name)
     submit(world, job("t5", gpus=8))
     beat(world)
     assert why(world, "t5").fix.words == "move `c` off `c-1`: it fits elsewhere"
@@ -373,7 +375,7 @@ def test_part_of_a_gang_is_not_started():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("partial_gang", 3)
     assert fact(answer, "replicas that fit") == 3
-    assert "3 of 4 replicas would hold 24 accelerators" in answer.do_not
+    assert "do not start 3 of its 4 replicas: they would hold 24 accel" in answer.do_not
     assert answer.other_fixes[-1].words == "request 3×8 instead: that starts now"
 
 

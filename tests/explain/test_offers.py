@@ -74,6 +74,22 @@ def as_asked(world: World, j: int, made: Alternative) -> Job:
     return row(world, j, made.shape, made.estimate_ms)
 
 
+def next_larger(world: World, j: int, made: Alternative) -> Job | None:
+    """The job with one replica, or one GPU, more than is offered; None: that is not what changed,
+    or it is what was requested.
+    """
+    shape = made.shape
+    if shape is None or made.change not in ("fewer replicas", "fewer accelerators"):
+        return None
+    was = world.shape_of(j)
+    (r,) = [r for r, role in enumerate(shape.roles) if role != was.roles[r]]
+    role, field = shape.roles[r], "count" if made.change == "fewer replicas" else "accelerators"
+    if getattr(role, field) + 1 == getattr(was.roles[r], field):
+        return None
+    role = replace(role, **{field: getattr(role, field) + 1})
+    return row(world, j, replace(shape, roles=(*shape.roles[:r], role, *shape.roles[r + 1 :])))
+
+
 def tight(script: Script) -> Script:
     """The same story with small maximum quotas, which nobody changes."""
     kinds = sorted({row.kind for row in script.contracts})
@@ -119,7 +135,10 @@ def looks(
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_offer_is_placed_when_it_is_submitted(name: str):
-    """What `why` offers is placed at once, and beside the original unless it says otherwise."""
+    """What `why` offers is placed at once, and beside the original unless it says otherwise.
+
+    Of sizes it offers one of which the next larger is not placed, and not half of what would be.
+    """
     policy, count = POLICIES[name], Counter[str]()
     for seed in (3, 4):
         for world, j, answer in looks(seed, policy):
@@ -129,6 +148,9 @@ def test_every_offer_is_placed_when_it_is_submitted(name: str):
                 beside = is_placed(world, policy, wanted, -1)
                 assert beside != made.needs_cancel, (world.now_ms, answer.job, made.words)
                 count[made.change] += 1
+                larger = next_larger(world, j, made)
+                if larger is not None and not answer.untried:
+                    assert not is_placed(world, policy, larger, j), (answer.job, made.words)
     assert len(count) >= 3, f"the stories are too simple: {count}"
 
 

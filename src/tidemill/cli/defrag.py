@@ -1,4 +1,4 @@
-"""``tidemill defrag``: which moves of running work would admit a waiting job, and their price."""
+"""``tidemill defrag``: which moves of running work would start a waiting job, and their price."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +9,7 @@ from tidemill.cli.why import job_number
 from tidemill.model.measures import dollars_text
 
 if TYPE_CHECKING:
-    from tidemill.explain.defrag import Defrag
+    from tidemill.explain.defragment import Defrag
 
 EXAMPLES = options.example(
     "tidemill defrag train-0042 -j out/demo.sqlite", "tidemill defrag train-0042 --at 3d12h --json"
@@ -22,7 +22,10 @@ def defrag(
     at: options.At = None,
     as_json: options.Json = False,
 ) -> None:
-    """What would have to move so that this job fits now? A plan to read; nothing is done."""
+    """What would have to move so that this job starts now? A plan to read; nothing is done.
+
+    The moves are those that `why` names. When the job starts without them is forecast.
+    """
     import msgspec
 
     from tidemill import explain
@@ -41,7 +44,7 @@ def defrag(
 
 
 def _print_moves(found: "Defrag") -> None:
-    made = screen.table("job", "leaves", "goes to", "accelerators", "lost work", right_from=3)
+    made = screen.table("job", "leaves", "goes to", "GPUs", "lost work", right_from=3)
     for move in found.moves:
         made.add_row(
             move.job,

@@ -160,11 +160,12 @@ def _refuse_early(name: str, journal: str, at: str) -> None:
     j = world.job_number.get(name)
     if j is not None:
         submit_ms = int(world.jobs.submit_ms[j])
-        minutes = -(-submit_ms // MINUTE_MS)
+        hours, minutes = divmod(-(-submit_ms // MINUTE_MS), 60)
         raise SpecError(
             f"job `{name}` is submitted at {api.calendar_of(journal).text(submit_ms)}, after"
             f" --at {at}",
-            hint=f"ask about a moment from then on, such as --at {minutes // 60}h{minutes % 60}m",
+            hint=f"ask about a moment from then on, such as --at {hours}h"
+            + f"{minutes}m" * bool(minutes),
         )
 
 

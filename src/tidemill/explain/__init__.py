@@ -8,18 +8,21 @@ before submitting, the ``eta`` of a job in the queue, and the moves that would l
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidemill.explain.defrag import defrag
 from tidemill.explain.nodes import groups, verdicts
 from tidemill.explain.rerun import Glance
 from tidemill.explain.wait import why
 
 if TYPE_CHECKING:
+    from tidemill.explain.defragment import defrag
     from tidemill.explain.forecast import eta, fit
     from tidemill.explain.pending import board, with_eta
 
 __all__ = ["Glance", "board", "defrag", "eta", "fit", "groups", "verdicts", "why", "with_eta"]
 
-_LATER = {"board": "pending", "eta": "forecast", "fit": "forecast", "with_eta": "pending"}
+_LATER = {
+    "board": "pending", "defrag": "defragment", "eta": "forecast", "fit": "forecast",
+    "with_eta": "pending",
+}  # fmt: skip
 """What simulates, and the module that it is in: ``why`` does without the engine's loop."""
 
 

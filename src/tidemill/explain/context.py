@@ -25,12 +25,14 @@ from tidemill.scheduling.preemption.select import Victim
 
 NO_SUPPLY = frozenset({Cause.NOTHING_LAUNCHED, Cause.NOTHING_READY, Cause.NOT_ENOUGH_READY})
 """Causes that lie with what contracts and nodes lack now."""
+_LACKS_ROOM = frozenset(Cause) - NEVER - NO_SUPPLY - {Cause.NONE}
 
 
 class Case(NamedTuple):
     """One waiting job."""
 
     world: World
+    """As the next cycle has it when it comes to this job: those that are ``due`` are placed."""
     policy: Policy
     memo: Glance
     j: int
@@ -49,8 +51,10 @@ class Case(NamedTuple):
     """Whom the next cycle would evict for it."""
     proof: Certificate | None
     trials: Trials
-    placed: frozenset[int]
-    """Whom the next cycle would place, of those that may stand in its way."""
+    before: World
+    """As it is now."""
+    due: tuple[int, ...]
+    """Jobs ahead of it that the next cycle places."""
     offers: tuple[Alternative, ...] = ()
     """What the scheduler would place now instead."""
 
@@ -111,6 +115,12 @@ def open_case(
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
     if j in looked.placed:
         cause = Cause.NONE
+    before, line = world, rerun.line(world, policy, memo, j, looked.causes)
+    due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
+    if due:
+        world = trials.seated(world, [looked.placed[i] for i in due])
+        memo = Glance(world, sweeps=memo.sweeps)
+        rerun.look(world, policy, memo, rerun.rivals(world, policy, s))  # for its reservations
     victims = rerun.victims_for(world, policy, memo, s, cause)
     if victims:
         cause = Cause.PROMISED
@@ -126,11 +136,11 @@ def open_case(
         supply.supply(world, loose, options),
         supply.blocks(world, role, options),
         _hosted(world, memo, role, options),
-        rerun.line(world, policy, memo, j, looked.causes),
+        line,
         tuple(victims),
         certificates.certificate(world, shape) if cause in NEVER else None,
-        Trials(world, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
-        frozenset(looked.placed),
+        Trials(before, policy, sweeps=memo.sweeps, is_submitted=is_submitted),
+        before, tuple(due),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import commands, holders, phrasing
+from tidemill.explain import commands, holders, phrasing, supply
 from tidemill.explain.answers import Fact, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
@@ -24,8 +24,19 @@ MILLI = "accelerator_milli"
 
 def evidence(case: Case) -> tuple[Fact, ...]:
     """The numbers that prove the cause, the most telling first."""
-    made = (make(case) for make in (*_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
+    made = (make(case) for make in (_due, *_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
     return tuple(fact for fact in made if fact is not None)
+
+
+def _due(case: Case) -> Fact | None:
+    """Whom the next cycle places before it; every other number is of what they leave."""
+    if not case.due:
+        return None
+    milli = sum(supply.held_milli(case.world, j) for j in case.due)
+    names = phrasing.ids([case.world.job_names[j] for j in case.due])
+    counted = f"{phrasing.amount(milli)} GPUs, counted as busy here"
+    text = f"the next cycle places {names} before it ({counted})"
+    return Fact("placed before it", milli, MILLI, text, commands.line())
 
 
 def claimed(case: Case) -> Fact:
@@ -112,7 +123,7 @@ def _idle(case: Case) -> Fact | None:
     jobs = case.idle
     if not jobs:
         return None
-    milli = sum(case.world.shape_of(j).total_milli for j in jobs)
+    milli = sum(supply.held_milli(case.world, j) for j in jobs)
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     text = f"{phrasing.amount(milli)} held by running jobs that do nothing: {names}"
     return Fact("held idle", milli, MILLI, text, commands.running())
@@ -127,10 +138,6 @@ def _use(case: Case) -> Fact | None:
         f"team `{found.name}` uses {phrasing.amount(found.used)} of {found.bound} `{found.kind}`"
         + found.below
     )
-    others = sorted(case.placed - {case.j})
-    if others and found.used + case.role.total_milli <= found.limit:
-        names = phrasing.ids([case.world.job_names[j] for j in others])
-        text += f", and the next cycle places {names} before it"
     return Fact("team use", found.used, MILLI, text, commands.team(case.shape.team))
 
 

@@ -108,10 +108,7 @@ def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> st
     reach = duration_text(seen.reach_ms)
     if verdict == "later":
         return f"job `{name}` does not start within {reach}: {because}"
-    band = seen.bands[j]
-    late = f"more than {reach}" if band.p90_ms is None else duration_text(band.p90_ms)
-    about, early = duration_text(band.p50_ms or 0), duration_text(band.p10_ms or 0)
-    return f"job `{name}` waits about {about} (p10 to p90: {early} to {late}), because {because}"
+    return f"job `{name}` waits {phrasing.band(seen.bands[j], seen.reach_ms)}, because {because}"
 
 
 def _refuse_unknown_team(world: World, job: Job) -> None:

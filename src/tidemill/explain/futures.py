@@ -76,6 +76,17 @@ class Futures(NamedTuple):
             return "waits"
         return "unknown" if j in self.unknown else "later"
 
+    def starts(self, j: int) -> str:
+        """When a job starts, in words: ``in about 16m (p10 to p90: 9m to 1h 9m)``."""
+        match self.verdict(j):
+            case "now":
+                return "now"
+            case "waits":
+                return f"in {phrasing.band(self.bands[j], self.reach_ms)}"
+            case "later":
+                return f"later than in {duration_text(self.reach_ms)}"
+        return "at a time that nobody can know: jobs without an estimate go first"
+
 
 class _Future(NamedTuple):
     """What one play found: the waits of jobs that were placed, the seats of those placed now."""

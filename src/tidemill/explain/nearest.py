@@ -6,7 +6,7 @@ required. One count over columns rules out most; what is left is submitted to th
 on a copy (``trials``), and only what it places at once is offered.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -65,14 +65,41 @@ def alternatives(wish: Wish, trials: Trials) -> tuple[Alternative, ...]:
     for change in _CHANGES if wish.role.accelerators else (_cores, _memory):
         if not trials.may_try():
             break
-        for candidate in change(wish):
-            made = tried(wish, trials, candidate)
-            if made is not None and made.shape is not None:
-                found.setdefault(made.shape, made)
-                break
+        _keep(found, (tried(wish, trials, candidate) for candidate in change(wish)))
         if len(found) >= MOST:
+            return tuple(found.values())
+    for sizes in (_fewer, _smaller) if wish.role.accelerators and len(found) < MOST else ():
+        _keep(found, [_largest(wish, trials, sizes(wish))])
+    return tuple(found.values())[:MOST]
+
+
+def _keep(found: dict[Shape, Alternative], offers: Iterable[Alternative | None]) -> None:
+    """Keep the first of these that is one."""
+    made = next((offer for offer in offers if offer is not None), None)
+    if made is not None and made.shape is not None:
+        found.setdefault(made.shape, made)
+
+
+def _largest(wish: Wish, trials: Trials, sizes: list[Candidate]) -> Alternative | None:
+    """Of requests that differ in size, the smallest first: one that is placed while the next larger
+    is not. By halving down to one that is placed, then halving what lies between.
+    """
+    low, high = 0, len(sizes)  # so many are placed for sure; more than this are not
+    step = high
+    while low < high:
+        if _places(wish, trials, sizes[step - 1]):
+            low = step
+        else:
+            high = step - 1
+        step = (low + high + 1) // 2 if low else step // 2
+        if not step:
             break
-    return tuple(found.values())
+    return tried(wish, trials, sizes[low - 1]) if low else None
+
+
+def _places(wish: Wish, trials: Trials, candidate: Candidate) -> bool:
+    shape = candidate.shape or _with_role(wish, candidate.role)
+    return trials.places(replace(wish.job, shape=shape), without=wish.number)
 
 
 def tried(wish: Wish, trials: Trials, candidate: Candidate) -> Alternative | None:
@@ -153,27 +180,23 @@ def _divided(role: Role) -> str:
     return f"with {' and '.join(parts)} per replica" if parts else ""
 
 
-def _fewer(wish: Wish) -> Iterator[Candidate]:
+def _fewer(wish: Wish) -> list[Candidate]:
+    """As many replicas as would fit, or fewer; the fewest first."""
     role = wish.role
-    count = min(hosted(wish, role), role.count - 1)
-    while count > 0:
-        least = min(role.least, count)
-        yield _made("fewer replicas", replace(role, count=count, least=least))
-        count //= 2
+    most = min(hosted(wish, role), role.count - 1)
+    return [
+        _made("fewer replicas", replace(role, count=count, least=min(role.least, count)))
+        for count in range(1, most + 1)
+    ]
 
 
-def _smaller(wish: Wish) -> Iterator[Candidate]:
-    """The largest replica of which at least one would run."""
+def _smaller(wish: Wish) -> list[Candidate]:
+    """A replica as large as would fit, or smaller; the smallest first."""
     role = wish.role
-    if role.milli == WHOLE_MILLI and role.count == 1:
-        low, high = 0, role.accelerators - 1
-        while low < high:
-            middle = (low + high + 1) // 2
-            fits = hosted(wish, replace(role, accelerators=middle)) > 0
-            low, high = (middle, high) if fits else (low, middle - 1)
-        while low and hosted(wish, replace(role, accelerators=low)):
-            yield _made("fewer accelerators", replace(role, accelerators=low))
-            low //= 2
+    if role.milli != WHOLE_MILLI or role.count != 1:
+        return []
+    sizes = [replace(role, accelerators=size) for size in range(1, role.accelerators)]
+    return [_made("fewer accelerators", one) for one in sizes if hosted(wish, one)]
 
 
 def _elsewhere(wish: Wish) -> Iterator[Candidate]:
@@ -235,7 +258,7 @@ def _loose(bonds: tuple[Bond, ...]) -> tuple[Bond, ...]:
 
 
 _CHANGES: tuple[Callable[[Wish], Iterator[Candidate]], ...] = (
-    _cores, _memory, _preferred, _split, _unlabelled, _other_profile, _elsewhere, _fewer, _smaller,
+    _cores, _memory, _preferred, _split, _unlabelled, _other_profile, _elsewhere,
 )  # fmt: skip
 
 

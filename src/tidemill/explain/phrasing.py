@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from tidemill.explain.answers import PricedFix
+from tidemill.explain.answers import Band, PricedFix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Role, Shape
@@ -180,6 +180,12 @@ def _instance(shape: Shape, piece: Piece) -> str:
 def since(waited_ms: int) -> str:
     """How long something has lasted."""
     return duration_text(waited_ms)
+
+
+def band(found: Band, reach_ms: int) -> str:
+    """When something starts: ``about 16m (p10 to p90: 9m to 1h 9m)``; its middle is known."""
+    late = f"more than {since(reach_ms)}" if found.p90_ms is None else since(found.p90_ms)
+    return f"about {since(found.p50_ms or 0)} (p10 to p90: {since(found.p10_ms or 0)} to {late})"
 
 
 def price(fix: PricedFix) -> str:

@@ -36,9 +36,7 @@ def suggestion(case: Case) -> Raise | None:
     if not limited:
         limited = kinds[:1]
     k = min(limited, key=lambda k: (_lacking(case, k), k))
-    amounts = dict.fromkeys(
-        case.role.total_milli + extra for extra in (0, _next(case, k), _ahead(case, k))
-    )
+    amounts = {case.role.total_milli + extra for extra in (0, _ahead(case, k))}
     for milli in sorted(amounts):
         queues = _raised(case, k, milli)
         if queues and case.trials.places_after(case.j, queues):
@@ -66,11 +64,6 @@ def _lacking(case: Case, k: int) -> int:
     world, need = case.world, case.role.total_milli
     over = _over(case, k, need)
     return max((int(world.used[a, k] + need - world.limit[a, k]) for a in over), default=0)
-
-
-def _next(case: Case, k: int) -> int:
-    """What the next cycle gives to other jobs under the same maximum."""
-    return sum(_size(case, j, k) for j in case.placed if j != case.j)
 
 
 def _ahead(case: Case, k: int) -> int:

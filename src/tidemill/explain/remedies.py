@@ -4,13 +4,24 @@ The first fix is the cheapest that leaves the job as it is; where none can help,
 to the job. Fixes that only cost money come later. What not to do names the number that tempts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import facts, holders, nearest, phrasing, prices, quota, rerun, supply, trials
+from tidemill.explain import (
+    facts,
+    holders,
+    moving,
+    nearest,
+    phrasing,
+    prices,
+    quota,
+    rerun,
+    supply,
+    trials,
+)
 from tidemill.explain.answers import PricedFix
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.nearest import Candidate
@@ -19,6 +30,7 @@ from tidemill.model.measures import MINUTE_MS, WHOLE_MILLI, duration_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.diagnose import fits_when_others_end
+from tidemill.scheduling.preemption.candidates import Victim
 
 
 class Remedy(NamedTuple):
@@ -221,8 +233,8 @@ def _not_again(case: Case, because: str = "") -> str:
 
 def _ahead_of_the_next(case: Case) -> int:
     """How many jobs the order would put ahead of this one if it were cancelled and resubmitted."""
-    row = trials.row(case.world, case.j, case.shape)
-    world, j = trials.resubmitted(case.world, row, case.j)
+    row = trials.row(case.before, case.j, case.shape)
+    world, j = trials.resubmitted(case.before, row, case.j)
     return rerun.line(world, case.policy, rerun.Glance(world), j, {}).jobs
 
 
@@ -301,10 +313,13 @@ def _busy(case: Case) -> Remedy:
 def _partial(case: Case) -> Remedy:
     role, hosted = case.role, case.hosted
     held = phrasing.amount(hosted * role.replica_milli)
+    first, later = _moves(case)
     return _make(
-        f"do not start part of it: {hosted:,} of {role.count:,} replicas would hold {held}"
-        " accelerators and do nothing",
-        *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
+        f"do not start {hosted:,} of its {role.count:,} replicas:"
+        f" {'it' if hosted == 1 else 'they'} would hold {held} accelerators and do nothing until"
+        " the others start",
+        *first, *_opened(case, is_enough=True), _wait(case), *later,
+        *_opened(case, is_enough=False),
         prices.launch(case, case.missing), *_instead(case),
     )  # fmt: skip
 
@@ -325,20 +340,46 @@ def _moves(case: Case) -> tuple[tuple[PricedFix, ...], tuple[PricedFix, ...]]:
     """To take jobs off their nodes: before waiting if that starts the job and stops none; else
     after it. Whether it starts is tried: a job ahead may take what becomes free.
     """
-    found = prices.moves(case)
-    if found is None:
-        return (), ()
-    starts = case.trials.places_without(case.j, found.jobs)
-    fixes = _unless_alone(case, found.fix, is_enough=starts)
-    return (fixes, ()) if starts and found.is_free else ((), fixes)
+    found = moving.movers(case)
+    if not found:
+        return (), _stops(case) if case.cause is Cause.SCATTERED else ()
+    victims = [mover.victim for mover in found]
+    fit = "it fits" if len(found) == 1 else "they fit"
+    fix = _off(case, victims, "move", f"off {_left(case, victims)}: {fit} elsewhere")
+    starts = case.trials.places_moved(case.j, found)
+    fixes = _unless_alone(case, fix, is_enough=starts)
+    return (fixes, ()) if starts else ((), fixes)
+
+
+def _stops(case: Case) -> tuple[PricedFix, ...]:
+    """To stop those in the way, where they fit nowhere else."""
+    victims = moving.stops(case)
+    if not victims:
+        return ()
+    jobs = tuple(sorted(victim.job for victim in victims))
+    fix = _off(case, victims, "stop", f"on {_left(case, victims)}, to wait again")
+    return _unless_alone(case, fix, is_enough=case.trials.places_without(case.j, jobs))
+
+
+def _off(case: Case, victims: Sequence[Victim], verb: str, where: str) -> PricedFix:
+    jobs = sorted(victim.job for victim in victims)
+    names = phrasing.ids([case.world.job_names[j] for j in jobs])
+    loss = prices.lost(case.world, jobs)
+    return PricedFix(f"{verb} {names} {where}", 0, loss.milli_ms, loss.usd_micro)
+
+
+def _left(case: Case, victims: Sequence[Victim]) -> str:
+    nodes = sorted({piece.node for victim in victims for piece in victim.pieces})
+    return phrasing.ids([case.world.node_rows[n].name for n in nodes])
 
 
 def _apart(case: Case) -> Remedy:
     """Enough is free, but not in one domain: only prefer it, or request less."""
     free = phrasing.units(case.blocks.free_milli, case.role)
+    first, later = _moves(case)
     return _make(
         f"do not buy: {free} are free, on {phrasing.many(case.blocks.nodes, 'node')} too far apart",
-        *_stop_idle(case, is_enough=True), _wait(case), *_instead(case),
+        *first, *_stop_idle(case, is_enough=True), _wait(case), *later, *_instead(case),
         *_spared(case, is_enough=True), *_opened(case, is_enough=False),
     )  # fmt: skip
 
@@ -353,7 +394,7 @@ def _memory(case: Case) -> Remedy:
 
 def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) -> Remedy:
     free = phrasing.units(case.blocks.free_milli, case.role)
-    wait = _wait(case)
+    wait, (moved, later) = _wait(case), _moves(case)
     if held:
         first = case.world.job_names[held[0].job]
         wait = PricedFix(
@@ -362,7 +403,7 @@ def _host(case: Case, resource: str, unit: str, held: tuple[holders.Held, ...]) 
         )
     return _make(
         f"do not buy accelerators: {free} are free, {resource} is what is missing",
-        wait, *_instead(case), prices.launch(case, case.missing),
+        *moved, wait, *later, *_instead(case), prices.launch(case, case.missing),
     )  # fmt: skip
 
 
@@ -399,7 +440,7 @@ def _stop_idle(case: Case, *, is_enough: bool) -> tuple[PricedFix, ...]:
     jobs = case.idle
     if not jobs or case.trials.places_without(case.j, tuple(jobs)) != is_enough:
         return ()
-    milli = sum(case.world.shape_of(j).total_milli for j in jobs)
+    milli = sum(supply.held_milli(case.world, j) for j in jobs)
     names = phrasing.ids([case.world.job_names[j] for j in jobs])
     loss = prices.lost(case.world, jobs)
     text = f"cancel {names}: {phrasing.amount(milli)} accelerators held and not used"

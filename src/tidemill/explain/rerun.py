@@ -17,7 +17,6 @@ from tidemill.model.events import AskedPlace, CauseChanged
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Piece
 from tidemill.model.world import World
 from tidemill.scheduling import order, shares
 from tidemill.scheduling.diagnose import supply_cause
@@ -63,7 +62,8 @@ class Look(NamedTuple):
     """What a look at some waiting shapes found."""
 
     causes: dict[int, Cause]
-    placed: dict[int, tuple[Piece, ...]]
+    placed: dict[int, AskedPlace]
+    """Whom the next cycle places, and where."""
 
 
 class Line(NamedTuple):
@@ -93,7 +93,7 @@ def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> L
     actions = sheet.actions()
     causes = {s: Cause(world.shapes.cause[s]) for s in view.queued}
     causes |= {a.shape: a.cause for a in actions if isinstance(a, CauseChanged)}
-    return Look(causes, {a.job: a.pieces for a in actions if isinstance(a, AskedPlace)})
+    return Look(causes, {a.job: a for a in actions if isinstance(a, AskedPlace)})
 
 
 def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
@@ -144,14 +144,15 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
         key = _key(world, fair, memo, t, head)
         if key >= mine:
             continue
-        count = len(world.waiting[t])
-        if policy.order not in BY_SHAPE:
-            count = sum(_key(world, fair, memo, t, i) < mine for i in world.waiting[t])
-        elif key[:3] == mine[:3]:
+        alike = policy.order in BY_SHAPE  # the oldest of a shape are its first
+        named = heapq.nsmallest(NAMED, world.waiting[t]) if alike else world.waiting[t]
+        early = [found for i in named if (found := (_key(world, fair, memo, t, i), i))[0] < mine]
+        count = len(world.waiting[t]) if alike else len(early)
+        if alike and key[:3] == mine[:3]:
             count = sum(i < j for i in world.waiting[t])
         jobs += count
         milli += count * int(world.shapes.total_milli[t])
-        ahead.append((key, head))
+        ahead += early
         cause = causes.get(t, Cause(world.shapes.cause.item(t)))
         if t != s and _holds(world, policy, memo, s, t, head, cause):
             holders.append((key, head))
@@ -159,6 +160,13 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
     held = kinds & set(memo.known(world, int(world.jobs.shape[holder])).kinds) if holders else ()
     first = tuple(head for _, head in heapq.nsmallest(NAMED, ahead))
     return Line(jobs, milli, holder, first, tuple(sorted(held)))
+
+
+def due_before(world: World, policy: Policy, memo: Glance, j: int, looked: Look) -> list[int]:
+    """Jobs ahead of a waiting one that the next cycle places: it finds what they leave."""
+    fair = Fair(world, policy)
+    keys = {i: _key(world, fair, memo, int(world.jobs.shape[i]), i) for i in {*looked.placed, j}}
+    return sorted(i for i in looked.placed if keys[i] < keys[j])
 
 
 def in_order(world: World, policy: Policy, memo: Glance) -> list[int]:

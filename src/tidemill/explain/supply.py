@@ -175,6 +175,12 @@ def in_use_milli(world: World) -> I64:
     return np.where(is_launched, held, 0)
 
 
+def held_milli(world: World, j: int) -> int:
+    """What an active job runs on; of an elastic one that may be less than it requests."""
+    roles = world.shape_of(j).roles
+    return sum(p.replicas * roles[p.role].replica_milli for p in world.placements[j])
+
+
 def hosting(world: World, role: Role) -> I64:
     """For each node, how many devices count for a role, or parts or slices of devices."""
     return slices.per_node(world, role) if role.profile else hosting_devices(world, role.milli)

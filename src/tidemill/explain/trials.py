@@ -6,7 +6,7 @@ backfill, a limit, or somebody who may not be passed. Bounded: where so much wai
 takes long, less is tried or nothing, and the answer says so (``untried``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -20,6 +20,7 @@ from tidemill.model.rows import Checkpointing, Job, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling.memo import Memo as SchedulingMemo
+from tidemill.scheduling.moves import Mover
 
 BUDGET_US = 400_000  # for all trials of one answer, which may take a second in all
 CYCLE_US = 8_000  # measured on 140 nodes; a cycle then costs so much more for each waiting shape:
@@ -97,6 +98,11 @@ class Trials:
             self._without[j, jobs] = may and j in self._placed(self._cancelled(jobs))
         return self._without[j, jobs]
 
+    def places_moved(self, j: int, movers: Sequence[Mover]) -> bool:
+        """Whether a waiting job is placed at once when these running jobs have moved."""
+        may, self.left = self.may_try(), self.left - 1
+        return may and j in self._placed(moved(self._world, movers))
+
     def _cancelled(self, jobs: tuple[int, ...]) -> World:
         world = snapshot.copy(self._world)
         return fold_all(world, [ev.JobCancelled(world.now_ms, other) for other in jobs])
@@ -132,6 +138,21 @@ def resubmitted(world: World, job: Job, without: int = -1) -> tuple[World, int]:
     made.job_number.pop(job.name, None)
     fold(made, ev.JobSubmitted(made.now_ms, job))
     return made, made.job_count - 1
+
+
+def seated(world: World, places: Iterable[ev.AskedPlace]) -> World:
+    """The cluster state in which these jobs were placed."""
+    return fold_all(snapshot.copy(world), places)
+
+
+def moved(world: World, movers: Sequence[Mover]) -> World:
+    """The cluster state in which these jobs were moved, for nobody in particular."""
+    made = snapshot.copy(world)
+    for victim, gained in movers:
+        j, attempt = victim.job, int(world.jobs.attempt[victim.job])
+        asked = ev.AskedMove(made.now_ms, j, attempt, ev.Why.MOVED, gained, victim.pieces)
+        fold_all(made, [asked, ev.JobMoved(made.now_ms, j, attempt)])
+    return made
 
 
 def row(world: World, j: int, shape: Shape, estimate_ms: int | None = None) -> Job:

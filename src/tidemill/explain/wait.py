@@ -46,7 +46,7 @@ def why(
         questions=questions.questions(case),
         evidence=evidence,
         withheld=facts.withheld(case),
-        nodes=tuple(nodes.groups(world, job, case.r)),
+        nodes=tuple(nodes.groups(case.world, job, case.r)),
         fix=found.fixes[0],
         other_fixes=found.fixes[1:],
         do_not=found.do_not,

@@ -62,21 +62,58 @@ def plan(
     Moves that are not worth their price are not made, but their price and worth are told.
     ``leaving``: jobs that are asked to go already.
     """
-    hunt = Hunt(world, policy, memo, room, s)
-    if not any(room.kind_free[k] >= hunt.heir.total_milli for k in hunt.kinds):
+    found = _begun(world, policy, memo, room, s, leaving)
+    if found is None:
         return Moves(())
-    role, is_ok = offers.widest(world, hunt.heir, hunt.options)
-    if not role.accelerators:
-        return Moves(())
-    candidates, is_final, again_ms = _candidates(hunt, role, is_ok, leaving)
+    hunt, role, is_ok, candidates, is_final, again_ms = found
     able = [victim for victim in candidates if _has_another_place(hunt, victim)]
     timeless = _settle(hunt, role, is_ok, able, offers.as_one)
     if not timeless:  # whether there are any moves is not a question of prices; see ``victims``
         return Moves((), is_final=is_final, again_ms=again_ms)
     priced = _settle(hunt, role, is_ok, able, offers.in_usd_micro)
-    found = [movers for movers in (timeless, priced) if movers]
-    movers = min(found, key=lambda movers: offers.total(mover.victim for mover in movers)[1:])
+    sets = [movers for movers in (timeless, priced) if movers]
+    movers = min(sets, key=lambda movers: offers.total(mover.victim for mover in movers)[1:])
     return _judged(hunt, movers)
+
+
+def stops(
+    world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, leaving: Set[int]
+) -> tuple[Victim, ...]:
+    """Who would have to stop so that one job of this shape fits, wherever they go; none: nobody
+    that may be stopped. The scheduler does not ask this of anybody: it is for people to judge.
+    """
+    found = _begun(world, policy, memo, room, s, leaving)
+    if found is None or not found.candidates:
+        return ()
+    order = offers.by_node(room, found.role, found.is_ok, found.candidates, offers.in_usd_micro)
+    victims, _ = clear(found.hunt, list(order), policy.moves_at_most)
+    for victim in victims:
+        found.hunt.put_back(victim)
+    return tuple(victims)
+
+
+class _Begun(NamedTuple):
+    """A search for moves: for whom, by which role, on which nodes, and who may be moved."""
+
+    hunt: Hunt
+    role: Role
+    is_ok: I64
+    candidates: list[Victim]
+    is_final: bool
+    again_ms: int
+
+
+def _begun(
+    world: World, policy: Policy, memo: Memo, room: Snapshot, s: int, leaving: Set[int]
+) -> _Begun | None:
+    """What a search looks at; None: too little is free, wherever it is, or no GPU is requested."""
+    hunt = Hunt(world, policy, memo, room, s)
+    if not any(room.kind_free[k] >= hunt.heir.total_milli for k in hunt.kinds):
+        return None
+    role, is_ok = offers.widest(world, hunt.heir, hunt.options)
+    if not role.accelerators:
+        return None
+    return _Begun(hunt, role, is_ok, *_candidates(hunt, role, is_ok, leaving))
 
 
 def _judged(hunt: Hunt, movers: tuple[Mover, ...]) -> Moves:

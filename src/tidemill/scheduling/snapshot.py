@@ -168,10 +168,9 @@ class Snapshot:
         if role.profile:
             return slices.count(self, role, is_ok)
         r = self.request(role, is_ok, PACKING)
-        total: int = sweeps.count_hosts(
-            self.world.matrices, self.ground, r, role.cpu_milli, role.memory_mib
+        return int(
+            sweeps.count_hosts(self.world.matrices, self.ground, r, role.cpu_milli, role.memory_mib)
         )
-        return total
 
     def _filled(self, role: Role, found: int) -> "Filled":
         return Filled(-found - 1, ()) if found < 0 else Filled(role.count, self.placed(found))

@@ -18,8 +18,7 @@ UNKNOWN_WAIT_MS = HOUR_MS  # what a start is worth to a job that gave no estimat
 
 def lost_ms(world: World, j: int) -> int:
     """Time of the whole gang that stopping this active job would waste."""
-    found: int = progress.lost_ms(world.matrices.jobs, j, world.now_ms)
-    return found
+    return int(progress.lost_ms(world.matrices.jobs, j, world.now_ms))
 
 
 def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> int:
@@ -31,7 +30,7 @@ def usd_micro(world: World, shape: Shape, pieces: Iterable[Piece], ms: int) -> i
         * rates.item(nodes.contract.item(piece.node))
         for piece in pieces
     )
-    return rhythm.usd_micro(milli_rate, ms)
+    return int(rhythm.usd_micro(milli_rate, ms))
 
 
 def wait_spared_ms(world: World, heir: int, going: Sequence[int]) -> int:
