@@ -24,6 +24,7 @@ from bench import (
     spine,
     steps,
     topology,
+    track,
     waiting,
     year,
 )
@@ -49,6 +50,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "replay": replay.run,
     "steps": steps.run,
     "fixes": fixes.run,
+    "track": track.run,
     "year": year.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
@@ -72,6 +74,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "replay": (True,),
     "steps": (),
     "fixes": (1,),
+    "track": (1, 600, 500),
     "year": (3, 16),
 }
 

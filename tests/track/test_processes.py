@@ -136,6 +136,32 @@ def test_sigterm(tmp_path: Path, asked: bool, before: str, code: int, found: int
     assert steps(whole(tmp_path).records) == found
 
 
+def test_signal_handlers_may_track(tmp_path: Path):
+    """A handler that saves a checkpoint while the loop is anywhere, also within our own code."""
+    done = play(
+        """
+import signal
+from tidemill import track
+with track.job("train", every_s=0.02) as run:
+    def save(*_):
+        with run.checkpoint():
+            pass
+    signal.signal(signal.SIGALRM, save)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0003)
+    for _ in run.batches(range(3000)):
+        with run.step(), run.communication():
+            pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+""",
+        tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    records = whole(tmp_path).records
+    assert steps(records) == 3000
+    names = kinds(records)
+    assert names.count("checkpoint_begun") == names.count("checkpoint_saved") > 5
+
+
 def test_killed_twenty_times_and_resumed(tmp_path: Path):
     """`kill -9` at any moment: files can be read, nothing is told twice, little is lost.
 
@@ -163,7 +189,7 @@ def test_killed_twenty_times_and_resumed(tmp_path: Path):
 def _run_and_kill(folder: Path, state: Path, after: int | None) -> tuple[int, list[str]]:
     """The process and the lines that the loop printed until it was killed; None: to its end."""
     job = subprocess.Popen(
-        [sys.executable, LOOP, state, "--steps", "60", "--step-ms", "4", "--save-every", "5"],
+        [sys.executable, LOOP, state, "--steps", "60", "--step-ms", "2", "--save-every", "5"],
         env=environment(folder, TIDEMILL_TRACK_EVERY_S="0.02"), stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert job.stdout is not None

@@ -67,6 +67,17 @@ def test_parts_that_a_loop_does_not_tell_apart_are_unknown(tmp_path: Path):
     assert last.compute_us is not None
 
 
+def test_a_step_within_a_step_is_part_of_it(tmp_path: Path):
+    """A callback and a hand-written block around it count one step together."""
+    with track.job("train", to=f"file:{tmp_path}") as run:
+        with run.step(tokens=3), run.step(tokens=5):
+            pass
+        assert run.last_step == 1
+    records = whole(tmp_path).records
+    assert steps(records) == 1
+    assert [one.tokens for one in stretches(records) if one.steps] == [3]
+
+
 def test_exceptions_pass_untouched(tmp_path: Path):
     """The loop sees its own exception; the step does not count, the run is told as failed."""
     own = KeyError("mine")
@@ -236,6 +247,9 @@ def test_without_an_address_nothing_happens(caplog: pytest.LogCaptureFixture):
             pass
         assert run.flush()
         assert threading.active_count() == before
+        assert run.last_step == 1  # loops count by it, tracked or not
+        run.restored(7)
+        assert run.last_step == 7
     assert caplog.text == ""
 
 

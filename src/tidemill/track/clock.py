@@ -10,15 +10,18 @@ class RunClock:
     meanwhile; by how much the two have come apart is told in each record (``skew_us``).
     """
 
-    __slots__ = ("_begun_ns", "_epoch_us")
+    __slots__ = ("_offset_ns",)
 
     def __init__(self) -> None:
-        self._begun_ns = monotonic_ns()
-        self._epoch_us = time_ns() // 1000
+        self._offset_ns = time_ns() - monotonic_ns()
+
+    def us(self, at_ns: int) -> int:
+        """The time at a reading of the monotonic clock."""
+        return (at_ns + self._offset_ns) // 1000
 
     def now_us(self) -> int:
         """The time now."""
-        return self._epoch_us + (monotonic_ns() - self._begun_ns) // 1000
+        return self.us(monotonic_ns())
 
     def skew_us(self) -> int:
         """The wall clock less this one: what was done to it since the run began."""

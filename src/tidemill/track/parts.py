@@ -16,17 +16,21 @@ Item = TypeVar("Item")
 
 
 class TimedPart:
-    """The time of a block counts as one part of the loop."""
+    """The time of a block counts as one part of the loop. May be entered within itself."""
 
-    __slots__ = ("_part", "_run", "_sync", "_ticket")
+    __slots__ = ("_part", "_run", "_sync")
 
-    def __init__(self, run: TrackedRun, part: LoopPart, sync: Sync | None) -> None:
-        self._run, self._part, self._sync, self._ticket = run, part, sync, 0
+    def __init__(self, run: TrackedRun, part: LoopPart, sync: Sync | None = None) -> None:
+        self._run, self._part, self._sync = run, int(part), sync
 
     def __enter__(self) -> TimedPart:
         if self._sync is not None:
             self._sync()
-        self._ticket = self._run.enter_part(self._part)
+        try:
+            self._run.enter(self._part)
+        except BaseException:  # Ctrl-C came just here, and nobody will leave this block
+            self._run.leave(self._part)
+            raise
         return self
 
     def __exit__(
@@ -39,16 +43,19 @@ class TimedPart:
             if self._sync is not None and kind is None:
                 self._sync()
         finally:
-            self._run.leave_part(self._ticket)
+            self._run.leave(self._part)
 
 
 class TimedStep:
     """A step: counted where the block ends without an exception.
 
-    What a step did may be set within the block: ``step.tokens = …``.
+    What a step did may be set within the block: ``step.tokens = …``. A step within a step is part
+    of it.
     """
 
-    __slots__ = ("_run", "_sync", "flops", "number", "samples", "ticket", "tokens")
+    __slots__ = (
+        "_is_ours", "_run", "_sync", "ended_ns", "flops", "number", "samples", "tokens",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -59,11 +66,16 @@ class TimedStep:
         flops: float | None,
         sync: Sync | None,
     ) -> None:
-        self._run, self._sync, self.ticket = run, sync, 0
+        self._run, self._sync, self._is_ours = run, sync, False
         self.number, self.tokens, self.samples, self.flops = number, tokens, samples, flops
+        self.ended_ns = 0
 
     def __enter__(self) -> TimedStep:
-        self.ticket = self._run.begin_step()
+        try:
+            self._is_ours = self._run.begin_step()
+        except BaseException:  # as for a part
+            self._run.end_step(self, is_done=False)
+            raise
         return self
 
     def __exit__(
@@ -78,7 +90,13 @@ class TimedStep:
                 self._sync()
             is_done = kind is None
         finally:
-            self._run.end_step(self.ticket, self if is_done else None)
+            self.end(is_done)
+
+    def end(self, is_done: bool) -> None:
+        """The step is over; whether it was done."""
+        if self._is_ours:
+            self._is_ours = False
+            self._run.end_step(self, is_done)
 
 
 class TimedCheckpoint:
@@ -95,7 +113,7 @@ class TimedCheckpoint:
         self.step, self.bytes = step, size
         self.number = -1
         """Of this checkpoint, among those of the run."""
-        self._stall = TimedPart(run, LoopPart.CHECKPOINT, None)
+        self._stall = TimedPart(run, LoopPart.CHECKPOINT)
         self._is_told = False
 
     def begun(self, is_async: bool) -> TimedCheckpoint:
@@ -108,7 +126,7 @@ class TimedCheckpoint:
 
     def stall(self) -> TimedPart:
         """The loop stands still for this checkpoint within the block."""
-        return TimedPart(self._run, LoopPart.CHECKPOINT, None)
+        return self._stall
 
     def saved(self, size: int | None = None) -> None:
         """It is safe: a job that fails from here on loses nothing before its step."""

@@ -1,8 +1,8 @@
 """A run: what a training loop calls. It measures, and never raises, waits or prints.
 
-The loop's thread adds up times under a lock that is held for microseconds; a second thread cuts a
-window each second and carries the records out (``sender``). Whatever fails in here is told in the
-job's log, and the loop goes on.
+The loop's thread appends to a list what it does (``log``); a second thread adds it up each second
+and carries the records out (``sender``). Whatever fails in here is told in the job's log, and the
+loop goes on.
 """
 
 from __future__ import annotations
@@ -11,28 +11,37 @@ import atexit
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from threading import RLock, current_thread, get_ident, main_thread
+from time import monotonic_ns
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from tidemill.track import records
-from tidemill.track.amounts import whole
 from tidemill.track.clock import RunClock
 from tidemill.track.format import MOST, VERSION
 from tidemill.track.identity import ProcessIdentity, clipped
-from tidemill.track.meter import MOST_STEPS, LoopPart, LoopWindow, StepAmounts, StepMeter
+from tidemill.track.log import (
+    BEGIN_STEP,
+    CODE_BITS,
+    DROP_STEP,
+    LEAVE,
+    Happening,
+    LoopLog,
+)
+from tidemill.track.meter import LoopPart, LoopWindow
 from tidemill.track.parts import Sync, TimedBatches, TimedCheckpoint, TimedPart, TimedStep
 from tidemill.track.sender import AT_EXIT_S, LOG, LostRecords, RecordSender, UnsentRecord
 
 if TYPE_CHECKING:
     from tidemill.track.outlets import Outlet
 
+MOST_LOGGED = 20_000
+"""Entries that wait to be added up. Where the second thread hangs, the loop adds them up itself."""
 MOST_KEPT = 8192
 """Records and windows that wait for the second thread, should it hang in a write."""
 PPM = 1_000_000
-Answer = TypeVar("Answer")
 Item = TypeVar("Item")
 
 _RUNS: WeakSet[TrackedRun] = WeakSet()
@@ -55,12 +64,18 @@ class TrackedRun:
     ) -> None:
         self.who = who
         self.id = run
+        self.last_step = 0
+        """The number of the last step that was done; steps without a number count on from here."""
         self._clock = RunClock()
-        self._meter = StepMeter(self._clock.now_us())
+        self._log = LoopLog(self._clock, self._clock.now_us(), self._complain)
+        self._append = self._log.entries.append
         self._sync = sync
+        self._data = TimedPart(self, LoopPart.DATA)
+        self._communication = TimedPart(self, LoopPart.COMMUNICATION)
         self._lock = RLock()
-        self._is_inside = False
+        self._is_folding = False
         self._thread = get_ident()
+        self._steps_open = 0
         self._seq = 0
         self._checkpoints = 0
         self._kept: list[tuple[int, str, records.Fields | LoopWindow]] = []
@@ -89,11 +104,11 @@ class TrackedRun:
 
     def data(self, *, sync: bool = False) -> TimedPart:
         """The loop waits for its data within the block."""
-        return TimedPart(self, LoopPart.DATA, self._sync if sync else None)
+        return TimedPart(self, LoopPart.DATA, self._sync) if sync else self._data
 
     def communication(self, *, sync: bool = False) -> TimedPart:
         """The loop waits for other ranks within the block."""
-        return TimedPart(self, LoopPart.COMMUNICATION, self._sync if sync else None)
+        return TimedPart(self, LoopPart.COMMUNICATION, self._sync) if sync else self._communication
 
     def checkpoint(self, step: int | None = None, *, size: int | None = None) -> TimedCheckpoint:
         """The loop stands still within the block and saves; ``step`` defaults to the last one."""
@@ -133,11 +148,6 @@ class TrackedRun:
         )
 
     @property
-    def last_step(self) -> int:
-        """The number of the last step that ended; 0 before the first."""
-        return self._meter.step
-
-    @property
     def trouble(self) -> str:
         """Why records cannot be sent at present; empty while all is well."""
         return self._sender.trouble if self._sender else ""
@@ -160,8 +170,9 @@ class TrackedRun:
         """The end: send what there is, for two seconds at most. A second call does nothing."""
         if self._is_silent or self._sender is None:
             return
-        self._add_window(self._clock.now_us())
+        self._fold(is_cut=True)
         self.tell("job_ended", outcome=outcome, error=error)
+        self._fold()
         self._is_silent = True
         atexit.unregister(self.close)
         self._give_back_sigterm()
@@ -191,57 +202,57 @@ class TrackedRun:
 
     # What the parts call ----------------------------------------------------------------------
 
-    def enter_part(self, part: LoopPart) -> int:
-        """Enter a part; returns its ticket, 0 where nothing is measured."""
-        return self._in_loop(self._meter.enter, part) or 0
+    def enter(self, part: int) -> None:
+        """Enter a part."""
+        if not self._is_silent and get_ident() == self._thread:
+            self._append(monotonic_ns() << CODE_BITS | part)
 
-    def leave_part(self, ticket: int) -> None:
+    def leave(self, part: int) -> None:
         """Leave a part."""
-        if ticket:
-            self._in_loop(self._meter.leave, ticket)
+        if not self._is_silent and get_ident() == self._thread:
+            self._append(monotonic_ns() << CODE_BITS | LEAVE + part)
+            if len(self._log.entries) > MOST_LOGGED:
+                self._fold()
 
-    def begin_step(self) -> int:
-        """Enter a step; returns its ticket, 0 where nothing is measured."""
-        return self._in_loop(self._meter.begin_step) or 0
+    def begin_step(self) -> bool:
+        """Enter a step, or a step within it; returns whether this thread's steps count."""
+        if get_ident() != self._thread:
+            return False
+        self._steps_open += 1
+        if self._steps_open == 1 and not self._is_silent:
+            self._append(monotonic_ns() << CODE_BITS | BEGIN_STEP)
+        return True
 
-    def end_step(self, ticket: int, step: TimedStep | None) -> None:
-        """Leave a step; None: it was not done."""
-        if not ticket:
+    def end_step(self, step: TimedStep, is_done: bool) -> None:
+        """Leave a step."""
+        self._steps_open -= 1
+        if self._steps_open:
             return
-        if step is None:
-            self._in_loop(self._meter.drop_step, ticket)
-            return
-        most = MOST // MOST_STEPS  # so that the sum of a window is a number too
-        amounts = StepAmounts(
-            self.whole(step.tokens, most),
-            self.whole(step.samples, most),
-            self.whole(step.flops, most * records.FLOP_PER_MFLOP),
-        )
-        if self._in_loop(self._meter.end_step, ticket, self.whole(step.number), amounts):
-            self._in_loop(self._add_window)
+        if is_done:
+            number = None if step.number is None else self.whole(step.number)
+            self.last_step = step.number = self.last_step + 1 if number is None else number
+        if not self._is_silent:
+            step.ended_ns = monotonic_ns()
+            self._append(step if is_done else step.ended_ns << CODE_BITS | DROP_STEP)
+            if len(self._log.entries) > MOST_LOGGED:
+                self._fold()
 
     def checkpoint_number(self, step: int | None) -> tuple[int, int]:
         """The number of a new checkpoint of this run, and the step after which it is taken."""
-        with self._lock:
-            self._checkpoints += 1
-            told = self.whole(step)
-            return self._checkpoints, self._meter.step if told is None else told
+        self._checkpoints += 1
+        told = self.whole(step)
+        return self._checkpoints, self.last_step if told is None else told
 
     def tell(self, kind: str, **fields: object) -> None:
         """Make a record of something that happens now."""
-        if self._is_silent:
-            return
-        with self._lock:
-            self._keep(kind, {"at_us": self._clock.now_us(), **fields})
+        if not self._is_silent:
+            self._append(Happening(monotonic_ns(), kind, fields))
+            if len(self._log.entries) > MOST_LOGGED:
+                self._fold()
 
     def whole(self, amount: object, most: int = MOST, scale: float = 1) -> int | None:
         """An amount as an integer; what is no amount is unknown, and told in the log."""
-        if amount is None:
-            return None
-        value = whole(amount, most, scale)
-        if value is None:
-            self._passed_over(f"a {type(amount).__name__} that is no amount was given")
-        return value
+        return self._log.amount(amount, most, scale)
 
     def text(self, given: object) -> str | None:
         """A text of bounded length; None where there is none."""
@@ -249,57 +260,45 @@ class TrackedRun:
 
     # Within -----------------------------------------------------------------------------------
 
-    def _in_loop(self, act: Callable[..., Answer], *args: object) -> Answer | None:
-        """Do something to the meter at the time that it is now; None where that cannot be.
-
-        A signal handler that tracks while the loop is in here is passed over: it would find sums
-        that are half made.
-        """
-        if self._is_silent or get_ident() != self._thread:
-            return None
-        with self._lock:
-            if self._is_inside:
-                return None
-            self._is_inside = True
-            try:
-                return act(self._clock.now_us(), *args)
-            except Exception as error:  # noqa: BLE001 - a fault of ours must not end a job
-                self._passed_over(f"{type(error).__name__}: {error}")
-                return None
-            finally:
-                self._is_inside = False
-
     def _count_from(self, step: int | None) -> int | None:
         told = self.whole(step)
         if told is not None:
-            with self._lock:
-                self._meter.count_from(told)
+            self.last_step = told
         return told
 
-    def _passed_over(self, why: str) -> None:
+    def _complain(self, why: str) -> None:
         if self._sender is not None:
             self._sender.complain(why)
 
-    def _add_window(self, now_us: int) -> None:
+    def _fold(self, is_cut: bool = False) -> None:
+        """Add up what the loop has done; cut the window where asked.
+
+        A signal handler that closes the run while the loop is in here is passed over: it would find
+        sums that are half made.
+        """
         with self._lock:
-            self._keep("steps", self._meter.cut(now_us))
+            if self._is_folding:
+                return
+            self._is_folding = True
+            try:
+                self._log.fold(self._keep)
+                if is_cut:
+                    self._keep("steps", self._log.cut(self._clock.now_us()))
+            finally:
+                self._is_folding = False
 
     def _keep(self, kind: str, what: records.Fields | LoopWindow) -> None:
-        """Number it and keep it for the second thread. Within the lock.
-
-        The number is taken first: a signal handler that comes in between takes the next.
-        """
-        seq = self._seq
-        self._seq = seq + 1
+        """Number it and keep it for the second thread. Within the lock."""
         if len(self._kept) < MOST_KEPT:
-            self._kept.append((seq, kind, what))
+            self._kept.append((self._seq, kind, what))
         else:
             self._overrun += 1
+        self._seq += 1
 
     def _collect(self) -> list[UnsentRecord]:
         """All that is new, as lines; called by the second thread."""
         if not self._is_silent:
-            self._add_window(self._clock.now_us())
+            self._fold(is_cut=True)
         with self._lock:
             kept, self._kept = self._kept, []
             overrun, self._overrun = self._overrun, 0

@@ -23,7 +23,7 @@ class LoopGaps:
             self._part.__exit__(None, None, None)
             self._part = None
         if part is not None:
-            self._part = TimedPart(self.run, part, None).__enter__()
+            self._part = TimedPart(self.run, part).__enter__()
 
     def begin(self) -> None:
         """A batch has come: a step begins, unless one is going on that takes several."""
@@ -42,6 +42,6 @@ class LoopGaps:
     def stop(self) -> None:
         """Training ends, perhaps within a step, which does not count then."""
         if self._step is not None:
-            self.run.end_step(self._step.ticket, None)
+            self._step.end(is_done=False)
             self._step = None
         self.wait(None)
