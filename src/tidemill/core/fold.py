@@ -178,6 +178,7 @@ def vacated(w, j, now):
     stay(w.at, jobs, w.shapes, j)
     idle_no_more(w.at, jobs, j)
     jobs[j, JOB.IS_PACED] = 0
+    jobs[j, JOB.OVER_MILLI] = 0
     jobs[j, JOB.HOP] = NO_HOP
     jobs[j, JOB.SLOW_PPM] = 0
 

@@ -37,13 +37,13 @@ from tidemill.model.tables import NEVER_PASSED
 
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
-    EVICT, EVICTED, RELEASE,
+    EVICT, EVICTED, RELEASE, SEEN,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
         ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
-        ev.JobEvicted, ev.AskedRelease,
+        ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -163,6 +163,8 @@ def take_placement(w, events, event_pieces, counts, e, now):
         return False
     find(w.found, event_pieces, events[e, EventColumn.FIRST], count)
     place(w, j, count, now)
+    if events[e, EventColumn.KIND] == SEEN:
+        jobs[j, JOB.OVER_MILLI] = events[e, EventColumn.VALUE]
     return True
 
 
@@ -261,7 +263,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return 0
     if kind == EVICT:
         return int(take_wish(w, events, counts, e))
-    if kind == PLACED:
+    if kind in (PLACED, SEEN):
         return int(take_placement(w, events, event_pieces, counts, e, now))
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]

@@ -45,6 +45,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.JobPassed,
     ev.HalfLifeSet,
     ev.MixSampled,
+    ev.PlacementSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

@@ -76,6 +76,7 @@ class JOB(IntEnum):
     IS_MOVING = 34  # it was asked to change its place, or its size
     LEAVING_FOR = 35  # the shape for which it was asked to leave
     IDLE_MS = 36  # since when it does nothing
+    OVER_MILLI = 37  # shown to be held, and not booked: others hold it (``PlacementSeen``)
 
 
 class SHAPE(IntEnum):

@@ -119,6 +119,20 @@ class JobSubmitted(_Event, frozen=True, tag="job_submitted"):
     job: Job
 
 
+class PlacementSeen(_Event, frozen=True, tag="placement_seen"):
+    """Somebody else's scheduler has put these replicas on these devices.
+
+    What the world shows is taken as it is: on nodes that take no new work, with more CPU or memory
+    than a node has, or only a part of a gang. ``over_milli``: of what it was shown to hold, the
+    part that others hold already, or that no device is known for; it is not booked twice.
+    """
+
+    job: Number
+    attempt: Number
+    pieces: tuple[Piece, ...]
+    over_milli: Annotated[int, Meta(ge=0, le=FOREVER_MS)] = 0
+
+
 class JobStarted(_Event, frozen=True, tag="job_started"):
     """The whole gang has come up and works.
 
@@ -319,6 +333,7 @@ Seen = (
     | NodeMoved
     | DeviceFailed
     | JobSubmitted
+    | PlacementSeen
     | JobStarted
     | JobFinished
     | JobFailed

@@ -18,6 +18,7 @@ from tidemill.core.replay import (
     FAILURE,
     FINISHED,
     PLACED,
+    SEEN,
     STARTED,
     SUBMITTED,
     fold_one,
@@ -74,7 +75,7 @@ def read(w, b, events, event_pieces, counts, e, now):
         if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
             return e
         is_life = kind in (
-            SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED
+            SUBMITTED, PLACED, SEEN, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED
         )  # fmt: skip
         if kind == SUBMITTED:
             j = counts[0, 0]

@@ -84,11 +84,18 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
     for piece in event.pieces:
         counts[piece.role] += piece.replicas
     _refuse_unless_whole(world, j, counts)
-    _settle(world, j, event.at_ms)
-    count = room.write_found(world, event.pieces)
-    core.placed(world.ink.w, j, count, event.at_ms)
-    if shape.elastic_role is not None:
-        world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, event.pieces)
+    _take_place(world, j, event.pieces, event.at_ms)
+    return [j]
+
+
+def seen(world: World, event: ev.PlacementSeen) -> list[int]:
+    """A gang, or a part of one, sits where somebody else put it, whatever our rules say of that."""
+    j = event.job
+    _refuse_unless(world, j, event.attempt, (_WAITING,), 1)
+    shape = world.shape_of(j)
+    room.refuse_if_booked(world, j, shape.roles, event.pieces)
+    _take_place(world, j, event.pieces, event.at_ms)
+    world.ink.w.jobs[j, JOB.OVER_MILLI] = event.over_milli
     return [j]
 
 
@@ -368,6 +375,16 @@ def _write_row(world: World, j: int, job: Job, s: int, at_ms: int) -> None:
     jobs.speed_ppm[j] = ONE_PPM
     jobs.confidence[j] = CONFIDENCES.index(efficiency.confidence)
     jobs.hop[j] = NO_HOP
+
+
+def _take_place(world: World, j: int, pieces: Pieces, at_ms: int) -> None:
+    """A waiting job holds these pieces, and comes up there."""
+    shape = world.shape_of(j)
+    _settle(world, j, at_ms)
+    count = room.write_found(world, pieces)  # may renew the columns
+    core.placed(world.ink.w, j, count, at_ms)
+    if shape.elastic_role is not None:
+        world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, pieces)
 
 
 def memory_ppm(efficiency: Efficiency) -> int:

@@ -47,6 +47,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return jobs.submitted(world, event)
         case ev.AskedPlace():
             return jobs.placed(world, event)
+        case ev.PlacementSeen():
+            return jobs.seen(world, event)
         case ev.JobStarted():
             return jobs.started(world, event)
         case ev.JobFinished():

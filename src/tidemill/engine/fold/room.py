@@ -12,7 +12,7 @@ from tidemill.model.columns import MIG_STATES
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import Piece, Role
-from tidemill.model.states import NodeState
+from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.world import World
 from tidemill.units.mig import geometry as mig
 
@@ -60,10 +60,28 @@ def _know_slices(world: World, k: int) -> None:
 def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Pieces) -> None:
     """Refuse pieces that together ask for more than their nodes have left for this job."""
     nodes = world.nodes
-    taken: dict[int, int] = {}
-    slices: dict[int, int] = {}
     cpu: dict[int, int] = {}
     memory: dict[int, int] = {}
+    refuse_if_booked(world, j, roles, pieces)
+    for piece in pieces:
+        n, role = piece.node, roles[piece.role]
+        if nodes.state[n] != _READY or nodes.is_spare[n]:
+            state = "a spare" if nodes.is_spare[n] else NodeState(nodes.state[n]).name.lower()
+            asked = f"node `{world.node_rows[n].name}`"
+            raise _refusal(world, j, asked, f"it is {state} and takes no new work")
+        cpu[n] = cpu.get(n, 0) + piece.replicas * role.cpu_milli
+        memory[n] = memory.get(n, 0) + piece.replicas * role.memory_mib
+        if cpu[n] > nodes.cpu_free_milli[n] or memory[n] > nodes.memory_free_mib[n]:
+            asked = f"{cpu[n]} CPU-milli and {memory[n]} MiB of `{world.node_rows[n].name}`"
+            found = f"{nodes.cpu_free_milli[n]} and {nodes.memory_free_mib[n]} are free"
+            raise _refusal(world, j, asked, found)
+
+
+def refuse_if_booked(world: World, j: int, roles: tuple[Role, ...], pieces: Pieces) -> None:
+    """Refuse devices that others hold, that failed, or that no launched node has."""
+    nodes = world.nodes
+    taken: dict[int, int] = {}
+    slices: dict[int, int] = {}
     for piece in pieces:
         _refuse_if_unfit(world, j, roles, piece)
         n, role = piece.node, roles[piece.role]
@@ -78,12 +96,6 @@ def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Piece
             if world.devices.is_failed[d] or taken[d] > free:
                 asked = f"{taken[d]} milli of `{world.node_rows[n].name}` device {bit}"
                 raise _refusal(world, j, asked, "it is not free")
-        cpu[n] = cpu.get(n, 0) + piece.replicas * role.cpu_milli
-        memory[n] = memory.get(n, 0) + piece.replicas * role.memory_mib
-        if cpu[n] > nodes.cpu_free_milli[n] or memory[n] > nodes.memory_free_mib[n]:
-            asked = f"{cpu[n]} CPU-milli and {memory[n]} MiB of `{world.node_rows[n].name}`"
-            found = f"{nodes.cpu_free_milli[n]} and {nodes.memory_free_mib[n]} are free"
-            raise _refusal(world, j, asked, found)
 
 
 def _refuse_if_sliced(
@@ -113,9 +125,9 @@ def _refuse_if_unfit(world: World, j: int, roles: tuple[Role, ...], piece: Piece
     if not 0 <= piece.role < len(roles):
         raise _refusal(world, j, f"role number {piece.role}", f"it has {len(roles)} roles")
     name = world.node_rows[n].name
-    if nodes.state[n] != _READY or nodes.is_spare[n]:
-        state = "a spare" if nodes.is_spare[n] else NodeState(nodes.state[n]).name.lower()
-        raise _refusal(world, j, f"node `{name}`", f"it is {state} and takes no new work")
+    if NodeState(nodes.state[n]) not in LAUNCHED:
+        state = NodeState(nodes.state[n]).name.lower()
+        raise _refusal(world, j, f"node `{name}`", f"it is {state}")
     wanted = piece.replicas * roles[piece.role].accelerators
     is_mask = 0 <= piece.devices < 1 << int(nodes.devices[n])
     is_instance = piece.replicas == 1 and piece.slices > 0

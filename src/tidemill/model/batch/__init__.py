@@ -169,7 +169,9 @@ class Batch(NamedTuple):
 
 
 _E = EventColumn
-PIECED: Final = (codes.KIND_CODE[ev.AskedPlace], codes.KIND_CODE[ev.AskedMove])
+PIECED: Final = tuple(
+    codes.KIND_CODE[kind] for kind in (ev.AskedPlace, ev.AskedMove, ev.PlacementSeen)
+)
 SUBMITTED: Final = codes.KIND_CODE[ev.JobSubmitted]
 ADDED: Final = codes.KIND_CODE[ev.NodeAdded]
 
@@ -178,7 +180,7 @@ def place(events: Matrix) -> None:
     """Fill ``FIRST``: each pool is used up in the order of the events."""
     kinds, first = events[:, _E.KIND], events[:, _E.FIRST]
     counts = events[:, _E.COUNT]
-    pieced = (kinds == PIECED[0]) | (kinds == PIECED[1])
+    pieced = np.isin(kinds, PIECED)
     first[:] = (counts.cumsum() - counts) * pieced
     for kind in (SUBMITTED, ADDED):
         places = (kinds == kind).nonzero()[0]

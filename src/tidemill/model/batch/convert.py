@@ -72,7 +72,7 @@ def _said(
         for field in plain_fields(kind):
             values = map(attrgetter(field.name), group)
             yield field.column, map(field.codes.__getitem__, values) if field.codes else values
-    if kind is ev.AskedPlace:
+    if kind in (ev.AskedPlace, ev.PlacementSeen):
         yield _E.COUNT, [len(event.pieces) for event in group]
     elif kind is ev.AskedMove:
         yield _E.VALUE, [len(event.gained) for event in group]
@@ -98,7 +98,7 @@ def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[s
 
 def _pieces_of(event: Event) -> tuple[Piece, ...]:
     match event:
-        case ev.AskedPlace():
+        case ev.AskedPlace() | ev.PlacementSeen():
             return event.pieces
         case ev.AskedMove():
             return event.gained + event.lost
@@ -153,8 +153,8 @@ def _made(kind: type, rows: Matrix, batch: Batch) -> Iterable[Any]:
     for field in plain_fields(kind):
         values = rows[:, field.column].tolist()
         given.append(map(field.words.__getitem__, values) if field.words else values)
-    if kind is ev.AskedPlace:
-        given.append(_divided(rows, batch.pieces))
+    if kind in (ev.AskedPlace, ev.PlacementSeen):
+        given.insert(3, _divided(rows, batch.pieces))
     elif kind is ev.AskedMove:
         gained = rows[:, _E.VALUE].tolist()
         whole = list(zip(_divided(rows, batch.pieces), gained, strict=True))

@@ -45,6 +45,7 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "is_spare": _E.VALUE,
     "nodes": _E.VALUE,
     "half_life_ms": _E.VALUE,
+    "over_milli": _E.VALUE,
 }
 """Where the plain fields of events go, whatever the kind."""
 

@@ -78,7 +78,7 @@ class Sheet:
         rows = self._events[self._count : self._count + count]
         rows[:] = batch.events
         before = self._before
-        before[PIECED[0]] = before[PIECED[1]] = self._piece_count
+        before[list(PIECED)] = self._piece_count
         before[SUBMITTED], before[ADDED] = self._job_count, len(self._node_names)
         rows[:, _E.FIRST] += before[rows[:, _E.KIND]]
         if pieces:
@@ -164,7 +164,7 @@ class Sheet:
     def _write_rest(self, event: Event, row: list[int]) -> None:
         """What an event has beside plain numbers."""
         match event:
-            case ev.AskedPlace():
+            case ev.AskedPlace() | ev.PlacementSeen():
                 self._write_pieces(event.pieces, row)
             case ev.AskedMove():
                 row[_E.VALUE] = len(event.gained)
@@ -222,7 +222,7 @@ def _form(kind: type[Event]) -> _Form:
     return _Form(
         codes.KIND_CODE[kind],
         tuple((field.column, attrgetter(field.name), field.codes) for field in fields),
-        kind in WHOLE_ROWS or kind in {ev.AskedPlace, ev.AskedMove, ev.JobSubmitted, ev.NodeAdded},
+        codes.KIND_CODE[kind] in (*PIECED, SUBMITTED, ADDED) or kind in WHOLE_ROWS,
     )
 
 
