@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tidemill.engine.loop import Backend
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.statement import Statement
+    from tidemill.live.history.events import History
     from tidemill.twin.spec.tables import Spec
 
 Progress = Callable[[int, int], None]
@@ -178,6 +179,42 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.finish()
     return Run(journal, world, policy, Statement(ledger, calendar, source))
+
+
+def keep_history(
+    history: "History",
+    journal: str = MEMORY,
+    *,
+    name: str = "history",
+    zone: str = "UTC",
+    begun: Begun = BEGUN,
+    on_progress: Progress | None = None,
+) -> Run:
+    """Write what somebody else's cluster did into a journal, and return its books.
+
+    ``zone``: the time zone in which its moments are shown.
+    """
+    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger.spans import Window
+    from tidemill.ledger.statement import Statement
+
+    refuse_existing(journal)
+    policy, length_ms = Policy(), history.length_ms
+    ledger = Ledger(policy, Window(0, FOREVER_MS, nice_bin_ms(length_ms)))
+    calendar = Calendar.since_1970(history.begins_ms, zone)
+    facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
+    with open_journal(journal, create=True) as opened:
+        keeper = RunKeeper(opened, ledger.world)
+        completeness.begin(opened, begun)
+        for key, value in facts.items():
+            opened.set_meta(key, value)
+        for batch in history.batches():
+            ledger.read_batch(batch)
+            keeper.append_batch(batch)
+            if on_progress is not None:
+                on_progress(ledger.world.now_ms, length_ms)
+        keeper.finish()
+    return Run(journal, ledger.world, policy, Statement(ledger, calendar, Source.LIVE))
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "demo": CommandEntry("demo", "demo"),
+    "import": CommandEntry("imports"),
     "twin": CommandEntry("twin"),
     "ledger": CommandEntry("ledger"),
     "advise": CommandEntry("advise", "advise"),

@@ -56,7 +56,7 @@ def run(
     way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
     with screen.progress(f"running {spec.name}") as update, going_on(journal), way:
         done = api.simulate(loaded, journal, update, is_resumed=resume)
-    _print_run(done, as_json)
+    print_run(done, as_json)
 
 
 @app.command(
@@ -160,7 +160,7 @@ def import_(
             source=Source.TRACE,
             on_progress=lambda at_ms, _: update(min(at_ms, end_ms), end_ms),
         )  # fmt: skip
-    _print_run(done, as_json)
+    print_run(done, as_json)
 
 
 @app.command("load", epilog=options.example("tidemill twin load fleet.toml"))
@@ -260,7 +260,7 @@ def going_on(journal: str) -> Iterator[None]:
         raise
 
 
-def _print_run(done: "Run", as_json: bool) -> None:
+def print_run(done: "Run", as_json: bool) -> None:
     from tidemill.cli import demo_story, ledger_tables
     from tidemill.cli.ledger import print_json
 

@@ -52,6 +52,11 @@ class Calendar(NamedTuple):
         return cls(found, zone)
 
     @classmethod
+    def since_1970(cls, ms: int, zone: str) -> "Calendar":
+        """Of a journal that begins so many milliseconds after 1970, shown in a zone."""
+        return cls.read((datetime(1970, 1, 1, tzinfo=UTC) + ms * _MS).isoformat(), zone)
+
+    @classmethod
     def of(cls, facts: Mapping[str, str]) -> "Calendar":
         """From the facts of a journal; a zone that this machine does not know is its offset."""
         begins, zone = facts.get("begins", ""), facts.get("zone", "")

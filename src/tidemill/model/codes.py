@@ -66,6 +66,8 @@ WHYS: Final = (
     Why.GROWN,
     Why.REORDERED,
     Why.REPACKED,
+    Why.TIMED_OUT,
+    Why.OUT_OF_MEMORY,
 )
 CONFIDENCES: Final = (
     Confidence.UNKNOWN,

@@ -42,6 +42,8 @@ class Why(StrEnum):
     GROWN = "grown into idle room"
     REORDERED = "put off by the order"
     REPACKED = "stopped to be placed elsewhere"
+    TIMED_OUT = "time limit reached"
+    OUT_OF_MEMORY = "out of memory"
 
 
 class _Event(Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):

@@ -153,9 +153,12 @@ class Shape(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Checkpointing(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a training job saves: every ``interval_ms`` of work, stalling ``cost_ms``. 0: never."""
+    """How a training job saves: every ``interval_ms`` of work, stalling ``cost_ms``. 0: never.
 
-    interval_ms: Natural = 0
+    An interval of -1: nobody said whether it saves, so nobody knows what a stop has lost.
+    """
+
+    interval_ms: Annotated[int, Meta(ge=-1, le=FOREVER_MS)] = 0
     cost_ms: Natural = 0
 
 

@@ -1,0 +1,159 @@
+"""``tidemill import``: the books of what a cluster did, from what it can export. Read-only."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidemill.cli import options, screen, twin
+from tidemill.model.errors import SpecError
+
+if TYPE_CHECKING:
+    from tidemill.live.history.events import History
+
+app = typer.Typer(
+    help="Bring the history of a real cluster onto the books: what happened, not a simulation.",
+    epilog=options.example(
+        "tidemill import csv jobs.csv --nodes nodes.csv --usd-per-hour 2.50 -j fleet.sqlite",
+        "tidemill ledger fleet.sqlite --by team",
+    ),
+    no_args_is_help=True,
+)
+
+Prices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--usd-per-hour",
+        help="Price of one GPU: 2.50 for all, or H100=2.50; may be repeated.",
+        metavar="[TYPE=]USD",
+    ),
+]
+Zone = Annotated[
+    str, typer.Option("--zone", help="The time zone of dates without one.", metavar="ZONE")
+]
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        help="The machines are paid for since this date (default: the first submission).",
+        metavar="DATE",
+    ),
+]
+Until = Annotated[
+    str | None,
+    typer.Option(
+        "--to", help="When the export was made (default: the last time in it).", metavar="DATE"
+    ),
+]
+
+CSV_EXAMPLES = options.example(
+    "tidemill import csv jobs.csv --usd-per-hour 2.50 -j fleet.sqlite",
+    "tidemill import csv jobs.csv --nodes nodes.csv --map gpus=num_gpus,start=start_time",
+    "tidemill import csv jobs.csv --zone Europe/Berlin --usd-per-hour H100=2.80,A100=1.60",
+)
+
+
+@app.command("csv", epilog=CSV_EXAMPLES)
+@options.takes_journal
+def csv(
+    jobs: Annotated[Path, typer.Argument(help="A table of jobs, one row per job or attempt.")],
+    journal: options.Target = options.DEFAULT_JOURNAL,
+    nodes: Annotated[
+        Path | None, typer.Option("--nodes", help="A table of nodes: node, gpus, gpu_type, …")
+    ] = None,
+    mapped: Annotated[
+        list[str] | None,
+        typer.Option("--map", help="FIELD=COLUMN where the guess is wrong; may be repeated."),
+    ] = None,
+    usd_per_hour: Prices = None,
+    zone: Zone = "UTC",
+    start: From = None,
+    end: Until = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """The books of a table of jobs: any header, guessed and shown."""
+    from tidemill.live.csv import headers, tables
+    from tidemill.live.history import events
+
+    told = headers.told_map(mapped or ())
+    table = tables.read_jobs(jobs, told, checked_zone(zone))
+    listed, prices = tables.read_nodes(nodes, {}) if nodes else ([], {})
+    screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
+    for text in table.notes:
+        screen.note(text)
+    prices |= prices_of(usd_per_hour or ())
+    history = events.build(
+        table.attempts, listed, prices, moment_ms(start, zone, "--from"),
+        moment_ms(end, zone, "--to"),
+    )  # fmt: skip
+    keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
+
+
+def keep(
+    history: "History", journal: str, name: str, zone: str, *, force: bool, as_json: bool
+) -> None:
+    """Write a history into a journal and print its ledger."""
+    from tidemill import api
+
+    for text in history.notes:
+        screen.note(text)
+    way = api.replacing_run(journal, is_forced=True) if force else nullcontext()
+    with screen.progress(f"booking {history.attempts:,} attempts") as update, way:
+        done = api.keep_history(history, journal, name=name, zone=zone, on_progress=update)
+    if history.over:
+        screen.note(
+            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held: not booked"
+            " twice"
+        )
+    twin.print_run(done, as_json)
+
+
+def prices_of(told: Sequence[str]) -> Mapping[str, int]:
+    """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
+    from tidemill.live.history.attempts import kind_of
+    from tidemill.live.history.fleet import ANY
+
+    found: dict[str, int] = {}
+    for part in (part.strip() for text in told for part in text.split(",")):
+        kind, sign, usd = part.rpartition("=")
+        try:
+            micro = round(float(usd) * 1_000_000)
+        except ValueError:
+            micro = -1
+        if not 0 <= micro <= 10**13:
+            raise SpecError(
+                f"--usd-per-hour is `{part}`, which is no price",
+                hint="such as 2.50, or H100=2.50 for one GPU type",
+            )
+        found[kind_of(kind) if sign else ANY] = micro
+    return found
+
+
+def checked_zone(zone: str) -> str:
+    """A zone by its name, if this machine knows it."""
+    from tidemill.journal.moments import Calendar
+
+    Calendar.read("2026-01-01", zone)
+    return zone
+
+
+def moment_ms(text: str | None, zone: str, option: str) -> int | None:
+    """A date as milliseconds since 1970."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise SpecError(
+            f"{option} is `{text}`, which is no date",
+            hint="such as 2026-03-02 or 2026-03-02T06:00+01:00",
+        ) from error
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=ZoneInfo(zone))
+    return round(found.timestamp() * 1000)

@@ -1,0 +1,1 @@
+"""Tables of jobs and nodes that people keep themselves: any header, any of the usual times."""

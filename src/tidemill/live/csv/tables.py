@@ -1,0 +1,225 @@
+"""Tables of jobs and of nodes, read into what a history needs (``live.history.rows``)."""
+
+import gzip
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.csv import headers, times
+from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.rows import ATTEMPTS, Outcome, SeenNode
+from tidemill.model.errors import SpecError
+from tidemill.model.rows import MAX_DEVICES
+
+LARGEST_BYTES = 4 * 1024**3
+_OUTCOMES: dict[Outcome, tuple[str, ...]] = {
+    Outcome.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
+                   "passed", "ok", "0", "cd", "terminated"),
+    Outcome.FAILED: ("failed", "fail", "failure", "error", "crashed", "f", "killed"),
+    Outcome.TIMED_OUT: ("timeout", "timedout", "to", "deadline"),
+    Outcome.OUT_OF_MEMORY: ("outofmemory", "oom", "oomkilled"),
+    Outcome.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
+    Outcome.PREEMPTED: ("preempted", "evicted", "pr"),
+    Outcome.REQUEUED: ("requeued", "rescheduled"),
+    Outcome.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
+    Outcome.RUNNING: ("running", "r", "active"),
+    Outcome.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
+}  # fmt: skip
+_WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
+
+
+class JobTable(NamedTuple):
+    """A table of jobs as it was understood."""
+
+    attempts: pl.DataFrame
+    guessed: dict[str, str]
+    """What each column that was used says."""
+    notes: tuple[str, ...]
+
+
+def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> JobTable:
+    """A table of jobs."""
+    rows = _rows(path)
+    found = headers.match(rows.columns, headers.JOBS, told)
+    for field, instead in (("gpus", "gpus"), ("submit", "start")):
+        if field not in found and instead not in found:
+            raise SpecError(
+                f"`{path}` has no column that says `{field}`; its columns are"
+                f" {', '.join(rows.columns)}",
+                hint=f"say which it is: --map {field}=COLUMN",
+            )
+    notes = list[str]()
+    columns: dict[str, pl.Series] = {
+        "job": _names(rows, found),
+        **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
+        **_moments(rows, found, zone, notes),
+        **{
+            name: _whole(rows[found[name]], found[name])
+            for name in ("gpus", "node_count", "cpus", "priority")
+            if name in found
+        },
+    }
+    if "nodes" in found:
+        columns |= _nodes(rows[found["nodes"]])
+    if "outcome" in found:
+        columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"])
+    if "limit" in found:
+        columns["limit_ms"] = times.lengths_ms(rows[found["limit"]], found["limit"])
+    made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
+    return JobTable(made, found, tuple(notes))
+
+
+def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dict[str, int]]:
+    """A table of nodes, and prices of GPU types if it says any."""
+    rows = _rows(path)
+    found = headers.match(rows.columns, headers.NODES, told)
+    for field in ("node", "gpus"):
+        if field not in found:
+            raise SpecError(
+                f"`{path}` has no column that says `{field}`; its columns are"
+                f" {', '.join(rows.columns)}",
+                hint="a table of nodes needs a name and the number of GPUs of each: node,gpus",
+            )
+    empty = pl.Series([None] * len(rows), dtype=pl.String)
+    gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
+    kinds = times.blank(rows[found["gpu_type"]] if "gpu_type" in found else empty).to_list()
+    cpus, memory, prices = (
+        _number(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
+        for name in ("cpus", "memory_gib", "usd_per_hour")
+    )
+    nodes, priced = list[SeenNode](), dict[str, int]()
+    for i, name in enumerate(rows[found["node"]].to_list()):
+        count = gpus[i] or 0
+        if not 0 <= count <= MAX_DEVICES:
+            raise SpecError(
+                f"`{path}` gives node `{name}` {count} GPUs", hint=f"0 to {MAX_DEVICES} are known"
+            )
+        nodes.append(
+            SeenNode(
+                name=str(name), gpus=count, gpu_type=kinds[i] or "",
+                cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
+            )
+        )  # fmt: skip
+        if prices[i] is not None:
+            _price(priced, kind_of(kinds[i] or ""), round(prices[i] * 1_000_000), path)
+    return nodes, priced
+
+
+def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> None:
+    if priced.setdefault(kind, usd_micro) != usd_micro:
+        raise SpecError(
+            f"`{path}` gives two prices for one `{kind}`",
+            hint="prices are of a GPU type; give those that differ another gpu_type",
+        )
+
+
+def _rows(path: Path) -> pl.DataFrame:
+    """All cells as text. A comma, semicolon, tab or bar parts them, whichever the header has."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        head = _first_line(path, packed)
+    except OSError as error:
+        raise SpecError(
+            f"`{path}` cannot be read: {error.strerror}", hint="give the path of a CSV file"
+        ) from error
+    if size > LARGEST_BYTES:
+        raise SpecError(
+            f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
+            hint="cut it by date, and import each part into a journal of its own",
+        )
+    parted_by = max(",;\t|", key=head.count)
+    try:
+        rows = pl.read_csv(
+            path, separator=parted_by, infer_schema=False, truncate_ragged_lines=False
+        )
+    except (pl.exceptions.PolarsError, UnicodeError) as error:
+        said = str(error).split("\n", 1)[0]
+        raise SpecError(
+            f"`{path}` is no table: {said}",
+            hint="every line needs as many cells as the first, in UTF-8",
+        ) from error
+    if not len(rows):
+        raise SpecError(f"`{path}` has a header and no rows", hint="export at least one job")
+    return rows
+
+
+def _first_line(path: Path, is_packed: bool) -> str:
+    with gzip.open(path, "rb") if is_packed else path.open("rb") as file:
+        return file.read(1 << 16).split(b"\n", 1)[0].decode("utf-8", "replace")
+
+
+def _names(rows: pl.DataFrame, found: Mapping[str, str]) -> pl.Series:
+    numbers = pl.Series([f"row {i}" for i in range(2, len(rows) + 2)])
+    if "job" not in found:
+        return numbers
+    given = times.blank(rows[found["job"]])
+    return given.zip_with(given.is_not_null(), numbers)
+
+
+def _moments(
+    rows: pl.DataFrame, found: Mapping[str, str], zone: str, notes: list[str]
+) -> dict[str, pl.Series]:
+    """When jobs were submitted, started and ended; a missing end follows from durations."""
+    made: dict[str, pl.Series] = {}
+    for field in ("submit", "start", "end"):
+        if field in found:
+            made[f"{field}_ms"], said = times.moments_ms(rows[found[field]], zone, found[field])
+            notes.append(f"`{found[field]}` read as {said}")
+    if "submit_ms" not in made:
+        made["submit_ms"] = made["start_ms"]
+        notes.append("no column says when jobs were submitted: how long they waited is unknown")
+    if "duration" in found and "start_ms" in made and "end_ms" not in made:
+        made["end_ms"] = made["start_ms"] + times.lengths_ms(
+            rows[found["duration"]], found["duration"]
+        )
+    return made
+
+
+def _nodes(texts: pl.Series) -> dict[str, pl.Series]:
+    """Names of nodes, parted by commas, blanks, semicolons or bars."""
+    given = times.blank(texts).str.strip_chars("[]\"'")
+    parted = given.str.replace_all(r"[\"']", "").str.replace_all(r"[\s,;|+]+", ",").str.split(",")
+    return {"nodes": parted}
+
+
+def _outcomes(texts: pl.Series, column: str) -> pl.Series:
+    given = times.blank(texts)
+    word = given.str.to_lowercase().str.replace_all(r"[^a-z0-9]", "")
+    word = word.str.replace(r"^(cancel+ed)by.*$", "${1}")
+    known = word.replace_strict(_WORDS, default=None, return_dtype=pl.String)
+    bad = given.filter(known.is_null() & given.is_not_null())
+    if len(bad):
+        raise SpecError(
+            f"the column `{column}` says `{bad[0]}`, which is no outcome that is known",
+            hint=f"known are: {', '.join(sorted(_WORDS))}; or leave the column out with"
+            " --map outcome= of another",
+        )
+    return known
+
+
+def _whole(texts: pl.Series, column: str) -> pl.Series:
+    number = _number(texts, column)
+    is_whole = (number == number.round()) | number.is_null()
+    if not is_whole.all():
+        bad = number.filter(~is_whole)[0]
+        raise SpecError(
+            f"the column `{column}` holds {bad}, where whole numbers are read",
+            hint="parts of GPUs are not read yet from CSV: leave those rows out",
+        )
+    return number.round().cast(pl.Int64)
+
+
+def _number(texts: pl.Series, column: str) -> pl.Series:
+    given = times.blank(texts)
+    number = given.cast(pl.Float64, strict=False)
+    bad = given.filter(number.is_null() & given.is_not_null())
+    if len(bad):
+        raise SpecError(
+            f"the column `{column}` holds `{bad[0]}`, which is no number",
+            hint="numbers only; another column is chosen with --map",
+        )
+    return number

@@ -1,0 +1,176 @@
+"""Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.history.rows import ATTEMPTS, Outcome
+from tidemill.model.rows import MAX_DEVICES
+
+LONGEST_NAME = 200
+
+
+class Sorted(NamedTuple):
+    """Attempts by job and start, and jobs in the order of their submission."""
+
+    attempts: pl.DataFrame
+    """As ``ATTEMPTS``, with ``number`` (of its job), ``attempt`` (from 1) and ``is_last``."""
+    jobs: pl.DataFrame
+    """One row per job, by number: the first of its attempts, and when it was submitted."""
+    notes: tuple[str, ...]
+    """What was mended or left out, in words."""
+
+
+def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
+    """Sort what a source told; ``from_ms``: what ended before does not count."""
+    notes: list[str] = []
+    rows = _complete(told)
+    rows = _keep(rows, pl.col("gpus") > 0, notes, "requested no GPU")
+    rows = _keep(
+        rows, pl.col("submit_ms").is_not_null(), notes, "nobody knows when it was submitted"
+    )
+    whole = pl.col("start_ms").is_null() | pl.col("end_ms").is_null()
+    rows = _keep(
+        rows, whole | (pl.col("end_ms") >= pl.col("start_ms")), notes, "ended before it started"
+    )
+    is_over = ~pl.col("outcome").is_in([Outcome.WAITING, Outcome.RUNNING])
+    rows = _keep(
+        rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
+    )
+    if from_ms is not None:
+        is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
+        rows = _keep(rows, is_inside, notes, "ended before the window")
+    rows = rows.unique(maintain_order=True)
+    early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
+    if early:
+        notes.append(f"{early:,} attempts started before their submission: taken as submitted then")
+    rows = rows.with_columns(
+        submit_ms=pl.min_horizontal("submit_ms", "start_ms"),
+        start_ms=pl.when(is_over & (pl.col("outcome") == Outcome.WAITING))
+        .then(None)
+        .otherwise(pl.col("start_ms")),
+    )
+    return _numbered(rows, notes)
+
+
+def _complete(told: pl.DataFrame) -> pl.DataFrame:
+    """All columns, with their types; those that a source does not know are null."""
+    missing = [name for name in ("job", "submit_ms", "gpus") if name not in told.columns]
+    assert not missing, f"a source must tell {missing}"
+    rows = told.select(
+        (pl.col(name) if name in told.columns else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in ATTEMPTS.items()
+    )
+    started = pl.col("start_ms").is_not_null()
+    guess = (
+        pl.when(pl.col("end_ms").is_not_null())
+        .then(pl.when(started).then(pl.lit(Outcome.DONE)).otherwise(pl.lit(Outcome.CANCELLED)))
+        .otherwise(
+            pl.when(started).then(pl.lit(Outcome.RUNNING)).otherwise(pl.lit(Outcome.WAITING))
+        )
+    )
+    return rows.with_columns(
+        outcome=pl.coalesce("outcome", guess),
+        team=pl.coalesce("team", pl.lit("unknown")).str.slice(0, LONGEST_NAME),
+        user=pl.coalesce("user", pl.lit("")).str.slice(0, LONGEST_NAME),
+        gpu_type=pl.coalesce("gpu_type", pl.lit("")),
+        job=pl.col("job").str.slice(0, LONGEST_NAME),
+        limit_ms=pl.coalesce("limit_ms", 0).clip(0),
+        priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
+        cpus=pl.coalesce("cpus", 0),
+        memory_mib=pl.coalesce("memory_mib", 0),
+    )
+
+
+def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: list[str], why: str) -> pl.DataFrame:
+    kept = rows.filter(wanted)
+    if left := len(rows) - len(kept):
+        attempts = "1 attempt" if left == 1 else f"{left:,} attempts"
+        notes.append(f"{attempts} left out: {why}")
+    return kept
+
+
+def _numbered(rows: pl.DataFrame, notes: list[str]) -> Sorted:
+    rows = rows.sort("job", "start_ms", "submit_ms", nulls_last=True, maintain_order=True)
+    by_job = pl.col("job")
+    has_next = pl.col("start_ms").shift(-1).over(by_job).is_not_null()
+    is_nothing = (pl.col("end_ms") == pl.col("start_ms")).fill_null(value=False)
+    rows = _keep(rows, ~(has_next & is_nothing), notes, "no time passed in it")
+    rows = rows.with_columns(
+        attempt=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(by_job),
+        is_last=pl.int_range(pl.len(), dtype=pl.Int64).over(by_job) == pl.len().over(by_job) - 1,
+        next_ms=pl.col("start_ms").shift(-1).over(by_job),
+        first_submit_ms=pl.col("submit_ms").min().over(by_job),
+    )
+    late = pl.col("next_ms").is_not_null() & (
+        pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
+    )
+    if overlaps := rows.select(late.sum()).item():
+        notes.append(f"{overlaps:,} attempts overlap the next of their job: ended where it starts")
+    rows = rows.with_columns(
+        end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
+        outcome=pl.when(late & (pl.col("outcome") == Outcome.RUNNING))
+        .then(pl.lit(Outcome.REQUEUED))
+        .otherwise(pl.col("outcome")),
+    )
+    rows = rows.filter(pl.col("is_last") | pl.col("start_ms").is_not_null())
+    rows = _divided(rows)
+    jobs = rows.unique("job", keep="first", maintain_order=True)
+    jobs = jobs.sort("first_submit_ms", "job").with_columns(
+        number=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    rows = rows.join(jobs.select("job", "number"), on="job", maintain_order="left")
+    return Sorted(rows.drop("next_ms"), jobs, tuple(notes))
+
+
+def _divided(rows: pl.DataFrame) -> pl.DataFrame:
+    """How many replicas of how many GPUs each attempt is: one per node, where that comes out.
+
+    Where nobody said on which nodes an attempt ran, each of its GPUs is by itself.
+    """
+    nodes = pl.max_horizontal(
+        pl.col("nodes").list.len().cast(pl.Int64).fill_null(0), pl.col("node_count").fill_null(0)
+    )
+    is_somewhere = pl.col("start_ms").is_null() | (pl.col("nodes").list.len().fill_null(0) > 0)
+    is_even = is_somewhere & (nodes > 0) & (pl.col("gpus") % nodes.clip(1) == 0)
+    is_even &= pl.col("gpus") // nodes.clip(1) <= MAX_DEVICES
+    kinds = {kind: kind_of(kind) for kind in rows["gpu_type"].unique().to_list() if kind}
+    return rows.with_columns(
+        replicas=pl.when(is_even).then(nodes).otherwise(pl.col("gpus")),
+        each=pl.when(is_even).then(pl.col("gpus") // nodes.clip(1)).otherwise(1),
+        kind=pl.col("gpu_type").replace(kinds),
+    )
+
+
+def kind_of(gpu_type: str) -> str:
+    """What the books call a GPU type; one that nobody named is just a GPU."""
+    return gpu_type.strip().upper() or "GPU"
+
+
+def most_at_once(rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
+    """The most GPUs that attempts held of each node at one time, with their GPU type.
+
+    What each attempt held of each of its nodes is its share, rounded up.
+    """
+    held = (
+        rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
+        .with_columns(
+            each=(pl.col("gpus") + pl.col("nodes").list.len() - 1) // pl.col("nodes").list.len()
+        )
+        .select("nodes", "start_ms", "end_ms", "each", "gpu_type")
+        .explode("nodes")
+    )
+    begun = held.select("nodes", "gpu_type", at="start_ms", change="each")
+    ended = held.filter(pl.col("end_ms").is_not_null()).select(
+        "nodes", "gpu_type", at="end_ms", change=-pl.col("each")
+    )
+    found = (
+        pl.concat([begun, ended])
+        .sort("nodes", "at", "change")
+        .with_columns(level=pl.col("change").cum_sum().over("nodes"))
+        .group_by("nodes")
+        .agg(pl.col("level").max(), pl.col("gpu_type").max())
+        .sort("nodes")
+    )
+    yield from found.iter_rows()

@@ -1,0 +1,105 @@
+"""A history as events: contracts, teams, machines, then the life of jobs (``timeline``)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.history import fleet
+from tidemill.live.history.attempts import put_in_order
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.history.timeline import Timeline
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch.convert import of_events
+from tidemill.model.events import Event
+from tidemill.model.rows import Queue
+from tidemill.model.states import NodeState
+
+
+class History(NamedTuple):
+    """A cluster's past, ready to be written into a journal."""
+
+    begins_ms: int
+    """Milliseconds since 1970: the zero of the journal."""
+    length_ms: int
+    jobs: int
+    attempts: int
+    nodes: int
+    gpus: int
+    notes: tuple[str, ...]
+    signing: list[Event]
+    """Contracts and teams."""
+    timeline: Timeline
+
+    def batches(self) -> Iterator[Batch]:
+        """All of its events, in order, some at a time; once."""
+        dictionary = Dictionary()
+        yield of_events(self.signing, dictionary)
+        yield from self.timeline.batches(dictionary)
+
+    @property
+    def over(self) -> int:
+        """Attempts of which a part was not booked, once all batches were made."""
+        return self.timeline.over
+
+
+def build(
+    told: pl.DataFrame,
+    nodes: Iterable[SeenNode],
+    prices: Mapping[str, int],
+    from_ms: int | None = None,
+    until_ms: int | None = None,
+    queues: Sequence[Queue] = (),
+) -> History:
+    """The history that these attempts and nodes make.
+
+    ``from_ms``: since when the machines are paid for (default: the first submission).
+    ``until_ms``: when the source was asked (default: the last thing that happened).
+    """
+    ordered = put_in_order(told, from_ms)
+    attempts, jobs = ordered.attempts, ordered.jobs
+    seen = fleet.with_unlisted(nodes, attempts)
+    notes = [*ordered.notes, *_unlisted(seen)]
+    begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
+    paid_ms = (begins_ms if from_ms is None else max(from_ms, begins_ms)) - begins_ms
+    contracts, under = fleet.contracts_of(seen, prices, paid_ms)
+    signing: list[Event] = [ev.ContractSigned(0, contract) for contract in contracts]
+    signing += [ev.QueueSet(0, queue) for queue in _teams(jobs, queues)]
+    opening: list[Event] = [ev.ContractStarted(paid_ms, c) for c in range(len(contracts))]
+    by_name = {node.name: node for node in seen}
+    machines = [by_name[node.name] for node in under]
+    opening += [ev.NodeAdded(paid_ms, node) for node in under]
+    for state in (NodeState.BOOTING, NodeState.READY):
+        opening += [ev.NodeMoved(paid_ms, n, state) for n in range(len(under))]
+    lines = Timeline(ordered, machines, opening, begins_ms, paid_ms, end_ms - begins_ms)
+    return History(
+        begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
+        sum(node.gpus for node in seen), tuple(notes), signing, lines,
+    )  # fmt: skip
+
+
+def _window(
+    attempts: pl.DataFrame, jobs: pl.DataFrame, from_ms: int | None, until_ms: int | None
+) -> tuple[int, int]:
+    """From the first submission, or the beginning of the window, to the last thing known."""
+    firsts = [jobs["first_submit_ms"].min(), from_ms]
+    begins = min((ms for ms in firsts if isinstance(ms, int)), default=0)
+    lasts = [attempts[name].max() for name in ("submit_ms", "start_ms", "end_ms")]
+    end = max((ms for ms in (*lasts, until_ms, begins) if isinstance(ms, int)), default=0)
+    return begins, end
+
+
+def _unlisted(nodes: Sequence[SeenNode]) -> Iterator[str]:
+    if count := sum(node.is_inferred for node in nodes):
+        yield (
+            f"{count:,} of {len(nodes):,} nodes were not listed: taken as large as the most GPUs"
+            " that jobs held there at once; what else they have is unknown"
+        )
+
+
+def _teams(jobs: pl.DataFrame, told: Sequence[Queue]) -> list[Queue]:
+    """The queues that a source told, and those that only jobs name."""
+    known = {queue.name for queue in told}
+    names = sorted({*jobs["team"].to_list()} - known)
+    return [*told, *(Queue(name) for name in names)]

@@ -1,0 +1,63 @@
+"""What a source tells of a cluster's past: nodes, and attempts of jobs as columns.
+
+A source knows its own wire format and nothing of events; ``events`` knows events and no source.
+Times are milliseconds since 1970 in UTC; null is unknown.
+"""
+
+from enum import StrEnum
+
+import polars as pl
+from msgspec import Struct
+
+from tidemill.model.states import NodeState
+
+
+class Outcome(StrEnum):
+    """How an attempt ended, in the words of the books."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    NODE_LOST = "node lost"
+    PREEMPTED = "preempted"
+    REQUEUED = "requeued"
+    CANCELLED = "cancelled"
+
+
+ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.String,  # attempts of one job have one name
+    "team": pl.String,
+    "user": pl.String,
+    "submit_ms": pl.Int64,
+    "start_ms": pl.Int64,
+    "end_ms": pl.Int64,
+    "outcome": pl.String,
+    "gpus": pl.Int64,  # of all nodes together
+    "gpu_type": pl.String,
+    "nodes": pl.List(pl.String),
+    "node_count": pl.Int64,
+    "cpus": pl.Int64,  # of all nodes together
+    "memory_mib": pl.Int64,
+    "limit_ms": pl.Int64,
+    "priority": pl.Int64,
+    "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
+}
+"""One row per attempt. What a source does not know is null, or not there at all."""
+
+
+class SeenNode(Struct, frozen=True, kw_only=True):
+    """A node as a source shows it."""
+
+    name: str
+    gpus: int
+    gpu_type: str
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+    out: tuple[tuple[int, int | None, NodeState], ...] = ()
+    """Stretches of time in which it took no new work: from, to (None: still), and how."""
+    is_inferred: bool = False
+    """Whether nobody listed it, and its size is what jobs were seen to hold at once."""
