@@ -92,6 +92,54 @@ def csv(
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
 
+SLURM_EXAMPLES = options.example(
+    "sacct -aPD -S 2026-10-01 -o ALL > jobs.txt; scontrol -o show node > nodes.txt",
+    "tidemill import slurm jobs.txt nodes.txt --zone Europe/Berlin --usd-per-hour 2.50"
+    " -j fleet.sqlite",
+    "tidemill import slurm jobs.json nodes.json --from 2026-10-01 --usd-per-hour H100=2.80",
+)
+
+
+@app.command("slurm", epilog=SLURM_EXAMPLES)
+def slurm(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="What sacct, squeue, scontrol show node, sinfo or sacctmgr show event printed,"
+            " as text with a header (-P) or --json; each is told by its content."
+        ),
+    ],
+    journal: options.Target = options.DEFAULT_JOURNAL,
+    usd_per_hour: Prices = None,
+    zone: Annotated[
+        str | None,
+        typer.Option("--zone", help="The time zone that Slurm printed dates in.", metavar="ZONE"),
+    ] = None,
+    start: From = None,
+    end: Until = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """The books of a Slurm cluster, from what its own commands print."""
+    from tidemill.live.history import events
+    from tidemill.live.slurm import translate
+
+    shown = checked_zone(zone or "UTC")
+    with screen.progress("reading " + ", ".join(path.name for path in files)):
+        past = translate.read(files, zone)
+    for name, refusals in past.refused.items():
+        screen.note(f"{name}: {screen.count(refusals.total, 'line or record')} left out")
+        for refusal in refusals.kept[:5]:
+            screen.note(f"  {refusal.words()}")
+    for text in past.notes:
+        screen.note(text)
+    history = events.build(
+        past.attempts, past.nodes, prices_of(usd_per_hour or ()),
+        moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to"),
+    )  # fmt: skip
+    keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
 def keep(
     history: "History", journal: str, name: str, zone: str, *, force: bool, as_json: bool
 ) -> None:

@@ -1,0 +1,241 @@
+"""What Slurm's commands printed, as the attempts and nodes of a history (``live.history``).
+
+A job waits from the moment it was eligible, as Slurm itself counts (`Planned`): one that is held,
+or waits for another to end, is no demand. A requeued job is one job with several attempts.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, cast
+
+import polars as pl
+
+from tidemill.live.history.rows import ATTEMPTS, Outcome, SeenNode
+from tidemill.live.slurm import amounts, frames, hostlists, reading
+from tidemill.live.slurm.refusals import Refusals
+from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
+from tidemill.model.states import NodeState
+
+_OUTCOMES = {
+    "PENDING": Outcome.WAITING,
+    "RUNNING": Outcome.RUNNING,
+    "SUSPENDED": Outcome.RUNNING,
+    "COMPLETED": Outcome.DONE,
+    "CANCELLED": Outcome.CANCELLED,
+    "REVOKED": Outcome.CANCELLED,
+    "FAILED": Outcome.FAILED,
+    "BOOT_FAIL": Outcome.NODE_LOST,
+    "NODE_FAIL": Outcome.NODE_LOST,
+    "TIMEOUT": Outcome.TIMED_OUT,
+    "DEADLINE": Outcome.TIMED_OUT,
+    "OUT_OF_MEMORY": Outcome.OUT_OF_MEMORY,
+    "PREEMPTED": Outcome.PREEMPTED,
+    "REQUEUED": Outcome.REQUEUED,
+}
+_BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"}
+_CLOSED = {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"}
+MOST_TASKS = 10_000
+"""Members of one array that pend together and are told one by one."""
+_ROW = {
+    "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
+    "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
+    "uid": pl.Int64, "account": pl.String, "partition": pl.String, "state": pl.String,
+    "state_flags": pl.String, "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
+    "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
+    "node_count": pl.Int64, "nodes_requested": pl.Int64, "cpus": pl.Int64,
+    "gres_detail": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
+    "gpu_type": pl.String,
+}  # fmt: skip
+
+
+class SlurmPast(NamedTuple):
+    """What the files of a Slurm cluster tell together."""
+
+    attempts: pl.DataFrame
+    nodes: list[SeenNode]
+    notes: tuple[str, ...]
+    refused: dict[str, Refusals]
+    """What could not be read, by file."""
+
+
+def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
+    """All of these files; each is told by what it holds."""
+    jobs, nodes, events = list[pl.DataFrame](), list[SlurmNode](), list[SlurmNodeEvent]()
+    notes, refused = list[str](), dict[str, Refusals]()
+    for path in paths:
+        with reading.open_output(path, zone=zone) as opened:
+            for makes, frame in opened.frames():
+                if makes is SlurmJob:
+                    jobs.append(frame.select(*_ROW))
+                elif makes is SlurmNode:
+                    nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
+                elif makes is SlurmNodeEvent:
+                    events += cast("Iterator[SlurmNodeEvent]", frames.rows_of(makes, frame))
+            if opened.refusals.total:
+                refused[path.name] = opened.refusals
+            notes += [f"{path.name}: {text}" for text in opened.errors]
+    told = pl.concat(jobs) if jobs else pl.DataFrame(schema=_ROW)
+    attempts = _attempts(told, notes)
+    return SlurmPast(attempts, _nodes(nodes, events), tuple(notes), refused)
+
+
+def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Rows of jobs as attempts."""
+    rows = _each_task(told)
+    is_array = pl.col("array_task_id").is_not_null()
+    is_part = pl.col("het_offset").is_not_null()
+    rows = rows.with_columns(
+        job=pl.when(is_array)
+        .then(pl.format("{}_{}", "array_job_id", "array_task_id"))
+        .when(is_part)
+        .then(pl.format("{}+{}", "het_job_id", "het_offset"))
+        .otherwise(pl.col("job_id").cast(pl.String)),
+        word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
+        .then(pl.lit("REQUEUED"))
+        .otherwise(pl.col("state")),
+    )
+    has_held = pl.col("gpus_allocated").fill_null(0) > 0
+    has_held &= pl.col("start_ms").is_not_null()
+    rows = rows.with_columns(
+        outcome=pl.col("word").replace_strict(_words(), default=None, return_dtype=pl.String),
+        start_ms=pl.when(has_held).then(pl.col("start_ms")),
+        gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested").fill_null(0),
+    )
+    is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
+    waits = is_open & (pl.col("gpus") > 0)
+    rows, kept = rows.filter(~waits | pl.col("eligible_ms").is_not_null()), len(rows)
+    if held := kept - len(rows):
+        notes.append(
+            f"{held:,} jobs are held or wait for something else than GPUs (not eligible yet):"
+            " they are no demand"
+        )
+    rows = _once(rows)
+    return rows.select(
+        "job",
+        "outcome",
+        "start_ms",
+        "end_ms",
+        "gpus",
+        "cpus",
+        "devices",
+        team=pl.coalesce("account", pl.lit("unknown")),
+        user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
+        submit_ms=pl.max_horizontal("submit_ms", "eligible_ms"),
+        gpu_type=pl.col("gpu_type"),
+        nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
+        node_count=pl.coalesce("node_count", "nodes_requested"),
+        limit_ms=pl.col("time_limit_ms"),
+    ).select(name for name in ATTEMPTS if name not in {"memory_mib", "priority"})
+
+
+def _words() -> dict[str, str]:
+    return {word: str(outcome) for word, outcome in _OUTCOMES.items()}
+
+
+def _each_task(told: pl.DataFrame) -> pl.DataFrame:
+    """Members of arrays that pend together, one by one; at most so many of each."""
+    together = told.filter(pl.col("array_tasks").is_not_null())
+    if not len(together):
+        return told
+    tasks = [_tasks(text) for text in together["array_tasks"].to_list()]
+    each = together.with_columns(array_task_id=pl.Series(tasks, dtype=pl.List(pl.Int64)))
+    each = each.explode("array_task_id")
+    return pl.concat([told.filter(pl.col("array_tasks").is_null()), each])
+
+
+def _tasks(text: str) -> list[int]:
+    """`5-9,12%2`: members 5 to 9 and 12, of which two may run at once. `0-8:4` is 0, 4 and 8."""
+    found = list[int]()
+    for part in text.strip("[]").partition("%")[0].split(","):
+        bounds, _, step = part.partition(":")
+        first, _, last = bounds.partition("-")
+        if first.isdecimal() and (last or first).isdecimal() and (step or "1").isdecimal():
+            members = range(int(first), int(last or first) + 1, max(1, int(step or 1)))
+            found += members[: MOST_TASKS - len(found)]
+    return found
+
+
+def _once(rows: pl.DataFrame) -> pl.DataFrame:
+    """Each attempt once, also where two commands told of it, with its nodes and devices.
+
+    What has ended is believed before what still runs, and what began before what waits: the one is
+    younger than the other.
+    """
+    waits = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
+    rows = rows.with_columns(is_open=pl.col("end_ms").is_null())
+    rows = rows.sort("is_open", pl.col("gres_detail").is_null(), maintain_order=True)
+    rows = rows.unique(["job", "start_ms", "submit_ms"], keep="first", maintain_order=True)
+    begun = rows.filter(~waits).group_by("job").agg(latest_ms=pl.col("submit_ms").max())
+    rows = rows.join(begun, on="job", how="left").filter(
+        ~waits | pl.col("latest_ms").is_null() | (pl.col("submit_ms") > pl.col("latest_ms"))
+    )
+    names = {text: _names(text) for text in rows["node_list"].unique().to_list() if text}
+    details = {text: _masks(text) for text in rows["gres_detail"].unique().to_list() if text}
+    found = [names.get(text) for text in rows["node_list"].to_list()]
+    devices = [
+        _in_order(details.get(text), nodes)
+        for text, nodes in zip(rows["gres_detail"].to_list(), found, strict=True)
+    ]
+    return rows.with_columns(
+        nodes=pl.Series(found, dtype=pl.List(pl.String)),
+        devices=pl.Series(devices, dtype=pl.List(pl.Int64)),
+    )
+
+
+def _names(text: str) -> list[str] | None:
+    try:
+        return list(hostlists.expand(text))
+    except ValueError:
+        return None
+
+
+def _masks(text: str) -> dict[str, int]:
+    """`n1=gpu:h100:2(IDX:0-1);n2=…` as masks of devices by node."""
+    found = dict[str, int]()
+    for part in text.split(";"):
+        node, _, held = part.partition("=")
+        mask = 0
+        for one in amounts.gres(held) or ():
+            for index in one.devices or () if one.name == "gpu" else ():
+                mask |= 1 << index
+        found[node] = mask
+    return found
+
+
+def _in_order(masks: dict[str, int] | None, nodes: list[str] | None) -> list[int] | None:
+    """The masks of an attempt's nodes; None where any of them is not known."""
+    if not masks or not nodes or not all(masks.get(node) for node in nodes):
+        return None
+    return [masks[node] for node in nodes]
+
+
+def _nodes(told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent]) -> list[SeenNode]:
+    """Nodes with GPUs; when they took no work comes from Slurm's own record, else from now."""
+    found = dict[str, SeenNode]()
+    past = dict[str, list[tuple[int, int | None, NodeState]]]()
+    for event in events:
+        state = _out(event.state, event.state_flags)
+        if event.node and event.start_ms is not None and state is not None:
+            past.setdefault(event.node, []).append((event.start_ms, event.end_ms, state))
+    for node in told:
+        state = _out(node.state, node.state_flags)
+        out = past.get(node.name, [])
+        if state is not None and not any(end is None for _, end, _ in out):
+            since = node.reason_ms if node.reason_ms is not None else node.last_busy_ms
+            out = [*out, (since, None, state)] if since is not None else out
+        found[node.name] = SeenNode(
+            name=node.name, gpus=node.gpus or 0, gpu_type=node.gpu_type or "",
+            cpu_milli=1000 * (node.cpus or 0), memory_mib=node.memory_mib or 0,
+            out=tuple(sorted(out, key=lambda one: one[0])),
+        )  # fmt: skip
+    return [node for node in found.values() if node.gpus]
+
+
+def _out(state: str | None, flags: str | None) -> NodeState | None:
+    """How a node takes no new work; None: it does."""
+    words = {*(state or "").split("+"), *(flags or "").split("+")}
+    if words & _BROKEN:
+        return NodeState.UNHEALTHY
+    if words & _CLOSED:
+        return NodeState.DRAINING
+    return None
