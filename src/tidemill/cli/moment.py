@@ -12,7 +12,7 @@ from tidemill import api, compiled
 from tidemill.cli import screen
 from tidemill.journal import completeness
 from tidemill.journal.moments import Calendar
-from tidemill.journal.source import Source
+from tidemill.journal.source import OTHER_SCHEDULER, Source
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -39,7 +39,8 @@ def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tupl
         at_ms = None if at is None else calendar.ms(at, "--at")
         with _interpreting_if(len(opened) <= EVENTS_INTERPRETED):
             world, policy = api.world_of(opened, at_ms)
-        if words := Source.of(facts).words:
+        source = Source.of(facts)
+        if words := OTHER_SCHEDULER if source is Source.LIVE else source.words:
             screen.note(words)
         if at_ms is not None and world.seq == len(opened):
             last_ms = api.last_ms(opened)

@@ -2,7 +2,8 @@
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,6 +53,7 @@ def pending(
 
     from tidemill import api, explain
     from tidemill.cli.moment import one_question, world_at
+    from tidemill.explain import phrasing
 
     world, policy = world_at(journal, at)
     _refuse_unknown("team", team, world.queue_number)
@@ -75,8 +77,9 @@ def pending(
     else:
         screen.out().print(f"{api.calendar_of(journal).text(board.at_ms)}: {board.words}",
                            soft_wrap=True)  # fmt: skip
-        _print_causes(board, mine, is_all=not team and not user)
-        _print_jobs(mine, most, has_eta=eta)
+        label = partial(phrasing.label, world)
+        _print_causes(board, mine, label, is_all=not team and not user)
+        _print_jobs(mine, most, label, has_eta=eta)
         _print_method(board)
         _print_alarms(mine)
 
@@ -91,10 +94,10 @@ def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
         )
 
 
-def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool) -> None:
+def _print_causes(
+    board: "Board", mine: "Sequence[PendingJob]", label: Callable[[str], str], *, is_all: bool
+) -> None:
     """A line for each cause: how many wait, for how much, and what stands idle beneath them."""
-    from tidemill.explain.phrasing import label
-
     if not mine:
         screen.out().print("none of them belongs to that team or user" if not is_all else "")
         return
@@ -115,9 +118,9 @@ def _print_causes(board: "Board", mine: "Sequence[PendingJob]", *, is_all: bool)
     screen.out().print(made)
 
 
-def _print_jobs(mine: "Sequence[PendingJob]", limit: int, *, has_eta: bool) -> None:
-    from tidemill.explain.phrasing import label
-
+def _print_jobs(
+    mine: "Sequence[PendingJob]", limit: int, label: Callable[[str], str], *, has_eta: bool
+) -> None:
     last = ("starts in about (p10 to p90)",) if has_eta else ()
     made = screen.table("position", "job", "team", "user", "GPUs requested", "cause", "waited",
                         *last, right_from=4)  # fmt: skip

@@ -164,6 +164,7 @@ def take_placement(w, events, event_pieces, counts, e, now):
     find(w.found, event_pieces, events[e, EventColumn.FIRST], count)
     place(w, j, count, now)
     if events[e, EventColumn.KIND] == SEEN:
+        w.at[AT.SEEN] += 1
         jobs[j, JOB.OVER_MILLI] = events[e, EventColumn.VALUE]
     return True
 

@@ -186,6 +186,9 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         w.at[register] = len(notes)
         for i, value in notes:
             matrix[i, column] = value + plus
+    w.at[AT.SEEN], over = state.get("observed", (0, ()))
+    for j, milli in over:
+        w.jobs[j, JOB.OVER_MILLI] = milli
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps

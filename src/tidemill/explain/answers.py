@@ -188,6 +188,8 @@ class BoardRow(Struct, frozen=True):
     words: str
     eta: Band | None = None
     """When the oldest of them would start, from now; null where nobody asked."""
+    cause_words: str = ""
+    """The cause in words."""
 
 
 class PendingJob(Struct, frozen=True):

@@ -98,7 +98,7 @@ def _known(
 
 
 def _words(name: str, verdict: str, seen: Futures, j: int, answer: Answer) -> str:
-    because = f"{phrasing.cause(Cause[answer.cause.upper()])}: {answer.evidence[0].words}"
+    because = f"{phrasing.CAUSES[Cause[answer.cause.upper()]]}: {answer.evidence[0].words}"
     if verdict == "unknown":
         jobs = phrasing.many(seen.endless, "job")
         return (

@@ -128,7 +128,7 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
     asked = _asked(world, jobs)
     text = (
         f"{phrasing.many(len(jobs), 'job')} requesting {phrasing.amount(asked)}:"
-        f" {phrasing.cause(cause)}"
+        f" {phrasing.cause(world, cause)}"
         f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {phrasing.since(waited_ms)}"
     )
     if idle_milli:
@@ -138,6 +138,7 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
         _teams(world, jobs), idle_milli, idle_usd,
         tuple(world.job_names[j] for j in jobs[:FIRST]), text,
+        cause_words=phrasing.cause(world, cause),
     )  # fmt: skip
 
 

@@ -38,6 +38,11 @@ CAUSES = {
 }
 
 
+NOT_RECORDED = (
+    "what it requests is free, and the cluster's own scheduler has not started it; why is not"
+    " recorded here"
+)
+
 LABELS = {
     Cause.NONE: "next cycle",
     Cause.NOTHING_CLAIMED: "no contract",
@@ -64,14 +69,15 @@ LABELS = {
 """Causes in a column of a table."""
 
 
-def label(name: str) -> str:
+def label(world: World, name: str) -> str:
     """A cause, by the name that answers use, as short as a column wants it."""
-    return LABELS[Cause[name.upper()]]
+    found = Cause[name.upper()]
+    return "not recorded" if found is Cause.NONE and world.is_observed else LABELS[found]
 
 
-def cause(found: Cause) -> str:
-    """A cause as people say it."""
-    return CAUSES[found]
+def cause(world: World, found: Cause) -> str:
+    """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
+    return NOT_RECORDED if found is Cause.NONE and world.is_observed else CAUSES[found]
 
 
 def amount(milli: int, per: int = WHOLE_MILLI) -> str:

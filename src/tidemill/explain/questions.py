@@ -62,7 +62,7 @@ def _room(case: Case) -> Question:
     if case.cause is Cause.NONE:
         return _yes(Layer.SCHEDULING, case, facts.free)
     found = facts.evidence(case)
-    text = f"{phrasing.cause(case.cause)}: {found[0].words}"
+    text = f"{phrasing.cause(case.world, case.cause)}: {found[0].words}"
     return _no(Layer.SCHEDULING, text, *found)
 
 

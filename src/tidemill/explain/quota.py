@@ -136,7 +136,7 @@ def _after(case: Case, queues: tuple[Queue, ...]) -> tuple[Cause, int]:
 
 
 def _then(cause: Cause, ahead: int) -> str:
-    text = f"then it still waits, because {phrasing.cause(cause)}"
+    text = f"then it still waits, because {phrasing.CAUSES[cause]}"
     if cause is Cause.NONE:
         text = "whether it then starts at once was not tried"
     return text + (f"; {phrasing.many(ahead, 'job')} ahead of it" if ahead else "")
@@ -146,4 +146,4 @@ def _beside(cause: Cause) -> str:
     """That the end of jobs in its team may not be enough, where more than the quota is short."""
     if cause in (Cause.NONE, Cause.OVER_LIMIT):
         return ""
-    return f"the quota is not all that keeps it out: {phrasing.cause(cause)}"
+    return f"the quota is not all that keeps it out: {phrasing.CAUSES[cause]}"

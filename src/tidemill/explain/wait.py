@@ -64,7 +64,7 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     asks = f"requests {phrasing.asks(case.shape)} and has waited {waited}"
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
-        f"cause: {phrasing.cause(case.cause)} (owner: {layer.name.lower()})",
+        f"cause: {phrasing.cause(world, case.cause)} (owner: {layer.name.lower()})",
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
         f"fix: {fix.words} ({phrasing.price(fix)})",

@@ -35,6 +35,12 @@ class Source(StrEnum):
         return _WORDS.get(self, "")
 
 
+OTHER_SCHEDULER = (
+    "this cluster has a scheduler of its own: causes and starts are what Tidemill's own policy"
+    " makes of the same state, not what that scheduler will do"
+)
+"""What to say beside every answer about waiting jobs of a live fleet."""
+
 _WORDS = {
     Source.TWIN: "simulated: a twin ran the fleet that a file describes; nothing was measured",
     Source.TRACE: "simulated: a recorded trace, replayed by a twin; only the arrivals are recorded",

@@ -34,6 +34,7 @@ class AT(IntEnum):
     IDLE = 14  # running jobs that do nothing
     PROMISED = 15  # shapes that room is being made for
     PACE_CHANGES = 16  # how often a job that is there began or ceased to leave
+    SEEN = 17  # placements that another scheduler made
 
 
 class JOB(IntEnum):

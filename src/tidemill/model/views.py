@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, overload
 
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, SHAPE
 from tidemill.model.rows import Piece
+from tidemill.model.states import ACTIVE
 
 if TYPE_CHECKING:
     from tidemill.model.world import World
 
 MASK = (1 << 64) - 1  # a mask of devices is a number below this; a column holds it with a sign
 KEPT_AT_LEAST = 1024
+_ACTIVE = tuple(map(int, sorted(ACTIVE)))
 
 
 class WaitingLine(Sequence[int]):
@@ -167,7 +169,7 @@ class Placements(Mapping[int, tuple[Piece, ...]]):
     def __contains__(self, j: object) -> bool:
         if not isinstance(j, int) or not 0 <= j < self._world.job_count:
             return False
-        return self._world.ink.w.jobs.item(j, JOB.FIRST_PIECE) >= 0
+        return self._world.ink.w.jobs.item(j, JOB.STATE) in _ACTIVE
 
     def __getitem__(self, j: int) -> tuple[Piece, ...]:
         if j not in self:

@@ -321,6 +321,11 @@ class World:
         return self.ink.w.at.item(AT.LASTING_CHANGES)
 
     @property
+    def is_observed(self) -> bool:
+        """Whether another scheduler places jobs here, and we only look on."""
+        return self.ink.w.at.item(AT.SEEN) > 0
+
+    @property
     def sliced(self) -> int:
         """How many devices carry MIG instances."""
         return self.ink.w.at.item(AT.SLICED)
@@ -417,4 +422,8 @@ class World:
             "run_times": self.run_times,
             "ratios": self.ratios,
         }
+        if self.is_observed:
+            over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
+            held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
+            state["observed"] = (self.ink.w.at.item(AT.SEEN), held)
         return state

@@ -3,10 +3,9 @@
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.explain.phrasing import cause
 from tidemill.journal.moments import Calendar
 from tidemill.model.measures import dollars_text, duration_text
-from tidemill.model.reasons import Cause, Layer
+from tidemill.model.reasons import Layer
 from tidemill.report import words
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def pending(board: "Board", calendar: Calendar) -> Pending:
 
 def _row(row: "BoardRow") -> CauseRow:
     return CauseRow(
-        cause(Cause[row.cause.upper()]),
+        row.cause_words,
         words.owner(Layer(row.layer)),
         f"{row.jobs:,}",
         words.accelerators(row.asked_milli),

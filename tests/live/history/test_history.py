@@ -13,7 +13,7 @@ from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
-from tidemill.live.history.rows import ATTEMPTS, Outcome, SeenNode
+from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.model.columns import JOB
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
@@ -116,8 +116,8 @@ def test_a_requeued_job_is_one_job_with_two_attempts():
     """Its second row is another attempt; in between it waits."""
     one = {"job": "j", "gpus": 8, "nodes": ["n0"]}
     rows = attempts(
-        one | {"start_ms": 0, "end_ms": 40, "outcome": Outcome.PREEMPTED},
-        one | {"submit_ms": 40, "start_ms": 70, "end_ms": 90, "outcome": Outcome.DONE},
+        one | {"start_ms": 0, "end_ms": 40, "outcome": AttemptEnd.PREEMPTED},
+        one | {"submit_ms": 40, "start_ms": 70, "end_ms": 90, "outcome": AttemptEnd.DONE},
     )
     world = state_after(build(rows, NODES, PRICES))
     assert (world.job_count, world.jobs.attempt[0], world.jobs.state[0]) == (1, 2, JobState.DONE)

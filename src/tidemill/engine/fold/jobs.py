@@ -96,6 +96,7 @@ def seen(world: World, event: ev.PlacementSeen) -> list[int]:
     room.refuse_if_booked(world, j, shape.roles, event.pieces)
     _take_place(world, j, event.pieces, event.at_ms)
     world.ink.w.jobs[j, JOB.OVER_MILLI] = event.over_milli
+    world.ink.w.at[AT.SEEN] += 1
     return [j]
 
 

@@ -9,28 +9,28 @@ import polars as pl
 
 from tidemill.live.csv import headers, times
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.rows import ATTEMPTS, Outcome, SeenNode
+from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES
 
 LARGEST_BYTES = 4 * 1024**3
-_OUTCOMES: dict[Outcome, tuple[str, ...]] = {
-    Outcome.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
+_OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
+    AttemptEnd.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
                    "passed", "ok", "0", "cd", "terminated"),
-    Outcome.FAILED: ("failed", "fail", "failure", "error", "crashed", "f", "killed"),
-    Outcome.TIMED_OUT: ("timeout", "timedout", "to", "deadline"),
-    Outcome.OUT_OF_MEMORY: ("outofmemory", "oom", "oomkilled"),
-    Outcome.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
-    Outcome.PREEMPTED: ("preempted", "evicted", "pr"),
-    Outcome.REQUEUED: ("requeued", "rescheduled"),
-    Outcome.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
-    Outcome.RUNNING: ("running", "r", "active"),
-    Outcome.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
+    AttemptEnd.FAILED: ("failed", "fail", "failure", "error", "crashed", "f", "killed"),
+    AttemptEnd.TIMED_OUT: ("timeout", "timedout", "to", "deadline"),
+    AttemptEnd.OUT_OF_MEMORY: ("outofmemory", "oom", "oomkilled"),
+    AttemptEnd.NODE_LOST: ("nodefail", "nodefailure", "nodelost", "bootfail", "nf"),
+    AttemptEnd.PREEMPTED: ("preempted", "evicted", "pr"),
+    AttemptEnd.REQUEUED: ("requeued", "rescheduled"),
+    AttemptEnd.CANCELLED: ("cancelled", "canceled", "aborted", "stopped", "deleted", "ca"),
+    AttemptEnd.RUNNING: ("running", "r", "active"),
+    AttemptEnd.WAITING: ("pending", "waiting", "queued", "submitted", "pd"),
 }  # fmt: skip
 _WORDS = {word: str(outcome) for outcome, words in _OUTCOMES.items() for word in words}
 
 
-class JobTable(NamedTuple):
+class ReadTable(NamedTuple):
     """A table of jobs as it was understood."""
 
     attempts: pl.DataFrame
@@ -39,7 +39,7 @@ class JobTable(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> JobTable:
+def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
     """A table of jobs."""
     rows = _rows(path)
     found = headers.match(rows.columns, headers.JOBS, told)
@@ -68,7 +68,7 @@ def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> JobTable:
     if "limit" in found:
         columns["limit_ms"] = times.lengths_ms(rows[found["limit"]], found["limit"])
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    return JobTable(made, found, tuple(notes))
+    return ReadTable(made, found, tuple(notes))
 
 
 def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dict[str, int]]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.history.rows import ATTEMPTS, Outcome
+from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.model.rows import MAX_DEVICES
 
 LONGEST_NAME = 200
@@ -34,7 +34,7 @@ def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
     rows = _keep(
         rows, whole | (pl.col("end_ms") >= pl.col("start_ms")), notes, "ended before it started"
     )
-    is_over = ~pl.col("outcome").is_in([Outcome.WAITING, Outcome.RUNNING])
+    is_over = ~pl.col("outcome").is_in([AttemptEnd.WAITING, AttemptEnd.RUNNING])
     rows = _keep(
         rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
     )
@@ -47,7 +47,7 @@ def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
         notes.append(f"{early:,} attempts started before their submission: taken as submitted then")
     rows = rows.with_columns(
         submit_ms=pl.min_horizontal("submit_ms", "start_ms"),
-        start_ms=pl.when(is_over & (pl.col("outcome") == Outcome.WAITING))
+        start_ms=pl.when(is_over & (pl.col("outcome") == AttemptEnd.WAITING))
         .then(None)
         .otherwise(pl.col("start_ms")),
     )
@@ -65,9 +65,11 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
     started = pl.col("start_ms").is_not_null()
     guess = (
         pl.when(pl.col("end_ms").is_not_null())
-        .then(pl.when(started).then(pl.lit(Outcome.DONE)).otherwise(pl.lit(Outcome.CANCELLED)))
+        .then(
+            pl.when(started).then(pl.lit(AttemptEnd.DONE)).otherwise(pl.lit(AttemptEnd.CANCELLED))
+        )
         .otherwise(
-            pl.when(started).then(pl.lit(Outcome.RUNNING)).otherwise(pl.lit(Outcome.WAITING))
+            pl.when(started).then(pl.lit(AttemptEnd.RUNNING)).otherwise(pl.lit(AttemptEnd.WAITING))
         )
     )
     return rows.with_columns(
@@ -110,8 +112,8 @@ def _numbered(rows: pl.DataFrame, notes: list[str]) -> Sorted:
         notes.append(f"{overlaps:,} attempts overlap the next of their job: ended where it starts")
     rows = rows.with_columns(
         end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
-        outcome=pl.when(late & (pl.col("outcome") == Outcome.RUNNING))
-        .then(pl.lit(Outcome.REQUEUED))
+        outcome=pl.when(late & (pl.col("outcome") == AttemptEnd.RUNNING))
+        .then(pl.lit(AttemptEnd.REQUEUED))
         .otherwise(pl.col("outcome")),
     )
     rows = rows.filter(pl.col("is_last") | pl.col("start_ms").is_not_null())

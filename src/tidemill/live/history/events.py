@@ -8,10 +8,11 @@ import polars as pl
 from tidemill.live.history import fleet
 from tidemill.live.history.attempts import put_in_order
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.history.timeline import Timeline
+from tidemill.live.history.timeline import HistoryTimeline
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.rows import Queue
 from tidemill.model.states import NodeState
@@ -30,7 +31,7 @@ class History(NamedTuple):
     notes: tuple[str, ...]
     signing: list[Event]
     """Contracts and teams."""
-    timeline: Timeline
+    timeline: HistoryTimeline
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
@@ -60,6 +61,11 @@ def build(
     ordered = put_in_order(told, from_ms)
     attempts, jobs = ordered.attempts, ordered.jobs
     seen = fleet.with_unlisted(nodes, attempts)
+    if not seen:
+        raise SpecError(
+            "no job ran on a GPU and no node with GPUs is listed: there is nothing to account",
+            hint="give a longer history, or the nodes as well",
+        )
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
     paid_ms = (begins_ms if from_ms is None else max(from_ms, begins_ms)) - begins_ms
@@ -72,7 +78,7 @@ def build(
     opening += [ev.NodeAdded(paid_ms, node) for node in under]
     for state in (NodeState.BOOTING, NodeState.READY):
         opening += [ev.NodeMoved(paid_ms, n, state) for n in range(len(under))]
-    lines = Timeline(ordered, machines, opening, begins_ms, paid_ms, end_ms - begins_ms)
+    lines = HistoryTimeline(ordered, machines, opening, begins_ms, paid_ms, end_ms - begins_ms)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), signing, lines,

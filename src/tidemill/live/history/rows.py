@@ -12,7 +12,7 @@ from msgspec import Struct
 from tidemill.model.states import NodeState
 
 
-class Outcome(StrEnum):
+class AttemptEnd(StrEnum):
     """How an attempt ended, in the words of the books."""
 
     WAITING = "waiting"

@@ -20,7 +20,7 @@ class Seated(NamedTuple):
     over_milli: int
 
 
-class Asked(NamedTuple):
+class SeatRequest(NamedTuple):
     """How an attempt is to be seated: replicas of so many GPUs, on these nodes."""
 
     replicas: int
@@ -42,7 +42,7 @@ class Seating:
         """Whether nobody holds a device of a node."""
         return not self._aboard[n]
 
-    def take(self, who: int, asked: Asked) -> Seated:
+    def take(self, who: int, asked: SeatRequest) -> Seated:
         """Seat an attempt."""
         seats, left, is_anywhere = list[Seat](), asked.replicas, isinstance(asked.nodes, range)
         share = asked.replicas if is_anywhere else -(-asked.replicas // max(1, len(asked.nodes)))

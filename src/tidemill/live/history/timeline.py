@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from tidemill.live.history.attempts import Sorted
-from tidemill.live.history.rows import Outcome, SeenNode
-from tidemill.live.history.seating import Asked, Seat, Seating
+from tidemill.live.history.rows import AttemptEnd, SeenNode
+from tidemill.live.history.seating import Seat, Seating, SeatRequest
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
@@ -27,18 +27,18 @@ UNKNOWN_SAVING = -1
 
 BATCH_ROWS = 100_000
 _OPENS, _MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _ENDS_AT_ONCE = range(7)
-_WHY: dict[Outcome, Why] = {
-    Outcome.FAILED: Why.CRASHED,
-    Outcome.TIMED_OUT: Why.TIMED_OUT,
-    Outcome.OUT_OF_MEMORY: Why.OUT_OF_MEMORY,
-    Outcome.NODE_LOST: Why.NODE_LOST,
-    Outcome.PREEMPTED: Why.PREEMPTED,
+_WHY: dict[AttemptEnd, Why] = {
+    AttemptEnd.FAILED: Why.CRASHED,
+    AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
+    AttemptEnd.OUT_OF_MEMORY: Why.OUT_OF_MEMORY,
+    AttemptEnd.NODE_LOST: Why.NODE_LOST,
+    AttemptEnd.PREEMPTED: Why.PREEMPTED,
 }
 """Why an attempt stopped; nothing else says."""
 _COLUMN = {column.name.lower(): int(column) for column in EventColumn}
 
 
-class Timeline:
+class HistoryTimeline:
     """Events of jobs and machines by moment, made into batches on the way."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Timeline:
         """Every event after the opening."""
         writer = _Writer(dictionary, _job_rows(self._jobs, dictionary), self._jobs["job"].to_list())
         numbers, tries = (self._attempts[name].to_list() for name in ("number", "attempt"))
-        outcomes = [Outcome(word) for word in self._attempts["outcome"].to_list()]
+        outcomes = [AttemptEnd(word) for word in self._attempts["outcome"].to_list()]
         lasts, asked = self._attempts["is_last"].to_list(), self._asked()
         machines, seating = self._machines, self._machines.seating
         for at, code, who in self._moments():
@@ -109,13 +109,15 @@ class Timeline:
             some = order[first : first + BATCH_ROWS]
             yield from zip(at[some].tolist(), code[some].tolist(), who[some].tolist(), strict=True)
 
-    def _asked(self) -> list[Asked]:
+    def _asked(self) -> list[SeatRequest]:
         """How each attempt is to be seated."""
         rows, number = self._attempts, self._numbers
         anywhere = range(len(number))
         columns = (rows[name].to_list() for name in ("replicas", "each", "nodes", "devices"))
         return [
-            Asked(replicas, each, [number[name] for name in names] if names else anywhere, masks)
+            SeatRequest(
+                replicas, each, [number[name] for name in names] if names else anywhere, masks
+            )
             for replicas, each, names, masks in zip(*columns, strict=True)
         ]
 
@@ -186,14 +188,14 @@ class _Writer:
             self._pieces.append((0, n, replicas, mask - (1 << 64) if mask >> 63 else mask, 0))
         self.write(at, ev.PlacementSeen, j, attempt, value=over_milli, count=len(seats))
 
-    def ended(self, at: int, j: int, attempt: int, outcome: Outcome, is_last: bool) -> None:
+    def ended(self, at: int, j: int, attempt: int, outcome: AttemptEnd, is_last: bool) -> None:
         """An attempt is over, and with the last one its job, unless that waits again."""
-        if outcome is Outcome.CANCELLED and is_last:
+        if outcome is AttemptEnd.CANCELLED and is_last:
             self.write(at, ev.JobCancelled, j)
-        elif outcome is Outcome.DONE and is_last:
+        elif outcome is AttemptEnd.DONE and is_last:
             self.write(at, ev.JobFinished, j, attempt)
         else:
-            is_final = is_last and outcome is not Outcome.REQUEUED
+            is_final = is_last and outcome is not AttemptEnd.REQUEUED
             why = codes.WHY_CODE[_WHY.get(outcome, Why.UNSAID)]
             self.write(at, ev.JobFailed, j, attempt, why=why, value=int(is_final))
 

@@ -10,27 +10,27 @@ from typing import NamedTuple, cast
 
 import polars as pl
 
-from tidemill.live.history.rows import ATTEMPTS, Outcome, SeenNode
+from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.slurm import amounts, frames, hostlists, reading
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
 from tidemill.model.states import NodeState
 
 _OUTCOMES = {
-    "PENDING": Outcome.WAITING,
-    "RUNNING": Outcome.RUNNING,
-    "SUSPENDED": Outcome.RUNNING,
-    "COMPLETED": Outcome.DONE,
-    "CANCELLED": Outcome.CANCELLED,
-    "REVOKED": Outcome.CANCELLED,
-    "FAILED": Outcome.FAILED,
-    "BOOT_FAIL": Outcome.NODE_LOST,
-    "NODE_FAIL": Outcome.NODE_LOST,
-    "TIMEOUT": Outcome.TIMED_OUT,
-    "DEADLINE": Outcome.TIMED_OUT,
-    "OUT_OF_MEMORY": Outcome.OUT_OF_MEMORY,
-    "PREEMPTED": Outcome.PREEMPTED,
-    "REQUEUED": Outcome.REQUEUED,
+    "PENDING": AttemptEnd.WAITING,
+    "RUNNING": AttemptEnd.RUNNING,
+    "SUSPENDED": AttemptEnd.RUNNING,
+    "COMPLETED": AttemptEnd.DONE,
+    "CANCELLED": AttemptEnd.CANCELLED,
+    "REVOKED": AttemptEnd.CANCELLED,
+    "FAILED": AttemptEnd.FAILED,
+    "BOOT_FAIL": AttemptEnd.NODE_LOST,
+    "NODE_FAIL": AttemptEnd.NODE_LOST,
+    "TIMEOUT": AttemptEnd.TIMED_OUT,
+    "DEADLINE": AttemptEnd.TIMED_OUT,
+    "OUT_OF_MEMORY": AttemptEnd.OUT_OF_MEMORY,
+    "PREEMPTED": AttemptEnd.PREEMPTED,
+    "REQUEUED": AttemptEnd.REQUEUED,
 }
 _BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"}
 _CLOSED = {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"}
