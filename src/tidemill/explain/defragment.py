@@ -54,7 +54,7 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
     if case.cause is Cause.NONE:
         text = f"job `{name}` starts in the next scheduling cycle: nothing has to move"
         return _nothing(name, True, text)
-    cause = phrasing.cause(case.cause)
+    cause = phrasing.cause(case.world, case.cause)
     if case.cause not in CURED_BY_MOVING:
         return _nothing(name, False, f"no move helps job `{name}`: {cause}")
     found = moving.movers(case)
@@ -93,7 +93,7 @@ def _instead(case: Case, found: tuple[Mover, ...]) -> str:
     first = [world.job_names[j] for j in sorted(looked.placed) if j != case.j]
     if first:
         return f"the next cycle would place {phrasing.ids(first)} instead"
-    return phrasing.cause(looked.causes[case.s])
+    return phrasing.cause(world, looked.causes[case.s])
 
 
 def _move(world: World, mover: moves.Mover) -> DefragMove:
