@@ -85,6 +85,9 @@ AFTER_FREE_TEXT = frozenset(
 MOST_LINES = 20_000
 """Lines of one record; a job on 10,000 nodes with `-d` prints about as many."""
 
+NOTHING = re.compile(r"No \w+ in the system")
+"""What scontrol prints where there is nothing to show."""
+
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
 _REASON = re.compile(r"(.*?)\s*\[([^@\[\]]+)@([^\[\]]+)\]", re.DOTALL)
 _USER = re.compile(r"(.*)\((\d+)\)")

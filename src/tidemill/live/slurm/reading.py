@@ -34,13 +34,13 @@ class SlurmReading:
     (columns that nothing is made of) are whole when the reading is.
     """
 
-    def __init__(self, stream: BinaryIO, zone: tzinfo | None, *, owns: bool) -> None:
+    def __init__(self, stream: BinaryIO, zone: tzinfo | None) -> None:
         self.refusals = Refusals()
         self.output: Output | None = None
         self.unread: tuple[str, ...] = ()
         self.errors: tuple[str, ...] = ()
         """What the command itself said went wrong (`errors` in its JSON)."""
-        self._stream, self._zone, self._owns = stream, zone, owns
+        self._stream, self._zone = stream, zone
 
     def __enter__(self) -> Self:
         return self
@@ -51,8 +51,7 @@ class SlurmReading:
         value: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        if self._owns:
-            self._stream.close()
+        self._stream.close()
 
     def rows(self) -> Iterator[Any]:
         """Every row (one of ``rows.SlurmRow``), in the order of the output."""
@@ -83,8 +82,8 @@ def _frames(some: list[Any]) -> Iterator[RowFrame]:
 class _TextReading(SlurmReading):
     """Delimited text."""
 
-    def __init__(self, stream: BinaryIO, reader: TextReader, encoding: str, *, owns: bool) -> None:
-        super().__init__(stream, None, owns=owns)
+    def __init__(self, stream: BinaryIO, reader: TextReader, encoding: str) -> None:
+        super().__init__(stream, None)
         self.refusals, self.unread, self.output = (
             reader.refusals,
             reader.unread,
@@ -151,26 +150,27 @@ def open_output(
     delimiter: str | None = None,
     encoding: str = "utf-8",
 ) -> SlurmReading:
-    """Open a file, bytes or a stream that can be rewound; use it as a context manager.
+    """Open a file, bytes or a stream that can be rewound; a context manager, which closes it.
 
     ``zone``: of times that were printed without one. ``delimiter``: of text, guessed otherwise.
     """
-    stream: BinaryIO
-    if isinstance(source, Path | str):
-        stream, owns = _opened(Path(source)), True
-    else:
-        stream, owns = (io.BytesIO(source), True) if isinstance(source, bytes) else (source, False)
+    stream = _stream(source)
     try:
         where = times.zone_of(zone) if zone else None
-        return _recognised(stream, where, delimiter, encoding, owns=owns)
+        return _recognised(stream, where, delimiter, encoding)
     except BaseException:
-        if owns:
-            stream.close()
+        stream.close()
         raise
 
 
+def _stream(source: Path | str | bytes | BinaryIO) -> BinaryIO:
+    if isinstance(source, Path | str):
+        return _opened(Path(source))
+    return io.BytesIO(source) if isinstance(source, bytes) else source
+
+
 def _recognised(
-    stream: BinaryIO, zone: tzinfo | None, delimiter: str | None, encoding: str, *, owns: bool
+    stream: BinaryIO, zone: tzinfo | None, delimiter: str | None, encoding: str
 ) -> SlurmReading:
     """The reading for what this stream begins with."""
     begin = stream.read(LONGEST_HEADER)
@@ -181,17 +181,17 @@ def _recognised(
         )
     text = begin.removeprefix(MARK).lstrip()
     if text.startswith(b"{"):
-        return _JsonReading(stream, zone, owns=owns)
+        return _JsonReading(stream, zone)
     first = text.partition(b"\n")[0].decode(encoding, "replace").rstrip("\r")
-    if first.partition("=")[0] in blocks.FIRST_KEYS:
-        return _BlockReading(stream, zone, owns=owns)
+    if first.partition("=")[0] in blocks.FIRST_KEYS or blocks.NOTHING.fullmatch(first):
+        return _BlockReading(stream, zone)
     header = delimited.header_of(first, delimiter)
     table = table_of(header.names)
     if table is None:
         raise _unknown(first, header)
     reader = TextReader(table, header, zone, Refusals())
     is_marked = begin.startswith(MARK)
-    return _TextReading(stream, reader, "utf-8-sig" if is_marked else encoding, owns=owns)
+    return _TextReading(stream, reader, "utf-8-sig" if is_marked else encoding)
 
 
 def _opened(path: Path) -> BinaryIO:

@@ -67,8 +67,10 @@ class TextReader:
         columns = dict[str, pl.Series]()
         wrong = np.zeros(len(chunk.numbers), dtype=bool)
         texts = [chunk.fields[i] for i in self.rules]
+        if self.table.output in PADDED:
+            texts = [column.str.strip_chars() for column in texts]
         made = fields.apply(list(self.rules.values()), texts)
-        for i, (rule, found, refused) in zip(self.rules, made, strict=True):
+        for i, column_of_texts, (rule, found, refused) in zip(self.rules, texts, made, strict=True):
             for name, column in zip(rule.gives, found, strict=True):
                 before = columns.get(name)
                 columns[name] = (
@@ -78,7 +80,7 @@ class TextReader:
                 continue
             at = refused.rows.to_numpy()
             for row in np.flatnonzero(at & ~wrong):
-                self._refuse(i, int(chunk.numbers[row]), chunk.fields[i][int(row)], refused.faults)
+                self._refuse(i, int(chunk.numbers[row]), column_of_texts[int(row)], refused.faults)
             wrong |= at
         return columns, wrong
 
@@ -89,6 +91,9 @@ class TextReader:
         message = f"{self.header.names[i]} is `{shown}`: {faults[found]}"
         self.refusals.add("line", line, message, VALUE_HINT)
 
+
+PADDED = frozenset({Output.SQUEUE_TEXT, Output.SINFO_TEXT})
+"""Commands that fill fields with blanks up to a width, if asked to (`%.18i`, `%all`)."""
 
 VALUE_HINT = "the row is left out; look whether columns moved, or export it again"
 

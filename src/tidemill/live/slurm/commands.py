@@ -1,0 +1,253 @@
+"""Slurm's commands as this project runs them: exact arguments, a time limit, bounded output.
+
+None of them changes anything. Times are asked for in seconds since 1970 (`SLURM_TIME_FORMAT=%s`),
+so no zone has to be known, and fields are separated by a character that no name holds. When the
+controller is down Slurm's clients try again for minutes; here they are stopped after
+``timeout_s``. `SLURM_CONF` and the rest of the environment are passed on.
+"""
+
+import os
+import selectors
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import IO, BinaryIO, cast
+
+from msgspec import Struct
+
+from tidemill.live.slurm.reading import SlurmReading, open_output
+from tidemill.model.errors import BackendError
+
+DELIMITER = "\x1f"
+"""ASCII's unit separator."""
+
+TIMEOUT_S = 60.0
+MOST_BYTES = 4 << 30
+"""Of one command's output: about 10 million rows of sacct. It goes to a file without a name."""
+
+SACCT_COLUMNS = (
+    *("JobIDRaw", "JobID", "DBIndex", "Cluster", "User", "UID", "Account", "Partition", "QOS"),
+    *("Reservation", "JobName", "State", "Reason", "Submit", "Eligible", "Start", "End"),
+    *("ElapsedRaw", "Suspended", "TimelimitRaw", "ExitCode", "Priority", "NodeList", "NNodes"),
+    *("ReqNodes", "NTasks", "AllocCPUS", "ReqTRES", "AllocTRES", "Constraints", "Flags"),
+    *("TRESUsageInAve", "TRESUsageInMax", "TRESUsageInTot"),
+)
+"""In every version since 21.08; a column that a version does not have makes sacct stop."""
+
+
+class SlurmCommand(Struct, frozen=True):
+    """One command: its arguments, and what it is for."""
+
+    about: str
+    arguments: tuple[str, ...]
+
+    def words(self) -> str:
+        """As a person would type it."""
+        return " ".join(self.arguments).replace(DELIMITER, "$'\\x1f'")
+
+
+def history(begin: str, end: str = "now", *, steps: bool = True) -> SlurmCommand:
+    """Job attempts that were eligible between two times, of all users, with their steps.
+
+    ``begin`` and ``end`` as sacct takes them: `2026-11-01`, `now-7days`, or seconds since 1970
+    with a leading `uts`. Jobs that are held or wait for another job are not eligible, so sacct
+    leaves them out: ``queue`` has them. ``--duplicates`` shows the earlier attempts of requeued
+    jobs.
+    """
+    arguments = (
+        *("sacct", "--allusers", "--duplicates", "--parsable2", f"--delimiter={DELIMITER}"),
+        *("--starttime", begin, "--endtime", end, "--format", ",".join(SACCT_COLUMNS)),
+        *(() if steps else ("--allocations",)),
+    )
+    return SlurmCommand("the history of jobs", arguments)
+
+
+QUEUE = SlurmCommand("the queue", ("squeue", "--all", "--json"))
+JOBS = SlurmCommand(
+    "jobs in detail", ("scontrol", "--all", "--details", "--oneliner", "show", "job")
+)
+NODES = SlurmCommand("nodes", ("scontrol", "--all", "--details", "--oneliner", "show", "node"))
+PARTITIONS = SlurmCommand("partitions", ("scontrol", "--all", "--oneliner", "show", "partition"))
+RESERVATIONS = SlurmCommand("reservations", ("scontrol", "--oneliner", "show", "reservation"))
+ASSOCIATIONS = SlurmCommand(
+    "limits of accounts and users", ("sacctmgr", "--parsable2", "show", "assoc")
+)
+QOS = SlurmCommand("limits of QOS", ("sacctmgr", "--parsable2", "show", "qos"))
+ACCOUNTS = SlurmCommand("accounts", ("sacctmgr", "--parsable2", "show", "account"))
+
+
+def downtime(begin: str) -> SlurmCommand:
+    """When nodes were down or drained since then, and why."""
+    arguments = ("sacctmgr", "--parsable2", "show", "event", "All_Time", f"Start={begin}")
+    return SlurmCommand("when nodes were down", arguments)
+
+
+def read(
+    command: SlurmCommand,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    most_bytes: int = MOST_BYTES,
+    environment: Mapping[str, str] | None = None,
+) -> SlurmReading:
+    """Run a command and open what it printed; use it as a context manager."""
+    return open_output(
+        run(command, timeout_s=timeout_s, most_bytes=most_bytes, environment=environment)
+    )
+
+
+def run(
+    command: SlurmCommand,
+    *,
+    timeout_s: float = TIMEOUT_S,
+    most_bytes: int = MOST_BYTES,
+    environment: Mapping[str, str] | None = None,
+) -> BinaryIO:
+    """Run a command; what it printed, in a file without a name. ``BackendError`` otherwise."""
+    output = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - the caller closes it
+    try:
+        errors = _run(command, output, timeout_s, most_bytes, environment)
+        if output.tell() == 0:
+            _check_silence(command, errors)
+        output.seek(0)
+    except BaseException:
+        output.close()
+        raise
+    return output
+
+
+def _run(
+    command: SlurmCommand,
+    output: BinaryIO,
+    timeout_s: float,
+    most_bytes: int,
+    environment: Mapping[str, str] | None,
+) -> str:
+    """Copy what the command prints, as long as it may; what it said on the side."""
+    given = dict(os.environ if environment is None else environment)
+    if "--json" not in command.arguments:  # 22.05's sacct --json finds no job with this set
+        given["SLURM_TIME_FORMAT"] = "%s"
+    with tempfile.TemporaryFile() as side:
+        try:
+            process = subprocess.Popen(
+                command.arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=side,
+                env=given,
+            )
+        except FileNotFoundError:
+            raise _not_installed(command) from None
+        except PermissionError:
+            raise _asked(command, "that it may not be run here", "ask for the right to") from None
+        with process:
+            try:
+                _copy(command, process, output, time.monotonic() + timeout_s, most_bytes)
+            except BaseException:
+                process.kill()
+                raise
+        side.seek(0)
+        errors = side.read(SIDE_BYTES).decode("utf-8", "replace").strip()
+    if process.returncode:
+        raise _failed(command, process.returncode, errors)
+    return errors
+
+
+SIDE_BYTES = 64 << 10
+
+
+def _copy(
+    command: SlurmCommand,
+    process: "subprocess.Popen[bytes]",
+    output: BinaryIO,
+    until: float,
+    most_bytes: int,
+) -> None:
+    pipe = cast(IO[bytes], process.stdout)
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while (left := until - time.monotonic()) > 0:
+            if not selector.select(left):
+                break
+            block = os.read(pipe.fileno(), 1 << 20)
+            if not block:
+                process.wait(max(until - time.monotonic(), 0.1))
+                return
+            output.write(block)
+            if output.tell() > most_bytes:
+                found = f"more than {most_bytes:,} bytes"
+                raise _asked(command, found, "ask for a shorter time, in several steps")
+    raise _too_slow(command)
+
+
+# --- what went wrong ----------------------------------------------------------------------------
+
+
+def _asked(command: SlurmCommand, found: str, hint: str) -> BackendError:
+    return BackendError(
+        f"asked Slurm for {command.about} (`{command.words()}`); found {found}", hint=hint
+    )
+
+
+def _not_installed(command: SlurmCommand) -> BackendError:
+    name = command.arguments[0]
+    return _asked(
+        command,
+        f"no command `{name}` here",
+        "run it where Slurm's clients are (a login node), or install slurm-client; "
+        "files that its commands printed elsewhere can be read too",
+    )
+
+
+def _too_slow(command: SlurmCommand) -> BackendError:
+    return _asked(
+        command,
+        "no answer in time",
+        "is the controller up (scontrol ping), and slurmdbd for sacct and sacctmgr? "
+        "A long history takes longer: ask for a shorter time, or wait longer",
+    )
+
+
+CAUSES = (
+    (
+        ("slurmdbd", "accounting storage is disabled", "talking to the database", "persist"),
+        "no accounting database",
+        "sacct and sacctmgr need slurmdbd; without it squeue and scontrol tell of the present only",
+    ),
+    (
+        ("Unable to contact slurm controller", "Connection", "Socket timed out", "Zero Bytes"),
+        "that the controller does not answer",
+        "is slurmctld up (scontrol ping), and is SLURM_CONF the right file?",
+    ),
+    (
+        ("Access/permission denied", "permission", "Invalid authentication credential", "munge"),
+        "no permission",
+        "run it as a user that may see all jobs (PrivateData, AdminLevel), with munge running",
+    ),
+    (
+        ("configuration", "SLURM_CONF", "resolve_ctls", "fetch_config"),
+        "no configuration of Slurm",
+        "set SLURM_CONF to slurm.conf, or run it on a machine of the cluster",
+    ),
+    (
+        ("nvalid field requested", "unrecognized option", "Unknown condition", "invalid option"),
+        "a version of Slurm without that option",
+        "21.08 is the oldest that is known to work",
+    ),
+)
+"""Words on the side, what they mean and what to do; the first that fits wins."""
+
+
+def _failed(command: SlurmCommand, code: int, errors: str) -> BackendError:
+    line = errors.partition("\n")[0] or f"exit code {code} and no message"
+    lowered = errors.lower()
+    for signs, found, hint in CAUSES:
+        if any(sign.lower() in lowered for sign in signs):
+            return _asked(command, f"{found} ({line})", hint)
+    return _asked(command, line, "run it by hand to see more")
+
+
+def _check_silence(command: SlurmCommand, errors: str) -> None:
+    """Nothing printed is an answer only where nothing was complained about."""
+    if errors:
+        raise _failed(command, 0, errors)

@@ -1,0 +1,328 @@
+"""What a `Reason` of Slurm means: which layer owns it, the cause in plain words, what to do.
+
+Slurm has one word for each way a job is kept out, about 180 in all; most are limits, made of whose
+limit it is, over what, and of which resource (`AssocGrpGRES`, `QOSMaxCpuPerUserLimit`). Those are
+read by their parts, the others stand in a table. Words that Slurm adds later are not guessed: they
+have no layer.
+"""
+
+import re
+
+from msgspec import Struct
+
+from tidemill.live.slurm import hostlists
+from tidemill.model.reasons import LAYER_OF, Cause, Layer
+
+
+class ReasonMeaning(Struct, frozen=True):
+    """A reason, explained. ``layer`` is None for a word that is not known here."""
+
+    reason: str
+    layer: Layer | None
+    words: str
+    hint: str
+    cause: Cause | None = None
+    """The nearest of Tidemill's own causes, where there is one."""
+    nodes: str | None = None
+    """Nodes that Slurm names in it, folded."""
+    is_waiting: bool = True
+    """False: it says how a job ended, not why it waits."""
+
+
+class _Known(Struct, frozen=True):
+    layer: Layer
+    words: str
+    hint: str
+    cause: Cause | None = None
+    is_waiting: bool = True
+
+
+L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+
+SHOW_JOB = "scontrol show job ID"
+NODES_DOWN = (
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+)
+
+
+def _ours(cause: Cause, words: str, hint: str) -> _Known:
+    """A reason that is one of Tidemill's own causes; the layer follows."""
+    return _Known(LAYER_OF[cause], words, hint, cause)
+
+
+def _ended(layer: Layer, words: str, hint: str) -> _Known:
+    return _Known(layer, words, hint, None, is_waiting=False)
+
+
+KNOWN: dict[str, _Known] = {
+    "None": _ours(Cause.NONE, "not yet looked at", "wait for the next scheduling cycle"),
+    "Resources": _ours(
+        Cause.BUSY,
+        "next in line, but not enough is free",
+        "wait, ask for less, or free some: squeue --state=running -O JobID,TimeLeft,tres-alloc",
+    ),
+    "Priority": _ours(
+        Cause.BEHIND,
+        "held behind jobs of higher priority",
+        "sprio shows what its priority is made of; a shorter time limit lets backfill start it",
+    ),
+    "Dependency": _Known(
+        L4, "waits for another job that it depends on", f"{SHOW_JOB} names it (Dependency=)"
+    ),
+    "DependencyNeverSatisfied": _Known(
+        L4,
+        "depends on a job that ended otherwise than it wants, so it never starts",
+        "scontrol update job ID dependency= removes it; or cancel the job",
+    ),
+    "JobHeldUser": _Known(L4, "held by its user", "scontrol release ID"),
+    "JobHeldAdmin": _Known(
+        L3, "held by an administrator", "ask who runs the cluster; scontrol release ID as operator"
+    ),
+    "BeginTime": _Known(
+        L4,
+        "not to begin before a time; a requeued job waits about two minutes too",
+        f"{SHOW_JOB} says when (StartTime=); scontrol update job ID starttime=now",
+    ),
+    "ReqNodeNotAvail": _Known(
+        L2,
+        "a node that it requests is down, drained or reserved",
+        "sinfo -R says why nodes are out; ask for other nodes, or wait for the repair",
+        Cause.NOTHING_READY,
+    ),
+    "ReqNodeNotAvail, Reserved for maintenance": _Known(
+        L2,
+        "its time limit reaches into a maintenance window",
+        "a shorter time limit lets it end before; scontrol show reservation says when",
+    ),
+    "ReqNodeNotAvail, May be reserved for other job": _ours(
+        Cause.RESERVED,
+        "nodes are free, but kept for a job that goes first",
+        "a shorter time limit lets backfill start it before that",
+    ),
+    NODES_DOWN: _ours(
+        Cause.NOT_ENOUGH_READY,
+        "too few of its nodes are up, even if nothing else ran",
+        "sinfo -R says why nodes are out",
+    ),
+    "Reservation": _Known(
+        L1,
+        "waits for the advance reservation that it requested",
+        "scontrol show reservation says from when to when, and for whom",
+    ),
+    "ReservationDeleted": _Known(
+        L1, "the reservation that it requested was deleted", "submit it without, or to another"
+    ),
+    "ReservationInvalid": _Known(
+        L1, "the reservation that it requested is not usable", "scontrol show reservation"
+    ),
+    "PartitionNodeLimit": _Known(
+        L4,
+        "requests more nodes than its partition allows or has",
+        "scontrol show partition says how many (MaxNodes, TotalNodes); nodes that are down count",
+        Cause.IMPOSSIBLE_GANG,
+    ),
+    "PartitionTimeLimit": _Known(
+        L4,
+        "its time limit is longer than its partition allows",
+        "submit it with a shorter one (scontrol show partition: MaxTime), or to another partition",
+    ),
+    "PartitionDown": _ours(
+        Cause.NOTHING_READY,
+        "its partition is DOWN",
+        "ask who runs the cluster; or another partition",
+    ),
+    "PartitionInactive": _ours(
+        Cause.NOTHING_READY,
+        "its partition is INACTIVE",
+        "ask who runs the cluster; or another partition",
+    ),
+    "PartitionConfig": _Known(
+        L4,
+        "its request contradicts the configuration of its partition",
+        "scontrol show partition: who may use it, and how",
+    ),
+    "BadConstraints": _ours(
+        Cause.IMPOSSIBLE_LABEL,
+        "no node has what it requests together (features, GPUs per node, cores, memory)",
+        "sinfo -o '%N %G %c %m %f' shows what nodes have; change the request",
+    ),
+    "Constraints": _ours(
+        Cause.IMPOSSIBLE_LABEL, "no node has the features that it requests", "sinfo -o '%N %f'"
+    ),
+    "MaxMemPerLimit": _Known(
+        L4, "requests more memory per node or CPU than its partition allows", "ask for less memory"
+    ),
+    "Licenses": _Known(L3, "not enough licences are free", "scontrol show licenses"),
+    "InvalidQOS": _Known(
+        L4, "its QOS does not exist or is not allowed to it", "sacctmgr show assoc user=NAME"
+    ),
+    "QOSNotAllowed": _Known(
+        L4, "its QOS is not allowed in its partition or account", "sacctmgr show assoc user=NAME"
+    ),
+    "InvalidAccount": _Known(
+        L4, "its account does not exist, or its user is not in it", "sacctmgr show assoc user=NAME"
+    ),
+    "AccountNotAllowed": _Known(
+        L4, "its account may not use its partition", "scontrol show partition: AllowAccounts"
+    ),
+    "AccountingPolicy": _Known(
+        L4, "a limit of its account or QOS keeps it out", "sacctmgr show assoc, sacctmgr show qos"
+    ),
+    "NodeDown": _ours(
+        Cause.NOTHING_READY, "a node that it needs is down", "sinfo -R says which and why"
+    ),
+    "FrontEndDown": _ours(Cause.NOTHING_READY, "no front-end node is up", "sinfo -R"),
+    "Prolog": _Known(
+        L2, "its nodes are being prepared (prolog)", "wait; the log of slurmctld says more"
+    ),
+    "Cleaning": _Known(
+        L3, "its last attempt is still being cleaned up", "wait; nodes in COMPLETING: sinfo -t comp"
+    ),
+    "JobArrayTaskLimit": _Known(
+        L4,
+        "its array runs as many tasks at once as it allows itself",
+        "scontrol update job ID arraytaskthrottle=N raises that",
+    ),
+    "JobHoldMaxRequeue": _Known(
+        L4,
+        "held: requeued too often",
+        "look why its attempts fail (sacct -D -j ID), then release it",
+    ),
+    "JobLaunchFailure": _Known(
+        L2, "could not be launched on its nodes", "the log of slurmd there says why"
+    ),
+    "launch failed requeued held": _Known(
+        L2,
+        "could not be launched on its nodes, so it was requeued and is held",
+        "the log of slurmd there says why; then scontrol release ID",
+    ),
+    "user env retrieval failed requeued held": _Known(
+        L4,
+        "the environment of its user could not be read, so it was requeued and is held",
+        "look at the user's login scripts; then scontrol release ID",
+    ),
+    "SystemFailure": _Known(L2, "Slurm, a node or the network failed", "the log of slurmctld"),
+    "SchedDefer": _Known(L3, "not yet looked at (defer)", "wait for the next scheduling cycle"),
+    "FedJobLock": _Known(L3, "another cluster of the federation looks at it", "wait"),
+    "BurstBufferResources": _Known(L3, "waits for space in a burst buffer", "scontrol show burst"),
+    "BurstBufferStageIn": _Known(L4, "its data is being staged in", "scontrol show burst"),
+    "BurstBufferOperation": _Known(L4, "its burst buffer failed", "scontrol show burst"),
+    "PowerNotAvail": _Known(L2, "not enough power", "wait, or raise the power cap"),
+    "PowerReserved": _Known(L2, "power is reserved for another job", "wait"),
+    "QOSUsageThreshold": _Known(
+        L3, "its account has used more than its share (usage threshold of its QOS)", "sshare"
+    ),
+    "NonZeroExitCode": _ended(
+        L4, "ended with an exit code other than 0", "its own output says why"
+    ),
+    "RaisedSignal": _ended(L4, "ended by a signal", "its own output says why"),
+    "TimeLimit": _ended(L4, "reached its time limit", "a longer limit, or checkpoints"),
+    "InactiveLimit": _ended(L4, "did nothing for too long", "run it as a batch job"),
+    "OutOfMemory": _ended(L4, "ran out of memory", "ask for more, or use less"),
+    "DeadLine": _ended(L4, "could not end before its deadline", "submit it earlier"),
+}
+"""Words that are no limits, by how Slurm spells them."""
+
+OLD_LIMITS = {
+    "AssociationJobLimit": "AssocMaxJobsLimit",
+    "AssociationResourceLimit": "AssocGrpUnknown",
+    "AssociationTimeLimit": "AssocMaxWallDurationPerJobLimit",
+    "QOSJobLimit": "QOSGrpJobsLimit",
+    "QOSResourceLimit": "QOSGrpUnknown",
+    "QOSTimeLimit": "QOSMaxWallDurationPerJobLimit",
+}
+"""What versions before 14.11 printed for limits."""
+
+_LIMIT = re.compile(
+    r"(?P<whose>Assoc|QOS|)(?P<over>Grp|Max|Min)(?P<what>[A-Za-z]+?)"
+    r"(?P<minutes>RunMinutes|Minutes|Mins|)(?P<per>PerJob|PerNode|PerUser|PerAccount|)"
+    r"(?:Limit|NotSatisfied|)"
+)
+_RESOURCES = {
+    "GRES": "GPUs (GRES)",
+    "Cpu": "CPUs",
+    "CPU": "CPUs",
+    "Mem": "memory",
+    "Memory": "memory",
+    "Node": "nodes",
+    "Jobs": "running jobs",
+    "SubmitJobs": "submitted jobs",
+    "SubmitJob": "submitted jobs",
+    "Wall": "run time",
+    "WallDuration": "run time",
+    "License": "licences",
+    "Billing": "billing units",
+    "Energy": "energy",
+    "BB": "burst buffer",
+    "Unknown": "some resource",
+}
+_WHOSE = {
+    "Assoc": ("its account or user", "sacctmgr show assoc account=NAME"),
+    "QOS": ("its QOS", "sacctmgr show qos NAME"),
+    "": ("its QOS for one account", "sacctmgr show qos NAME"),
+}
+_NODES = re.compile(r"UnavailableNodes:(\S*)")
+
+
+def meaning(
+    reason: str, text: str | None = None, out: frozenset[str] | None = None
+) -> ReasonMeaning:
+    """What a reason means; ``text`` is the sentence that some versions print beside it.
+
+    ``out``: the nodes that are down, drained or reserved, where that is known. Slurm calls a node
+    *unavailable* also when other jobs fill it; then scheduling owns the wait, not provisioning.
+    """
+    for said in (text, reason):
+        if said and (found := _meaning(said, reason)):
+            return _busy_instead(found, out)
+    words = f"Slurm says `{reason}`, which is not in the list of its reasons known here"
+    return ReasonMeaning(reason, None, words, "man squeue, section JOB REASON CODES")
+
+
+def _meaning(said: str, reason: str) -> ReasonMeaning | None:
+    nodes = _NODES.search(said)
+    plain = said.replace("_", " ") if "_" in said else said  # scontrol prints no blanks
+    word = plain.partition(",")[0].strip()
+    known = KNOWN.get(plain) or KNOWN.get(word) or _limit(OLD_LIMITS.get(word, word))
+    if known is None:
+        return None
+    named = nodes[1].rstrip(")") if nodes else None
+    return ReasonMeaning(
+        reason, known.layer, known.words, known.hint, known.cause, named or None, known.is_waiting
+    )
+
+
+def _busy_instead(found: ReasonMeaning, out: frozenset[str] | None) -> ReasonMeaning:
+    if out is None or not found.nodes or out.intersection(hostlists.expand(found.nodes)):
+        return found
+    return ReasonMeaning(
+        found.reason,
+        LAYER_OF[Cause.BUSY],
+        "the nodes that it requests by name are up, but other jobs fill them or go first",
+        "ask for no node by name, or wait",
+        Cause.BUSY,
+        found.nodes,
+    )
+
+
+def _limit(word: str) -> _Known | None:
+    """A limit, by its parts."""
+    found = _LIMIT.fullmatch(word)
+    if not found or (what := _RESOURCES.get(found["what"])) is None:
+        return None
+    whose, show = _WHOSE[found["whose"]]
+    if found["minutes"]:
+        what = f"{what} × minutes"
+    if found["over"] == "Min":
+        words = f"requests fewer {what} than {whose} wants at least"
+        return _Known(L4, words, f"ask for more, or use another QOS ({show})")
+    if found["over"] == "Max" and _is_of_one_job(found):
+        words = f"requests more {what} than {whose} allows to one job"
+        return _Known(L4, words, f"ask for less; {show}", Cause.OVER_LIMIT_ALWAYS)
+    users = " for one user" if found["per"] == "PerUser" else ""
+    words = f"the maximum quota of {whose}{users} is reached: {what}"
+    return _ours(Cause.OVER_LIMIT, words, f"wait until its other jobs end, or raise it ({show})")
+
+
+def _is_of_one_job(found: re.Match[str]) -> bool:
+    return found["per"] in {"PerJob", "PerNode"} or found["what"] == "WallDuration"
