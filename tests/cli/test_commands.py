@@ -21,6 +21,7 @@ COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
     ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("defrag",), ("journal",),
     ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
+    ("ingest",), ("ingest", "serve"),
     ("doctor",), ("report",), ("probe",), ("probe", "compare"), ("unit", "share"),
     ("unit", "underused"), ("unit", "slivers"), ("unit", "show"), ("unit", "compare"),
     ("unit", "host"),

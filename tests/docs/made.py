@@ -21,6 +21,7 @@ from tidemill.cli.main import app
 from tidemill.cli.options import JournalGroup
 from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
+from tidemill.live.track import records as track_records
 from tidemill.model import events, orders, placements, policy, reasons, rows, states, topology
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.probe import against_catalogue, predicted
@@ -72,6 +73,8 @@ DOCUMENT = (
     schema.TopJobPart,
     schema.AlarmPart,
 )
+COMMON = ("v", "job", "run", "rank", "seq", "at_us")
+"""Fields of records of every type, but that steps have a stretch of time instead of a moment."""
 WORDS = (
     states.NodeState,
     states.JobClass,
@@ -127,6 +130,17 @@ def buckets_part() -> str:
         for b, about in ABOUT.items()
     ]  # fmt: skip
     return _table(("key", "title", "group", "owner", "usually known as"), lines)
+
+
+def track_part() -> str:
+    """One table per type of record, of the fields that are its own."""
+    return "".join(_record_section(kind) for kind in track_records.KINDS)
+
+
+def track_common_part() -> str:
+    """The fields that every record has."""
+    kind = track_records.RestoredRecord
+    return _record_table(kind, [f for f in msgspec.structs.fields(kind) if f.name in COMMON])
 
 
 def words_part() -> str:
@@ -215,6 +229,7 @@ PARTS: dict[str, dict[str, Make]] = {
     "docs/reference/events.md": {"events": events_part, "words": words_part, "rows": rows_part},
     "docs/reference/ledger-json.md": {"document": document_part, "buckets": buckets_part},
     "docs/reference/policy.md": {"policy": policy_part},
+    "docs/reference/track.md": {"common": track_common_part, "records": track_part},
     "docs/concepts/provisioning.md": {"life": life_part},
     "docs/concepts/sharing-a-device.md": {"pairs": pairs_part},
     "docs/guides/probe-a-gpu.md": {"standing": standing_part},
@@ -338,6 +353,32 @@ def _row_section(kind: type[Any], is_read: bool = False) -> str:
     return f"### {kind.__name__}\n\n{about}\n\n{_as_list(kind)}{table}\n"
 
 
+def _record_section(kind: type[Any]) -> str:
+    """A type of record: what it says, and the fields beside those that all have."""
+    about = " ".join((kind.__doc__ or "").replace("``", "`").split())
+    own = [field for field in msgspec.structs.fields(kind) if field.name not in COMMON]
+    return f"### `{kind.__struct_config__.tag}`\n\n{about}\n\n{_record_table(kind, own)}\n"
+
+
+def _record_table(kind: type[Any], fields: list[msgspec.structs.FieldInfo]) -> str:
+    words: dict[str, str] = {}
+    for base in kind.__mro__:
+        if base.__module__ == track_records.__name__:
+            words |= _field_words(inspect.getfile(base), base.__name__)
+    lines = [
+        _line(
+            f"`{f.name}`", _known_type(f.type), "" if f.required else "may be absent", words[f.name]
+        )
+        for f in fields
+    ]
+    return _table(("field", "type", "", "meaning"), lines)
+
+
+def _known_type(annotation: object) -> str:
+    """The type of what is there; that it may be absent is said beside."""
+    return _type(annotation).removesuffix(" or null")
+
+
 def _as_list(kind: type[Any]) -> str:
     """How a row looks that is written without the names of its fields."""
     if not kind.__struct_config__.array_like:
@@ -375,20 +416,25 @@ def _type(annotation: object) -> str:
     return _type_words(msgspec.inspect.type_info(annotation))
 
 
+TYPE_WORDS: dict[type[msgspec.inspect.Type], str] = {
+    msgspec.inspect.IntType: "integer",
+    msgspec.inspect.StrType: "text",
+    msgspec.inspect.BoolType: "true or false",
+    msgspec.inspect.NoneType: "null",
+    msgspec.inspect.DictType: "object of texts",
+}
+
+
 def _type_words(found: msgspec.inspect.Type) -> str:
+    if type(found) in TYPE_WORDS:
+        return TYPE_WORDS[type(found)]
     match found:
-        case msgspec.inspect.IntType():
-            return "integer"
-        case msgspec.inspect.StrType():
-            return "text"
-        case msgspec.inspect.BoolType():
-            return "true or false"
         case msgspec.inspect.EnumType(cls=cls):
             return cls.__name__
         case msgspec.inspect.StructType(cls=cls):
             return f"[{cls.__name__}](#{cls.__name__.lower()})"
-        case msgspec.inspect.NoneType():
-            return "null"
+        case msgspec.inspect.LiteralType(values=values):
+            return " or ".join(f"`{value}`" for value in values)
         case msgspec.inspect.UnionType(types=types):
             return " or ".join(_type_words(item) for item in types)
         case msgspec.inspect.VarTupleType(item_type=item):

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tests.docs import pages
 from tidemill.cli.main import app
+from tidemill.live import track
 from tidemill.model import events
 from tidemill.model.errors import SpecError
 from tidemill.twin import traces
@@ -34,6 +35,16 @@ UNTRIED = {
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
+    ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (
+        "kills a process; tests/track does so twenty times"
+    ),
+    ("docs/guides/track-a-training-job.md", "env:"): "a part of a pod, in YAML",
+    ("docs/guides/track-a-training-job.md", "from tidemill.track.adapters"): (
+        "needs the frameworks; tests/track plays what they call"
+    ),
+    ("docs/guides/track-a-training-job.md", "$ tidemill ingest serve /var"): (
+        "runs until it is stopped; tests/cli starts and stops one"
+    ),
 }
 """Blocks that no test tries, by page and beginning, with the reason."""
 FLEET = """
@@ -128,10 +139,12 @@ def test_toml_is_read(one: Found, tmp_path: Path):
 
 @pytest.mark.parametrize("one", found("json"), ids=lambda one: f"{one.page}:{one.key[1][:40]}")
 def test_json_is_read(one: Found):
-    """Lines of an exported journal are facts or events with a number; others say its state."""
+    """Lines are records of `track`, or of a journal: facts, events with a number, its state."""
     for line in one.text.splitlines():
         read = json.loads(line)
-        if read.pop("seq", None) is not None:
+        if "v" in read:
+            track.parse(line.encode())
+        elif read.pop("seq", None) is not None:
             msgspec.convert(read, events.Event)
         else:
             assert set(read) in ({"facts"}, {"journal"})

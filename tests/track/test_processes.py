@@ -178,7 +178,7 @@ def test_killed_twenty_times_and_resumed(tmp_path: Path):
     readings = read(folder)
     assert (readings.refused, readings.repeated, readings.gaps) == ([], 0, [])
     assert len(readings.truncated) <= KILLS
-    runs = {one.run: one.pid for one in readings.records if isinstance(one, BeganRecord)}
+    runs = {one.run: one.pid or 0 for one in readings.records if isinstance(one, BeganRecord)}
     assert len(runs) == KILLS + 1
     (whole_run,) = (one.run for one in readings.records if isinstance(one, EndedRecord))
     for run, pid in runs.items():

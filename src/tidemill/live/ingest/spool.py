@@ -58,6 +58,8 @@ class Spool:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = _locked(self.folder)
         _cut_torn_ends(self.folder)
+        self.taken = 0
+        """How many records were kept since the spool was opened."""
         self._seen = _seen_in(self.folder)
         self._part = len(files_of(self.folder))
         self._file, self._size = -1, 0
@@ -98,6 +100,7 @@ class Spool:
         except OSError as failed:
             error = failed
         else:
+            self.taken += len(new)
             for key, _ in new:
                 with suppress(SpecError):  # a run of gaps: its reader passes over what came twice
                     self._seen.add(*key)

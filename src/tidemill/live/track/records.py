@@ -44,7 +44,7 @@ class _AtRecord(_TrackRecord, frozen=True, kw_only=True):
 class BeganRecord(_AtRecord, frozen=True, kw_only=True, tag="job_began"):
     """A process of a job began."""
 
-    named_by: Text = ""
+    named_by: Text | None = None
     """What named the job: ``given``, a variable of the environment, or ``host`` for want of one."""
     world: Count | None = None
     """How many processes the job has."""
@@ -58,11 +58,11 @@ class BeganRecord(_AtRecord, frozen=True, kw_only=True, tag="job_began"):
     """Whose job it is."""
     user: Text | None = None
     """Who started it."""
-    host: Text = ""
+    host: Text | None = None
     """The machine."""
-    pid: Count = 0
+    pid: Count | None = None
     """The process on the machine."""
-    library: Text = ""
+    library: Text | None = None
     """The version of Tidemill that wrote the record."""
     ids: dict[Text, Text] = {}
     """What else names it: the numbers of Slurm, the names of Kubernetes, the visible GPUs."""
