@@ -331,9 +331,9 @@ def test_a_job_that_is_due_before_it_is_counted_in_what_fit_says():
     assert found.answer is not None
     assert found.answer.cause == "partial_gang"
     facts = {fact.name: fact.value for fact in found.answer.evidence}
-    assert "the next cycle places `due` before it (24 GPUs, counted as busy here)" in found.words
+    assert "the next cycle places `due` before it (24 GPUs, no longer free for it)" in found.words
     beat(world)
     submit(world, job("asked", gpus=16))
     later = {f.name: f.value for f in explain.why(world, DEFAULTS, 1).evidence}
-    for name in ("replicas that fit", "free", "busy"):
+    for name in ("replicas that fit", "free"):
         assert facts[name] == later[name], name

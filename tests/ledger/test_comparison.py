@@ -114,6 +114,7 @@ def test_top_jobs_are_what_adding_up_every_job_gives(halved: tuple[Statement, St
         assert row.wasted_usd_micro == rounded(wasted[row.job], DENOMINATOR)
         assert row.leak_usd_micro == rounded(leak[row.job], DENOMINATOR)
         assert row.user.startswith("t-user-")
+        assert row.paid_milli_ms == statement.by("job")[row.job].paid_milli_ms
 
 
 def test_frames_are_the_ledger(halved: tuple[Statement, Statement]):

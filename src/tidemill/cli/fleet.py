@@ -71,6 +71,8 @@ def _show_all(world: "World", journal: str) -> None:
     told = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
     screen.out().print(f"nodes: {told or 'none'}", markup=False, soft_wrap=True)
     _print_lots(lots)
+    if any(shape.elastic_role is not None for shape in world.shape_rows):
+        screen.note("job size of an elastic job: the smallest with which it starts")
     _print_cuts(cuts)
 
 

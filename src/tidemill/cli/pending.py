@@ -132,13 +132,19 @@ def _print_jobs(
     for job in shown:
         made.add_row(
             f"{job.position:,}", job.job, job.team, job.user,
-            f"{job.accelerator_milli / WHOLE_MILLI:,g}", label(job.cause),
-            duration_text(job.waited_ms), *((_eta(job),) if has_eta else ()),
+            _requested(job), label(job.cause), duration_text(job.waited_ms),
+            *((_eta(job),) if has_eta else ()),
         )  # fmt: skip
     if shown:
         screen.out().print(made)
     if len(mine) > len(shown):
         screen.note(f"and {len(mine) - len(shown):,} more; --limit 0 lists all")
+
+
+def _requested(job: "PendingJob") -> str:
+    """GPUs requested; of an elastic job from its smallest size: ``8 to 32``."""
+    full, least = (f"{m / WHOLE_MILLI:,g}" for m in (job.accelerator_milli, job.least_milli))
+    return f"{least} to {full}" if job.least_milli < job.accelerator_milli else full
 
 
 def _eta(job: "PendingJob") -> str:

@@ -11,7 +11,7 @@ from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import TopJob
 from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
 
 NONE = "—"
 _FIGURES = (
@@ -88,12 +88,14 @@ def rule() -> str:
 def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
     """The jobs that wasted most, and what they paid as it is printed everywhere."""
     made = screen.table(
-        "job", "team", "user", "GPUs", "paid", "wasted", "unknown", "largest leak", right_from=3
-    )
-    made.columns[7].justify = "left"
+        "job", "team", "user", "GPUs requested", "GPU-hours", "paid", "wasted", "unknown",
+        "largest leak", right_from=3,
+    )  # fmt: skip
+    made.columns[8].justify = "left"
     for row in rows:
         made.add_row(
             row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
+            f"{row.paid_milli_ms / (WHOLE_MILLI * HOUR_MS):,.1f}",
             dollars_text(paid_cents[row.job] * CENT_MICRO), dollars_text(row.wasted_usd_micro),
             dollars_text(row.unknown_usd_micro) if row.unknown_usd_micro else NONE,
             f"{ABOUT[row.leak].title} ({dollars_text(row.leak_usd_micro)})",

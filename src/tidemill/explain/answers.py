@@ -211,6 +211,8 @@ class PendingJob(Struct, frozen=True):
     asked."""
     alarm: str = ""
     """That it was preempted as often as the policy allows, in words."""
+    least_milli: int = 0
+    """With how much it starts: of an elastic job less than it requests."""
 
 
 class LayerRow(Struct, frozen=True):

@@ -18,7 +18,7 @@ from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import eligibility
+from tidemill.scheduling import elastic, eligibility
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import fit, undo
 from tidemill.scheduling.preemption.select import Victim
@@ -41,6 +41,7 @@ class Case(NamedTuple):
     cause: Cause
     r: int
     role: Role
+    """Of an elastic job at its smallest size: with that it starts."""
     options: tuple[Option, ...]
     supply: Supply
     blocks: Blocks
@@ -87,6 +88,12 @@ class Case(NamedTuple):
             if any(int(world.nodes.kind[piece.node]) in kinds for piece in world.placements[j])
         ]  # fmt: skip
 
+    @property
+    def busy_milli(self) -> int:
+        """What others hold now of what it may use; those that are due come on top."""
+        found = supply.supply(self.before, self.role, self.options) if self.due else self.supply
+        return found.milli(Place.BUSY)
+
     def withheld(self) -> list[tuple[Place, Lot]]:
         """What it could use but takes no work: the largest lot first."""
         lots = [(place, self.supply.lots[place]) for place in WITHHELD if place in self.supply.lots]
@@ -126,7 +133,7 @@ def open_case(
         cause = Cause.PROMISED
     shape = world.shape_rows[s]
     r = _role(world, policy, memo, s, cause)
-    role, options = shape.roles[r], memo.known(world, s).options[r]
+    role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
     loose = role
     if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever the labels
         loose = replace(role, labels=())
@@ -151,7 +158,7 @@ def _role(world: World, policy: Policy, memo: Glance, s: int, cause: Cause) -> i
         return certificates.guilty_role(world, shape)
     room = memo.empty_room(world) if cause in NO_SUPPLY else memo.room(world)
     options = memo.known(world, s).options
-    found = fit(room, q, shape, options, memo.scoring(world, policy))
+    found = fit(room, q, elastic.smallest(shape), options, memo.scoring(world, policy))
     if found.shortage is None:
         undo(room, q, shape, found.pieces)
         return 0

@@ -34,7 +34,7 @@ def _due(case: Case) -> Fact | None:
         return None
     milli = sum(supply.held_milli(case.world, j) for j in case.due)
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
-    counted = f"{phrasing.amount(milli)} GPUs, counted as busy here"
+    counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
     text = f"the next cycle places {names} before it ({counted})"
     return Fact("placed before it", milli, MILLI, text, commands.line())
 
@@ -79,6 +79,7 @@ def needs(case: Case) -> Fact:
     else:
         replicas = phrasing.many(role.count, "replica")
         text = f"needs {replicas} of {phrasing.cores(role.cpu_milli)} cores"
+    text += " at its smallest size" * (case.shape.elastic_role == case.r)
     return Fact("needs", role.total_milli, MILLI, text, commands.job(case.in_queue))
 
 
@@ -114,7 +115,7 @@ def _hosted(case: Case) -> Fact | None:
 
 
 def _busy(case: Case) -> Fact:
-    milli = case.supply.milli(Place.BUSY)
+    milli = case.busy_milli
     text = f"{phrasing.units(milli, case.role)} busy"
     return Fact("busy", milli, MILLI, text, commands.running())
 

@@ -19,7 +19,7 @@ from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
 from tidemill.model.states import Level
 from tidemill.model.world import World
-from tidemill.scheduling import diagnose, order, protection
+from tidemill.scheduling import diagnose, elastic, order, protection
 from tidemill.scheduling.fairness import Fair
 
 FIRST = 3  # jobs shown of each cause
@@ -116,6 +116,7 @@ def _waiting(
                 int(world.shapes.total_milli[s]), asks[s], cause_of[j],
                 world.now_ms - int(world.jobs.since_ms[j]),
                 alarm=protection.alarm(world, policy, j),
+                least_milli=elastic.smallest(shape).total_milli,
             )
         )  # fmt: skip
     return tuple(found)

@@ -134,7 +134,7 @@ def labels(role: Role) -> str:
 
 
 def asks(shape: Shape) -> str:
-    """What a gang asks for: ``4×8 `h100```, roles joined by ``+``."""
+    """What a gang asks for: ``4×8 `h100```, roles joined by ``+``; elastic: ``1 to 4×8 `h100```."""
     return " + ".join(_asks(role) for role in shape.roles) + "".join(map(_tied, shape.bonds))
 
 
@@ -210,14 +210,15 @@ def _hourly(fix: PricedFix) -> str:
 
 
 def _asks(role: Role) -> str:
+    count = f"{role.least} to {role.count}×" if 0 < role.least < role.count else f"{role.count}×"
     if not role.accelerators:
         size = f"{cores(role.cpu_milli)} cores"
-        return f"{role.count}×{size}" if role.count > 1 else size
+        return f"{count}{size}" if role.count > 1 else size
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
     kinds = f" {either(role.kinds)}" if role.kinds else " accelerators of any type"
     where = f" with {labels(role)}" if role.labels else ""
     tied = "".join(map(_tied, role.bonds))
-    return (f"{role.count}×{size}" if role.count > 1 else size) + kinds + where + tied
+    return (f"{count}{size}" if role.count > 1 else size) + kinds + where + tied
 
 
 def _tied(bond: Bond) -> str:

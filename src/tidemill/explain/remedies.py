@@ -307,7 +307,7 @@ def _promised(case: Case) -> Remedy:
 
 
 def _busy(case: Case) -> Remedy:
-    busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
+    busy = phrasing.units(case.busy_milli, case.role)
     return _make(
         _not_again(case, f"{busy} are busy, "),
         *_opened(case, is_enough=True), _wait(case), *_opened(case, is_enough=False),
@@ -423,7 +423,8 @@ def _wait(case: Case) -> PricedFix:
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
     busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
-    return PricedFix(f"wait until some of the {busy} that are busy become free")
+    taken = "that are busy or taken in the next cycle" if case.due else "that are busy"
+    return PricedFix(f"wait until some of the {busy} {taken} become free")
 
 
 def _unmoved(case: Case, j: int) -> str:

@@ -5,8 +5,8 @@ it takes a fraction of a second, because only columns are read (``docs/concepts/
 """
 
 from tidemill.explain import context as cases
-from tidemill.explain import facts, nodes, phrasing, questions, remedies, rerun, shortfalls
-from tidemill.explain.answers import Answer, PricedFix
+from tidemill.explain import facts, growth, nodes, phrasing, questions, remedies, rerun, shortfalls
+from tidemill.explain.answers import Answer, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
 from tidemill.model.policy import Policy
@@ -20,7 +20,7 @@ def why(
 ) -> Answer:
     """Why a job waits; or where it is, when it does not wait."""
     if world.jobs.state[job] != JobState.WAITING:
-        return _not_waiting(world, job)
+        return _not_waiting(world, policy, job, rerun.glance(world, memo))
     memo = rerun.glance(world, memo)
     case = cases.open_case(world, policy, memo, job, is_submitted=is_submitted)
     certificate = shortfalls.shortfall(case)
@@ -79,17 +79,20 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _not_waiting(world: World, j: int) -> Answer:
+def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     shape, state = world.shape_of(j), JobState(world.jobs.state[j])
     since_ms = int(world.jobs.since_ms[j])
     lasted = phrasing.since(world.now_ms - since_ms)
     text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
+    evidence: tuple[Fact, ...] = ()
     if state in ACTIVE:
+        evidence = growth.facts(world, policy, memo, j)
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
         text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
         text += ", being stopped or moved" * bool(world.jobs.is_leaving[j])
         text += phrasing.hop(world.topology, int(world.jobs.hop[j]), int(world.jobs.slow_ppm[j]))
         text += phrasing.shares(world, j)
+        text += growth.said(evidence)
     return Answer(
         job=world.job_names[j],
         team=shape.team,
@@ -97,7 +100,8 @@ def _not_waiting(world: World, j: int) -> Answer:
         asks=phrasing.asks(shape),
         cause=Cause.NONE.name.lower(), said=_said(world, j), detail=state.name.lower(),
         layer=int(Layer.WORKLOAD), owner=Layer.WORKLOAD.name.lower(), since_ms=since_ms,
-        waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=(), withheld=(), nodes=(),
+        waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=evidence, withheld=(),
+        nodes=(),
         fix=PricedFix("nothing to fix"), other_fixes=(), do_not="", words=text,
     )  # fmt: skip
 

@@ -112,7 +112,7 @@ def _top(row: top.TopJob) -> TopJobPart:
     user = None if row.user == waits.UNKNOWN_USER else row.user
     return TopJobPart(
         row.job, row.team, user, row.gpu_milli, row.paid_usd_micro, row.wasted_usd_micro,
-        row.unknown_usd_micro, ABOUT[row.leak].key, row.leak_usd_micro,
+        row.unknown_usd_micro, ABOUT[row.leak].key, row.leak_usd_micro, row.paid_milli_ms,
     )  # fmt: skip
 
 

@@ -285,11 +285,14 @@ class TopJobPart(Struct, frozen=True):
     team: str
     user: str | None
     gpu_milli: int
+    """What it requests; an elastic job may run on less."""
     paid_usd_micro: int
     wasted_usd_micro: int
     unknown_usd_micro: int
     leak: str
     leak_usd_micro: int
+    paid_milli_ms: int
+    """What it held, for how long."""
 
 
 class AlarmPart(Struct, frozen=True):

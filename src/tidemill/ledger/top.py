@@ -22,6 +22,9 @@ class TopJob(NamedTuple):
     team: str
     user: str
     gpu_milli: int
+    """What it requests; an elastic job may run on less."""
+    paid_milli_ms: int
+    """What it held, for how long."""
     paid_usd_micro: int
     wasted_usd_micro: int
     unknown_usd_micro: int
@@ -62,8 +65,8 @@ def _top(statement: Statement, j: int) -> TopJob:
     shape = world.shape_of(j)
     return TopJob(
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
-        account.paid_usd_micro, _usd(account, wasted_buckets()), _usd(account, unknown), leak,
-        _usd(account, [leak]),
+        account.paid_milli_ms, account.paid_usd_micro, _usd(account, wasted_buckets()),
+        _usd(account, unknown), leak, _usd(account, [leak]),
     )  # fmt: skip
 
 

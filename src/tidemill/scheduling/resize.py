@@ -13,6 +13,7 @@ and whoever was shrunk is not grown by it.
 
 import heapq
 from collections.abc import Iterator, Sequence, Set
+from enum import Enum
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling import elastic
+from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fit import fit
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import cost
@@ -205,6 +207,38 @@ def grow(world: World, policy: Policy, memo: Memo, decided: Sequence[Action]) ->
     return Growth(actions, wake_ms)
 
 
+class Stays(Enum):
+    """Why a job that runs below its full size does not grow: the first that holds."""
+
+    OFF = "the policy resizes no job"
+    NOT_AT_WORK = "it comes up, or is asked to stop or to move"
+    TOO_SOON = "it has not worked for `grow_after` since it last came up"
+    CONTESTED = "a job waits that could use its GPU type"
+    NO_ROOM = "no other replica has a place"
+    NOT_WORTH = "the pause would not be won back in time"
+    GROWS = "nothing: it grows in the next cycle that decides nothing else"
+
+
+def stays(world: World, policy: Policy, memo: Memo, j: int) -> Stays:
+    """What keeps an elastic job at its size, by the rules of ``grow``; it is below its count."""
+    if not policy.may_resize or may_reorder(policy):
+        return Stays.OFF
+    if world.jobs.is_leaving.item(j) or world.jobs.state.item(j) != _RUNNING:
+        return Stays.NOT_AT_WORK
+    ready, _ = _growable(world, policy, memo)
+    mine = next((growing for growing in ready if growing.job == j), None)
+    if mine is None:
+        return Stays.TOO_SOON
+    free = _uncontested(world, memo, ())
+    if not _options(world, memo, mine, free):
+        return Stays.CONTESTED
+    _add_replicas(world, memo, memo.room(world), ready, free)
+    if not mine.gained:
+        return Stays.NO_ROOM
+    is_worth = mine.is_worth(world.jobs.resize_ms.item(j), policy.grow_after_ms)
+    return Stays.GROWS if is_worth else Stays.NOT_WORTH
+
+
 def _growable(world: World, policy: Policy, memo: Memo) -> tuple[list[_Growing], int]:
     """Jobs below their count that have worked long enough; and when the next will have."""
     ready, wake_ms = list[_Growing](), FOREVER_MS
@@ -257,14 +291,19 @@ def _another(
 ) -> Piece | None:
     """A place for one more replica, on the kind that the others of its role sit on."""
     s = int(world.jobs.shape[growing.job])
-    held = world.placements[growing.job]
-    kinds = {int(world.nodes.kind[p.node]) for p in held if p.role == growing.r}
-    options = tuple(
-        option
-        for option in memo.known(world, s).options[growing.r]
-        if option.kind in kinds & free or (option.kind < 0 and len(free) == len(world.kinds))
-    )
+    options = _options(world, memo, growing, free)
     one: Role = replace(growing.role, count=1, least=0)
     alone = Shape(growing.shape.team, (one,), growing.shape.kind, growing.shape.priority)
     found = fit(room, int(world.shapes.queue[s]), alone, (options,), PACKING).pieces
     return replace(found[0], role=growing.r) if found else None
+
+
+def _options(world: World, memo: Memo, growing: _Growing, free: set[int]) -> tuple[Option, ...]:
+    """Where one more replica may sit, of kinds for which nobody waits."""
+    s, held = int(world.jobs.shape[growing.job]), world.placements[growing.job]
+    kinds = {int(world.nodes.kind[p.node]) for p in held if p.role == growing.r}
+    return tuple(
+        option
+        for option in memo.known(world, s).options[growing.r]
+        if option.kind in kinds & free or (option.kind < 0 and len(free) == len(world.kinds))
+    )
