@@ -38,6 +38,9 @@ UNTRIED = {
     ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (
         "kills a process; tests/track does so twenty times"
     ),
+    ("docs/guides/track-a-training-job.md", "$ pip install --no-deps"): (
+        "installs a package; tests/track runs without any other"
+    ),
     ("docs/guides/track-a-training-job.md", "env:"): "a part of a pod, in YAML",
     ("docs/guides/track-a-training-job.md", "from tidemill.track.adapters"): (
         "needs the frameworks; tests/track plays what they call"

@@ -176,12 +176,13 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 spool = Spool(sys.argv[1])
 spool.take([line(seq=0)])
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, resource.RLIM_INFINITY))
-try:
-    spool.take([line(seq=1), line(seq=2)])
-except OSError as error:
-    print(error.strerror)
+for _ in range(3):
+    try:
+        spool.take([line(seq=1), line(seq=2)])
+    except OSError as error:
+        print(error.strerror)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-print(spool.take([line(seq=1), line(seq=2)])[:2])
+print(spool.take([line(seq=1), line(seq=2)])[:2], len(list(Path(sys.argv[1]).glob("*.jsonl"))))
 """
 
 
@@ -191,10 +192,21 @@ def test_a_disk_that_is_full_keeps_nothing_by_halves(tmp_path: Path):
         [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True,
         env=environment(None, PYTHONPATH=os.pathsep.join([str(Path.cwd()), "src"])),
     )  # fmt: skip
-    assert done.stdout.splitlines() == ["File too large", "(2, 0)"]
+    assert done.stdout.splitlines() == [*["File too large"] * 3, "(2, 0) 1"]
     readings = read(tmp_path)
     assert [one.seq for one in readings.records] == [0, 1, 2]
     assert (readings.refused, readings.truncated) == ([], ())
+
+
+def test_old_files_may_be_removed(tmp_path: Path):
+    """A server that is started after it writes on; it answered 507 to all, for ever."""
+    for seq in (0, 1, 2):
+        spool = Spool(tmp_path)
+        spool.take([line(seq=seq)])
+        spool.close()
+        if seq == 1:
+            min(tmp_path.glob("*.jsonl")).unlink()
+    assert [one.seq for one in read(tmp_path).records] == [1, 2]
 
 
 def test_the_spool_is_cut_into_files(tmp_path: Path):

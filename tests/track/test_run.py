@@ -1,5 +1,6 @@
 """What a loop may do with a run, and what is written then."""
 
+import copy
 import logging
 import threading
 from collections.abc import Iterator
@@ -210,6 +211,7 @@ def test_a_loader_stays_what_it_is(tmp_path: Path):
         assert (len(wrapped), wrapped.batch_size, list(wrapped), list(wrapped)) == (
             2, 16, [1, 2], [1, 2],
         )  # fmt: skip
+        assert list(copy.copy(wrapped)) == [1, 2]
         with pytest.raises(ZeroDivisionError):
             list(run.batches(_broken()))
 
@@ -259,6 +261,33 @@ def test_an_address_that_is_none_is_told_and_passed_over(to: str, caplog: pytest
     with caplog.at_level(logging.WARNING), track.job("train", to=to) as run, run.step():
         pass
     assert "goes on without being tracked" in caplog.text
+
+
+@pytest.mark.parametrize("every_s", ["often", object(), float("nan"), -1])
+def test_a_rhythm_that_is_none_is_a_second(
+    every_s: object, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """The run is tracked all the same; `to` may be whatever prints as an address."""
+    to = tmp_path / "track"
+    with track.job("train", to=f"file:{to}", every_s=every_s) as run, run.step():  # type: ignore[arg-type]
+        pass
+    assert steps(whole(to).records) == 1
+    assert "cannot be" in caplog.text
+
+
+def test_a_process_that_can_have_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """Where the system gives no more threads, the job runs without being tracked."""
+
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with track.job("train", to=f"file:{tmp_path}") as run, run.step():
+        pass
+    assert run.last_step == 1
+    assert "can't start new thread; the job goes on" in caplog.text
 
 
 def test_many_quick_steps_make_several_stretches(tmp_path: Path):

@@ -59,14 +59,13 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
     """
     who = identify(name, team, user, rank, world)
     run = os.urandom(8).hex()
-    outlet, wanted_s = None, EVERY_S
+    outlet = None
     try:
-        asked = to if to is not None else os.environ.get("TIDEMILL_TRACK", "")
+        asked = str(os.environ.get("TIDEMILL_TRACK", "") if to is None else to)
         outlet = open_outlet(asked, who, run) if asked else None
-        wanted_s = float(every_s or os.environ.get("TIDEMILL_TRACK_EVERY_S") or EVERY_S)
     except ValueError as error:
         LOG.warning("tracking: %s; the job goes on without being tracked", error)
-    made = TrackedRun(who, run, outlet, min(max(wanted_s, SHORTEST_S), LONGEST_S), sync)
+    made = TrackedRun(who, run, outlet, _every_s(every_s), sync)
     facts = {
         "named_by": who.named_by,
         "world": who.world,
@@ -82,3 +81,16 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
     }
     made.begin(facts, flush_on_sigterm)
     return made
+
+
+def _every_s(given: float | None) -> float:
+    """The seconds that one record covers; what is no number is passed over."""
+    asked = given or os.environ.get("TIDEMILL_TRACK_EVERY_S") or EVERY_S
+    try:
+        wanted_s = float(asked)
+    except (TypeError, ValueError):
+        wanted_s = -1
+    if not wanted_s > 0:  # also where it is no number
+        LOG.warning("tracking: a record every %r seconds cannot be; it is every second", asked)
+        return EVERY_S
+    return min(max(wanted_s, SHORTEST_S), LONGEST_S)

@@ -183,4 +183,6 @@ class TimedBatches(Generic[Item]):
         return len(self._loader)  # type: ignore[arg-type] # ``TypeError`` where it has none, as ever
 
     def __getattr__(self, name: str) -> object:
+        if name == "_loader":  # of a copy that is being made
+            raise AttributeError(name)
         return getattr(self._loader, name)

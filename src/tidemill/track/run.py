@@ -158,10 +158,15 @@ class TrackedRun:
         """Tell the beginning and start the second thread."""
         if self._sender is None:
             return
-        _RUNS.add(self)
         self.tell("job_began", **facts)
-        self._sender.start()
+        try:
+            self._sender.start()
+        except RuntimeError as error:  # no thread can be had
+            self._is_silent = True
+            LOG.warning("tracking: %s; the job goes on without being tracked", error)
+            return
         self._sender.hurry()
+        _RUNS.add(self)
         atexit.register(self.close)
         if is_sigterm_handled:
             self._take_sigterm()
@@ -183,11 +188,10 @@ class TrackedRun:
         """Have all that there is sent now; returns whether it was tried in time."""
         if self._is_silent or self._sender is None:
             return True
-        before, end_s = self._sender.rounds, time.monotonic() + within_s
-        self._sender.hurry()
-        while self._sender.rounds <= before and time.monotonic() < end_s:
+        ticket, end_s = self._sender.hurry(), time.monotonic() + within_s
+        while self._sender.answered < ticket and time.monotonic() < end_s:
             time.sleep(0.002)
-        return self._sender.rounds > before
+        return self._sender.answered >= ticket
 
     def __enter__(self) -> TrackedRun:
         return self
@@ -359,4 +363,5 @@ def _in_child() -> None:
         run.be_silent()
 
 
-os.register_at_fork(after_in_child=_in_child)
+if hasattr(os, "register_at_fork"):  # Windows has none, and does not fork
+    os.register_at_fork(after_in_child=_in_child)

@@ -7,6 +7,7 @@ and told in a record of its own once the outlet works again.
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
@@ -61,8 +62,9 @@ class RecordSender:
         self._retry_s = 0.0
         self._complaints = 0
         self._is_done = False
-        self.rounds = 0
-        """How often the thread has collected and tried to send."""
+        self._asked = count(1)
+        self.answered = 0
+        """How many of those who asked it to hurry have had their turn."""
         self.trouble = ""
         """Why the last attempt failed; empty while all is well."""
         self._thread = Thread(target=self._work, name="tidemill-track", daemon=True)
@@ -71,9 +73,14 @@ class RecordSender:
         """Begin."""
         self._thread.start()
 
-    def hurry(self) -> None:
-        """Collect and send now. Takes no lock: it may be called within a signal handler."""
+    def hurry(self) -> int:
+        """Collect and send now; it is done when so many have been answered.
+
+        Takes no lock: it may be called within a signal handler.
+        """
+        ticket = next(self._asked)
         self._orders.put(False)
+        return ticket
 
     def stop(self) -> bool:
         """Send the last records and end; returns whether all was taken, within two seconds."""
@@ -101,7 +108,7 @@ class RecordSender:
                 self._round(is_urgent, AT_EXIT_S if is_last else 60.0)
             except Exception as error:  # noqa: BLE001 - whatever is wrong here, the job goes on
                 self.complain(f"{type(error).__name__}: {error}")
-            self.rounds += 1
+            self.answered += is_urgent
         try:
             self._outlet.close()
         except OSError as error:

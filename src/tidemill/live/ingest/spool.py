@@ -18,6 +18,7 @@ from tidemill.model.errors import SpecError
 
 PART_BYTES = 256 << 20
 LOCK_NAME = "writer.lock"
+STEM = "records-"
 
 
 class RefusedRecord(NamedTuple):
@@ -61,7 +62,7 @@ class Spool:
         self.taken = 0
         """How many records were kept since the spool was opened."""
         self._seen = _seen_in(self.folder)
-        self._part = len(files_of(self.folder))
+        self._part = _next_number(self.folder)
         self._file, self._size = -1, 0
 
     def take(self, lines: Sequence[bytes]) -> Taken:
@@ -143,15 +144,16 @@ class Spool:
                 written += os.write(self._file, data[written:])
             os.fsync(self._file)
         except OSError:
-            with suppress(OSError):
+            try:
                 os.ftruncate(self._file, self._size)
-            self._drop_file()  # a new part: what is left of this one ends within a line at worst
+            except OSError:
+                self._drop_file()  # the next goes to a new part: this one may end within a line
             raise
         self._size += written
 
     def _next_part(self) -> None:
         self._drop_file()
-        path = self.folder / f"records-{self._part:06d}{SUFFIX}"
+        path = self.folder / f"{STEM}{self._part:06d}{SUFFIX}"
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
         self._part += 1
         self._size = 0
@@ -173,6 +175,12 @@ def _locked(folder: Path) -> int:
             f"`{folder}` is written by another server", hint="stop it, or give another folder"
         ) from error
     return file
+
+
+def _next_number(folder: Path) -> int:
+    """Of the next file: above all that are there, of which the oldest may have been removed."""
+    numbers = (path.stem.removeprefix(STEM) for path in files_of(folder))
+    return 1 + max((int(number) for number in numbers if number.isdecimal()), default=-1)
 
 
 def _cut_torn_ends(folder: Path) -> None:
