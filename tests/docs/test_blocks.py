@@ -33,6 +33,9 @@ UNTRIED = {
         "installs a package; tests/plugins has it found as if it were installed"
     ),
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
+    ("docs/guides/import-your-cluster.md", "sacct --allusers"): (
+        "needs a Slurm cluster; tests/live/slurm runs these lines on a real one"
+    ),
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
     ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (

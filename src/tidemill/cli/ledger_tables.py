@@ -249,7 +249,10 @@ def _utilisation(account: Account) -> str:
 def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     """What to do first: predicted wins, then what to measure about the largest leaks."""
     made = Text("what to do first", style="bold")
-    made.append(" (predicted, not replayed; `tidemill advise SPEC` replays each)", style="not bold")
+    how = "predicted, not replayed"
+    if statement.source.is_simulated:
+        how += "; `tidemill advise SPEC` replays each"
+    made.append(f" ({how})", style="not bold")
     for number, remedy in enumerate(leaking.remedies(statement, most), 1):
         made.append(f"\n{number}. ", style="not bold")
         made.append(names.visible(_headline(remedy), one_line=True), style="not bold")

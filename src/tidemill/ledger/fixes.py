@@ -116,7 +116,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.DRAINING: (
         _advice(
-            "drain for a shorter time (`policy.drain`)",
+            "drain for a shorter time: take nodes back, or repair them, sooner (`policy.drain`)",
             "accelerators of draining nodes that are free already but take no work",
             "work that has not ended by then is stopped sooner",
         ),

@@ -98,14 +98,15 @@ def misleading(account: Account) -> Misleading | None:
         ),
     ]
     worst, found = min(steps[: 3 if busy else 2 if allocated else 1], key=lambda step: step[0])
-    return found if worst < 1 else None
+    is_shown = found.name != "MFU" or not is_useful_unknown(account)
+    return found if worst < 1 and is_shown else None
 
 
 def _free_hides(account: Account) -> Misleading:
     allocated = account.of(ALLOCATED)
     unused = _percent(1 - _ratio(allocated, account.paid_milli_ms))
     of_use = _percent(_ratio(account.milli_ms[Bucket.USEFUL], allocated))
-    if not allocated or is_useful_unknown(account):
+    if not allocated:
         return Misleading("MFU", f"{unused} was not allocated: no program is to blame for that")
     return Misleading(
         "MFU", f"{unused} was not allocated; while jobs held accelerators, it was {of_use}"
