@@ -30,6 +30,9 @@ class SeatRequest(NamedTuple):
     masks: list[int] | None
 
 
+NO_SEAT = SeatRequest(0, 1, [], None)
+
+
 class Seating:
     """The devices of every node that nobody holds."""
 

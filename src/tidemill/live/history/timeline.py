@@ -11,7 +11,7 @@ import polars as pl
 
 from tidemill.live.history.attempts import Sorted
 from tidemill.live.history.rows import AttemptEnd, SeenNode
-from tidemill.live.history.seating import Seat, Seating, SeatRequest
+from tidemill.live.history.seating import NO_SEAT, Seat, Seating, SeatRequest
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
@@ -110,16 +110,21 @@ class HistoryTimeline:
             yield from zip(at[some].tolist(), code[some].tolist(), who[some].tolist(), strict=True)
 
     def _asked(self) -> list[SeatRequest]:
-        """How each attempt is to be seated."""
+        """How each attempt is to be seated; one in which no time passes takes no seat from others.
+
+        Clocks of a second show what ran one after the other as if it had run at once.
+        """
         rows, number = self._attempts, self._numbers
-        anywhere = range(len(number))
-        columns = (rows[name].to_list() for name in ("replicas", "each", "nodes", "devices"))
-        return [
-            SeatRequest(
-                replicas, each, [number[name] for name in names] if names else anywhere, masks
-            )
-            for replicas, each, names, masks in zip(*columns, strict=True)
-        ]
+        anywhere, found = range(len(number)), list[SeatRequest]()
+        names = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms")
+        columns = (rows[name].to_list() for name in names)
+        for replicas, each, nodes, masks, start_ms, end_ms in zip(*columns, strict=True):
+            if end_ms is not None and end_ms == start_ms:
+                found.append(NO_SEAT)
+                continue
+            where = [number[name] for name in nodes] if nodes else anywhere
+            found.append(SeatRequest(replicas, each, where, masks))
+        return found
 
 
 class _Machines:

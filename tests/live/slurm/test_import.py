@@ -1,0 +1,78 @@
+"""The books of a real Slurm, against a count by hand from what ``sacct`` itself prints."""
+
+import subprocess
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs import pages
+from tests.ledger.sums import amounts
+from tests.live.slurm.conftest import Played
+from tests.live.slurm.test_real import history as settled
+from tidemill import api
+from tidemill.ledger.buckets import ALLOCATED, Bucket
+from tidemill.live.history import events
+from tidemill.live.slurm import translate
+from tidemill.model.measures import WHOLE_MILLI
+
+GUIDE = ROOT / "docs" / "guides" / "import-your-cluster.md"
+
+
+@pytest.fixture(scope="module")
+def exported(rig: Played, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the lines of the guide write, on a real cluster, in UTC."""
+    settled(rig)
+    folder = tmp_path_factory.mktemp("exported")
+    text = GUIDE.read_text(encoding="utf-8")
+    (lines,) = (block.text for block in pages.blocks(text) if block.text.startswith("sacct "))
+    environment = {**rig.cluster.environment, "TZ": "UTC"}
+    subprocess.run(["bash", "-ec", lines.replace("2026-10-01", "now-1hour")], cwd=folder,
+                   env=environment, check=True, timeout=60)  # fmt: skip
+    return folder
+
+
+def by_hand(folder: Path, until: str) -> Counter[str]:
+    """GPU-seconds by account: allocated GPUs times end less start, of every row that is a job."""
+    found = Counter[str]()
+    header, *lines = (folder / "sacct.txt").read_text().splitlines()
+    names = header.split("|")
+    for line in lines:
+        row = dict(zip(names, line.split("|"), strict=False))
+        if "." in row["JobID"] or row["Start"] in {"Unknown", "None"}:
+            continue
+        gpus = [part.split("=")[1] for part in row["AllocTRES"].split(",") if "gres/gpu=" in part]
+        end = until if row["End"] == "Unknown" else row["End"]
+        if gpus:
+            found[row["Account"]] += int(gpus[0]) * (_seconds(end) - _seconds(row["Start"]))
+    return +found
+
+
+def _seconds(text: str) -> int:
+    day, _, clock = text.partition("T")
+    hours, minutes, seconds = map(int, clock.split(":"))
+    return int(day.replace("-", "")) * 86_400 + hours * 3600 + minutes * 60 + seconds
+
+
+def test_the_books_are_what_sacct_says(exported: Path):
+    """Requeued, preempted, failed, suspended, arrays, het jobs: GPU-time by account, exactly."""
+    until = (exported / "nodes.txt").stat().st_mtime_ns // 10**9 + 2
+    files = [exported / name for name in ("sacct.txt", "nodes.txt", "events.txt")]
+    past = translate.read(files, "UTC")
+    assert {name: refusals.total for name, refusals in past.refused.items()} == {}
+    history = events.build(past.attempts, past.nodes, {"": 2_000_000}, until_ms=until * 1000)
+    run = api.keep_history(history)
+    statement, found = run.statement, Counter[str]()
+    teams = [queue.name for queue in statement.world.queue_rows]
+    for (bucket, team), amount in amounts(statement, "bucket", "team").items():
+        if bucket in ALLOCATED:
+            found[teams[team]] += amount
+    end = datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    assert history.over == 0
+    assert found == {
+        account: seconds * 1000 * WHOLE_MILLI for account, seconds in by_hand(exported, end).items()
+    }
+    assert statement.total().paid_milli_ms == 32_000 * history.length_ms
+    assert amounts(statement, "bucket")[(Bucket.DRAINING,)] > 0
