@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Ran, process
+from tests.cli.conftest import TINY
+from tests.cli.shell import Ran, process, tidemill
 
 
 @pytest.mark.parametrize("command", ["why", "defrag"])
@@ -28,3 +29,24 @@ def test_an_answer_of_a_machine_that_has_compiled_nothing_is_json_too(tiny: Path
     ran = process("fit", *asked, *where, cwd=tiny, NUMBA_DISABLE_JIT="1")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["verdict"] == "never"
+
+
+def test_what_waits_of_a_team_is_headed_by_what_waits_of_it(ask: Callable[..., Ran]):
+    """Above the jobs of one team stood how many wait in all."""
+    rows = json.loads(ask("pending", "--at", "36h", "--no-eta", "--json").out)["waiting"]
+    mine = [row for row in rows if row["team"] == "lab"]
+    gpus = [sum(row["accelerator_milli"] for row in some) / 1000 for some in (mine, rows)]
+    told = ask("pending", "--at", "36h", "--team", "lab", "--no-eta").out
+    assert f"{len(mine)} of {len(rows)} waiting jobs are of team `lab`, with {gpus[0]:g}" in told
+    assert f" of {gpus[1]:g} GPUs requested" in told
+
+
+def test_a_spec_is_not_called_a_journal(tiny: Path):
+    """`report fleet.toml` called it a broken journal, or one of two; what it advises works."""
+    (tiny / "fleet.toml").write_bytes(TINY.read_bytes())
+    for words in (("fleet.toml",), ("fleet.toml", "tiny.sqlite")):
+        ran = tidemill("report", *words, cwd=tiny)
+        assert (ran.code, "it is neither a journal nor a page" in ran.err) == (2, True)
+    for command in re.findall(r"`tidemill (.*?)`", ran.err.split("hint:")[1]):
+        assert tidemill(*command.split(), cwd=tiny).code == 0
+    assert (tiny / "run.html").exists()

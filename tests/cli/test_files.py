@@ -21,8 +21,8 @@ def folder(tiny: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("fleet.toml",), "fleet.toml` is not a Tidemill journal"),
-        (("fleet.toml", "-j", "run.sqlite"), "is not a file that Tidemill wrote"),
+        (("fleet.toml",), "fleet.toml` describes a fleet"),
+        (("fleet.toml", "-j", "run.sqlite"), "neither a journal nor a page"),
         (("-o", "run.sqlite", "run.sqlite", "--force"), "is the journal that the report"),
         (("-o", "other.sqlite", "run.sqlite", "--force"), "--force does not replace one"),
         (("-o", "other.sqlite", "run.sqlite"), "only a Tidemill report may be replaced"),

@@ -389,10 +389,13 @@ def test_a_quota_keeps_free_accelerators_from_a_team():
     answer = why(world, "t5")
     assert (answer.cause, answer.layer) == ("over_limit", 3)
     assert (fact(answer, "team use"), fact(answer, "team limit")) == (16_000, 16_000)
+    assert (
+        "uses 16 of its maximum quota of 16 `H100`; with this job it would use 24" in answer.words
+    )
     raised = "raise the maximum quota of team `a` from 16 to 24 `H100`: then it starts at once"
     assert answer.fix.words == raised
     assert answer.do_not == (
-        "do not buy: 16 accelerators are free, the maximum quota of team `a` keeps it out"
+        "do not buy: 16 accelerators are free, and more do not raise the maximum quota of team `a`"
     )
     assert {group.verdict for group in answer.nodes} == {"limit", "devices"}
 

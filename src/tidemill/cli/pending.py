@@ -75,13 +75,27 @@ def pending(
     elif as_csv:
         _print_csv(mine[:most])
     else:
-        screen.out().print(f"{api.calendar_of(journal).text(board.at_ms)}: {board.words}",
-                           soft_wrap=True)  # fmt: skip
+        is_part = board.jobs and (team or user)
+        told = _headline(board, mine, team, user) if is_part else board.words
+        screen.out().print(f"{api.calendar_of(journal).text(board.at_ms)}: {told}", soft_wrap=True)
         label = partial(phrasing.label, world)
         _print_causes(board, mine, label, is_all=not team and not user)
         _print_jobs(mine, most, label, has_eta=eta)
         _print_method(board)
         _print_alarms(mine)
+
+
+def _headline(board: "Board", mine: "Sequence[PendingJob]", team: str, user: str) -> str:
+    """How many of the waiting jobs were asked about, and what they request of what all do."""
+    whose = " and ".join(
+        f"{what} `{name}`" for what, name in (("team", team), ("user", user)) if name
+    )
+    asked = sum(job.accelerator_milli for job in mine) / WHOLE_MILLI
+    return (
+        f"{len(mine):,} of {board.jobs:,} waiting jobs are of {whose}, with {asked:,g} of"
+        f" {board.asked_milli / WHOLE_MILLI:,g} GPUs requested;"
+        f" {board.free_milli / WHOLE_MILLI:,g} GPUs free"
+    )
 
 
 def _refuse_unknown(option: str, asked: str, known: Iterable[str]) -> None:
@@ -99,7 +113,6 @@ def _print_causes(
 ) -> None:
     """A line for each cause: how many wait, for how much, and what stands idle beneath them."""
     if not mine:
-        screen.out().print("none of them belongs to that team or user" if not is_all else "")
         return
     made = screen.table("cause", "owner", "jobs", "GPUs requested", "oldest",
                         "idle meanwhile $/h", right_from=2)  # fmt: skip

@@ -87,6 +87,8 @@ def _meant(paths: list[str], named: str | None, out: Path | None) -> tuple[str, 
     So `tidemill report run.sqlite` is a report about that journal, whatever was meant by it, and
     never a page in its place.
     """
+    for path in paths:
+        _refuse_spec(path)
     journals = [path for path in paths if _is_journal(path, named)]
     pages = [path for path in paths if path not in journals] + ([str(out)] if out else [])
     if len(journals) > 1 or len(pages) > 1:
@@ -96,6 +98,15 @@ def _meant(paths: list[str], named: str | None, out: Path | None) -> tuple[str, 
                         hint="see `tidemill report --help`")  # fmt: skip
     source = options.which(journals[0] if journals else None, named) or options.DEFAULT_JOURNAL
     return source, Path(pages[0] if pages else f"{Path(source).stem}.html")
+
+
+def _refuse_spec(path: str) -> None:
+    if path.lower().endswith(".toml"):
+        raise SpecError(
+            f"`{path}` describes a fleet; it is neither a journal nor a page",
+            hint=f"`tidemill twin run {shlex.quote(path)} run.sqlite` makes a journal of it, then"
+            " `tidemill report run.sqlite`",
+        )
 
 
 def _is_journal(path: str, named: str | None) -> bool:

@@ -216,14 +216,13 @@ def _guarantee(case: Case) -> Fact | None:
 
 
 def _limit(case: Case) -> Fact | None:
-    world, q = case.world, int(case.world.shapes.queue[case.s])
-    kinds = [option.kind for option in case.options if option.kind >= 0]
-    mosts = [shares.most_milli(world, q, k) for k in kinds]
-    limit, a = max(mosts, default=(FOREVER_MS, q))
-    if limit == FOREVER_MS:
+    """The same quota, and what the team would use with the job."""
+    found = binds(case)
+    if found is None:
         return None
-    text = f"maximum quota of team `{world.queue_rows[a].name}`: {phrasing.amount(limit)}"
-    return Fact("team limit", limit, MILLI, text, commands.team(case.shape.team))
+    then = phrasing.amount(found.used + case.role.total_milli)
+    text = f"with this job it would use {then}"
+    return Fact("team limit", found.limit, MILLI, text, commands.team(case.shape.team))
 
 
 def _cpu(case: Case) -> Fact:

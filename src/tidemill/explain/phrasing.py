@@ -23,7 +23,7 @@ CAUSES = {
     Cause.IMPOSSIBLE_GANG: "a larger gang than all nodes together could hold",
     Cause.OVER_LIMIT_ALWAYS: "more than its team's maximum quota",
     Cause.NOT_ENOUGH_READY: "too little is Ready, even if nothing else ran",
-    Cause.OVER_LIMIT: "its team's maximum quota is reached",
+    Cause.OVER_LIMIT: "it would exceed its team's maximum quota",
     Cause.BEHIND: "held behind another job",
     Cause.PROMISED: "waiting for preempted jobs to stop",
     Cause.BUSY: "not enough is free",

@@ -197,7 +197,8 @@ def _over_limit(case: Case) -> Remedy:
         if not fits_when_others_end(case.world, case.memo, case.s):
             fixes = (raised,)  # waiting never helps: services under the quota do not end
     return _make(
-        f"do not buy: {free} are free, the maximum quota of team `{found.name}` keeps it out",
+        f"do not buy: {free} are free, and more do not raise the maximum quota of team"
+        f" `{found.name}`",
         *fixes, *_instead(case),
     )  # fmt: skip
 
