@@ -137,10 +137,15 @@ def test_a_request_says_how_long_it_is(start: Start):
             assert b" 411 " in raw.recv(1000)
 
 
-def test_more_lines_than_the_rate_are_put_off():
+def test_more_lines_than_the_rate_are_put_off(start: Start):
     """Ten seconds' worth at once, then what time brings; who is put off loses nothing."""
     rate = LineRate(5)
     assert [rate.take(25), rate.take(25), rate.take(25)] == [True, True, False]
+    server = start(limits=IngestLimits(lines_per_s=1))
+    assert ask(server, line(seq=0) * 8)[0] == 200
+    assert ask(server, line(seq=1) * 8) == (
+        429, {"error": "more than 1 lines a second; send them again later"},
+    )  # fmt: skip
 
 
 def test_who_keeps_a_connection_is_hung_up_on(start: Start):

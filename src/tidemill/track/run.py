@@ -335,7 +335,7 @@ class TrackedRun:
         self._term_before = signal.signal(signal.SIGTERM, self._at_sigterm)
 
     def _at_sigterm(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a handler
-        self.flush(0.5)
+        self.flush(1.0)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 

@@ -2,6 +2,8 @@
 
 import hmac
 import json
+import logging
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +19,7 @@ from tidemill.live.ingest.spool import RefusedRecord, Spool
 from tidemill.model.errors import SpecError
 from tidemill.track.http import PATH
 
+LOG = logging.getLogger("tidemill.ingest")
 HEALTH_PATH = "/v1/health"
 MOST_TOLD = 100
 """Refused lines that an answer names; the rest is counted."""
@@ -114,8 +117,11 @@ class IngestServer(ThreadingHTTPServer):
                 with suppress(OSError):
                     request.shutdown(SHUT_RDWR)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as above
-        """A client that hangs up is no error of ours, and nothing is printed."""
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002 - as above
+        """A client that hangs up is no error of ours; of others the type is told, no content."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            LOG.warning("a request failed: %s", type(error).__name__)
 
     def close(self) -> None:
         """Release the port and the folder."""
