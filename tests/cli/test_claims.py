@@ -50,3 +50,20 @@ def test_a_spec_is_not_called_a_journal(tiny: Path):
     for command in re.findall(r"`tidemill (.*?)`", ran.err.split("hint:")[1]):
         assert tidemill(*command.split(), cwd=tiny).code == 0
     assert (tiny / "run.html").exists()
+
+
+def test_nothing_is_claimed_of_the_next_cycle_of_another_scheduler(tmp_path: Path):
+    """Of two jobs that wait, one would fit: the other counts what it leaves, and no cycle of ours
+    is said to start anything.
+    """
+    (tmp_path / "jobs.csv").write_text(
+        "job_id,user,submit_time,start_time,end_time,num_gpus,node,state\n"
+        "1,ann,2026-11-02 08:00:00,2026-11-02 08:00:00,2026-11-02 09:00:00,24,g1 g2 g3,COMPLETED\n"
+        "2,ann,2026-11-02 09:10:00,,,16,,PENDING\n3,ann,2026-11-02 09:20:00,,,16,,PENDING\n"
+    )
+    tidemill("import", "csv", "jobs.csv", "--usd-per-hour", "2", "-j", "j.sqlite", cwd=tmp_path)
+    said = {(c, j): tidemill(c, j, "j.sqlite", cwd=tmp_path).out for c in ("why", "defrag")
+            for j in "23"}  # fmt: skip
+    assert not [text for text in said.values() if "next" in text or not text]
+    assert "before it in the order, and fitting: `2` (16 GPUs, no longer" in said["why", "3"]
+    assert "8 of 16 replicas would fit now" in said["why", "3"]

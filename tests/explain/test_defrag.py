@@ -68,7 +68,9 @@ def test_nothing_moves_for_a_job_that_starts_or_runs_or_that_a_move_does_not_hel
     """It says so instead, with the cause that `why` finds."""
     world = fleet(nodes=1)
     submit(world, job("small", gpus=1))
-    assert "starts in the next scheduling cycle" in asked(world, "small").words
+    assert asked(world, "small").words == (
+        "nothing has to move for job `small`: starts in the next scheduling cycle"
+    )
     assert "nothing has to move" in asked(scattered(), "left").words
     world = fleet(nodes=4)
     submit(world, job("runs", gpus=16, estimate_ms=4 * HOUR_MS))

@@ -52,8 +52,8 @@ def defrag(world: World, policy: Policy, j: int, memo: Glance) -> Defrag:
         return _nothing(name, False, f"job `{name}` is {state}: nothing has to move")
     case = context.open_case(world, policy, memo, j)
     if case.cause is Cause.NONE:
-        text = f"job `{name}` starts in the next scheduling cycle: nothing has to move"
-        return _nothing(name, True, text)
+        text = f"nothing has to move for job `{name}`: {phrasing.cause(world, case.cause)}"
+        return _nothing(name, not world.is_observed, text)
     cause = phrasing.cause(case.world, case.cause)
     if case.cause not in CURED_BY_MOVING:
         return _nothing(name, False, f"no move helps job `{name}`: {cause}")
@@ -73,11 +73,15 @@ def _moving(case: Case, found: tuple[Mover, ...]) -> Defrag:
     rows = tuple(_move(case.world, mover) for mover in found)
     cost = sum(mover.victim.usd_micro for mover in found)
     is_tried, starts = case.trials.may_try(), case.trials.places_moved(case.j, found)
+    if case.world.is_observed:
+        is_tried = starts = False
     seen = futures.look(case.before, case.policy, [case.j])
     count = phrasing.many(len(rows), "move")
     does = "would start" if starts else "would make room for"
     text = f"{count}, {dollars_text(cost)} of lost work, {does} job `{case.name}`"
-    if not is_tried:
+    if case.world.is_observed:
+        text += "; whether the cluster's own scheduler then starts it is not known"
+    elif not is_tried:
         text += "; whether it then starts was not tried, because too much waits"
     elif not starts:
         text += f", but it would not start: {_instead(case, found)}"

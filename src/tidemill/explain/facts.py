@@ -35,7 +35,10 @@ def _due(case: Case) -> Fact | None:
     milli = sum(supply.held_milli(case.world, j) for j in case.due)
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
     counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
-    text = f"the next cycle places {names} before it ({counted})"
+    places = f"the next cycle places {names} before it"
+    if case.world.is_observed:  # another scheduler places jobs here
+        places = f"before it in the order, and fitting: {names}"
+    text = f"{places} ({counted})"
     return Fact("placed before it", milli, MILLI, text, commands.line())
 
 

@@ -424,7 +424,7 @@ def _wait(case: Case) -> PricedFix:
             f" `{owed.kind}` and {_unmoved(case, first)}"
         )
     busy = phrasing.units(case.supply.milli(Place.BUSY), case.role)
-    taken = "that are busy or taken in the next cycle" if case.due else "that are busy"
+    taken = "that are busy or taken first" if case.due else "that are busy"
     return PricedFix(f"wait until some of the {busy} {taken} become free")
 
 

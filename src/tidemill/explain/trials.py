@@ -101,7 +101,13 @@ class Trials:
     def places_moved(self, j: int, movers: Sequence[Mover]) -> bool:
         """Whether a waiting job is placed at once when these running jobs have moved."""
         may, self.left = self.may_try(), self.left - 1
-        return may and j in self._placed(moved(self._world, movers))
+        if not may:
+            return False
+        try:
+            world = moved(self._world, movers)
+        except EventRefused:
+            return False
+        return j in self._placed(world)
 
     def _cancelled(self, jobs: tuple[int, ...]) -> World:
         world = snapshot.copy(self._world)
