@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.builders import contract, job, role, team
 from tests.engine.stage import Arrival, Player, Script
 from tidemill import explain
+from tidemill.explain.context import open_case
 from tidemill.model import events as ev
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.measures import HOUR_MS, MINUTE_MS
@@ -118,10 +119,12 @@ def test_why_agrees_with_the_scheduler(seed: int, is_racked: bool):
         world = player.world
         memo = explain.Glance(world)
         for j, cause in said_by_scheduler(world, IMPATIENT).items():
-            answer = explain.why(world, IMPATIENT, j, memo)
+            found = open_case(world, IMPATIENT, memo, j).cause
+            if j % 8 == 0:  # the rest of an answer, what it tries, takes ten times as long
+                assert explain.why(world, IMPATIENT, j, memo).cause == found.name.lower()
             seen.add(cause)
-            if answer.cause != cause.name.lower():
-                wrong.append((at_ms, world.job_names[j], cause.name.lower(), answer.cause))
+            if found is not cause:
+                wrong.append((at_ms, world.job_names[j], cause.name.lower(), found.name.lower()))
 
     player.run(on_beat=compare)
     assert wrong == []
