@@ -78,8 +78,9 @@ def test_figures_on_the_command_line_and_in_a_file_are_one_model(tmp_path: Path)
     named = model_choice.chosen("llama-3-8b")
     written = model_choice.chosen(str(file))
     given = model_choice.chosen(
-        "mine", layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14_336, is_gated=True,
-        vocabulary=128_256,
+        "mine",
+        {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "ffn": 14_336,
+         "is_gated": True, "vocabulary": 128_256},
     )  # fmt: skip
     assert written.key == "eight"
     assert given.key == "mine"
@@ -90,7 +91,7 @@ def test_figures_on_the_command_line_and_in_a_file_are_one_model(tmp_path: Path)
 
 def test_an_option_changes_a_published_model():
     """``--layers`` beside a known name keeps the rest of its figures."""
-    fewer = model_choice.chosen("llama-3-70b", layers=40)
+    fewer = model_choice.chosen("llama-3-70b", {"layers": 40})
     assert (fewer.layers, fewer.hidden, fewer.kv_heads) == (40, 8192, 8)
 
 

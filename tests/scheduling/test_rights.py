@@ -29,6 +29,8 @@ class Look:
         self.desk.begin()
         for s in world.queued:
             self.memo.known(world, s)
+            if self.memo.asks.rows[s, ASK.IS_SIMPLE]:
+                self.memo.asks.prepare(world, s, self.desk.room, self.desk.scoring)
         self.desk.columns = layout.with_pools(self.desk.columns, self.memo)
 
     def shapes(self) -> list[int]:
@@ -41,7 +43,7 @@ class Look:
     def compiled(self, s: int) -> Verdict:
         """What the kernel says."""
         columns = self.desk.columns
-        if not rights.is_in_vain(self.world.matrices, columns, s):
+        if not rights.is_in_vain(self.world.matrices, columns, self.desk.room.ground, s):
             return Verdict(False)
         return Verdict(True, columns.reg.item(REG.AGAIN_MS), bool(columns.reg[REG.IS_FINAL]))
 

@@ -153,9 +153,7 @@ def _allowed(wish: Wish, k: int, need: int, count: int) -> int:
 
 def _may(wish: Wish, k: int, milli: int) -> bool:
     room, q = wish.room, wish.queue
-    return shares.within_limit(room.world, room.used, q, k, milli) and shares.leaves_kept(
-        room.world, room, room.kind_free[k], q, k, milli
-    )
+    return shares.allow(room.world, room, room.kind_free[k], q, k, milli)
 
 
 def _split(wish: Wish) -> Iterator[Candidate]:

@@ -110,12 +110,7 @@ def _checks(
     ]
     limit_ok = [
         not role.total_milli
-        or (
-            shares.within_limit(world, world.used, q, k, role.total_milli)
-            and shares.leaves_kept(
-                world, world, world.kind_free_milli.item(k), q, k, role.total_milli
-            )
-        )
+        or shares.allow(world, world, world.kind_free_milli.item(k), q, k, role.total_milli)
         for k in range(len(world.kinds))
     ]
     any_kind = eligibility.anywhere(world, Role(labels=role.labels)).is_ok

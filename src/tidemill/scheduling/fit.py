@@ -102,6 +102,22 @@ def redo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> Non
     room.book(q, shape, pieces, 1)
 
 
+def may_redo(room: Snapshot, q: int, shape: Shape, pieces: tuple[Piece, ...]) -> bool:
+    """Whether pieces are free for a job, within limits and beside what others keep back."""
+    if not room.could_take(shape, pieces):
+        return False
+    sums: dict[int, int] = {}
+    for piece in pieces:
+        k = room.world.nodes.kind.item(piece.node)
+        milli = piece.replicas * shape.roles[piece.role].replica_milli
+        sums[k] = sums.get(k, 0) + milli
+    return all(
+        shares.allow(room.world, room, room.kind_free[k], q, k, milli)
+        for k, milli in sums.items()
+        if milli
+    )
+
+
 def _fit_tied(room: Snapshot, q: int, shape: Shape, options: Options, wish: Wishes) -> Fit:
     """Place a gang with bonds: several roles in one domain, or each role by its own ladder."""
     flags = tuple(tuple(option.is_ok for option in role) for role in options)

@@ -22,12 +22,12 @@ from tidemill.model.states import JobState, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import elastic
-from tidemill.scheduling.fit import fit, redo, undo
+from tidemill.scheduling.fit import fit, may_redo, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import candidates as offers
 from tidemill.scheduling.preemption import cost as worth
 from tidemill.scheduling.preemption.candidates import Victim
-from tidemill.scheduling.preemption.search import Hunt, clear, may_hold
+from tidemill.scheduling.preemption.search import Hunt, clear
 from tidemill.scheduling.snapshot import Snapshot
 
 NODES_AT_MOST = 64  # nodes whose work is looked at: the emptiest that could host a replica
@@ -237,7 +237,7 @@ def _reserved(
     room, taken = hunt.room, list[Mover]()
     for mover in movers:
         victim = mover.victim
-        if may_hold(room, victim, mover.gained):
+        if may_redo(room, victim.queue, victim.shape, mover.gained):
             redo(room, victim.queue, victim.shape, mover.gained)
             taken.append(mover)
         else:

@@ -434,7 +434,7 @@ class Cycle:
             reg[REG.FOUND] = UNKNOWN
             hunt = self._hunt(s)._replace(reach=reg.item(REG.REACH))
             return select.judged(hunt, self.hunt.victims[self.hunt.chosen[:count]])
-        if not lent and rights.is_in_vain(self.world.matrices, self.columns, s):
+        if not lent and rights.is_in_vain(self.world.matrices, self.columns, self.room.ground, s):
             return select.Choice([], bool(reg[REG.IS_FINAL]), reg.item(REG.AGAIN_MS))
         return select.choose(self._hunt(s), self.columns, self.hunt, lent)
 

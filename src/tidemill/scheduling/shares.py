@@ -93,6 +93,12 @@ def leaves_kept(world: World, books: Books, free: int, q: int, k: int, milli: in
     return kept_after(world, books, q, k, milli) + milli <= max(free, kept)
 
 
+def allow(world: World, books: Books, free: int, q: int, k: int, milli: int) -> bool:
+    """Whether maximum quotas, and what others keep back, leave a queue this much more."""
+    is_within = within_limit(world, books.used, q, k, milli)
+    return is_within and leaves_kept(world, books, free, q, k, milli)
+
+
 def kept_after(world: World, books: Books, q: int, k: int, milli: int) -> int:
     """What would be kept back of a kind if the queue used this much more of it."""
     change, guard, used, below = 0, world.guard, books.used, books.below

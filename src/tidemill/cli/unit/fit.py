@@ -1,5 +1,6 @@
 """``tidemill unit fit``: does a model fit, how is it then divided, and what does a unit hold."""
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -102,6 +103,7 @@ class FitAnswer(NamedTuple):
     """What was named instead of an accelerator."""
 
 
+@model_choice.takes_figures
 def fit(
     on: On,
     model: model_choice.Name = "",
@@ -125,15 +127,7 @@ def fit(
     weights: Weights = "bf16",
     cache: Cache = "bf16",
     reserve: Reserve = 0.1,
-    layers: model_choice.Layers = None,
-    hidden: model_choice.Hidden = None,
-    heads: model_choice.Heads = None,
-    kv_heads: model_choice.KvHeads = None,
-    ffn: model_choice.Ffn = None,
-    gated: model_choice.Gated = None,
-    vocabulary: model_choice.Vocabulary = None,
-    experts: model_choice.Experts = None,
-    active_experts: model_choice.Active = None,
+    figures: model_choice.Figures = MappingProxyType({}),
     file: catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
@@ -146,13 +140,8 @@ def fit(
 
     book = catalogue.catalogue(file)
     part, box = part_of(book, on), book.find_box(on)
-    figures = {
-        "layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn,
-        "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
-        "active_experts": active_experts,
-    }  # fmt: skip
     model = model_choice.asked(model, config)
-    bare = model_choice.size_only(model, **figures)
+    bare = model_choice.size_only(model, figures)
     check_optimiser(optimiser)
     if bare is not None:
         tables.by_size(bare, part, optimiser if train else None, weights, as_json=as_json)
@@ -167,7 +156,7 @@ def fit(
     else:
         how = Serving(batch=batch or 1, context=sequence, weights=weights, cache=cache)
         stated = stated._replace(batch=0)
-    found = answer(model_choice.chosen(model, **figures), part, stated, how, reserve)
+    found = answer(model_choice.chosen(model, figures), part, stated, how, reserve)
     found = found._replace(box=box)
     if as_json:
         screen.json_out(tables.encoded(found))

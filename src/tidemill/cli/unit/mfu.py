@@ -1,5 +1,6 @@
 """``tidemill unit mfu``: what share of the peak a training run uses, from what one can measure."""
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -50,6 +51,7 @@ _HFU = {
 }
 
 
+@model_choice.takes_figures
 def mfu(
     on: fit.On,
     units: Units,
@@ -63,15 +65,7 @@ def mfu(
     recompute: fit.Again = "none",
     precision: Precision = "bf16",
     tokens: Tokens = None,
-    layers: model_choice.Layers = None,
-    hidden: model_choice.Hidden = None,
-    heads: model_choice.Heads = None,
-    kv_heads: model_choice.KvHeads = None,
-    ffn: model_choice.Ffn = None,
-    gated: model_choice.Gated = None,
-    vocabulary: model_choice.Vocabulary = None,
-    experts: model_choice.Experts = None,
-    active_experts: model_choice.Active = None,
+    figures: model_choice.Figures = MappingProxyType({}),
     file: catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
@@ -79,15 +73,8 @@ def mfu(
     from tidemill.units import flops
     from tidemill.units.precision import rate as peak_of
 
-    chosen = model_choice.chosen(
-        model_choice.asked(model, config), layers=layers, hidden=hidden, heads=heads,
-        kv_heads=kv_heads, ffn=ffn, is_gated=gated, vocabulary=vocabulary,
-        experts=experts, active_experts=active_experts,
-    )  # fmt: skip
-    part, again = (
-        fit.part_of(catalogue.catalogue(file), on),
-        fit.recomputed(recompute),
-    )
+    chosen = model_choice.chosen(model_choice.asked(model, config), figures)
+    part, again = fit.part_of(catalogue.catalogue(file), on), fit.recomputed(recompute)
     rate = _rate(batch, step_s, tokens_per_s, sequence)
     if tflops is not None:
         if rate is not None:

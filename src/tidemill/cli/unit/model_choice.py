@@ -3,9 +3,12 @@
 A file is a ``config.json`` as Hugging Face has it (or the folder that it lies in), or TOML.
 """
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -39,20 +42,52 @@ def _figure(name: str, text: str) -> typer.models.OptionInfo:
     return found
 
 
-Layers = Annotated[int | None, _figure("--layers", "Layers.")]
-Hidden = Annotated[int | None, _figure("--hidden", "Width of the model.")]
-Heads = Annotated[int | None, _figure("--heads", "Attention heads.")]
-KvHeads = Annotated[int | None, _figure("--kv-heads", "Key-value heads; 0: as many as heads.")]
-Ffn = Annotated[int | None, _figure("--ffn", "Width of the feed-forward layer; 0: 4 × hidden.")]
-Gated = Annotated[
-    bool | None,
-    typer.Option("--gated/--plain", help="Three matrices in it, or two.", rich_help_panel=_OWN),
-]
-Vocabulary = Annotated[int | None, _figure("--vocabulary", "Entries of the vocabulary.")]
-Experts = Annotated[int | None, _figure("--experts", "Experts a layer; 0: dense.")]
-Active = Annotated[int | None, _figure("--active-experts", "Experts that a token meets.")]
+FIGURES = {
+    "layers": Annotated[int | None, _figure("--layers", "Layers.")],
+    "hidden": Annotated[int | None, _figure("--hidden", "Width of the model.")],
+    "heads": Annotated[int | None, _figure("--heads", "Attention heads.")],
+    "kv_heads": Annotated[
+        int | None, _figure("--kv-heads", "Key-value heads; 0: as many as heads.")
+    ],
+    "ffn": Annotated[
+        int | None, _figure("--ffn", "Width of the feed-forward layer; 0: 4 × hidden.")
+    ],
+    "is_gated": Annotated[
+        bool | None,
+        typer.Option("--gated/--plain", help="Three matrices in it, or two.", rich_help_panel=_OWN),
+    ],
+    "vocabulary": Annotated[int | None, _figure("--vocabulary", "Entries of the vocabulary.")],
+    "experts": Annotated[int | None, _figure("--experts", "Experts a layer; 0: dense.")],
+    "active_experts": Annotated[
+        int | None, _figure("--active-experts", "Experts that a token meets.")
+    ],
+}
+"""Options of a command that ``takes_figures``, by the fields of a model."""
+Figures = Mapping[str, int | bool | None]
 
 MOST_BYTES = 1 << 20  # a config.json that lists every layer of a large model has some 10 KB
+
+
+def takes_figures(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with ``figures`` of a model, each of which is an option of its own."""
+    signature = inspect.signature(command)
+
+    @wraps(command)
+    def taking(*args: Any, **told: Any) -> None:  # noqa: ANN401 - whatever the command takes
+        command(*args, **told, figures={field: told.pop(field) for field in FIGURES})
+
+    taken = list[inspect.Parameter]()
+    for parameter in signature.parameters.values():
+        if parameter.name != "figures":
+            taken.append(parameter)
+            continue
+        taken += [
+            inspect.Parameter(field, parameter.kind, default=None, annotation=kind)
+            for field, kind in FIGURES.items()
+        ]
+    taking.__signature__ = signature.replace(parameters=taken)  # type: ignore[attr-defined]
+    taking.__annotations__ = {**command.__annotations__, **FIGURES}
+    return taking
 
 
 def asked(name: str, config: str | None) -> str:
@@ -70,7 +105,7 @@ def asked(name: str, config: str | None) -> str:
     )
 
 
-def chosen(name: str, **figures: int | bool | None) -> "Model":
+def chosen(name: str, figures: Figures = MappingProxyType({})) -> "Model":
     """The model of this name, with the figures that were given in place of its own."""
     from msgspec.structs import replace
 
@@ -109,7 +144,7 @@ def remarks(model: "Model", weights: str | None = None) -> list[str]:
     return found
 
 
-def size_only(name: str, **figures: int | bool | None) -> int | None:
+def size_only(name: str, figures: Figures) -> int | None:
     """The parameters of a model of which only the size is given (``13b``); None for any other."""
     from tidemill.units.model_zoo import parameters_in
 

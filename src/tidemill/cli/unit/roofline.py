@@ -1,5 +1,6 @@
 """``tidemill unit roofline``: which ceiling binds, how long it takes, and what would change it."""
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,6 +62,7 @@ Batch = Annotated[
 ]  # fmt: skip
 
 
+@model_choice.takes_figures
 def roofline(
     on: fit.On,
     model: model_choice.Name = "",
@@ -79,15 +81,7 @@ def roofline(
     memory_share: MemoryShare = 1.0,
     card: Measured = None,
     versus: Versus = None,
-    layers: model_choice.Layers = None,
-    hidden: model_choice.Hidden = None,
-    heads: model_choice.Heads = None,
-    kv_heads: model_choice.KvHeads = None,
-    ffn: model_choice.Ffn = None,
-    gated: model_choice.Gated = None,
-    vocabulary: model_choice.Vocabulary = None,
-    experts: model_choice.Experts = None,
-    active_experts: model_choice.Active = None,
+    figures: model_choice.Figures = MappingProxyType({}),
     file: catalogue.File = None,
     as_json: options.Json = False,
 ) -> None:
@@ -100,14 +94,9 @@ def roofline(
     from tidemill.units.training import Training
 
     book = catalogue.catalogue(file)
-    figures = {
-        "layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "ffn": ffn,
-        "is_gated": gated, "vocabulary": vocabulary, "experts": experts,
-        "active_experts": active_experts,
-    }  # fmt: skip
     model = model_choice.asked(model, config)
-    bare = model_choice.size_only(model, **figures)
-    chosen: Model | int = bare if bare is not None else model_choice.chosen(model, **figures)
+    bare = model_choice.size_only(model, figures)
+    chosen: Model | int = bare if bare is not None else model_choice.chosen(model, figures)
     does = _phase(phase)
     is_train = does == whatif.Phase.TRAIN
     stated = Parallelism(

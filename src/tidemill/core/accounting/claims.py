@@ -6,6 +6,7 @@ of the first of them.
 """
 
 from tidemill.core.accounting.columns import CLAIMANT, DEMAND, LOT, MARK, ORDER, TABLE
+from tidemill.core.heaps import arrange, leave
 from tidemill.core.kernel import kernel
 from tidemill.core.order import standing
 from tidemill.model.columns import AT, SHAPE
@@ -15,6 +16,7 @@ from tidemill.model.tables import Contracts
 IS_RUNNING, COMMITTED_MILLI, LAUNCHED_MILLI = (
     Contracts._fields.index(name) for name in ("is_running", "committed_milli", "launched_milli")
 )
+KEY = int(CLAIMANT.SHAPE)  # how many columns tell who claims first
 
 
 @kernel
@@ -75,31 +77,6 @@ def rank(w, b, count):
 
 
 @kernel
-def is_before(claims, i, other):
-    """Whether one claims before another."""
-    for column in range(CLAIMANT.SHAPE):
-        if claims[i, column] != claims[other, column]:
-            return claims[i, column] < claims[other, column]
-    return False
-
-
-@kernel
-def sift(claims, i, count):
-    """Let a claim sink in the heap to where nobody below it is before it."""
-    while 2 * i + 1 < count:
-        child = 2 * i + 1
-        if child + 1 < count and is_before(claims, child + 1, child):
-            child += 1
-        if not is_before(claims, child, i):
-            return
-        for column in range(claims.shape[1]):
-            kept = claims[i, column]
-            claims[i, column] = claims[child, column]
-            claims[child, column] = kept
-        i = child
-
-
-@kernel
 def take(b, shapes, s, left, dt):
     """A shape claims what it may use of what is left, for so long; what is left then."""
     demands, lots, unheld = b.demands, b.lots, b.unheld
@@ -121,14 +98,11 @@ def take(b, shapes, s, left, dt):
 def claim(w, b, count, left, dt):
     """Divide what is free, for so long, among those who claim, the first in order first."""
     claims = b.claims
-    for i in range(count // 2 - 1, -1, -1):
-        sift(claims, i, count)
+    arrange(claims, count, KEY)
     while count > 0 and left > 0:
         left = take(b, w.shapes, claims[0, CLAIMANT.SHAPE], left, dt)
+        leave(claims, count, KEY)
         count -= 1
-        for column in range(claims.shape[1]):
-            claims[0, column] = claims[count, column]
-        sift(claims, 0, count)
 
 
 @kernel

@@ -41,8 +41,6 @@ class Asks:
         self.types: I64 = np.zeros(ROWS, np.int64)
         self.options: I64 = np.zeros((ROWS, len(OPTION)), np.int64)
         self.rungs: I64 = np.zeros((1, 1), np.int64)
-        self.oks: I64 = np.zeros((ROWS, 1), np.int64)
-        """By row of ``options``: whether nodes of each group may be used."""
         self.requests: list[Request] = []
         """By row of ``options``: what is asked for, and where it may be."""
         self._rooms: tuple[object, ...] = ()
@@ -121,7 +119,6 @@ class Asks:
                 self.options = grown(self.options, len(self.requests))
             rows = self.options[first : len(self.requests)]
             rows[:] = UNKNOWN
-            self._write_oks(first)
             rows[:, OPTION.KIND] = [request.option.kind for request in self.requests[first:]]
             found = self._likes[key] = (len(self._likes), first)
         return found
@@ -171,18 +168,6 @@ class Asks:
             self.rungs[first : first + len(ladder)] = rows[: len(ladder)]
             found = self._ladders[key] = (first, len(ladder))
         return found
-
-    def _write_oks(self, first: int) -> None:
-        """Write which groups the requests from this one on may use."""
-        groups = max((len(request.option.is_ok) for request in self.requests[first:]), default=1)
-        if len(self.options) > len(self.oks) or groups > self.oks.shape[1]:
-            before = self.oks
-            size = (len(self.options), max(groups, before.shape[1]))
-            self.oks = np.zeros(size, np.int64)
-            self.oks[: len(before), : before.shape[1]] = before
-        for o, request in enumerate(self.requests[first:], first):
-            self.oks[o] = 0
-            self.oks[o, : len(request.option.is_ok)] = request.option.is_ok
 
     def mark_unfit(self, s: int, cycle: int) -> None:
         """No nodes hold a request of this like, nor will in this cycle."""

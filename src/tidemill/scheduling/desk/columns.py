@@ -182,14 +182,6 @@ class OFFER(IntEnum):
     COUNT = 6  # how many would leave, of ``offered``
 
 
-class GAIN(IntEnum):
-    """One row per node: what would be free of it, beside what is, without some jobs."""
-
-    MILLI = 0
-    CPU = 1
-    MEMORY = 2
-
-
 class LINE(IntEnum):
     """One entry of the line: the key, then whose it is and how old."""
 
@@ -272,7 +264,6 @@ class Desk(NamedTuple):
     claims: I64
     passables: I64
     limit_rows: I64  # pool: queue and type
-    oks: I64  # by option and group of nodes: whether it may be used
     inner: I64  # by queue: whether there are others below it
     going: I64  # jobs that are asked to go already
     lends: I64  # scratch, by queue: whether its jobs may be stopped
@@ -280,7 +271,4 @@ class Desk(NamedTuple):
     closed: I64  # by GPU type: whether nothing is fitted on it for now
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
-    gains: I64  # scratch: ``GAIN``; blank between two searches
-    gained: I64  # the same by device, in milli,
-    relief: I64  # and by queue and GPU type
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)

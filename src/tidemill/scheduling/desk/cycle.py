@@ -7,6 +7,7 @@ over the same columns and calls again.
 """
 
 from tidemill.compiled import shared
+from tidemill.core.heaps import goes_before, leave, rise
 from tidemill.model.columns import JOB, QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
@@ -26,7 +27,7 @@ from tidemill.scheduling.desk.columns import ASK, LINE, NOTE, OPTION, REG, UNKNO
 from tidemill.scheduling.desk.failures import failure, remember
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.order import enter, goes_before, leave, rise, write_key
+from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
     NO_NODES,
@@ -196,7 +197,7 @@ def ask_first(d, s, code):
     """Come back to Python about a shape, which stays the first in line."""
     at = d.reg[REG.HEAP]
     d.reg[REG.HEAP] = at + 1  # it stands at the end, where ``leave`` has put it
-    rise(d.line, at)
+    rise(d.line, at, WORDS)
     return ask(d, s, code)
 
 
@@ -228,7 +229,7 @@ def search(w, d, g, t, h, s, cause):
     may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
     if may_move or reg[REG.MAY_RESIZE] != 0:
         return ask(d, s, FAILED)
-    if not is_in_vain(w, d, s):
+    if not is_in_vain(w, d, g, s):
         reg[REG.FOUND] = find_victims(w, d, g, t, h, s)
         if reg[REG.FOUND] == UNPREPARED:
             other = reg[REG.WHO]
@@ -272,11 +273,11 @@ def is_out_of_date(w, d):
         return False
     s = line[0, LINE.SHAPE]
     write_key(w, d, line, count, s)
-    if not goes_before(line, 0, count) and not goes_before(line, count, 0):
+    if not goes_before(line, 0, count, WORDS) and not goes_before(line, count, 0, WORDS):
         return False
-    leave(line, count)
+    leave(line, count, WORDS)
     write_key(w, d, line, count - 1, s)
-    rise(line, count - 1)
+    rise(line, count - 1, WORDS)
     return True
 
 
@@ -511,7 +512,7 @@ def work_off(w, d, g, t, h, e):
         if is_out_of_date(w, d):
             continue
         s = line[0, LINE.SHAPE]
-        leave(line, reg[REG.HEAP])
+        leave(line, reg[REG.HEAP], WORDS)
         reg[REG.HEAP] -= 1
         code = deal_with(w, d, g, t, h, e, s, w.shapes[s, SHAPE.QUEUE])
     return max(code, OVER)

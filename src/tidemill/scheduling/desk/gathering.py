@@ -1,5 +1,6 @@
 """Who is looked at in a cycle: whoever may fit, or keeps others back, lined up by key."""
 
+from tidemill.core.heaps import leave
 from tidemill.core.order import guarded_from
 from tidemill.model.columns import JOB, SHAPE
 from tidemill.model.measures import FOREVER_MS
@@ -8,7 +9,7 @@ from tidemill.scheduling.desk.codes import KNOW, OUTLASTS, OVER
 from tidemill.scheduling.desk.columns import ASK, LINE, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.order import enter, leave, rise
+from tidemill.scheduling.desk.order import WORDS, enter, insert
 
 OVER_LIMIT, BUSY, KEPT_BACK, TOPOLOGY = map(
     int, (Cause.OVER_LIMIT, Cause.BUSY, Cause.KEPT_BACK, Cause.TOPOLOGY)
@@ -63,13 +64,8 @@ def look_at(w, d):
 def enter_other(d, others, s):
     """A shape that may keep others back lines up in the second line."""
     at, asks = d.reg[REG.RESERVABLE], d.asks
-    others[at, LINE.STANDING] = 0
-    others[at, LINE.FAIR] = 0
-    others[at, LINE.FIRST] = asks[s, ASK.FIRST]
-    others[at, LINE.SECOND] = asks[s, ASK.SECOND]
-    others[at, LINE.JOB] = asks[s, ASK.UPCOMING]
-    others[at, LINE.SHAPE] = s
-    rise(others, at)
+    first, second = asks[s, ASK.FIRST], asks[s, ASK.SECOND]
+    insert(others, at, 0, 0, first, second, asks[s, ASK.UPCOMING], s)
     d.reg[REG.RESERVABLE] = at + 1
 
 
@@ -83,7 +79,7 @@ def enter_first(w, d, others):
     anybody = len(firsts) - 1
     while count > 0:
         s = others[0, LINE.SHAPE]
-        leave(others, count)
+        leave(others, count, WORDS)
         count -= 1
         is_limited = asks[s, ASK.OUT] == OVER_LIMIT
         q, some = w.shapes[s, SHAPE.QUEUE] if is_limited else anybody, asks[s, ASK.TYPE_SET]

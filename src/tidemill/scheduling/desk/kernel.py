@@ -9,7 +9,7 @@ from tidemill.scheduling.scores.tables import Tables
 
 VECTORS = (
     "reg", "looks", "types", "fair", "kept", "free", "changed", "held", "claimed", "lends", "inner",
-    "going", "sought", "closed", "evictable", "candidates", "gained", "aboard", "offered", "here",
+    "going", "sought", "closed", "evictable", "candidates", "aboard", "offered", "here",
     "sequence", "freed", "chosen", "notes", *backfill.VECTORS, *fitting.VECTORS,
 )  # fmt: skip
 

@@ -14,7 +14,6 @@ from tidemill.model.world import World
 from tidemill.scheduling.desk.columns import (
     ASK,
     CLAIM,
-    GAIN,
     LINE,
     OFFER,
     PASSABLE,
@@ -71,7 +70,6 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
-        oks=asks.oks,
         firsts=_firsts(columns, asks.sets),
         event_pieces=with_pieces(columns, out).event_pieces,
         **_scratch(columns, asks.rows, world),
@@ -97,9 +95,6 @@ def _scratch(columns: Desk, asks: I64, world: World) -> dict[str, I64]:
         found["evictable"] = np.zeros(2 * shapes, np.int64)
     if jobs > len(columns.candidates):
         found["candidates"] = np.zeros(2 * jobs, np.int64)
-    if world.node_count != len(columns.gains) or world.device_count != len(columns.gained):
-        found["gains"] = np.zeros((world.node_count, len(GAIN)), np.int64)
-        found["gained"] = np.zeros(world.device_count, np.int64)
     return found
 
 
@@ -147,7 +142,6 @@ def with_pools(columns: Desk, memo: "Memo") -> Desk:
         types=asks.types,
         options=asks.options,
         rungs=asks.rungs,
-        oks=asks.oks,
         firsts=_firsts(columns, asks.sets),
     )
 
@@ -209,7 +203,6 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(queues + 1, 1), blank(4 * length, len(EventColumn)),
         _pieces(PIECES), nothing, blank(PROMISES, len(PROMISE)),
         blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
-        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), nothing, inner, blank(8),
-        blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), blank(0, len(GAIN)),
-        blank(0), blank(queues, kinds), nothing[0],
+        blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
+        blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
     )  # fmt: skip

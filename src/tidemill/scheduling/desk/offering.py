@@ -5,13 +5,14 @@ replica first, with just those of its jobs that have to go.
 """
 
 from tidemill.core import rhythm
+from tidemill.core.heaps import leave
 from tidemill.core.progress import lost_ms
 from tidemill.model.columns import JOB, NODE, PIECE, ROLE, SHAPE
 from tidemill.model.states import NodeState
 from tidemill.model.tables import Contracts
 from tidemill.scheduling.desk.columns import ASK, LINE, OFFER, OPTION, REG, VICTIM
 from tidemill.scheduling.desk.kernel import kernel
-from tidemill.scheduling.desk.order import leave, rise
+from tidemill.scheduling.desk.order import WORDS, insert
 from tidemill.scheduling.fitting.columns import PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import hosts_one
 
@@ -85,16 +86,11 @@ def line_up(victims, ranks, sequence, start, count, how):
     at = 0
     for i in range(count):
         if victims[i, VICTIM.IS_OUT] == 0 and victims[i, VICTIM.IS_GONE] == 0:
-            ranks[at, LINE.STANDING] = victims[i, VICTIM.PRIORITY]
-            ranks[at, LINE.FAIR] = price_of(victims, i, how)
-            ranks[at, LINE.FIRST] = -victims[i, VICTIM.JOB]
-            ranks[at, LINE.SECOND] = 0
-            ranks[at, LINE.JOB] = 0
-            ranks[at, LINE.SHAPE] = i
-            rise(ranks, at)
+            price, j = price_of(victims, i, how), victims[i, VICTIM.JOB]
+            insert(ranks, at, victims[i, VICTIM.PRIORITY], price, -j, 0, 0, i)
             at += 1
     while at > 0:
-        leave(ranks, at)
+        leave(ranks, at, WORDS)
         at -= 1
         sequence[start] = ranks[at, LINE.SHAPE]
         start += 1
@@ -286,14 +282,7 @@ def offer(w, g, h, r, n, how, heap):
     for i in range(count):
         h.offered[first + i] = h.here[i]
     if is_new:
-        ranks = h.ranks
-        ranks[heap, LINE.STANDING] = priority
-        ranks[heap, LINE.FAIR] = price
-        ranks[heap, LINE.FIRST] = n
-        ranks[heap, LINE.SECOND] = 0
-        ranks[heap, LINE.JOB] = 0
-        ranks[heap, LINE.SHAPE] = n
-        rise(ranks, heap)
+        insert(h.ranks, heap, priority, price, n, 0, 0, n)
         heap += 1
     return heap
 
@@ -326,7 +315,7 @@ def line_up_by_node(w, d, g, h, s, count, how):
         if offers[n, OFFER.ABOARD] > 0:
             heap = offer(w, g, h, r, n, how, heap)
     while heap > 0:
-        leave(h.ranks, heap)
+        leave(h.ranks, heap, WORDS)
         heap -= 1
         n, start = h.ranks[heap, LINE.SHAPE], end
         if offers[n, OFFER.STATE] == DONE:

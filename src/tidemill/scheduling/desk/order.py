@@ -3,12 +3,12 @@
 Keys are compared from left to right, and end in the job's number: no two are equal.
 """
 
+from tidemill.core.heaps import rise
 from tidemill.model.columns import QUEUE, QUOTA, SHAPE
 from tidemill.scheduling.desk.columns import ASK, LINE, REG
 from tidemill.scheduling.desk.kernel import kernel
 
 WORDS = int(LINE.JOB) + 1  # of a key
-ENTRY = len(LINE)
 PROMISED = -1  # the standing of whoever room was made for: before everybody
 
 
@@ -57,48 +57,15 @@ def write_key(w, d, line, i, s):
 
 
 @kernel
-def goes_before(line, a, b):
-    """Whether one entry of a line goes before another."""
-    for c in range(WORDS):
-        if line[a, c] != line[b, c]:
-            return line[a, c] < line[b, c]
-    return False
-
-
-@kernel
-def swap(line, a, b):
-    """Let two entries of a line change places."""
-    for c in range(ENTRY):
-        line[a, c], line[b, c] = line[b, c], line[a, c]
-
-
-@kernel
-def rise(line, i):
-    """An entry that was written at the end of a line takes its place (a heap by key)."""
-    while i > 0:
-        up = (i - 1) >> 1
-        if not goes_before(line, i, up):
-            return
-        swap(line, i, up)
-        i = up
-
-
-@kernel
-def leave(line, count):
-    """Take the first out of a line of so many; it is found at the end then."""
-    last = count - 1
-    swap(line, 0, last)
-    i = 0
-    while True:
-        down = 2 * i + 1
-        if down >= last:
-            return
-        if down + 1 < last and goes_before(line, down + 1, down):
-            down += 1
-        if not goes_before(line, down, i):
-            return
-        swap(line, i, down)
-        i = down
+def insert(line, i, level, share, first, second, j, s):
+    """Write an entry at the end of a line of so many; it takes its place."""
+    line[i, LINE.STANDING] = level
+    line[i, LINE.FAIR] = share
+    line[i, LINE.FIRST] = first
+    line[i, LINE.SECOND] = second
+    line[i, LINE.JOB] = j
+    line[i, LINE.SHAPE] = s
+    rise(line, i, WORDS)
 
 
 @kernel
@@ -106,7 +73,7 @@ def enter(w, d, s):
     """A shape's next job lines up."""
     at = d.reg[REG.HEAP]
     write_key(w, d, d.line, at, s)
-    rise(d.line, at)
+    rise(d.line, at, WORDS)
     d.reg[REG.HEAP] = at + 1
 
 

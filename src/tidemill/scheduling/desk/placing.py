@@ -20,6 +20,7 @@ BARRED = -1  # something else than nodes stands in its way
 UNSURE = -2  # Python must say
 ANYWHERE = -1
 PASSABLE_COLUMNS = len(PASSABLE)
+TIED, LOOSE, COUNTED = range(3)  # how a gang is tried
 EASY = 1  # backfill
 
 
@@ -134,35 +135,34 @@ def count_able(w, d, s, q):
 
 
 @kernel
-def fit_tied(w, d, g, s, q):
-    """Take a place for a gang as it wishes to be tied: the number of pieces; or as ``fit``."""
-    asks, options, found = d.asks, d.options, NO_NODES
-    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
-        k, r = options[o, OPTION.KIND], options[o, OPTION.REQUEST]
-        why = obstacle(w, d, q, k, asks[s, ASK.NEED])
-        if why != UNFIT:
-            found = found if why == SHORT else BARRED
-            continue
-        count = fill_tied(
-            w, g, d.rungs, r, asks[s, ASK.FIRST_RUNG], asks[s, ASK.RUNGS], 0, ANYWHERE
-        )
-        if count > 0:
-            give_all(w, g, r, count, -1)
-            return count
-    return BARRED if asks[s, ASK.IS_BINDING] != 0 else found
+def try_type(w, d, g, t, s, o, how, keeps):
+    """Take a place for a gang on one of its types: the number of pieces; or none.
+
+    ``TIED``: as it wishes to be tied. ``LOOSE``: on any nodes. ``COUNTED``: nothing is taken, the
+    number is that of its replicas; ``keeps``: 0 where the room is soon as it was before.
+    """
+    asks, r, packed = d.asks, d.options[o, OPTION.REQUEST], d.options[o, OPTION.PACKED]
+    rungs, count = asks[s, ASK.RUNGS], asks[s, ASK.COUNT]
+    if how == COUNTED:
+        return count if is_held(w, g, packed, count, 0, keeps) else 0
+    if how == LOOSE:
+        return seat(w, g, t, r if rungs == 0 else packed, count)
+    found = fill_tied(w, g, d.rungs, r, asks[s, ASK.FIRST_RUNG], rungs, 0, ANYWHERE)
+    if found > 0:
+        give_all(w, g, r, found, -1)
+    return found
 
 
 @kernel
-def fit_loose(w, d, g, t, s, q):
-    """Take a place for a gang on the first of its types that has one; as ``fit``."""
-    asks, options, found = d.asks, d.options, NO_NODES
+def try_types(w, d, g, t, s, q, how, keeps):
+    """The same on the first of its types that has one; or as ``fit``."""
+    asks, found = d.asks, NO_NODES
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
-        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
+        why = obstacle(w, d, q, d.options[o, OPTION.KIND], asks[s, ASK.NEED])
         if why != UNFIT:
             found = found if why == SHORT else BARRED
             continue
-        r = options[o, OPTION.REQUEST] if asks[s, ASK.RUNGS] == 0 else options[o, OPTION.PACKED]
-        count = seat(w, g, t, r, asks[s, ASK.COUNT])
+        count = try_type(w, d, g, t, s, o, how, keeps)
         if count > 0:
             return count
     return found
@@ -175,32 +175,16 @@ def has_wishes(asks, s):
 
 
 @kernel
-def is_there_room(w, d, g, s, q, keeps):
-    """Whether nodes hold a gang with wishes: how many replicas it has; or as ``fit``.
-
-    Nothing is taken. ``keeps``: 0 where the room is soon as it was before.
-    """
-    asks, options, found = d.asks, d.options, NO_NODES
-    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
-        why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        if why != UNFIT:
-            found = found if why == SHORT else BARRED
-            continue
-        if is_held(w, g, options[o, OPTION.PACKED], asks[s, ASK.COUNT], 0, keeps):
-            return asks[s, ASK.COUNT]
-    return found
-
-
-@kernel
 def fit_held(w, d, g, t, s, q):
     """As ``fit``, of a job whose wishes nodes could hold if it has any that bind it to nothing."""
     asks = d.asks
     if asks[s, ASK.RUNGS] > 0:
-        count = fit_tied(w, d, g, s, q)
-        if count > 0 or asks[s, ASK.IS_BINDING] != 0:
+        count = try_types(w, d, g, t, s, q, TIED, 1)
+        if count > 0:
             return count
-        return fit_loose(w, d, g, t, s, q)
-    if asks[s, ASK.TOGETHER] >= 0:
+        if asks[s, ASK.IS_BINDING] != 0:
+            return BARRED
+    elif asks[s, ASK.TOGETHER] >= 0:
         able = count_able(w, d, s, q)
         if able > 1 and able < asks[s, ASK.OPTIONS]:
             return UNSURE
@@ -208,7 +192,7 @@ def fit_held(w, d, g, t, s, q):
             count = seat(w, g, t, asks[s, ASK.TOGETHER], 1)
             if count > 0:
                 return count
-    return fit_loose(w, d, g, t, s, q)
+    return try_types(w, d, g, t, s, q, LOOSE, 1)
 
 
 @kernel
@@ -219,7 +203,7 @@ def fit(w, d, g, t, s, q):
     must say.
     """
     if has_wishes(d.asks, s):
-        count = is_there_room(w, d, g, s, q, 1)
+        count = try_types(w, d, g, t, s, q, COUNTED, 1)
         if count <= 0:
             return count
     return fit_held(w, d, g, t, s, q)
@@ -230,7 +214,7 @@ def try_to_fit(w, d, g, t, s, q):
     """As ``fit``, of a job that will not sit where it would: nothing is taken."""
     asks = d.asks
     if has_wishes(asks, s):
-        return is_there_room(w, d, g, s, q, 1)
+        return try_types(w, d, g, t, s, q, COUNTED, 1)
     count = fit(w, d, g, t, s, q)
     if count > 0:
         give_all(w, g, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
@@ -315,7 +299,7 @@ def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
     keep_disturbed(w, d, g)
     if has_wishes(d.asks, s):
-        found = is_there_room(w, d, g, s, q, 0)
+        found = try_types(w, d, g, t, s, q, COUNTED, 0)
         if found <= 0:
             let_disturbed_go(w, d, g)
             return found

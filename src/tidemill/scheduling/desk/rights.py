@@ -5,15 +5,18 @@ The same rights for the compiled search (``stopping``) and for the one in Python
 type has enough hosts, or a maximum quota stays in the way, there is nothing to search.
 """
 
-from tidemill.model.columns import DEVICE, JOB, NODE, PIECE, QUEUE, QUOTA, ROLE, SHAPE
-from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
-from tidemill.model.states import JobState, NodeState
-from tidemill.scheduling.desk.columns import ASK, GAIN, OPTION, REG
+from tidemill.model.columns import JOB, NODE, PIECE, QUEUE, QUOTA, SHAPE
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.states import JobState
+from tidemill.scheduling.backfill.ends import move_piece
+from tidemill.scheduling.desk.columns import ASK, OPTION, REG
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.placing import is_over_limit
+from tidemill.scheduling.fitting.books import count_used
+from tidemill.scheduling.fitting.columns import CALL, REQUEST
+from tidemill.scheduling.fitting.sweeps import hosted_by
 
-RUNNING, READY = int(JobState.RUNNING), int(NodeState.READY)
-WHOLE = WHOLE_MILLI
-PLENTY = 1 << 30
+RUNNING = int(JobState.RUNNING)
 OWN = 2  # in ``ASK.MAY_EVICT``: of its own team, those of less priority
 DOUBLINGS = 4  # of the protection of a job, one for each time it was stopped
 
@@ -204,99 +207,48 @@ def find_candidates(w, d, s, rights):
 
 
 @kernel
-def gain(w, gains, gained, relief, j, sign):
-    """Count what a job holds as free (1), or not any more (-1); whether that can be counted.
+def lift(w, d, g, j, sign):
+    """Take a job out of the room and off the books (1), or put it back (-1); whether that is exact.
 
-    What MIG instances free depends on those beside them.
+    Unnoticed by tournaments: whoever lifts puts back. What MIG instances free depends on those
+    beside them.
     """
-    t, p = w.jobs[j, JOB.SHAPE], w.jobs[j, JOB.FIRST_PIECE]
-    is_plain = True
+    q, p, is_exact = w.shapes[w.jobs[j, JOB.SHAPE], SHAPE.QUEUE], w.jobs[j, JOB.FIRST_PIECE], True
     while p >= 0:
-        here, p = p, w.pieces[p, PIECE.NEXT_OF_JOB]
-        if w.pieces[here, PIECE.IS_COMING] != 0:
-            continue
-        is_plain = is_plain and w.pieces[here, PIECE.SLICES] == 0
-        r = w.shapes[t, SHAPE.FIRST_ROLE] + w.pieces[here, PIECE.ROLE]
-        n, replicas = w.pieces[here, PIECE.NODE], sign * w.pieces[here, PIECE.REPLICAS]
-        milli = replicas * w.roles[r, ROLE.ACCELERATORS] * w.roles[r, ROLE.MILLI]
-        gains[n, GAIN.MILLI] += milli
-        gains[n, GAIN.CPU] += replicas * w.roles[r, ROLE.CPU]
-        gains[n, GAIN.MEMORY] += replicas * w.roles[r, ROLE.MEMORY]
-        first, mask = w.nodes[n, NODE.FIRST_DEVICE], w.pieces[here, PIECE.DEVICES]
-        for i in range(w.nodes[n, NODE.DEVICES]):
-            if mask >> i & 1:
-                gained[first + i] += sign * w.roles[r, ROLE.MILLI]
-        a, k = w.shapes[t, SHAPE.QUEUE], w.nodes[n, NODE.KIND]
-        while a >= 0:
-            relief[a, k] += milli
-            a = w.queues[a, QUEUE.PARENT]
-    return is_plain
+        if w.pieces[p, PIECE.IS_COMING] == 0:
+            is_exact = is_exact and w.pieces[p, PIECE.SLICES] == 0
+            k, milli = w.nodes[w.pieces[p, PIECE.NODE], NODE.KIND], move_piece(w, g, p, sign)
+            count_used(w.at, w.queues, w.quotas, d.used, d.below, d.kept, q, k, -sign * milli)
+        p = w.pieces[p, PIECE.NEXT_OF_JOB]
+    return is_exact
 
 
 @kernel
-def hosted_on(nodes, devices, gained, n, accelerators, milli):
-    """How many replicas the devices of a node could host with what is gained."""
-    hosted, first = 0, nodes[n, NODE.FIRST_DEVICE]
-    for i in range(first, first + nodes[n, NODE.DEVICES]):
-        if devices[i, DEVICE.IS_FAILED] == 0:
-            free = devices[i, DEVICE.FREE_MILLI] + gained[i]
-            hosted += free // milli if milli < WHOLE else int(free == WHOLE)
-    return hosted // accelerators
-
-
-@kernel
-def is_hosted(nodes, devices, roles, oks, gains, gained, r, o):
-    """Whether nodes could host all replicas of a role with what is gained, for one option."""
-    left, cpu, memory = roles[r, ROLE.COUNT], roles[r, ROLE.CPU], roles[r, ROLE.MEMORY]
-    accelerators, milli = roles[r, ROLE.ACCELERATORS], roles[r, ROLE.MILLI]
-    for n in range(len(gains)):
-        if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0:
-            continue
-        if oks[o, nodes[n, NODE.GROUP]] == 0:
-            continue
-        if nodes[n, NODE.FREE_MILLI] + gains[n, GAIN.MILLI] < accelerators * milli:
-            continue
-        most = PLENTY
-        if cpu > 0:
-            most = min(most, (nodes[n, NODE.CPU_FREE_MILLI] + gains[n, GAIN.CPU]) // cpu)
-        if memory > 0:
-            most = min(most, (nodes[n, NODE.MEMORY_FREE_MIB] + gains[n, GAIN.MEMORY]) // memory)
-        if most > 0:
-            left -= min(most, hosted_on(nodes, devices, gained, n, accelerators, milli))
-        if left <= 0:
+def is_hosted(w, g, r, count):
+    """Whether nodes of the room could host so many replicas of a request."""
+    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+    for n in range(g.regs[CALL.ROWS]):
+        count -= hosted_by(w, g, r, n, cpu, memory)
+        if count <= 0:
             return True
     return False
 
 
 @kernel
-def is_limited(queues, quotas, used, relief, q, k, need):
-    """Whether a maximum quota keeps so much out though some of what is used is given back."""
-    while q >= 0:
-        if used[q, k] - relief[q, k] + need > quotas[q, k, QUOTA.LIMIT]:
-            return True
-        q = queues[q, QUEUE.PARENT]
-    return False
-
-
-@kernel
-def may_fit_without(w, d, s, count):
+def may_fit_without(w, d, g, s, many):
     """Whether a shape may fit where all of these candidates are gone."""
-    asks, q, is_plain, fits = d.asks, w.shapes[s, SHAPE.QUEUE], True, False
-    for i in range(count):
-        if not gain(w, d.gains, d.gained, d.relief, d.candidates[i], 1):
-            is_plain = False
-    first = asks[s, ASK.FIRST_OPTION]
-    for o in range(first, first + asks[s, ASK.OPTIONS]):
+    asks, q, is_exact, fits = d.asks, w.shapes[s, SHAPE.QUEUE], True, False
+    for i in range(many):
+        is_exact = lift(w, d, g, d.candidates[i], 1) and is_exact
+    for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         k = d.options[o, OPTION.KIND]
         if fits or d.sought[k] == 0:
             continue
-        if is_limited(w.queues, w.quotas, d.used, d.relief, q, k, asks[s, ASK.NEED]):
-            continue
-        r = w.shapes[s, SHAPE.FIRST_ROLE]
-        fits = is_hosted(w.nodes, w.devices, w.roles, d.oks, d.gains, d.gained, r, o)
-    for i in range(count):
-        gain(w, d.gains, d.gained, d.relief, d.candidates[i], -1)
-    return fits or not is_plain
+        if not is_over_limit(w.queues, w.quotas, d.used, q, k, asks[s, ASK.NEED]):
+            fits = is_hosted(w, g, d.options[o, OPTION.REQUEST], asks[s, ASK.COUNT])
+    for i in range(many):
+        lift(w, d, g, d.candidates[i], -1)
+    return fits or not is_exact
 
 
 @kernel
@@ -321,10 +273,10 @@ def find_stoppable(w, d, s, reach, need):
 
 
 @kernel
-def may_find(w, d, s, reach):
+def may_find(w, d, g, s, reach):
     """Whether stopping jobs may make room on the types that are sought; as far as ``reach``."""
     count = find_stoppable(w, d, s, reach, d.asks[s, ASK.NEED])
-    return count > 0 and may_fit_without(w, d, s, count)
+    return count > 0 and may_fit_without(w, d, g, s, count)
 
 
 @kernel
@@ -341,7 +293,7 @@ def seek(quotas, used, asks, types, sought, s, a, need):
 
 
 @kernel
-def is_in_vain(w, d, s):
+def is_in_vain(w, d, g, s):
     """Whether no set of jobs that a shape may stop could be enough for it.
 
     Then ``REG.AGAIN_MS`` is when others may be stopped, and ``REG.IS_FINAL`` whether nothing else
@@ -350,14 +302,15 @@ def is_in_vain(w, d, s):
     reg, asks, need = d.reg, d.asks, d.asks[s, ASK.NEED]
     reg[REG.AGAIN_MS] = FOREVER_MS
     reg[REG.IS_FINAL] = 1
-    if asks[s, ASK.IS_SIMPLE] == 0 or need == 0:
+    is_ready = asks[s, ASK.IS_SIMPLE] != 0 and asks[s, ASK.PREPARED] == reg[REG.ROOM_AT]
+    if not is_ready or need == 0:
         return False
     a, reach = w.shapes[s, SHAPE.QUEUE], 0
     while a >= 0 and reg[REG.MAY_RECLAIM] != 0:
         reach += 1
         is_owed_some = seek(w.quotas, d.used, asks, d.types, d.sought, s, a, need)
-        if is_owed_some and may_find(w, d, s, reach):
+        if is_owed_some and may_find(w, d, g, s, reach):
             return False
         a = w.queues[a, QUEUE.PARENT]
     seek(w.quotas, d.used, asks, d.types, d.sought, s, -1, need)
-    return not may_find(w, d, s, 0)
+    return not may_find(w, d, g, s, 0)

@@ -6,6 +6,7 @@ left as it was. Python does the rest, and says what it is worth.
 """
 
 from tidemill.compiled import shared
+from tidemill.core.heaps import leave
 from tidemill.model.columns import AT, JOB, NODE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.scheduling.desk.columns import ASK, LINE, OPTION, REG, VICTIM
@@ -21,7 +22,7 @@ from tidemill.scheduling.desk.offering import (
     price_of,
     write_victims,
 )
-from tidemill.scheduling.desk.order import leave, rise
+from tidemill.scheduling.desk.order import WORDS, insert
 from tidemill.scheduling.desk.placing import book, fit, is_kept, is_over_limit
 from tidemill.scheduling.desk.rights import borrows, find_stoppable, seek
 from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
@@ -164,15 +165,11 @@ def spare_dearest(w, d, g, t, h, s, count):
     while count != before:
         before = count
         for i in range(count):
-            ranks[i, LINE.STANDING] = -victims[freed[i], VICTIM.PRIORITY]
-            ranks[i, LINE.FAIR] = -price_of(victims, freed[i], how)
-            ranks[i, LINE.FIRST] = -victims[freed[i], VICTIM.JOB]
-            ranks[i, LINE.SECOND] = 0
-            ranks[i, LINE.JOB] = 0
-            ranks[i, LINE.SHAPE] = freed[i]
-            rise(ranks, i)
+            x = freed[i]
+            price, j = price_of(victims, x, how), victims[x, VICTIM.JOB]
+            insert(ranks, i, -victims[x, VICTIM.PRIORITY], -price, -j, 0, 0, x)
         for left in range(before, 0, -1):
-            leave(ranks, left)
+            leave(ranks, left, WORDS)
             x = ranks[left - 1, LINE.SHAPE]
             shift(w, d, g, victims, x, -1)
             if fits(w, d, g, t, s):

@@ -6,6 +6,7 @@ plain Python.
 """
 
 from tidemill.compiled import shared
+from tidemill.core.heaps import sort
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, RUNG, SORT, SPOT
@@ -95,47 +96,6 @@ def gather(w, g, rungs, u):
 
 
 @kernel
-def goes_first(sorting, a, b):
-    """Whether one row goes before another: by what it is in, by its key, by its number."""
-    for c in range(COLUMNS):
-        if sorting[a, c] != sorting[b, c]:
-            return sorting[a, c] < sorting[b, c]
-    return False
-
-
-@kernel
-def exchange(sorting, a, b):
-    """Let two rows change places."""
-    for c in range(COLUMNS):
-        sorting[a, c], sorting[b, c] = sorting[b, c], sorting[a, c]
-
-
-@kernel
-def sink(sorting, i, count):
-    """A row of a heap, the last first, goes down to its place."""
-    while True:
-        down = 2 * i + 1
-        if down >= count:
-            return
-        if down + 1 < count and goes_first(sorting, down, down + 1):
-            down += 1
-        if not goes_first(sorting, i, down):
-            return
-        exchange(sorting, i, down)
-        i = down
-
-
-@kernel
-def sort(sorting, count):
-    """Sort the first so many rows in place."""
-    for i in range(count // 2 - 1, -1, -1):
-        sink(sorting, i, count)
-    for last in range(count - 1, 0, -1):
-        exchange(sorting, 0, last)
-        sink(sorting, 0, last)
-
-
-@kernel
 def around(w, g, tier, c):
     """The domain one tier further out that a domain, or a node, is in."""
     return w.position[tier - 1, c] if tier == len(g.domains) else g.parent[tier, c]
@@ -182,7 +142,7 @@ def line_up(w, g, tier, top):
         sorting[found, SORT.KEY] = ((MOST - caps[tier, c]) << FREE_BITS) + gaps[tier, c]
         sorting[found, SORT.DOMAIN] = c
         found += 1
-    sort(sorting, found)
+    sort(sorting, found, COLUMNS)
     return found
 
 

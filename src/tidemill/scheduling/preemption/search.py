@@ -11,9 +11,9 @@ from tidemill.model.events import Why
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece, Shape
 from tidemill.model.world import World
-from tidemill.scheduling import elastic, shares
+from tidemill.scheduling import elastic
 from tidemill.scheduling.desk import rights
-from tidemill.scheduling.fit import Options, fit, redo, undo
+from tidemill.scheduling.fit import Options, fit, may_redo, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import candidates as offers
 from tidemill.scheduling.preemption.candidates import Victim
@@ -121,23 +121,6 @@ def kinds_of(world: World, pieces: Iterable[Piece]) -> set[int]:
     return {int(world.nodes.kind[piece.node]) for piece in pieces}
 
 
-def may_hold(room: Snapshot, victim: Victim, pieces: tuple[Piece, ...]) -> bool:
-    """Whether pieces are free for a job, within limits and beside what others keep back."""
-    if not room.could_take(victim.shape, pieces):
-        return False
-    sums: dict[int, int] = {}
-    for piece in pieces:
-        k = int(room.world.nodes.kind[piece.node])
-        milli = piece.replicas * victim.shape.roles[piece.role].replica_milli
-        sums[k] = sums.get(k, 0) + milli
-    return all(
-        shares.within_limit(room.world, room.used, victim.queue, k, milli)
-        and shares.leaves_kept(room.world, room, room.kind_free[k], victim.queue, k, milli)
-        for k, milli in sums.items()
-        if milli
-    )
-
-
 _FROM_BORROWERS = frozenset({Why.RECLAIMED, Why.SHRUNK})
 
 
@@ -157,7 +140,7 @@ def _spare(hunt: Hunt, freed: list[Victim]) -> list[Victim]:
     """Put back, last first, whoever can stay where it was; return the others."""
     victims = []
     for victim in reversed(freed):
-        if may_hold(hunt.room, victim, victim.pieces):
+        if may_redo(hunt.room, victim.queue, victim.shape, victim.pieces):
             hunt.put_back(victim)
         else:
             victims.append(victim)

@@ -10,20 +10,19 @@ that are in nobody's way stay, and a job is stopped only for a newcomer that goe
 SRTF and SRSF as in Muri (SIGCOMM'22), least attained service as in Tiresias (NSDI'19).
 """
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 
 from tidemill.model.events import Action, AskedEvict, AskedPlace, AskedRelease, CauseChanged, Why
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Piece, Shape
 from tidemill.model.states import JobState
 from tidemill.model.world import World
-from tidemill.scheduling import shares
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
-from tidemill.scheduling.fit import Obstacle, Shortage, redo, undo
+from tidemill.scheduling.fit import Obstacle, Shortage, may_redo, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemptive_order import plan
@@ -31,6 +30,7 @@ from tidemill.scheduling.preemptive_order.plan import One
 from tidemill.scheduling.snapshot import Snapshot
 
 _RUNNING = int(JobState.RUNNING)
+Change = Callable[[Snapshot, int, Shape, tuple[Piece, ...]], None]
 ROUNDS = 4  # how often seats are sought again because somebody must stay for want of an heir
 
 
@@ -140,7 +140,7 @@ class _Reordering:
             for one in movers:
                 self._put_back(one.job)
             for one in seated:
-                self._redo(one)
+                self._change(redo, one.shape, one.pieces)
             return None
         return settled[len(elsewhere) :], movers
 
@@ -153,7 +153,7 @@ class _Reordering:
                 self._unseat(settled)
                 return None
             settled.append(one._replace(pieces=pieces))
-            self._redo(settled[-1])
+            self._change(redo, one.shape, pieces)
         return settled
 
     def _without_heirless(self, seated: list[One]) -> list[One]:
@@ -193,9 +193,9 @@ class _Reordering:
         plan of the fleet is another one then.
         """
         world = self.world
-        ready = [one for one in seated if self._take_now(one)]
+        ready = [one for one in seated if _take(world, self.actual, one)]
         waiting = [one for one in seated if one not in ready]
-        leaving = [(one, Why.REORDERED) for one in self.outside if not self._keep(one)]
+        leaving = [(one, Why.REORDERED) for one in self.outside if not _take(world, self.room, one)]
         is_settled = all(plan.may_stop(world.shape_rows[one.shape]) for one in ready)
         if waiting and is_settled:
             if leaving and leaving[0][0] < waiting[0]:
@@ -212,14 +212,6 @@ class _Reordering:
         self.placed.update(one.shape for one in ready)
         self.promised.update(one.shape for one in waiting)
 
-    def _take_now(self, one: One) -> bool:
-        """Whether a seat is free already, and its team may have it; then it is taken."""
-        return _take(self.world, self.actual, one)
-
-    def _keep(self, one: One) -> bool:
-        """Whether an outsider is in nobody's way; then it is there again."""
-        return _take(self.world, self.room, one)
-
     def _cause(self, s: int) -> Cause:
         if s in self.promised:
             return Cause.PROMISED
@@ -231,39 +223,24 @@ class _Reordering:
 
     # The trial room ----------------------------------------------------------------------------
 
+    def _change(self, change: Change, s: int, pieces: tuple[Piece, ...]) -> None:
+        change(self.room, self.world.shapes.queue.item(s), self.world.shape_rows[s], pieces)
+
     def _lift(self, j: int) -> None:
-        s = self.world.jobs.shape.item(j)
-        q, shape = self.world.shapes.queue.item(s), self.world.shape_rows[s]
-        undo(self.room, q, shape, self.world.placements[j])
+        self._change(undo, self.world.jobs.shape.item(j), self.world.placements[j])
 
     def _put_back(self, j: int) -> None:
-        s = self.world.jobs.shape.item(j)
-        q, shape = self.world.shapes.queue.item(s), self.world.shape_rows[s]
-        redo(self.room, q, shape, self.world.placements[j])
-
-    def _redo(self, one: One) -> None:
-        q, shape = self.world.shapes.queue.item(one.shape), self.world.shape_rows[one.shape]
-        redo(self.room, q, shape, one.pieces)
+        self._change(redo, self.world.jobs.shape.item(j), self.world.placements[j])
 
     def _unseat(self, seated: list[One]) -> None:
         for one in seated:
-            q, shape = self.world.shapes.queue.item(one.shape), self.world.shape_rows[one.shape]
-            undo(self.room, q, shape, one.pieces)
+            self._change(undo, one.shape, one.pieces)
 
 
 def _take(world: World, room: Snapshot, one: One) -> bool:
     """Take a seat if it is free and the books of the teams allow it."""
     shape, q = world.shape_rows[one.shape], world.shapes.queue.item(one.shape)
-    milli: dict[int, int] = {}
-    for piece in one.pieces:
-        k, part = world.nodes.kind.item(piece.node), shape.roles[piece.role].replica_milli
-        milli[k] = milli.get(k, 0) + piece.replicas * part
-    is_free = room.could_take(shape, one.pieces) and all(
-        shares.within_limit(world, room.used, q, k, part)
-        and shares.leaves_kept(world, room, room.kind_free[k], q, k, part)
-        for k, part in sorted(milli.items())
-        if part
-    )
+    is_free = may_redo(room, q, shape, one.pieces)
     if is_free:
         redo(room, q, shape, one.pieces)
     return is_free
