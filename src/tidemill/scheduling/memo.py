@@ -91,10 +91,7 @@ class Memo:
 
     def room(self, world: World) -> Snapshot:
         """A scratch copy of what is free now."""
-        if self._room is None:
-            self._room = Snapshot(world, sweeps=self.sweeps)
-        else:
-            self._room.refresh(world)
+        self._room = self._refreshed(world, self._room)
         return self._room
 
     def room_to_begin(self, world: World) -> Snapshot:
@@ -111,11 +108,14 @@ class Memo:
 
     def trial_room(self, world: World) -> Snapshot:
         """A second scratch copy of what is free now."""
-        if self._trial is None:
-            self._trial = Snapshot(world, sweeps=self.sweeps)
-        else:
-            self._trial.refresh(world)
+        self._trial = self._refreshed(world, self._trial)
         return self._trial
+
+    def _refreshed(self, world: World, room: Snapshot | None) -> Snapshot:
+        if room is None:
+            return Snapshot(world, sweeps=self.sweeps)
+        room.refresh(world)
+        return room
 
     def planning_room(self, world: World) -> Snapshot:
         """A scratch room that its user empties."""

@@ -36,22 +36,6 @@ class Books(Protocol):
         """What all queues together keep back, by kind."""
 
 
-def move(world: World, books: Books, q: int, k: int, milli: int) -> None:
-    """Book that a queue uses this much more of a kind, or less; for all that is above it too."""
-    used = books.used
-    if not world.tree.keeps:
-        for a in world.tree.paths[q]:
-            used[a, k] += milli
-        return
-    change, guard, below = 0, world.guard, books.below
-    for a in world.tree.paths[q]:
-        before = max(int(guard[a, k] - used[a, k]), int(below[a, k]))
-        below[a, k] += change
-        used[a, k] += milli
-        change = max(int(guard[a, k] - used[a, k]), int(below[a, k])) - before
-    books.kind_kept[k] += change
-
-
 def within_limit(world: World, used: I64, q: int, k: int, milli: int) -> bool:
     """Whether the queue, and all that is above it, may use this much more of the kind."""
     limit = world.limit

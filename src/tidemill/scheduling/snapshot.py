@@ -18,9 +18,9 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.tree import kept
 from tidemill.model.world import World
-from tidemill.scheduling import eligibility, shares, slices
+from tidemill.scheduling import eligibility, slices
 from tidemill.scheduling.eligibility import Option
-from tidemill.scheduling.fitting import node_ranking, sweeps
+from tidemill.scheduling.fitting import books, node_ranking, sweeps
 from tidemill.scheduling.fitting.columns import CALL, OUT, PART, SORT, SPOT, Ground
 from tidemill.scheduling.requests import Requests
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
@@ -210,7 +210,13 @@ class Snapshot:
             milli = sign * piece.replicas * shape.roles[piece.role].replica_milli
             if self.is_open[piece.node]:  # what leaves a closed node is free to nobody
                 self.kind_free[k] -= milli
-            shares.move(self.world, self, q, k, milli)
+            self.count_used(q, k, milli)
+
+    def count_used(self, q: int, k: int, milli: int) -> None:
+        """Book that a queue, and all that is above it, uses this much more of a kind, or less."""
+        w, is_kept = self.world.matrices, self.world.tree.keeps
+        below, kept = (self.below, self.kind_kept) if is_kept else (_NOTHING, _NOTHING[0])
+        books.count_used(w.at, w.queues, w.quotas, self.used, below, kept, q, k, milli)
 
     def give(self, shape: Shape, pieces: tuple[Piece, ...]) -> None:
         """Free the devices of pieces."""

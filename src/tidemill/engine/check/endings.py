@@ -7,7 +7,6 @@ may end *sooner* than is kept, the state says (``AT.PACE_CHANGES``). Where ends 
 (history tells them, somebody is leaving or runs at another speed) nothing is kept.
 """
 
-from tidemill.core.heaps import sort
 from tidemill.engine.check.columns import END, REG, UPKEEP
 from tidemill.engine.check.expecting import end_of_active
 from tidemill.engine.check.kernel import kernel
@@ -15,7 +14,6 @@ from tidemill.model.columns import AT, JOB, NODE, PIECE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 
 MOVING = 2  # in ``named``
-COLUMNS = len(END)
 SPARE = 64  # entries of those who went that are kept beside those who are there, at least
 
 
@@ -23,6 +21,33 @@ SPARE = 64  # entries of those who went that are kept beside those who are there
 def ends_before(ends, i, at_ms, j):
     """Whether an entry stands before an end of a job."""
     return ends[i, END.AT_MS] < at_ms or (ends[i, END.AT_MS] == at_ms and ends[i, END.JOB] < j)
+
+
+@kernel
+def sink(ends, i, count):
+    """Let an entry of the heap sink to where nobody below it ends after it."""
+    while 2 * i + 1 < count:
+        down = 2 * i + 1
+        if down + 1 < count and ends_before(
+            ends, down, ends[down + 1, END.AT_MS], ends[down + 1, END.JOB]
+        ):
+            down += 1
+        if not ends_before(ends, i, ends[down, END.AT_MS], ends[down, END.JOB]):
+            return
+        for column in range(2):
+            ends[i, column], ends[down, column] = ends[down, column], ends[i, column]
+        i = down
+
+
+@kernel
+def sort(ends, count):
+    """Sort entries by their ends."""
+    for i in range(count // 2 - 1, -1, -1):
+        sink(ends, i, count)
+    for last in range(count - 1, 0, -1):
+        for column in range(2):
+            ends[0, column], ends[last, column] = ends[last, column], ends[0, column]
+        sink(ends, 0, last)
 
 
 @kernel
@@ -94,7 +119,7 @@ def list_all(w, reg, named, kept, ends, until):
             ends[found, END.AT_MS] = at_ms
             ends[found, END.JOB] = j
             found += 1
-    sort(ends, found, COLUMNS)
+    sort(ends, found)
     kept[UPKEEP.FIRST] = 0
     kept[UPKEEP.END] = found
     return are_steady
