@@ -36,7 +36,7 @@ from tidemill.scheduling.desk import cycle as desk
 from tidemill.scheduling.desk import failures, gathering, layout, opening, placing, rights
 from tidemill.scheduling.desk import order as lining
 from tidemill.scheduling.desk.codes import CODE
-from tidemill.scheduling.desk.columns import ASK, NOTE, REG, UNKNOWN, Search
+from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Search
 from tidemill.scheduling.diagnose import diagnose, fits_when_others_end, supply_cause
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.fairness import Fair
@@ -328,7 +328,7 @@ class Cycle:
             self._say(s, cause)
             return
         if desk.may_make_room(self.columns.reg, self.columns.asks, s, int(cause)):
-            if not self._may_search(s):
+            if not desk.begin_search(self.columns, s):
                 self._say(s, cause)
                 self._hold_behind(s, cause)
                 return
@@ -387,24 +387,6 @@ class Cycle:
             )
             redo(self.room, victim.queue, victim.shape, gained)
         return self._let_go([mover.victim.job for mover in found.movers])
-
-    def _may_search(self, s: int) -> bool:
-        """Whether a shape may look for victims in this cycle; if not, it has a place in the next.
-
-        Half of the searches are for those who went without before, so that nobody always does.
-        """
-        reg, row = self.columns.reg, self.columns.asks[s]
-        if row[ASK.IS_DUE]:
-            row[ASK.IS_DUE] = 0
-            return True
-        if reg[REG.SEARCHES] > 0:
-            reg[REG.SEARCHES] -= 1
-            return True
-        if not row[ASK.OWED]:
-            reg[REG.SERIAL] += 1
-            row[ASK.OWED] = reg[REG.SERIAL]
-            self.memo.notes[NOTE.HAS_OWED] = 1
-        return False
 
     def _evict(self, s: int, j: int, lent: Sequence[select.Victim]) -> list[int]:
         world = self.world

@@ -74,7 +74,8 @@ def takes_figures(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def taking(*args: Any, **told: Any) -> None:  # noqa: ANN401 - whatever the command takes
-        command(*args, **told, figures={field: told.pop(field) for field in FIGURES})
+        figures = {field: told.pop(field) for field in FIGURES}
+        command(*args, **told, figures=figures)
 
     taken = list[inspect.Parameter]()
     for parameter in signature.parameters.values():

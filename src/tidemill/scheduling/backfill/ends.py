@@ -7,13 +7,13 @@ the cluster state is written; what is free is the room's.
 
 from tidemill.core.kernel import beside
 from tidemill.model.columns import AT, JOB, NODE, PIECE, ROLE, SHAPE
-from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
+from tidemill.model.measures import ONE_PPM
 from tidemill.scheduling.backfill.columns import ENDING, VECTORS, Ends
 from tidemill.scheduling.fitting import columns as fitting
 from tidemill.scheduling.fitting.books import count_used
 from tidemill.scheduling.fitting.columns import CALL, PART, REQUEST, SPOT, Ground
 from tidemill.scheduling.fitting.kernel import CALLS
-from tidemill.scheduling.fitting.sweeps import READY, is_able, most_beside, touch
+from tidemill.scheduling.fitting.sweeps import READY, is_able, most_beside, on_device, touch
 
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
@@ -182,10 +182,7 @@ def hosted_on(nodes, spots, parts, requests, oks, barred, r, n):
     hosted, first = 0, nodes[n, NODE.FIRST_DEVICE]
     for d in range(first, first + nodes[n, NODE.DEVICES]):
         if barred[d] == 0:
-            if milli < WHOLE_MILLI:
-                hosted += parts[d, PART.FREE] // milli
-            elif parts[d, PART.FREE] == WHOLE_MILLI:
-                hosted += 1
+            hosted += on_device(parts, d, milli)
     return min(most, hosted // accelerators)
 
 

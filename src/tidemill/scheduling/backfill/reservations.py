@@ -109,7 +109,7 @@ class Reservations:
         found = fit_largest(room, q, shape, known.options, scoring)
         self._let_go(disturbed)
         if found.shortage is not None:
-            self._refuse(s, max(one.at_ms for one in disturbed))
+            placing.refuse(self.columns, s, max(one.at_ms for one in disturbed))
         return found.pieces
 
     def is_refused(self, s: int, j: int) -> bool:
@@ -124,13 +124,6 @@ class Reservations:
         row = self.columns.asks[s]
         row[ASK.TRIED] += 1
         return bool(row[ASK.TRIED] < PASSERS_AT_MOST)
-
-    def _refuse(self, s: int, later_ms: int) -> None:
-        """No job of this shape, nor of its like now, is let past that ends later than this."""
-        row, reg = self.columns.asks[s], self.columns.reg
-        row[ASK.REFUSED_MS], reg[REG.HAS_REFUSED] = later_ms, 1
-        if row[ASK.IS_SIMPLE]:
-            placing.refuse(self.columns, s, later_ms)
 
     # Reservations ------------------------------------------------------------------------------
 

@@ -213,6 +213,40 @@ def note_vain(reg, notes, asks, s):
 
 
 @kernel
+def may_search(d, s):
+    """Whether a shape may look for victims in this cycle; if not, it is owed a search in the next.
+
+    Half of the searches are for those who went without before, so that nobody always does.
+    """
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.IS_DUE] != 0 or reg[REG.SEARCHES] > 0:
+        return True
+    if asks[s, ASK.OWED] == 0:
+        reg[REG.SERIAL] += 1
+        asks[s, ASK.OWED] = reg[REG.SERIAL]
+        d.notes[NOTE.HAS_OWED] = 1
+    return False
+
+
+@kernel
+def count_search(d, s):
+    """A shape that may have a search has it."""
+    if d.asks[s, ASK.IS_DUE] != 0:
+        d.asks[s, ASK.IS_DUE] = 0
+    else:
+        d.reg[REG.SEARCHES] -= 1
+
+
+@kernel
+def begin_search(d, s):
+    """Whether a shape may look for victims in this cycle; then it does."""
+    if not may_search(d, s):
+        return False
+    count_search(d, s)
+    return True
+
+
+@kernel
 def search(w, d, g, t, h, s, cause):
     """A shape may stop others to have room: OVER if that is settled, or a code for Python.
 
@@ -220,11 +254,7 @@ def search(w, d, g, t, h, s, cause):
     found. Python stops whoever is found, and searches where others may move or shrink.
     """
     reg, asks = d.reg, d.asks
-    if asks[s, ASK.IS_DUE] == 0 and reg[REG.SEARCHES] <= 0:
-        if asks[s, ASK.OWED] == 0:
-            reg[REG.SERIAL] += 1
-            asks[s, ASK.OWED] = reg[REG.SERIAL]
-            d.notes[NOTE.HAS_OWED] = 1
+    if not may_search(d, s):
         return OVER
     may_move = reg[REG.MAY_MOVE] != 0 and cause not in (BUSY, KEPT_BACK, OVER_LIMIT)
     if may_move or reg[REG.MAY_RESIZE] != 0:
@@ -237,10 +267,7 @@ def search(w, d, g, t, h, s, cause):
             return ask(d, other, PREPARE)
         if reg[REG.FOUND] != 0:
             return ask(d, s, FAILED)
-    if asks[s, ASK.IS_DUE] != 0:
-        asks[s, ASK.IS_DUE] = 0
-    else:
-        reg[REG.SEARCHES] -= 1
+    count_search(d, s)
     note_vain(reg, d.notes, asks, s)
     if asks[s, ASK.IS_DOUBTED] == 0:
         remember(w, d, s, cause)

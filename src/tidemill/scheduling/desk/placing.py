@@ -316,9 +316,10 @@ def refuse(d, s, latest):
     asks, options, reg, o = d.asks, d.options, d.reg, d.asks[s, ASK.FIRST_OPTION]
     reg[REG.HAS_REFUSED] = 1
     asks[s, ASK.REFUSED_MS] = latest
-    options[o, OPTION.REFUSED_IN] = reg[REG.CYCLE]
-    options[o, OPTION.REFUSED_AT] = reg[REG.PLACED]
-    options[o, OPTION.REFUSED_MS] = latest
+    if asks[s, ASK.IS_SIMPLE] != 0:
+        options[o, OPTION.REFUSED_IN] = reg[REG.CYCLE]
+        options[o, OPTION.REFUSED_AT] = reg[REG.PLACED]
+        options[o, OPTION.REFUSED_MS] = latest
 
 
 @kernel

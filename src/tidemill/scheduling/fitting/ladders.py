@@ -11,7 +11,7 @@ from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, RUNG, SORT, SPOT
 from tidemill.scheduling.fitting.kernel import kernel
-from tidemill.scheduling.fitting.sweeps import bit, is_able, most_beside, on_devices
+from tidemill.scheduling.fitting.sweeps import bit, is_able, most_beside, on_device, on_devices
 
 MOST = (1 << 24) - 1  # above the replicas of any role (ten million): more is all the same
 FREE_BITS = 38  # milli free in a domain: 200,000 nodes of 64 devices need 34
@@ -26,10 +26,7 @@ def in_blocks(devices, parts, first, count, block, wanted, milli, each):
         inside = 0
         for d in range(start, min(start + block, first + count)):
             if devices[d, DEVICE.IS_FAILED] == 0:
-                if milli < WHOLE:
-                    inside += parts[d, PART.FREE] // milli
-                elif parts[d, PART.FREE] == WHOLE:
-                    inside += 1
+                inside += on_device(parts, d, milli)
         hosted += inside // (each if milli < WHOLE else wanted)
     return hosted
 

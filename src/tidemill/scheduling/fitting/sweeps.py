@@ -62,6 +62,13 @@ def give_all(w, g, r, count, sign):
 
 
 @kernel
+def on_device(parts, d, milli):
+    """How many parts of so much one device can give; only an untouched one is given whole."""
+    free = parts[d, PART.FREE]
+    return free // milli if milli < WHOLE else int(free == WHOLE)
+
+
+@kernel
 def on_devices(devices, parts, first, count, accelerators, milli):
     """How many replicas the devices of one node can host."""
     if accelerators == 0:
@@ -69,10 +76,7 @@ def on_devices(devices, parts, first, count, accelerators, milli):
     hosted = 0
     for d in range(first, first + count):
         if devices[d, DEVICE.IS_FAILED] == 0:
-            if milli < WHOLE:
-                hosted += parts[d, PART.FREE] // milli
-            elif parts[d, PART.FREE] == WHOLE:
-                hosted += 1
+            hosted += on_device(parts, d, milli)
     return hosted // accelerators
 
 
