@@ -21,6 +21,7 @@ from bench import (
     replay,
     room,
     sharing,
+    slurm,
     spine,
     steps,
     topology,
@@ -51,6 +52,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "steps": steps.run,
     "fixes": fixes.run,
     "track": track.run,
+    "slurm": slurm.run,
     "year": year.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
@@ -75,6 +77,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "steps": (),
     "fixes": (1,),
     "track": (1, 600, 500),
+    "slurm": (20_000, 5_000),
     "year": (3, 16),
 }
 

@@ -125,6 +125,9 @@ def test_bytes_that_are_not_utf8_are_named_by_line():
     assert reading.refusals.kept[0].words().startswith("line 3: byte 0xe9 at column 3 is not utf-8")
     with open_output(text, encoding="latin-1") as reading:
         assert [row.name for row in reading.rows()] == ["a", "été", "b"]
+    with open_output(b"JobID|Nam\xe9") as reading:
+        assert list(reading.rows()) == []
+    assert reading.refusals.total == 1
 
 
 def test_local_times_need_a_zone():
@@ -267,7 +270,7 @@ def test_whole_columns_and_single_texts_agree(name, texts):
     rule = RULES[name]
 
     def made(texts: list[str], rule: fields.FieldRule) -> tuple[list, list[str]]:
-        found = next(iter(fields.apply([rule], [pl.Series(texts, dtype=pl.String)])))
+        [found] = fields.RuleSet([rule]).apply([pl.Series(texts, dtype=pl.String)])
         return [column.to_list() for column in found.columns], sorted(
             found.wrong.faults
         ) if found.wrong else []

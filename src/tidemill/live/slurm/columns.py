@@ -61,7 +61,7 @@ def sacct(zone: tzinfo | None) -> Columns:
         "end": fields.moment("end_ms", zone),
         "elapsedraw": fields.seconds("elapsed_ms"),
         "elapsed": fields.duration("elapsed_ms"),
-        "suspended": fields.duration("suspended_ms"),
+        "suspended": fields.rare_duration("suspended_ms"),
         "timelimitraw": fields.limit_minutes("time_limit"),
         "timelimit": fields.limit("time_limit"),
         "exitcode": fields.EXIT,

@@ -79,8 +79,8 @@ def chunks(
     seen = _Seen()
     next_number = 1
     for block in blocks(stream, block_bytes):
-        lines, numbers = _lines(block, next_number, encoding, refusals)
-        next_number += block.count(b"\n") + 1
+        lines, numbers, count = _lines(block, next_number, encoding, refusals)
+        next_number += count
         chunk = _fields(lines, numbers, header, refusals, seen)
         if chunk is not None:
             yield chunk
@@ -88,14 +88,16 @@ def chunks(
 
 def _lines(
     block: bytes, first: int, encoding: str, refusals: Refusals
-) -> tuple[pl.Series, np.ndarray]:
-    """The lines of a block that could be decoded, and their numbers."""
+) -> tuple[pl.Series, np.ndarray, int]:
+    """The lines of a block that could be decoded, their numbers, and how many there were."""
     try:
         texts = block.decode(encoding).split("\n")
-        numbers = np.arange(first, first + len(texts))
+        count = len(texts)
+        numbers = np.arange(first, first + count)
     except UnicodeDecodeError:
         texts, kept = [], []
-        for number, line in enumerate(block.split(b"\n"), start=first):
+        raw = block.split(b"\n")
+        for number, line in enumerate(raw, start=first):
             try:
                 texts.append(line.decode(encoding))
                 kept.append(number)
@@ -104,10 +106,10 @@ def _lines(
                     f"byte 0x{line[error.start]:02x} at column {error.start + 1} is not {encoding}"
                 )
                 refusals.add("line", number, found, ENCODING_HINT)
-        numbers = np.array(kept, dtype=np.int64)
-    if "\r" in texts[0][-1:] or "\r" in texts[-1][-1:]:
+        count, numbers = len(raw), np.array(kept, dtype=np.int64)
+    if any(text.endswith("\r") for text in (*texts[:1], *texts[-1:])):
         texts = [text.removesuffix("\r") for text in texts]
-    return pl.Series("line", texts, dtype=pl.String), numbers
+    return pl.Series("line", texts, dtype=pl.String), numbers, count
 
 
 ENCODING_HINT = (
@@ -118,27 +120,28 @@ ENCODING_HINT = (
 def _fields(
     lines: pl.Series, numbers: np.ndarray, header: Header, refusals: Refusals, seen: "_Seen"
 ) -> LineChunk | None:
-    width = len(header.names)
-    delimiters = lines.str.count_matches(header.delimiter, literal=True)
-    is_row = (lines.str.len_bytes() > 0) & (lines != header.line)
-    is_wide = delimiters == width - 1 + header.trailing
-    for i in (is_row & ~is_wide).arg_true():
-        found = f"{int(delimiters[i]) + 1 - header.trailing} fields, the header has {width}"
+    """The fields of the lines that have as many as the header. One more than that is split off,
+    so that a line that has too many shows it, and one that has too few ends in nothing.
+    """
+    width = len(header.names) + header.trailing
+    split = lines.str.split_exact(header.delimiter, width).struct.unnest().get_columns()
+    is_row = ((lines != "") & (lines != header.line)).to_numpy()
+    is_wide = (split[width - 1].is_not_null() & split[width].is_null()).to_numpy()
+    for i in np.flatnonzero(is_row & ~is_wide):
+        count = lines[int(i)].count(header.delimiter) + 1 - header.trailing
+        found = f"{count} fields, the header has {len(header.names)}"
         refusals.add("line", int(numbers[i]), found, WIDTH_HINT)
-    twice = seen.again(lines) & (is_row & is_wide).to_numpy()
+    twice = seen.again(lines) & is_row & is_wide
     for i in np.flatnonzero(twice):
         refusals.add("line", int(numbers[i]), "the same line as an earlier one", TWICE_HINT)
-    keep = (is_row & is_wide).to_numpy() & ~twice
+    keep = is_row & is_wide & ~twice
     if not keep.any():
         return None
-    if not keep.all():
-        lines, numbers = lines.filter(pl.Series(keep)), numbers[keep]
-    if header.trailing:
-        lines = lines.str.strip_suffix(header.delimiter)
-    if width == 1:
-        return LineChunk(numbers, [lines])
-    split = lines.str.split_exact(header.delimiter, width - 1).struct.unnest()
-    return LineChunk(numbers, split.get_columns())
+    fields = split[: len(header.names)]
+    if keep.all():
+        return LineChunk(numbers, fields)
+    kept = pl.Series(keep)
+    return LineChunk(numbers[keep], [column.filter(kept) for column in fields])
 
 
 WIDTH_HINT = (

@@ -28,6 +28,8 @@ class FieldRule(NamedTuple):
     """One text to one value, or to a tuple of values where several are given."""
     fast: Fast | None = None
     """The usual forms of a whole column; null where ``one`` has to look."""
+    is_whole: bool = False
+    """``fast`` leaves nothing open: its nulls are unknown."""
     prepare: Callable[[pl.Expr], pl.Expr] | None = None
     """What ``fast`` is handed instead of the texts: work to be done once for all that it gives."""
 
@@ -47,31 +49,40 @@ class MadeColumns(NamedTuple):
     wrong: WrongTexts | None
 
 
-def apply(rules: list[FieldRule], texts: list[pl.Series]) -> Iterator[MadeColumns]:
-    """The columns that the rules make of these texts, one rule per column of texts."""
-    table = pl.DataFrame([column.alias(str(i)) for i, column in enumerate(texts)])
-    prepared = {
-        f"{i}!": rule.prepare(pl.col(str(i))) for i, rule in enumerate(rules) if rule.prepare
-    }
-    wanted = dict[str, pl.Expr]()
-    for i, rule in enumerate(rules):
-        left = pl.col(str(i)) != ""
-        given = pl.col(f"{i}!" if rule.prepare else str(i))
-        for k, expression in enumerate(rule.fast(given) if rule.fast else []):
-            wanted[f"{i}.{k}"] = expression
-            left &= expression.is_null()
-        wanted[f"{i}?"] = left
-    done = table.lazy().with_columns(**prepared).select(**wanted).collect()
-    for i, rule in enumerate(rules):
-        fast = [done[f"{i}.{k}"] for k in range(len(rule.gives))] if rule.fast else None
-        yield _finish(rule, texts[i], fast, done[f"{i}?"])
+class RuleSet:
+    """The rules of the columns of one file, as expressions that every chunk goes through."""
+
+    def __init__(self, rules: list[FieldRule]) -> None:
+        self._rules = rules
+        self._prepared = dict[str, pl.Expr]()
+        self._fast = dict[str, pl.Expr]()
+        self._left = dict[str, pl.Expr]()
+        for i, rule in enumerate(rules):
+            given = pl.col(str(i))
+            if rule.prepare:
+                self._prepared[f"{i}!"] = rule.prepare(given)
+                given = pl.col(f"{i}!")
+            fast = rule.fast(given) if rule.fast else []
+            self._fast |= {f"{i}.{k}": expression for k, expression in enumerate(fast)}
+            if not rule.is_whole:
+                is_open = [pl.col(f"{i}.{k}").is_null() for k in range(len(fast))]
+                self._left[f"{i}?"] = pl.all_horizontal(pl.col(str(i)) != "", *is_open)
+
+    def apply(self, texts: list[pl.Series]) -> Iterator[MadeColumns]:
+        """The columns that the rules make of these texts, one rule per column of texts."""
+        table = pl.DataFrame([column.alias(str(i)) for i, column in enumerate(texts)])
+        plan = table.lazy().with_columns(**self._prepared).with_columns(**self._fast)
+        done = plan.select(*self._fast, **self._left).collect()
+        for i, rule in enumerate(self._rules):
+            fast = [done[f"{i}.{k}"] for k in range(len(rule.gives))] if rule.fast else None
+            yield _finish(rule, texts[i], fast, None if rule.is_whole else done[f"{i}?"])
 
 
 def _finish(
-    rule: FieldRule, texts: pl.Series, fast: list[pl.Series] | None, left: pl.Series
+    rule: FieldRule, texts: pl.Series, fast: list[pl.Series] | None, left: pl.Series | None
 ) -> MadeColumns:
     """What the fast form left open is read text by text."""
-    if not left.any():
+    if left is None or not left.any():
         return MadeColumns(rule, fast or [_nothing(len(texts), kind) for kind in rule.types], None)
     rest = texts.filter(left)
     values, faults = _read_each(rule, rest.unique().to_list())
@@ -120,15 +131,15 @@ def _nothing(length: int, kind: type) -> pl.Series:
 def text(name: str, *nothing: str) -> FieldRule:
     """A text as it is; `(null)`, `N/A` and these words are none."""
     words = [*NO_TEXT, *nothing]
-    return FieldRule((name,), (str,), _no_text, lambda texts: [texts.replace(words, None)])
+    return _plain(name, lambda texts: [texts.replace(words, None)])
+
+
+def _plain(name: str, fast: Fast) -> FieldRule:
+    """A rule whose fast form is all of it."""
+    return FieldRule((name,), (str,), str, fast, is_whole=True)
 
 
 NO_TEXT = ["", "(null)", "N/A", "n/a"]
-
-
-def _no_text(found: str) -> None:
-    """For what ``NO_TEXT`` left: there is nothing to find in it."""
-    del found
 
 
 def number(name: str) -> FieldRule:
@@ -190,6 +201,11 @@ def duration(name: str) -> FieldRule:
     return FieldRule((name,), (int,), times.duration_ms, lambda texts: [_durations(texts)])
 
 
+def rare_duration(name: str) -> FieldRule:
+    """The same where nearly all rows say the same."""
+    return FieldRule((name,), (int,), times.duration_ms)
+
+
 def _durations(texts: pl.Expr) -> pl.Expr:
     """`HH:MM:SS`, which is nearly all of them."""
     usual = pl.when(texts.str.contains(r"^[0-9]{2}:[0-9]{2}:[0-9]{2}$")).then(texts)
@@ -244,7 +260,7 @@ JOB_ID = FieldRule(
     (int, int, int, str, int, int, str),
     identity.parse,
     _job_ids,
-    _id_parts,
+    prepare=_id_parts,
 )
 """A printed job id in all its parts."""
 
@@ -253,7 +269,7 @@ RAW_ID = FieldRule(
     (int,),
     identity.raw,
     lambda texts: [_plain_numbers(texts)],
-    lambda texts: texts.str.split_exact(".", 1).struct.field("field_0"),
+    prepare=lambda texts: texts.str.split_exact(".", 1).struct.field("field_0"),
 )
 """The own number of a job, from `JobIDRaw`."""
 
@@ -309,9 +325,7 @@ def node_list(name: str) -> FieldRule:
 
 def partition(name: str) -> FieldRule:
     """The name of a partition; sinfo marks the default one by `*`."""
-    return FieldRule(
-        (name,), (str,), _no_text, lambda texts: [texts.str.strip_suffix("*").replace("", None)]
-    )
+    return _plain(name, lambda texts: [texts.str.strip_suffix("*").replace("", None)])
 
 
 def priority(name: str) -> FieldRule:

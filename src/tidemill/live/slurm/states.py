@@ -6,6 +6,7 @@ moved.
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 JOB_STATES = {
@@ -148,6 +149,7 @@ class StateOfNode(NamedTuple):
     flags: str | None = None
 
 
+@lru_cache(maxsize=4096)
 def job(text: str) -> StateOfJob:
     """The state of a job or a step from one text; ``ValueError`` for a word Slurm does not have."""
     by = _BY.fullmatch(text)

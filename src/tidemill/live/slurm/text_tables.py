@@ -35,6 +35,7 @@ class TextReader:
     ) -> None:
         self.table, self.header, self.refusals = table, header, refusals
         self.rules = _rules(header, table.columns(zone))
+        self._set = fields.RuleSet(list(self.rules.values()))
         self.unread = tuple(name for i, name in enumerate(header.names) if i not in self.rules)
 
     def frames(
@@ -69,7 +70,7 @@ class TextReader:
         texts = [chunk.fields[i] for i in self.rules]
         if self.table.output in PADDED:
             texts = [column.str.strip_chars() for column in texts]
-        made = fields.apply(list(self.rules.values()), texts)
+        made = self._set.apply(texts)
         for i, column_of_texts, (rule, found, refused) in zip(self.rules, texts, made, strict=True):
             for name, column in zip(rule.gives, found, strict=True):
                 before = columns.get(name)
@@ -129,9 +130,13 @@ def _jobs_and_steps(
     is_step = columns.get("step", nothing).is_not_null()
     columns = _job_columns(columns, height, output)
     for makes, keep in ((rows.SlurmJob, ~is_step), (rows.SlurmStep, is_step)):
-        if keep.any():
-            frame = frames.frame_of(makes, columns, height)
-            yield RowFrame(makes, frame if keep.all() else frame.filter(keep))
+        if not keep.any():
+            continue
+        own = {name: columns[name] for name in makes.__struct_fields__ if name in columns}
+        table = pl.DataFrame(own)
+        if not keep.all():
+            table = table.filter(keep)
+        yield RowFrame(makes, frames.frame_of(makes, table.to_dict(), table.height))
 
 
 def _job_columns(
