@@ -20,6 +20,7 @@ settings.load_profile("plain")
 
 TOGETHER = {
     "tests/docs/test_tour.py": "demo",
+    "tests/live/slurm/test_import.py": "slurm",
     "tests/live/slurm/test_real.py": "slurm",
     "tests/report/test_browser.py": "chromium",
     "tests/engine/test_cycle.py": "stage",
