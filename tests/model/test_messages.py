@@ -25,6 +25,7 @@ SAMPLES: list[ev.Event] = [
     ev.DeviceFailed(1, 0, 7),
     ev.JobSubmitted(1, job(roles=[role(2, milli=250, kinds=["H100"], labels={"a": "b"})])),
     ev.PlacementSeen(1, 0, 1, (Piece(0, 1, 2, 3),), 500),
+    ev.ReasonSeen(1, 0, Cause.BUSY, 3, "Slurm says Resources"),
     ev.JobStarted(1, 0, 1),
     ev.JobFinished(1, 0, 1),
     ev.JobFailed(1, 0, 1, ev.Why.CRASHED, True),

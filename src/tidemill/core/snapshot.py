@@ -20,7 +20,7 @@ from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
 from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
-from tidemill.model.world import Domain, Group, Ink, Move, World
+from tidemill.model.world import Domain, Group, Ink, Move, SeenReason, World
 
 LAYOUT = 8
 
@@ -186,7 +186,8 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
         w.at[register] = len(notes)
         for i, value in notes:
             matrix[i, column] = value + plus
-    w.at[AT.SEEN], over = state.get("observed", (0, ()))
+    w.at[AT.SEEN], over, said = state.get("observed", (0, (), ()))
+    world.reasons = {j: SeenReason(*reason) for j, reason in said}
     for j, milli in over:
         w.jobs[j, JOB.OVER_MILLI] = milli
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]

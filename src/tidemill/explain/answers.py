@@ -153,6 +153,8 @@ class Answer(Struct, frozen=True):
     """What does not fit, in numbers; None where something else keeps it waiting."""
     untried: str = ""
     """Where so much waits that not all was tried that might start now: that it was not."""
+    reason: str = ""
+    """What the cluster's own scheduler says, if it has one and said something."""
 
 
 class Band(Struct, frozen=True):

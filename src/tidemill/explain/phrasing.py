@@ -35,6 +35,7 @@ CAUSES = {
     Cause.IMPOSSIBLE_TOPOLOGY: "no topology domain is large enough to hold it together",
     Cause.TOPOLOGY: "enough is free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
+    Cause.NOT_ELIGIBLE: "held, or waiting for something else than accelerators",
 }
 
 
@@ -65,6 +66,7 @@ LABELS = {
     Cause.IMPOSSIBLE_TOPOLOGY: "never: topology",
     Cause.TOPOLOGY: "topology",
     Cause.RESERVED: "backfill reservation",
+    Cause.NOT_ELIGIBLE: "not eligible",
 }
 """Causes in a column of a table."""
 

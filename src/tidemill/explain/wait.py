@@ -53,6 +53,7 @@ def why(
         words=_words(case, found, layer),
         certificate=certificate,
         untried=case.trials.untried(),
+        reason=_reason(world, job),
     )
 
 
@@ -64,6 +65,7 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     asks = f"requests {phrasing.asks(case.shape)} and has waited {waited}"
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
+        _reason(world, case.j),
         f"cause: {phrasing.cause(world, case.cause)} (owner: {layer.name.lower()})",
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
@@ -77,6 +79,14 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
         found.do_not,
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _reason(world: World, j: int) -> str:
+    """What the cluster's own scheduler says, where it said something."""
+    found = world.reason_of(j)
+    if found is None:
+        return ""
+    return f"its own scheduler says: {found.words} (owner: {Layer(found.layer).name.lower()})"
 
 
 def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:

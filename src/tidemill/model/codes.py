@@ -46,6 +46,7 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.HalfLifeSet,
     ev.MixSampled,
     ev.PlacementSeen,
+    ev.ReasonSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

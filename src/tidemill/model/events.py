@@ -135,6 +135,19 @@ class PlacementSeen(_Event, frozen=True, tag="placement_seen"):
     over_milli: Annotated[int, Meta(ge=0, le=FOREVER_MS)] = 0
 
 
+class ReasonSeen(_Event, frozen=True, tag="reason_seen"):
+    """Why a waiting job's own scheduler says that it waits, and which layer owns that.
+
+    ``cause``: the nearest of our own causes; none where we have none. It holds until the job is
+    placed, or until another reason is seen.
+    """
+
+    job: Number
+    cause: Cause
+    layer: Annotated[int, Meta(ge=1, le=4)]
+    reason: Annotated[str, Meta(max_length=500)]
+
+
 class JobStarted(_Event, frozen=True, tag="job_started"):
     """The whole gang has come up and works.
 
@@ -336,6 +349,7 @@ Seen = (
     | DeviceFailed
     | JobSubmitted
     | PlacementSeen
+    | ReasonSeen
     | JobStarted
     | JobFinished
     | JobFailed

@@ -40,6 +40,7 @@ class Cause(IntEnum):
     IMPOSSIBLE_TOPOLOGY = 18
     TOPOLOGY = 19
     RESERVED = 20
+    NOT_ELIGIBLE = 21  # only other schedulers say so
 
 
 LAYER_OF = {
@@ -64,6 +65,7 @@ LAYER_OF = {
     Cause.IMPOSSIBLE_TOPOLOGY: Layer.WORKLOAD,
     Cause.TOPOLOGY: Layer.SCHEDULING,
     Cause.RESERVED: Layer.SCHEDULING,
+    Cause.NOT_ELIGIBLE: Layer.WORKLOAD,
 }
 
 NEVER = frozenset(
@@ -74,6 +76,7 @@ NEVER = frozenset(
         Cause.IMPOSSIBLE_GANG,
         Cause.OVER_LIMIT_ALWAYS,
         Cause.IMPOSSIBLE_TOPOLOGY,
+        Cause.NOT_ELIGIBLE,
     }
 )
-"""Causes that waiting does not cure; such jobs claim no free accelerator in the ledger."""
+"""Causes that free accelerators do not cure; such jobs claim none in the ledger."""

@@ -29,7 +29,7 @@ from tidemill.model.columns import (
     State,
 )
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
-from tidemill.model.states import Level
+from tidemill.model.states import JobState, Level
 from tidemill.model.tables import I64, Contracts, Devices, Jobs, Nodes, Shapes
 from tidemill.model.topology import UNDECLARED
 from tidemill.model.tree import Tree
@@ -110,6 +110,15 @@ class Changes:
         first, last = position % self.KEPT, end % self.KEPT
         found: list[int] = log[first:last].tolist()
         return found if first <= last else [*log[first:].tolist(), *log[:last].tolist()]
+
+
+class SeenReason(NamedTuple):
+    """What another scheduler said of a waiting job, after so many attempts."""
+
+    attempt: int
+    cause: int
+    layer: int
+    words: str
 
 
 class Move(NamedTuple):
@@ -212,6 +221,8 @@ class World:
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
+        self.reasons: dict[int, SeenReason] = {}
+        """What other schedulers said of waiting jobs; ``reason_of`` knows if it still holds."""
         self.moving: dict[int, Move] = {}
         """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
         self.share_changes = 0
@@ -325,6 +336,13 @@ class World:
         """Whether another scheduler places jobs here, and we only look on."""
         return self.ink.w.at.item(AT.SEEN) > 0
 
+    def reason_of(self, j: int) -> SeenReason | None:
+        """Why another scheduler says that a job waits, if it said so in this wait."""
+        found = self.reasons.get(j)
+        waits = self.jobs.state.item(j) == JobState.WAITING
+        is_of_now = found is not None and found.attempt == self.jobs.attempt.item(j)
+        return found if waits and is_of_now else None
+
     @property
     def sliced(self) -> int:
         """How many devices carry MIG instances."""
@@ -422,8 +440,9 @@ class World:
             "run_times": self.run_times,
             "ratios": self.ratios,
         }
-        if self.is_observed:
+        if self.is_observed or self.reasons:
             over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
-            state["observed"] = (self.ink.w.at.item(AT.SEEN), held)
+            said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
+            state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
         return state

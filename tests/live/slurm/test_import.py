@@ -12,11 +12,14 @@ from tests.docs import pages
 from tests.ledger.sums import amounts
 from tests.live.slurm.conftest import Played
 from tests.live.slurm.test_real import history as settled
-from tidemill import api
+from tests.rigs.slurm.story import STORY
+from tidemill import api, explain
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
 from tidemill.live.slurm import translate
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Layer
 
 GUIDE = ROOT / "docs" / "guides" / "import-your-cluster.md"
 
@@ -76,3 +79,21 @@ def test_the_books_are_what_sacct_says(exported: Path):
     }
     assert statement.total().paid_milli_ms == 32_000 * history.length_ms
     assert amounts(statement, "bucket")[(Bucket.DRAINING,)] > 0
+
+
+def test_every_reason_is_told_at_the_right_layer(rig: Played, exported: Path):
+    """Each job that waits, held ones too, with Slurm's word and the layer that owns it."""
+    queue = exported / "squeue.json"
+    queue.write_text(rig.cluster.run("squeue", "--json"))
+    past = translate.read([exported / "sacct.txt", queue, exported / "nodes.txt"], "UTC")
+    world = api.keep_history(events.build(past.attempts, past.nodes, {"": 2_000_000})).world
+    told = [one for one in STORY if one.state == "PENDING" and one.gpus]
+    for one in told:
+        j = world.job_number[str(rig.ids[one.name])]
+        reason = world.reason_of(j)
+        assert reason is not None, one.name
+        assert (one.name, reason.words.startswith(one.reason)) == (one.name, True)
+        assert (one.name, Layer(reason.layer)) == (one.name, one.layer)
+        said = explain.why(world, Policy(), j).words
+        assert f"its own scheduler says: {reason.words}" in said
+    assert len(told) >= 6

@@ -14,7 +14,7 @@ from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Job, Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, JobClass, JobState, NodeState
 from tidemill.model.topology import NO_HOP
-from tidemill.model.world import Move, World
+from tidemill.model.world import Move, SeenReason, World
 from tidemill.units import speedup
 from tidemill.units.mig import geometry as mig
 from tidemill.workload import progress
@@ -98,6 +98,15 @@ def seen(world: World, event: ev.PlacementSeen) -> list[int]:
     world.ink.w.jobs[j, JOB.OVER_MILLI] = event.over_milli
     world.ink.w.at[AT.SEEN] += 1
     return [j]
+
+
+def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
+    """Another scheduler says why a job waits."""
+    j = event.job
+    _refuse_unless(world, j, None, (_WAITING,))
+    attempt = world.jobs.attempt.item(j)
+    world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
+    return []
 
 
 def started(world: World, event: ev.JobStarted) -> list[int]:

@@ -49,6 +49,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return jobs.placed(world, event)
         case ev.PlacementSeen():
             return jobs.seen(world, event)
+        case ev.ReasonSeen():
+            return jobs.reason_seen(world, event)
         case ev.JobStarted():
             return jobs.started(world, event)
         case ev.JobFinished():

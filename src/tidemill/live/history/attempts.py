@@ -81,6 +81,7 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
         limit_ms=pl.coalesce("limit_ms", 0).clip(0),
         priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
         cpus=pl.coalesce("cpus", 0),
+        is_eligible=pl.coalesce("is_eligible", pl.lit(value=True)),
         memory_mib=pl.coalesce("memory_mib", 0),
     )
 

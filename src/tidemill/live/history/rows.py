@@ -43,6 +43,10 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "memory_mib": pl.Int64,
     "limit_ms": pl.Int64,
     "priority": pl.Int64,
+    "is_eligible": pl.Boolean,  # false: it waits for something else than GPUs
+    "reason": pl.String,  # why its own scheduler says that it waits
+    "reason_cause": pl.Int64,
+    "reason_layer": pl.Int64,
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
 }
 """One row per attempt. What a source does not know is null, or not there at all."""

@@ -18,6 +18,7 @@ from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, Piec
 from tidemill.model.batch.convert import of_events
 from tidemill.model.events import Event, Why
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
@@ -26,6 +27,9 @@ UNKNOWN_SAVING = -1
 """Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
 
 BATCH_ROWS = 100_000
+LONGEST_REASON = 500
+NOT_ELIGIBLE = -1
+"""The priority of jobs that wait for something else: so none that waits for GPUs is like them."""
 _OPENS, _MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _ENDS_AT_ONCE = range(7)
 _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.FAILED: Why.CRASHED,
@@ -59,6 +63,7 @@ class HistoryTimeline:
         outcomes = [AttemptEnd(word) for word in self._attempts["outcome"].to_list()]
         lasts, asked = self._attempts["is_last"].to_list(), self._asked()
         machines, seating = self._machines, self._machines.seating
+        eligible = self._jobs["is_eligible"].to_list()
         for at, code, who in self._moments():
             if code == _PLACES:
                 found = seating.take(who, asked[who])
@@ -68,6 +73,8 @@ class HistoryTimeline:
                 writer.write(at, ev.JobStarted, numbers[who], tries[who])
             elif code == _SUBMITS:
                 writer.submitted(at)
+                if not eligible[who]:
+                    writer.not_eligible(at)
             elif code == _MACHINES:
                 writer.moved(at, machines.turn(who))
             elif code == _OPENS:
@@ -79,8 +86,17 @@ class HistoryTimeline:
                     writer.moved(at, machines.settle(n))
             if len(writer.rows) >= BATCH_ROWS:
                 yield writer.take()
+        self._say_reasons(writer)
         writer.write(self._end_ms, ev.Woke)
         yield writer.take()
+
+    def _say_reasons(self, writer: "_Writer") -> None:
+        """Why the jobs that still wait do so, by their own scheduler's account."""
+        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("reason").is_not_null()
+        told = self._attempts.filter(waits & pl.col("is_last"))
+        columns = ("number", "reason_cause", "reason_layer", "reason")
+        for j, cause, layer, reason in told.sort("number").select(columns).iter_rows():
+            writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
 
     def _moments(self) -> Iterator[tuple[int, int, int]]:
         """When what happens to whom, in order: jobs and attempts by number, turns of machines."""
@@ -171,6 +187,7 @@ class _Writer:
         self._dictionary, self._jobs, self._names = dictionary, jobs, names
         self._submitted = self._taken = 0
         self._pieces: list[tuple[int, int, int, int, int]] = []
+        self._ineligible: set[int] = set()
         self.rows: list[list[int]] = []
 
     def write(
@@ -186,6 +203,18 @@ class _Writer:
         """The next job is submitted."""
         self._submitted += 1
         self.write(at, ev.JobSubmitted)
+
+    def not_eligible(self, at: int) -> None:
+        """The job that was submitted last waits for something else than GPUs, and its like."""
+        s = self._jobs.item(self._submitted - 1, JobColumn.SHAPE)
+        if s not in self._ineligible:
+            self._ineligible.add(s)
+            self.write(at, ev.CauseChanged, s, why=int(Cause.NOT_ELIGIBLE))
+
+    def reason(self, at: int, j: int, cause: int, layer: int, words: str) -> None:
+        """What another scheduler says of a waiting job."""
+        number = self._dictionary.users.number(words[:LONGEST_REASON])
+        self.write(at, ev.ReasonSeen, j, why=cause, to=layer, value=number)
 
     def placed(self, at: int, j: int, attempt: int, seats: list[Seat], over_milli: int) -> None:
         """An attempt holds these seats."""
@@ -226,6 +255,9 @@ def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary) -> I64:
     rows[:, JobColumn.ESTIMATE] = jobs["limit_ms"].to_numpy()
     rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
     shapes = dict[tuple[object, ...], int]()
+    jobs = jobs.with_columns(
+        priority=pl.when("is_eligible").then("priority").otherwise(NOT_ELIGIBLE)
+    )
     form = jobs.select("team", "priority", "kind", "replicas", "each", "cpus", "memory_mib")
     numbers = []
     for row in form.iter_rows():

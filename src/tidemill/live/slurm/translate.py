@@ -11,7 +11,8 @@ from typing import NamedTuple, cast
 import polars as pl
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
-from tidemill.live.slurm import amounts, frames, hostlists, reading
+from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons
+from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
 from tidemill.model.states import NodeState
@@ -34,13 +35,15 @@ _OUTCOMES = {
 }
 _BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"}
 _CLOSED = {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"}
+_LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
 MOST_TASKS = 10_000
 """Members of one array that pend together and are told one by one."""
 _ROW = {
     "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
     "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
     "uid": pl.Int64, "account": pl.String, "partition": pl.String, "state": pl.String,
-    "state_flags": pl.String, "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
+    "state_flags": pl.String, "reason": pl.String, "reason_text": pl.String,
+    "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
     "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
     "node_count": pl.Int64, "nodes_requested": pl.Int64, "cpus": pl.Int64,
     "gres_detail": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
@@ -66,7 +69,8 @@ def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
         with reading.open_output(path, zone=zone) as opened:
             for makes, frame in opened.frames():
                 if makes is SlurmJob:
-                    jobs.append(frame.select(*_ROW))
+                    is_live = opened.output in _LIVE
+                    jobs.append(frame.select(*_ROW).with_columns(is_live=pl.lit(is_live)))
                 elif makes is SlurmNode:
                     nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
                 elif makes is SlurmNodeEvent:
@@ -74,7 +78,7 @@ def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
             if opened.refusals.total:
                 refused[path.name] = opened.refusals
             notes += [f"{path.name}: {text}" for text in opened.errors]
-    told = pl.concat(jobs) if jobs else pl.DataFrame(schema=_ROW)
+    told = pl.concat(jobs) if jobs else pl.DataFrame(schema=_ROW | {"is_live": pl.Boolean})
     attempts = _attempts(told, notes)
     return SlurmPast(attempts, _nodes(nodes, events), tuple(notes), refused)
 
@@ -102,14 +106,14 @@ def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested").fill_null(0),
     )
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    waits = is_open & (pl.col("gpus") > 0)
-    rows, kept = rows.filter(~waits | pl.col("eligible_ms").is_not_null()), len(rows)
-    if held := kept - len(rows):
+    rows = rows.with_columns(is_eligible=~is_open | pl.col("eligible_ms").is_not_null())
+    rows = _explained(_once(rows))
+    waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
+    if held := rows.select(waits.sum()).item():
         notes.append(
             f"{held:,} jobs are held or wait for something else than GPUs (not eligible yet):"
             " they are no demand"
         )
-    rows = _once(rows)
     return rows.select(
         "job",
         "outcome",
@@ -118,6 +122,10 @@ def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         "gpus",
         "cpus",
         "devices",
+        "is_eligible",
+        "reason",
+        "reason_cause",
+        "reason_layer",
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
         submit_ms=pl.max_horizontal("submit_ms", "eligible_ms"),
@@ -126,6 +134,22 @@ def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         node_count=pl.coalesce("node_count", "nodes_requested"),
         limit_ms=pl.col("time_limit_ms"),
     ).select(name for name in ATTEMPTS if name not in {"memory_mib", "priority"})
+
+
+def _explained(rows: pl.DataFrame) -> pl.DataFrame:
+    """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
+    told = rows.select("state", "reason", "reason_text").iter_rows()
+    found = [
+        reasons.meaning(reason, text) if state == "PENDING" and reason else None
+        for state, reason, text in told
+    ]
+    return rows.with_columns(
+        reason=pl.Series([one and f"{one.reason}: {one.words}" for one in found], dtype=pl.String),
+        reason_cause=pl.Series([one and int(one.cause or 0) for one in found], dtype=pl.Int64),
+        reason_layer=pl.Series(
+            [one and one.layer and int(one.layer) for one in found], dtype=pl.Int64
+        ),
+    )
 
 
 def _words() -> dict[str, str]:
@@ -159,11 +183,11 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     """Each attempt once, also where two commands told of it, with its nodes and devices.
 
     What has ended is believed before what still runs, and what began before what waits: the one is
-    younger than the other.
+    younger than the other. Of what waits or runs, `squeue` knows more than the accounting.
     """
     waits = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     rows = rows.with_columns(is_open=pl.col("end_ms").is_null())
-    rows = rows.sort("is_open", pl.col("gres_detail").is_null(), maintain_order=True)
+    rows = rows.sort("is_open", ~pl.col("is_live"), maintain_order=True)
     rows = rows.unique(["job", "start_ms", "submit_ms"], keep="first", maintain_order=True)
     begun = rows.filter(~waits).group_by("job").agg(latest_ms=pl.col("submit_ms").max())
     rows = rows.join(begun, on="job", how="left").filter(

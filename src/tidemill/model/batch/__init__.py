@@ -124,6 +124,7 @@ class Dictionary:
     def __init__(self) -> None:
         self.shapes = Distinct[Shape]()
         self.users = Distinct[str](("",))
+        """People, and whatever else is a short text: the reasons of other schedulers."""
         self.nodes = Distinct[Node]()
         """Without their names: all of them are called ``NAMELESS``."""
         self.contracts = Distinct[Contract]()
@@ -219,6 +220,7 @@ def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
         (codes.KIND_CODE[ev.ContractSigned], known.contracts, dictionary.contracts),
         (codes.KIND_CODE[ev.QueueSet], known.queues, dictionary.queues),
         (codes.KIND_CODE[ev.TopologySet], known.topologies, dictionary.topologies),
+        (codes.KIND_CODE[ev.ReasonSeen], known.users, dictionary.users),
     ):
         places = kinds == kind
         values[places] = _renumbered(values[places], here, there)

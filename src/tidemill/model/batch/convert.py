@@ -71,7 +71,10 @@ def _said(
     elif kind is not ev.JobSubmitted:
         for field in plain_fields(kind):
             values = map(attrgetter(field.name), group)
-            yield field.column, map(field.codes.__getitem__, values) if field.codes else values
+            if field.is_text:
+                yield field.column, map(dictionary.users.number, values)
+            else:
+                yield field.column, map(field.codes.__getitem__, values) if field.codes else values
     if kind in (ev.AskedPlace, ev.PlacementSeen):
         yield _E.COUNT, [len(event.pieces) for event in group]
     elif kind is ev.AskedMove:
@@ -152,7 +155,8 @@ def _made(kind: type, rows: Matrix, batch: Batch) -> Iterable[Any]:
     given: list[Iterable[Any]] = [at]
     for field in plain_fields(kind):
         values = rows[:, field.column].tolist()
-        given.append(map(field.words.__getitem__, values) if field.words else values)
+        words = batch.dictionary.users.rows if field.is_text else field.words
+        given.append(map(words.__getitem__, values) if words else values)
     if kind in (ev.AskedPlace, ev.PlacementSeen):
         given.insert(3, _divided(rows, batch.pieces))
     elif kind is ev.AskedMove:

@@ -46,6 +46,8 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "nodes": _E.VALUE,
     "half_life_ms": _E.VALUE,
     "over_milli": _E.VALUE,
+    "layer": _E.TO,
+    "reason": _E.VALUE,
 }
 """Where the plain fields of events go, whatever the kind."""
 
@@ -86,6 +88,8 @@ class Field(NamedTuple):
     words: Sequence[Any] = ()
     """What its numbers stand for, by number; none: the number itself."""
     codes: dict[Any, int] | None = None
+    is_text: bool = False
+    """Whether the number is of a row of ``Dictionary.users``."""
 
 
 @cache
@@ -110,6 +114,8 @@ def _field(field: msgspec.inspect.Field) -> Field:
             words = tuple(cls)
             assert [word.value for word in words] == list(range(len(words))), cls
             return Field(field.name, column, 0, len(words) - 1, words)
+        case msgspec.inspect.StrType():
+            return Field(field.name, column, 0, 2**62, is_text=True)
         case msgspec.inspect.IntType() as number:
             return Field(field.name, column, *_range(number))
         case other:
@@ -126,6 +132,7 @@ def bounds(dictionary: Dictionary) -> tuple[Matrix, Matrix]:
     """The least and the most that each column of each kind may hold."""
     low, high = (side.copy() for side in _fixed_bounds())
     high[ADDED, _E.VALUE] = len(dictionary.nodes.rows) - 1
+    high[codes.KIND_CODE[ev.ReasonSeen], _E.VALUE] = len(dictionary.users.rows) - 1
     for kind, (_, table) in WHOLE_ROWS.items():
         high[codes.KIND_CODE[kind], _E.VALUE] = len(getattr(dictionary, table).rows) - 1
     return low, high

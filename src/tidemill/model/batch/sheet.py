@@ -169,6 +169,8 @@ class Sheet:
             case ev.AskedMove():
                 row[_E.VALUE] = len(event.gained)
                 self._write_pieces((*event.gained, *event.lost), row)
+            case ev.ReasonSeen():
+                row[_E.VALUE] = self.dictionary.users.number(event.reason)
             case ev.JobSubmitted():
                 row[_E.FIRST] = self._job_count
                 self._make_rows(0, 0, 1)
@@ -218,11 +220,13 @@ class _Form(NamedTuple):
 
 @cache
 def _form(kind: type[Event]) -> _Form:
-    fields = plain_fields(kind)
+    fields = [field for field in plain_fields(kind) if not field.is_text]
     return _Form(
         codes.KIND_CODE[kind],
         tuple((field.column, attrgetter(field.name), field.codes) for field in fields),
-        codes.KIND_CODE[kind] in (*PIECED, SUBMITTED, ADDED) or kind in WHOLE_ROWS,
+        codes.KIND_CODE[kind] in (*PIECED, SUBMITTED, ADDED)
+        or kind in WHOLE_ROWS
+        or len(fields) < len(plain_fields(kind)),
     )
 
 
