@@ -36,6 +36,17 @@ def test_made_parts_are_up_to_date(page: str, name: str):
     assert pages.made(pages.text_of(page))[name] == made.PARTS[page][name]()
 
 
+def test_every_source_file_that_a_page_names_exists():
+    """Of what a page says where the code is; decisions name what there was at their time."""
+    named = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)`")
+    pages_now = [page for page in PAGES if page.parent.name != "decisions"]
+    found = {
+        (page.name, path) for page in pages_now for path in named.findall(page.read_text("utf-8"))
+    }
+    roots = [pages.ROOT / part for part in ("", "src", "src/tidemill", "tests")]
+    assert [one for one in found if not any((root / one[1]).exists() for root in roots)] == []
+
+
 def test_a_row_is_told_as_it_is_exported():
     """A row that is exported as a list is told as one, with its fields in their order."""
     text = pages.text_of("docs/reference/events.md")

@@ -241,7 +241,7 @@ def _ahead_of_the_next(case: Case) -> int:
     """How many jobs the order would put ahead of this one if it were cancelled and resubmitted."""
     row = trials.row(case.before, case.j, case.shape)
     world, j = trials.resubmitted(case.before, row, case.j)
-    return rerun.line(world, case.policy, rerun.Glance(world), j, {}).jobs
+    return rerun.line(world, case.policy, rerun.Glance(world, like=case.memo), j, {}).jobs
 
 
 def _with_priority(case: Case, priority: int, first: str) -> PricedFix | None:

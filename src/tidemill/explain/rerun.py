@@ -38,12 +38,13 @@ _MAY_HOLD = CURED_BY_WAITING | {
 class Glance(Memo):
     """A memo for one state of the World: equal constraints are looked at once, failures never."""
 
-    def __init__(self, world: World, *, sweeps: bool = False) -> None:
+    def __init__(self, world: World, *, sweeps: bool = False, like: "Glance | None" = None) -> None:
+        """``like``: one of a cluster state with the same shapes, for the order alone."""
         super().__init__(sweeps=sweeps)
         self.forgets = True
         self.moment = (world.seq, world.now_ms)
         self._alike: dict[object, int] = {}
-        self._quick: dict[int, Known] = {}
+        self._quick: dict[int, Known] = {} if like is None else dict(like._quick)
 
     def known(self, world: World, s: int) -> Known:
         """As the scheduler's memo, but shapes that differ only in size share the work."""
@@ -146,7 +147,10 @@ def line(world: World, policy: Policy, memo: Glance, j: int, causes: dict[int, C
             continue
         alike = policy.order in BY_SHAPE  # the oldest of a shape are its first
         named = heapq.nsmallest(NAMED, world.waiting[t]) if alike else world.waiting[t]
-        early = [found for i in named if (found := (_key(world, fair, memo, t, i), i))[0] < mine]
+        early = [(key, head)]
+        if len(named) > 1:
+            early = [(_key(world, fair, memo, t, i), i) for i in named]
+            early = [found for found in early if found[0] < mine]
         count = len(world.waiting[t]) if alike else len(early)
         if alike and key[:3] == mine[:3]:
             count = sum(i < j for i in world.waiting[t])
