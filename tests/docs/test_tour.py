@@ -27,6 +27,11 @@ def test_the_demo_leaves_a_journal_and_a_page(seen: tour.Seen):
     assert 'id="waterfall"' in seen.report
 
 
+def test_a_demo_that_was_interrupted_goes_on(seen: tour.Seen):
+    """`demo --resume` ends with the ledger, the fixes and the answer of the whole run."""
+    assert seen.resumed == seen.story
+
+
 @pytest.mark.parametrize("page", tour.PAGES)
 def test_pages_quote_what_the_demo_says(page: str, seen: tour.Seen):
     """Every output that a page shows of the demo is what it prints: `python -m tests.docs.tour`."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from typer.testing import CliRunner
 
 from tests.docs import pages
+from tests.journal.parts import beginning
 from tidemill import api
 from tidemill.cli.main import app
 from tidemill.ledger.buckets import GROUP_TITLES
@@ -72,6 +73,8 @@ class Seen(NamedTuple):
     journal_bytes: int
     report: str
     parts: dict[str, dict[str, str]]
+    resumed: str
+    """What it prints when it was interrupted after some events and goes on."""
 
 
 def seen() -> Seen:
@@ -79,7 +82,15 @@ def seen() -> Seen:
     with _elsewhere():
         story = _say("demo")
         size = Path(JOURNAL).stat().st_size
-        return Seen(story, size, Path("out/demo.html").read_text(encoding="utf-8"), _parts(story))
+        page = Path("out/demo.html").read_text(encoding="utf-8")
+        return Seen(story, size, page, _parts(story), _resumed())
+
+
+def _resumed() -> str:
+    """The same demo, gone on with from its first events in another folder."""
+    Path("again").mkdir()
+    beginning(Path(JOURNAL), Path("again/demo.sqlite"), 2_000)
+    return _say("demo", "--resume", "--out", "again").replace("again/", "out/")
 
 
 def _parts(story: str) -> dict[str, dict[str, str]]:
