@@ -26,7 +26,7 @@ from tidemill.core.fold import saved as save
 from tidemill.core.fold import started as start
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import line_up
-from tidemill.core.places import READY
+from tidemill.core.places import ASKED, GONE, READY
 from tidemill.core.quotas import gave_back
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -50,15 +50,22 @@ CAUSES = len(Cause)
 
 
 @kernel
-def is_free(nodes, devices, roles, event_pieces, i, r):
-    """Whether a node has left, of devices, CPU and memory, what a piece asks for."""
+def takes_work(nodes, roles, event_pieces, i, r):
+    """Whether a node takes new work, and has the CPU and memory left that a piece asks for."""
     n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
-    mask, milli = event_pieces[i, PieceColumn.DEVICES], roles[r, ROLE.MILLI]
-    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0 or replicas < 1:
+    if nodes[n, NODE.STATE] != READY or nodes[n, NODE.IS_SPARE] != 0:
         return False
     if nodes[n, NODE.CPU_FREE_MILLI] < replicas * roles[r, ROLE.CPU]:
         return False
-    if nodes[n, NODE.MEMORY_FREE_MIB] < replicas * roles[r, ROLE.MEMORY]:
+    return nodes[n, NODE.MEMORY_FREE_MIB] >= replicas * roles[r, ROLE.MEMORY]
+
+
+@kernel
+def is_free(nodes, devices, roles, event_pieces, i, r):
+    """Whether the devices that a piece holds are there, whole and free, as many as it asks for."""
+    n, replicas = event_pieces[i, PieceColumn.NODE], event_pieces[i, PieceColumn.REPLICAS]
+    mask, milli = event_pieces[i, PieceColumn.DEVICES], roles[r, ROLE.MILLI]
+    if nodes[n, NODE.STATE] in (ASKED, GONE) or replicas < 1:
         return False
     held, first = 0, nodes[n, NODE.FIRST_DEVICE]
     for d in range(64):
@@ -85,8 +92,9 @@ def is_whole(w, events, event_pieces, node_count, e):
     """Whether a placement is of one role, all of it, on nodes each of which is named once.
 
     What is more than that (several roles, a node named twice, slices, another size than asked) is
-    not wrong, but looked at one event at a time.
+    not wrong, but looked at one event at a time. What was seen may be on nodes that take no work.
     """
+    is_seen = events[e, EventColumn.KIND] == SEEN
     s = w.jobs[events[e, EventColumn.WHO], JOB.SHAPE]
     first, count = events[e, EventColumn.FIRST], events[e, EventColumn.COUNT]
     r, replicas = w.shapes[s, SHAPE.FIRST_ROLE], 0
@@ -101,6 +109,8 @@ def is_whole(w, events, event_pieces, node_count, e):
         if event_pieces[i, PieceColumn.SLICES] != 0 or is_named(event_pieces, first, i, n):
             return False
         if not is_free(w.nodes, w.devices, w.roles, event_pieces, i, r):
+            return False
+        if not is_seen and not takes_work(w.nodes, w.roles, event_pieces, i, r):
             return False
         replicas += event_pieces[i, PieceColumn.REPLICAS]
     return replicas == w.roles[r, ROLE.COUNT]
