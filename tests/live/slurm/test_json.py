@@ -33,38 +33,54 @@ def rows_of(path_or_text, output: Output | None = None):
     return rows
 
 
-def test_sacct_json_says_what_sacct_text_says():
-    """Of the same moment: identity, state, times and GPUs are the same in both.
-
-    Exit codes of failed jobs are not: 22.05 prints SUCCESS there, so they are unknown.
-    """
-    by_json = rows_of(PRINTED / "sacct_22.05.json", Output.SACCT_JSON)
-    with open_output(PRINTED / "sacct_22.05.txt", zone="UTC") as reading:
+@pytest.mark.parametrize("version", ["22.05", "24.11"])
+def test_sacct_json_says_what_sacct_text_says(version):
+    """Of the same moment: identity, state, times and GPUs are the same in both forms."""
+    by_json = rows_of(PRINTED / f"sacct_{version}.json", Output.SACCT_JSON)
+    with open_output(PRINTED / f"sacct_{version}.txt", zone="UTC") as reading:
         by_text = list(reading.rows())
-    same = [
-        *("job_id", "array_job_id", "het_job_id", "het_offset", "user", "account", "submit_ms"),
-        *("start_ms", "gpus_requested"),
-    ]
-    compared = 0
-    for job in (row for row in by_json if isinstance(row, SlurmJob) and row.state != "PENDING"):
-        other = next(
-            row for row in by_text
-            if isinstance(row, SlurmJob)
-            and (row.job_id, row.start_ms) == (job.job_id, job.start_ms)
-        )  # fmt: skip
-        assert sorted((job.req_tres or "").split(",")) == sorted(
-            (other.req_tres or "").replace("mem=1G", "mem=1024M").split(",")
-        )
-        for name in same:
+    assert reading.refusals.kept == []
+    texts = {(row.job_id, row.start_ms): row for row in by_text if isinstance(row, SlurmJob)}
+    began = [row for row in by_json if isinstance(row, SlurmJob) and row.state != "PENDING"]
+    for job in began:
+        other = texts[job.job_id, job.start_ms]
+        for name in (
+            *("array_job_id", "array_task_id", "het_job_id", "het_offset", "user", "account"),
+            *("submit_ms", "gpus_requested", "gpus_allocated", "gpu_type", "node_list"),
+        ):
             assert getattr(job, name) == getattr(other, name), name
-        compared += 1
-    assert compared == 3
+        if job.exit_code is not None and job.end_ms is not None:
+            assert (job.exit_code, job.exit_signal) == (other.exit_code, other.exit_signal)
+    assert len(began) == {"22.05": 3, "24.11": 8}[version]
+    steps = {(row.job_id, row.step, row.gpus_allocated) for row in by_json if is_step(row)}
+    assert steps <= {(row.job_id, row.step, row.gpus_allocated) for row in by_text if is_step(row)}
+
+
+def is_step(row: object) -> bool:
+    """Whether a row tells of a step."""
+    return isinstance(row, SlurmStep)
+
+
+def test_what_the_accounting_of_22_05_gets_wrong():
+    """Its JSON says SUCCESS of a failed job: the exit code is unknown. Pending tasks are bits."""
+    by_json = rows_of(PRINTED / "sacct_22.05.json")
     failed = next(row for row in by_json if isinstance(row, SlurmJob) and row.state == "FAILED")
     assert (failed.exit_code, failed.exit_signal) == (None, None)
     array = next(row for row in by_json if isinstance(row, SlurmJob) and row.array_job_id == 8)
     assert (array.array_task_id, array.array_tasks) == (None, "1-6%2")
     step = next(row for row in by_json if isinstance(row, SlurmStep) and row.job_id == 1)
     assert (step.step, step.exit_code, step.exit_signal) == ("batch", 0, 15)
+
+
+def test_the_accounting_of_24_11():
+    """Numbers that mean *not set* are negative there, and the index of a row needs all 64 bits."""
+    by_json = rows_of(PRINTED / "sacct_24.11.json")
+    failed = next(row for row in by_json if isinstance(row, SlurmJob) and row.state == "FAILED")
+    assert (failed.exit_code, failed.gpus_allocated) == (3, 2)
+    pending = next(row for row in by_json if isinstance(row, SlurmJob) and row.state == "PENDING")
+    assert (pending.gpus_requested, pending.node_count) == (2, 1)
+    with open_output(PRINTED / "sacct_24.11.txt", zone="UTC") as reading:
+        assert any(int(row.db_index) >= 1 << 63 for row in reading.rows())
 
 
 def test_squeue_json_of_both_versions():

@@ -5,6 +5,7 @@ from itertools import product
 import pytest
 
 from tidemill.live.slurm import reasons
+from tidemill.live.slurm.rows import SlurmNode
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
 RESOURCES = ("Unknown", "Mem", "Memory", "Node", "Energy", "GRES", "License", "BB", "Billing")
@@ -106,6 +107,17 @@ def test_a_node_that_is_only_busy_is_no_matter_of_provisioning():
     assert reasons.meaning(said, out=frozenset({"n2", "n9"})).layer == Layer.PROVISIONING
     assert reasons.meaning(said, out=frozenset({"n9"})).cause == Cause.BUSY
     assert reasons.meaning(said).layer == Layer.PROVISIONING
+
+
+def test_a_drained_node_is_a_matter_of_provisioning_whatever_the_sentence():
+    """24.11 says of a drained node that it may be reserved for another job."""
+    said = "ReqNodeNotAvail, May be reserved for other job"
+    nodes = [SlurmNode(name="n1", state="MIXED"), SlurmNode(name="n4", state_flags="DRAIN")]
+    out = reasons.nodes_out(nodes)
+    assert out == {"n4"}
+    found = reasons.meaning("ReqNodeNotAvail", said, required="n4", out=out)
+    assert (found.layer, found.nodes) == (Layer.PROVISIONING, "n4")
+    assert reasons.meaning("ReqNodeNotAvail", said, required="n1", out=out).cause == Cause.BUSY
 
 
 def test_the_sentence_says_more_than_the_word():

@@ -72,7 +72,7 @@ class Cluster:
         for name in ("state", "spool", "log", "munge", "db", "gpus"):
             (folder / name).mkdir(parents=True)
         folder.chmod(0o755)
-        files.write(folder, self.nodes, ports)
+        files.write(folder, self.nodes, ports, has_no_cgroup=self._version() >= 23)
         for gpu in range(files.GPUS):
             place = folder / "gpus" / f"nvidia{gpu}"
             os.mknod(place, 0o20666, os.makedev(1, 3))
@@ -124,6 +124,12 @@ class Cluster:
             self._until(what, is_so, timeout_s)
         except RigError as error:
             raise RigError(f"{error}\n{self.run('squeue', '-t', 'all', '-o', QUEUE)}") from None
+
+    def _version(self) -> int:
+        """The year of the Slurm that is installed: `slurm-wlm 22.05.8` is of 22."""
+        printed = subprocess.run(["slurmctld", "-V"], env=self.environment, capture_output=True,
+                                 text=True, check=True).stdout  # fmt: skip
+        return int(printed.split()[-1].partition(".")[0])
 
     def _munge(self) -> None:
         key = self.folder / "munge" / "key"

@@ -83,7 +83,7 @@ SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=100000,batch_sched_delay=0
 MinJobAge=300
 KillWait=1
-PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE MaxNodes=3 State=UP
 """
 
 NODE = (
@@ -93,8 +93,11 @@ NODE = (
 )
 
 
-def write(folder: Path, nodes: int, ports: list[int]) -> None:
-    """Write all configuration; ``ports``: database, slurmdbd, slurmctld, then one per node."""
+def write(folder: Path, nodes: int, ports: list[int], *, has_no_cgroup: bool = False) -> None:
+    """Write all configuration; ``ports``: database, slurmdbd, slurmctld, then one per node.
+
+    ``has_no_cgroup``: newer versions insist on cgroups unless told; 22.05 does not know the word.
+    """
     host = socket.gethostname().partition(".")[0]
     names = dict(zip(("database", "slurmdbd", "slurmctld"), ports, strict=False))
     (folder / "slurmdbd.conf").write_text(SLURMDBD.format(folder=folder, **names))
@@ -107,4 +110,4 @@ def write(folder: Path, nodes: int, ports: list[int]) -> None:
     (folder / "slurm.conf").write_text(text)
     devices = f"{folder}/gpus/nvidia[0-{GPUS - 1}]"
     (folder / "gres.conf").write_text(f"Name=gpu Type=h100 File={devices}\n")
-    (folder / "cgroup.conf").write_text("")
+    (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n" if has_no_cgroup else "")

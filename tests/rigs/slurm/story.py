@@ -39,7 +39,7 @@ STORY = (
     Told("limited", "-A small -w n3 --gpus=2", state=WAITS, reason="AssocGrpGRES", gpus=2, layer=3),
     Told("drained", "-w n4 --gres=gpu:8", state=WAITS, reason="ReqNodeNotAvail", gpus=8, layer=2),
     Told("reserved", "--reservation=maint", state=WAITS, reason="Reservation", gpus=0, layer=1),
-    Told("huge", "-N5 --gres=gpu:8", state=WAITS, reason="PartitionNodeLimit", gpus=40, layer=4),
+    Told("huge", "-N4 --gres=gpu:8", state=WAITS, reason="PartitionNodeLimit", gpus=32, layer=4),
     Told("urgent", "-w n1 --gres=gpu:8 --qos=high", gpus=8),
     Told("starved", "-N1 --gres=gpu:8", state=WAITS, reason="Resources", gpus=8, layer=3),
     Told("behind", "-N1 --gres=gpu:8", state=WAITS, reason="Priority", gpus=8, layer=3),

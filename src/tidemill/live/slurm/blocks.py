@@ -213,6 +213,7 @@ def _job(record: BlockRecord, zone: tzinfo | None) -> SlurmJob:
         priority=record.number_of("Priority"),
         restarts=record.number_of("Restarts"),
         node_list=nodes,
+        required_nodes=record.text("ReqNodeList"),
         node_count=fields.whole(count) if count else None,
         cpus=record.number_of("NumCPUs"),
         req_tres=req,

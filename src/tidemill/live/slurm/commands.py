@@ -30,7 +30,7 @@ SACCT_COLUMNS = (
     *("JobIDRaw", "JobID", "DBIndex", "Cluster", "User", "UID", "Account", "Partition", "QOS"),
     *("Reservation", "JobName", "State", "Reason", "Submit", "Eligible", "Start", "End"),
     *("ElapsedRaw", "Suspended", "TimelimitRaw", "ExitCode", "Priority", "NodeList", "NNodes"),
-    *("ReqNodes", "NTasks", "AllocCPUS", "ReqTRES", "AllocTRES", "Constraints", "Flags"),
+    *("ReqNodes", "NTasks", "AllocCPUS", "ReqCPUS", "ReqTRES", "AllocTRES", "Constraints", "Flags"),
     *("TRESUsageInAve", "TRESUsageInMax", "TRESUsageInTot"),
 )
 """In every version since 21.08; a column that a version does not have makes sacct stop."""
@@ -63,7 +63,8 @@ def history(begin: str, end: str = "now", *, steps: bool = True) -> SlurmCommand
     return SlurmCommand("the history of jobs", arguments)
 
 
-QUEUE = SlurmCommand("the queue", ("squeue", "--all", "--json"))
+QUEUE = SlurmCommand("the queue", ("squeue", "--all", "--states=all", "--json"))
+"""With the jobs that ended a moment ago, which the controller still knows (`MinJobAge`)."""
 JOBS = SlurmCommand(
     "jobs in detail", ("scontrol", "--all", "--details", "--oneliner", "show", "job")
 )

@@ -147,6 +147,16 @@ def number(name: str) -> FieldRule:
     return FieldRule((name,), (int,), whole, lambda texts: [_plain_numbers(texts)])
 
 
+def positive(name: str) -> FieldRule:
+    """A count that Slurm prints as 0 where there is nothing to count yet."""
+
+    def above_zero(texts: pl.Expr) -> list[pl.Expr]:
+        found = _plain_numbers(texts)
+        return [pl.when(found > 0).then(found)]
+
+    return FieldRule((name,), (int,), lambda found: whole(found) or None, above_zero)
+
+
 def whole(found: str) -> int | None:
     """One whole number; see ``number``."""
     if found in times.NO_DURATION | times.UNLIMITED:

@@ -81,7 +81,7 @@ def _accounted(record: Record) -> Iterator[Struct]:
         priority=values.number(record.get("priority")),
         restarts=values.number(record.get("restart_cnt")),
         node_list=values.text(record.get("nodes")),
-        node_count=values.positive(record.get("allocation_nodes")),
+        node_count=values.positive(record.get("allocation_nodes")) or _nodes_requested(req),
         cpus=values.number(part(record, "required", "CPUs")),
         req_tres=req,
         alloc_tres=alloc,
@@ -94,6 +94,10 @@ def _accounted(record: Record) -> Iterator[Struct]:
     )
     for step in record.get("steps") or ():
         yield _step(step, ids)
+
+
+def _nodes_requested(req_tres: str | None) -> int | None:
+    return dict(amounts.tres(req_tres or "") or ()).get("node")
 
 
 def _array(record: Record) -> tuple[int | None, int | None, str | None]:
@@ -201,6 +205,7 @@ def _queued(record: Record) -> Iterator[Struct]:
         restarts=values.number(record.get("restart_cnt")),
         node_list=nodes,
         node_count=values.number(record.get("node_count")),
+        required_nodes=values.text(record.get("required_nodes")),
         cpus=values.number(record.get("cpus")),
         req_tres=req,
         alloc_tres=alloc,

@@ -9,8 +9,10 @@ from typing import Any
 
 from tidemill.live.slurm.times import Limit
 
-NO_VALUES = frozenset({0xFFFF, 0xFFFE, 0xFFFFFFFF, 0xFFFFFFFE, (1 << 64) - 1, (1 << 64) - 2})
-"""What Slurm's integers of 16, 32 and 64 bits hold for *infinite* and *not set*."""
+NO_VALUES = frozenset(
+    {-1, -2, 0xFFFF, 0xFFFE, 0xFFFFFFFF, 0xFFFFFFFE, (1 << 64) - 1, (1 << 64) - 2}
+)
+"""What Slurm's integers of 16, 32 and 64 bits hold for *infinite* and *not set*; also signed."""
 INFINITE = frozenset({0xFFFFFFFF, (1 << 64) - 1})
 NO_TEXT = frozenset({"", "(null)", "None assigned", "N/A", "n/a"})
 

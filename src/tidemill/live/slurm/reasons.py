@@ -7,10 +7,12 @@ have no layer.
 """
 
 import re
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from tidemill.live.slurm import hostlists
+from tidemill.live.slurm.rows import SlurmNode
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
 
@@ -265,18 +267,38 @@ _NODES = re.compile(r"UnavailableNodes:(\S*)")
 
 
 def meaning(
-    reason: str, text: str | None = None, out: frozenset[str] | None = None
+    reason: str,
+    text: str | None = None,
+    *,
+    required: str | None = None,
+    out: frozenset[str] | None = None,
 ) -> ReasonMeaning:
     """What a reason means; ``text`` is the sentence that some versions print beside it.
 
-    ``out``: the nodes that are down, drained or reserved, where that is known. Slurm calls a node
-    *unavailable* also when other jobs fill it; then scheduling owns the wait, not provisioning.
+    ``required``: nodes that the job requests by name. ``out``: those that take no work
+    (``nodes_out``), where that is known. Slurm calls a node *unavailable* also when other jobs fill
+    it, and 24.11 says of a drained one that it may be reserved: with the facts, they decide.
     """
     for said in (text, reason):
         if said and (found := _meaning(said, reason)):
-            return _busy_instead(found, out)
+            return _by_facts(found, found.nodes or required, out)
     words = f"Slurm says `{reason}`, which is not in the list of its reasons known here"
     return ReasonMeaning(reason, None, words, "man squeue, section JOB REASON CODES")
+
+
+def nodes_out(nodes: Iterable[SlurmNode]) -> frozenset[str]:
+    """The nodes that take no work: down, drained, failed, in maintenance or not registered."""
+    return frozenset(
+        node.name
+        for node in nodes
+        if OUT.intersection({node.state, *(node.state_flags or "").split("+")})
+    )
+
+
+OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
+    | {"MAINTENANCE", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
+)
 
 
 def _meaning(said: str, reason: str) -> ReasonMeaning | None:
@@ -292,17 +314,19 @@ def _meaning(said: str, reason: str) -> ReasonMeaning | None:
     )
 
 
-def _busy_instead(found: ReasonMeaning, out: frozenset[str] | None) -> ReasonMeaning:
-    if out is None or not found.nodes or out.intersection(hostlists.expand(found.nodes)):
+def _by_facts(found: ReasonMeaning, nodes: str | None, out: frozenset[str] | None) -> ReasonMeaning:
+    """A node that is not available is down or busy: told apart by what is known of it."""
+    if out is None or not nodes or not found.reason.startswith("ReqNodeNotAvail"):
         return found
-    return ReasonMeaning(
-        found.reason,
-        LAYER_OF[Cause.BUSY],
-        "the nodes that it requests by name are up, but other jobs fill them or go first",
-        "ask for no node by name, or wait",
-        Cause.BUSY,
-        found.nodes,
-    )
+    if out.intersection(hostlists.expand(nodes)):
+        known = KNOWN["ReqNodeNotAvail"]
+    else:
+        known = _ours(
+            Cause.BUSY,
+            "the nodes that it requests by name are up, but other jobs fill them or go first",
+            "request no node by name, or wait",
+        )
+    return ReasonMeaning(found.reason, known.layer, known.words, known.hint, known.cause, nodes)
 
 
 def _limit(word: str) -> _Known | None:

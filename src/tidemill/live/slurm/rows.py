@@ -24,7 +24,8 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     """Members of an array that still pend together: `5-9%2`."""
     het_job_id: int | None = None
     het_offset: int | None = None
-    db_index: int | None = None
+    db_index: str | None = None
+    """A number of up to 64 bits, unsigned, so a text here."""
     cluster: str | None = None
     name: str | None = None
     user: str | None = None
@@ -61,7 +62,10 @@ class SlurmJob(Struct, frozen=True, kw_only=True):
     node_count: int | None = None
     """Nodes allocated; of a pending job: requested."""
     nodes_requested: int | None = None
+    required_nodes: str | None = None
+    """Nodes that it requests by name."""
     cpus: int | None = None
+    """CPUs allocated; of a pending job: requested."""
     req_tres: str | None = None
     alloc_tres: str | None = None
     tres_per_node: str | None = None
@@ -85,7 +89,7 @@ class SlurmStep(Struct, frozen=True, kw_only=True):
     het_offset: int | None = None
     step: str | None = None
     """`batch`, `extern`, `interactive`, or a number."""
-    db_index: int | None = None
+    db_index: str | None = None
     cluster: str | None = None
     name: str | None = None
     account: str | None = None

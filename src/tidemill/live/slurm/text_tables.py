@@ -154,6 +154,7 @@ def _job_columns(
     made = {
         "job_id": known("raw_id", "job_id"),
         "node_count": known("node_count", "nodes_allocated"),
+        "cpus": known("cpus", "requested_cpus"),
         "gpu_type": known("alloc_type", "req_type", "node_type"),
         "gpus_requested": pl.coalesce(known("req_gpus"), product("node_gpus", "node_count")),
     }
