@@ -35,7 +35,7 @@ CAUSES = {
     Cause.IMPOSSIBLE_TOPOLOGY: "no topology domain is large enough to hold it together",
     Cause.TOPOLOGY: "enough is free, but not close enough together",
     Cause.RESERVED: "behind a backfill reservation",
-    Cause.NOT_ELIGIBLE: "held, or waiting for something else than accelerators",
+    Cause.NOT_ELIGIBLE: "held, or waiting for something other than GPUs",
 }
 
 
