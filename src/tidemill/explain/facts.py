@@ -382,8 +382,10 @@ def _passed(case: Case) -> Fact | None:
     text = (
         f"{phrasing.many(count, 'job')} submitted later {'was' if count == 1 else 'were'}"
         " placed while"
-        f" it waited; {_guard(case)}"
+        " it waited"
     )
+    if not world.is_observed:  # there our guard does not rule
+        text += f"; {_guard(case)}"
     return Fact("passed by", count, "jobs", text, commands.line())
 
 
