@@ -23,6 +23,13 @@ COLUMNS = st.one_of(
 )
 
 
+def unpacked(body: bytes, count: int, dictionary: Dictionary) -> Batch:
+    """The batch of so many events that was packed."""
+    unpacking = packing.Unpacking()
+    unpacking.add(body, count)
+    return unpacking.batch(dictionary)
+
+
 @given(COLUMNS, st.booleans())
 def test_a_column_comes_back(numbers: list[int], in_steps: bool):
     """Whatever its numbers, a column comes back equal, and nothing of the bytes is left.
@@ -46,7 +53,7 @@ def test_a_batch_comes_back(events: list[Event]):
     if (added := packing.added(written, before)) is not None:
         packing.add(read, added)
     assert read.sizes() == written.sizes()
-    assert convert.to_events(packing.unpack(packing.pack(batch), len(events), read)) == events
+    assert convert.to_events(unpacked(packing.pack(batch), len(events), read)) == events
 
 
 def test_damaged_bodies_are_refused(story: list[Event]):
@@ -58,7 +65,7 @@ def test_damaged_bodies_are_refused(story: list[Event]):
         if broken:
             broken[rng.randrange(len(broken))] ^= rng.randint(1, 255)
         try:
-            packing.unpack(bytes(broken), len(story), batch.dictionary)
+            unpacked(bytes(broken), len(story), batch.dictionary)
         except UNREADABLE:
             continue
 
@@ -68,7 +75,7 @@ def test_columns_of_a_newer_version_are_refused():
     body = columns.inflated(packing.pack(convert.of_events([ev.Woke(1)], Dictionary())))
     newer = columns.deflated(bytes([body[0] + 1]) + body[1:])
     with pytest.raises(ValueError, match="use a newer one"):
-        packing.unpack(newer, 1, Dictionary())
+        unpacked(newer, 1, Dictionary())
 
 
 def test_columns_that_are_lacking_are_zero():
@@ -76,7 +83,7 @@ def test_columns_that_are_lacking_are_zero():
     event = ev.NodeMoved(5, 1, to=2)  # type: ignore[arg-type]
     batch = convert.of_events([event], Dictionary())
     parts = [bytes([4, 0, 0]), *(columns.pack(batch.events[:, c]) for c in (0, 1, 2, 3, 4, 5))]
-    older = packing.unpack(columns.deflated(b"".join(parts)), 1, Dictionary())
+    older = unpacked(columns.deflated(b"".join(parts)), 1, Dictionary())
     assert older.events[0].tolist() == [5, 6, 1, 0, 0, 2, 0, 0, 0]
 
 

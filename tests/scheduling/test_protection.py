@@ -90,7 +90,7 @@ def test_a_guaranteed_quota_is_given_back_in_time_even_by_the_spent():
         pass_ms(world, EAGER.min_run_ms << i)
         stop_and_return(world, EAGER, f"high {i}")
     submit(world, job("owed", gpus=8, team="b", estimate_ms=LONG))
-    pass_ms(world, protection.longest_ms(EAGER) - 1)
+    pass_ms(world, (EAGER.min_run_ms << protection.DOUBLINGS) - 1)
     assert evicted(world, decide(world, EAGER)) == {}
     pass_ms(world, 1)
     assert evicted(world, decide(world, EAGER)) == {"low": ev.Why.RECLAIMED}

@@ -56,7 +56,7 @@ def test_sc21_days_for_a_whole_run(units: int, tflops: float, days: int):
     model, tokens = ZOO.model("gpt-3-175b"), 300e9
     rate = flops.tokens_per_s_at(model, 2048, Recompute.FULL, units, tflops * 1e12)
     assert tokens / rate / DAY_S == pytest.approx(days, abs=0.5 + 0.0035 * days)
-    rule = flops.training_s(models.parameters(model), tokens, units, tflops * 1e12) / DAY_S
+    rule = 8 * tokens * models.parameters(model) / (units * tflops * 1e12) / DAY_S  # equation 4
     assert -0.032 < rule / days - 1 < -0.012
 
 

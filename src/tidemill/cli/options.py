@@ -7,15 +7,17 @@ A journal is named by its path alone, by ``-j/--journal``, or by ``$TIDEMILL_JOU
 import inspect
 import os
 from collections.abc import Callable
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
 from tidemill.model.errors import SpecError
 
+Choice = TypeVar("Choice", bound=StrEnum)
 DEFAULT_JOURNAL = "tidemill.sqlite"
 VARIABLE = "TIDEMILL_JOURNAL"
 
@@ -66,6 +68,17 @@ _HIDDEN_OPTION = "--journal-path"
 def example(*lines: str) -> str:
     """Examples for ``--help``: one command a line."""
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  $ {line}" for line in lines)
+
+
+def one_of(text: str, option: str, kind: type[Choice]) -> Choice:
+    """What an option names, of a few words."""
+    try:
+        return kind(text)
+    except ValueError as error:
+        *others, last = kind
+        raise SpecError(
+            f"{option} is `{text[:50]}`", hint=f"it is {', '.join(others)} or {last}"
+        ) from error
 
 
 def takes_journal(command: Callable[..., None]) -> Callable[..., None]:

@@ -69,13 +69,6 @@ def pack(batch: Batch) -> bytes:
     return columns.deflated(b"".join((*parts, *names)))
 
 
-def unpack(body: bytes, count: int, dictionary: Dictionary) -> Batch:
-    """The batch of ``count`` events that was packed; ValueError where it cannot be."""
-    unpacking = Unpacking()
-    unpacking.add(body, count)
-    return unpacking.batch(dictionary)
-
-
 class Unpacking:
     """Rows that follow each other, unpacked into one batch.
 

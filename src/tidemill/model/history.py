@@ -22,14 +22,6 @@ def step_of(value: int) -> int:
     return min(STEPS - 1, 2 * exponent + (value >> (exponent - 1) & 1))
 
 
-def steps_of(values: I64) -> I64:
-    """The steps into which positive values fall; they must be below 2^53."""
-    exponents = np.frexp(values.astype(np.float64))[1].astype(np.int64) - 1
-    halves = values >> np.maximum(exponents - 1, 0) & 1
-    steps: I64 = np.where(values < 2, 0, np.minimum(STEPS - 1, 2 * exponents + halves))
-    return steps
-
-
 def end_of(step: int) -> int:
     """The first value above a step."""
     exponent, half = divmod(step, 2)

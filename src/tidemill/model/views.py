@@ -6,7 +6,7 @@ that it belongs to.
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, SHAPE
 from tidemill.model.rows import Piece
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MASK = (1 << 64) - 1  # a mask of devices is a number below this; a column holds it with a sign
 KEPT_AT_LEAST = 1024
 _ACTIVE = tuple(map(int, sorted(ACTIVE)))
+
+Line = TypeVar("Line", bound=Sequence[int])
 
 
 class WaitingLine(Sequence[int]):
@@ -62,25 +64,6 @@ class WaitingLine(Sequence[int]):
                 j = jobs.item(j, step)
 
 
-class Waiting(Sequence[WaitingLine]):
-    """The waiting jobs of each shape."""
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
-
-    def __len__(self) -> int:
-        return len(self._world.shape_rows)
-
-    @overload
-    def __getitem__(self, s: int) -> WaitingLine: ...
-    @overload
-    def __getitem__(self, s: slice) -> list[WaitingLine]: ...
-    def __getitem__(self, s: int | slice) -> WaitingLine | list[WaitingLine]:
-        if isinstance(s, slice):
-            return [WaitingLine(self._world, i) for i in range(*s.indices(len(self)))]
-        return WaitingLine(self._world, _at(s, len(self)))
-
-
 class Queued(Collection[int]):
     """The shapes that have a waiting job, in no order."""
 
@@ -100,33 +83,43 @@ class Queued(Collection[int]):
         return self._world.ink.w.shapes.item(s, SHAPE.WAITING) > 0
 
 
-class _Lists(Sequence[list[int]]):
-    """A list for each of some things, read off the columns when it is asked for."""
+class _Each(Sequence[Line]):
+    """A line of jobs for each of some things, read off the columns when it is asked for."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
 
     @overload
-    def __getitem__(self, i: int) -> list[int]: ...
+    def __getitem__(self, i: int) -> Line: ...
     @overload
-    def __getitem__(self, i: slice) -> list[list[int]]: ...
-    def __getitem__(self, i: int | slice) -> list[int] | list[list[int]]:
+    def __getitem__(self, i: slice) -> list[Line]: ...
+    def __getitem__(self, i: int | slice) -> Line | list[Line]:
         if isinstance(i, slice):
-            return [self._list(one) for one in range(*i.indices(len(self)))]
-        return self._list(_at(i, len(self)))
+            return [self._line(one) for one in range(*i.indices(len(self)))]
+        return self._line(_at(i, len(self)))
 
     @abstractmethod
-    def _list(self, i: int) -> list[int]:
-        """The list of one of them."""
+    def _line(self, i: int) -> Line:
+        """The line of one of them."""
 
 
-class Active(_Lists):
+class Waiting(_Each[WaitingLine]):
+    """The waiting jobs of each shape."""
+
+    def __len__(self) -> int:
+        return len(self._world.shape_rows)
+
+    def _line(self, i: int) -> WaitingLine:
+        return WaitingLine(self._world, i)
+
+
+class Active(_Each[list[int]]):
     """The active jobs of each shape, in no order."""
 
     def __len__(self) -> int:
         return len(self._world.shape_rows)
 
-    def _list(self, i: int) -> list[int]:
+    def _line(self, i: int) -> list[int]:
         w, found = self._world.ink.w, list[int]()
         if w.shapes.item(i, SHAPE.ACTIVE):
             j = w.shapes.item(i, SHAPE.FIRST_ACTIVE)
@@ -136,13 +129,13 @@ class Active(_Lists):
         return found
 
 
-class Aboard(_Lists):
+class Aboard(_Each[list[int]]):
     """The active jobs of each node, in no order."""
 
     def __len__(self) -> int:
         return len(self._world.node_rows)
 
-    def _list(self, i: int) -> list[int]:
+    def _line(self, i: int) -> list[int]:
         w, found = self._world.ink.w, dict[int, None]()
         p = w.nodes.item(i, NODE.FIRST_PIECE)
         while p >= 0:

@@ -7,17 +7,15 @@ in between may not be preempted any more; only a team's guaranteed quota may sti
 after the longest protection.
 
 So a job with finite work is stopped a bounded number of times: either it saves work in between, or
-it comes to its cap. And a guaranteed quota is given back within ``longest_ms`` of a start.
+it comes to its cap. And a guaranteed quota is given back within the longest protection of a start.
 """
 
 from tidemill.model.events import Why
 from tidemill.model.policy import Policy
-from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.desk import rights
 
 DOUBLINGS = rights.DOUBLINGS
-_RUNNING = int(JobState.RUNNING)
 
 
 def until_ms(world: World, policy: Policy, j: int, why: Why) -> int:
@@ -47,8 +45,3 @@ def alarm(world: World, policy: Policy, j: int) -> str:
         " until it saves, only a guaranteed quota may stop it (policy `evictions_at_most`): "
         + ("checkpoint more often" if saves else "it never saves: checkpoint")
     )
-
-
-def longest_ms(policy: Policy) -> int:
-    """How long a guaranteed quota may have to wait for a running job that borrows it."""
-    return policy.min_run_ms << DOUBLINGS

@@ -22,12 +22,11 @@ def all_reduce_s(ranks: int, size: float, over: Link) -> float:
 
 
 def all_gather_s(ranks: int, size: float, over: Link) -> float:
-    """A ring: each of the parts, ``size`` together, passes every rank but one."""
+    """A ring: each of the parts, ``size`` together, passes every rank but one.
+
+    A reduce-scatter is the same ring, the other way round.
+    """
     return (ranks - 1) * (size / ranks / over.rate(size) + over.latency_s)
-
-
-reduce_scatter_s = all_gather_s
-"""The same ring, the other way round."""
 
 
 def tree_all_reduce_s(ranks: int, size: float, over: Link) -> float:

@@ -120,11 +120,3 @@ def tokens_per_s_at(
     """Tokens a second of units that each execute so many operations a second."""
     per_token = executed(model, 1, sequence, recompute).total / sequence
     return units * hardware_flops_per_unit_s / per_token
-
-
-def training_s(parameters: float, tokens: float, units: int, flops_per_unit_s: float) -> float:
-    """The rule of thumb for a whole run with full recomputation (SC'21, equation 4): 8 T P / n X.
-
-    Without attention and output, so 1 to 3 % below what the formulas above give.
-    """
-    return 8 * tokens * parameters / (units * flops_per_unit_s)

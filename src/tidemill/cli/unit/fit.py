@@ -179,12 +179,7 @@ def recomputed(name: str) -> "Recompute":
     """What is computed again, by name."""
     from tidemill.units.flops import Recompute
 
-    try:
-        return Recompute(name)
-    except ValueError as error:
-        raise SpecError(
-            f"--recompute is `{name[:50]}`", hint="it is none, selective or full"
-        ) from error
+    return options.one_of(name, "--recompute", Recompute)
 
 
 def answer(

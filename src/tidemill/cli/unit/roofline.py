@@ -12,7 +12,7 @@ from tidemill.model.errors import SpecError
 if TYPE_CHECKING:
     from tidemill.units.catalogue.book import Catalogue
     from tidemill.units.catalogue.rows import Part
-    from tidemill.units.whatif import Phase, PhaseQuestion
+    from tidemill.units.whatif import PhaseQuestion
 
 EXAMPLES = options.example(
     "tidemill unit roofline llama-3-8b --on h100 --batch 32",
@@ -97,7 +97,7 @@ def roofline(
     model = model_choice.asked(model, config)
     bare = model_choice.size_only(model, figures)
     chosen: Model | int = bare if bare is not None else model_choice.chosen(model, figures)
-    does = _phase(phase)
+    does = options.one_of(phase, "--phase", whatif.Phase)
     is_train = does == whatif.Phase.TRAIN
     stated = Parallelism(
         tensor=tensor, expert=expert, data=expert, sequence=sequence,
@@ -158,17 +158,6 @@ def _measured(file: str, book: "Catalogue", part: "Part", precision: str) -> tup
         )
     compute, memory = tflops * 1e12 / rate(part, precision), gb_s / (part.memory_tb_s * 1e3)
     return min(1.0, compute), min(1.0, memory)
-
-
-def _phase(name: str) -> "Phase":
-    from tidemill.units.whatif import Phase
-
-    try:
-        return Phase(name)
-    except ValueError as error:
-        raise SpecError(
-            f"--phase is `{name[:50]}`", hint="it is decode, prefill or train"
-        ) from error
 
 
 def _check_link(asked: "PhaseQuestion") -> None:

@@ -1,21 +1,18 @@
 """``tidemill unit step``: how long a training step takes, part by part, and which plan is best."""
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tidemill.cli import options
 from tidemill.cli.unit import catalogue, model_choice, step_tables
+from tidemill.cli.unit.fit import recomputed
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.model.topology import Parallelism
-    from tidemill.units.flops import Recompute
     from tidemill.units.machine import Machine
-    from tidemill.units.overlap import Behind
 
-Choice = TypeVar("Choice", bound=StrEnum)
 EXAMPLES = options.example(
     "tidemill unit step llama-3-70b --on p5.48xlarge --gpus 1024 --tp 8 --pp 4 --interleave 5",
     "tidemill unit step llama-3-405b --on h100 --gpus 8192 --tp 8 --pp 16 --sequence 8192",
@@ -128,7 +125,7 @@ def step(
         step_tables.job(*_named(spec, job), as_json=as_json)
         return
     from tidemill.model.topology import Parallelism
-    from tidemill.units.overlap import Hiding
+    from tidemill.units.overlap import Behind, Hiding
     from tidemill.units.step import TrainingRun
     from tidemill.units.training import Training
 
@@ -137,10 +134,10 @@ def step(
     stated = Parallelism(tensor=tensor, context=context, expert=expert, pipeline=pipeline,
                          data=data, sequence=sequence)  # fmt: skip
     how = Training(micro_batch=micro_batch, interleave=interleave, zero=zero,
-                   recompute=_recompute(recompute))  # fmt: skip
+                   recompute=recomputed(recompute))  # fmt: skip
     stated = _with_batch(stated, batch, micro_batch, alone=search)
     where = machine_of(on, network, file)
-    hiding = Hiding(tensor=_behind(hide), expert=hide_experts)
+    hiding = Hiding(tensor=options.one_of(hide, "--hide", Behind), expert=hide_experts)
     run = TrainingRun(
         model_choice.chosen(model_choice.asked(model, config)),
         stated,
@@ -204,24 +201,3 @@ def _with_batch(
         return replace(stated, batch=1 << max(0, (TOKENS // stated.sequence).bit_length() - 1))
     together = stated.data * micro * stated.pipeline
     return replace(stated, batch=together * max(1, round(TOKENS / stated.sequence / together)))
-
-
-def _recompute(text: str) -> "Recompute":
-    from tidemill.units.flops import Recompute
-
-    return _one_of(text, "--recompute", Recompute)
-
-
-def _behind(text: str) -> "Behind":
-    from tidemill.units.overlap import Behind
-
-    return _one_of(text, "--hide", Behind)
-
-
-def _one_of(text: str, option: str, kind: type[Choice]) -> Choice:
-    try:
-        return kind(text)
-    except ValueError as error:
-        raise SpecError(
-            f"{option} is `{text[:50]}`", hint=f"it is one of {', '.join(kind)}"
-        ) from error

@@ -54,13 +54,9 @@ from tidemill.scheduling.desk.shortage import shortage
 from tidemill.scheduling.desk.stopping import UNPREPARED, find_victims
 from tidemill.scheduling.fitting.columns import CALL
 
-OVER_LIMIT, BEHIND, BUSY, PARTIAL, KEPT_BACK, TOPOLOGY, RESERVED = map(
-    int,
-    (
-        Cause.OVER_LIMIT, Cause.BEHIND, Cause.BUSY, Cause.PARTIAL_GANG, Cause.KEPT_BACK,
-        Cause.TOPOLOGY, Cause.RESERVED,
-    ),
-)  # fmt: skip
+OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
+    int, (Cause.OVER_LIMIT, Cause.BEHIND, Cause.BUSY, Cause.KEPT_BACK, Cause.RESERVED)
+)
 PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 NOTHING = int(Cause.NONE)
 

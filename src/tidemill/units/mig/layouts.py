@@ -1,6 +1,6 @@
-"""Layouts: which instances a device carries, and where. All legal ones, and the maximal ones.
+"""Layouts: which instances a device carries, and where. All legal ones, and their patterns.
 
-A layout is a tuple of (profile, start), by start. It is maximal when no further instance fits.
+A layout is a tuple of (profile, start), by start.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,16 +36,6 @@ def legal(geometry: Geometry, names: Iterable[str] | None = None) -> Iterator[La
     """Every legal layout, the empty one too; of these profiles only, where they are named."""
     rows = _rows(geometry, names)
     yield from _extend((), 0, 0, rows)
-
-
-def maximal(geometry: Geometry, names: Iterable[str] | None = None) -> list[Layout]:
-    """The legal layouts into which no further instance of these profiles fits."""
-    rows = _rows(geometry, names)
-    every = [axis.claim(row, start) for row in rows for start in row.starts]
-    return [
-        layout for layout in _extend((), 0, 0, rows)
-        if all(mask & mask_of(geometry, layout) for mask in every)
-    ]  # fmt: skip
 
 
 def mask_of(geometry: Geometry, layout: Layout) -> int:
