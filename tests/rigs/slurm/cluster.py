@@ -12,7 +12,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.rigs.slurm import files
@@ -218,13 +218,32 @@ class Cluster:
 
     def _end_steps(self) -> None:
         """slurmstepd and its tasks outlive slurmd by design: end those of this folder."""
+
+        def are_gone() -> bool:
+            left = self.own_processes()
+            for number in left:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            return not left
+
+        self._until("all processes of this folder have ended", are_gone, 10)
+
+    def own_processes(self) -> list[int]:
+        """Processes of this folder, whoever started them; not this one."""
+        found = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
+        return [number for number in found if number != os.getpid() and self._is_own(number)]
+
+    def _is_own(self, number: int) -> bool:
+        """By its environment, or, since 24.11 overwrites that of slurmstepd, by its open log."""
+        process = Path("/proc") / str(number)
         own = f"SLURM_CONF={self.folder / 'slurm.conf'}".encode()
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                if own in (entry / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except OSError:  # ended by itself, or not ours to read
-                continue
+        log = f"{self.folder / 'log'}/"
+        try:
+            if own in (process / "environ").read_bytes().split(b"\0"):
+                return True
+            return any(str(link.readlink()).startswith(log) for link in (process / "fd").iterdir())
+        except OSError:  # ended by itself, or not ours to read
+            return False
 
 
 def free_ports(count: int) -> list[int]:
