@@ -13,6 +13,7 @@ import polars as pl
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons
 from tidemill.live.slurm.columns import Output
+from tidemill.live.slurm.reasons import ReasonMeaning
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
 from tidemill.model.states import NodeState
@@ -45,7 +46,8 @@ _ROW = {
     "state_flags": pl.String, "reason": pl.String, "reason_text": pl.String,
     "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
     "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
-    "node_count": pl.Int64, "nodes_requested": pl.Int64, "cpus": pl.Int64,
+    "node_count": pl.Int64, "nodes_requested": pl.Int64, "required_nodes": pl.String,
+    "cpus": pl.Int64,
     "gres_detail": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
@@ -79,12 +81,13 @@ def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
                 refused[path.name] = opened.refusals
             notes += [f"{path.name}: {text}" for text in opened.errors]
     told = pl.concat(jobs) if jobs else pl.DataFrame(schema=_ROW | {"is_live": pl.Boolean})
-    attempts = _attempts(told, notes)
+    out = reasons.nodes_out(nodes) if nodes else None
+    attempts = _attempts(told, out, notes)
     return SlurmPast(attempts, _nodes(nodes, events), tuple(notes), refused)
 
 
-def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
-    """Rows of jobs as attempts."""
+def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) -> pl.DataFrame:
+    """Rows of jobs as attempts; ``out``: nodes that take no work, if anybody said."""
     rows = _each_task(told)
     is_array = pl.col("array_task_id").is_not_null()
     is_part = pl.col("het_offset").is_not_null()
@@ -107,7 +110,7 @@ def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     )
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     rows = rows.with_columns(is_eligible=~is_open | pl.col("eligible_ms").is_not_null())
-    rows = _explained(_once(rows))
+    rows = _explained(_once(rows), out)
     waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
     if held := rows.select(waits.sum()).item():
         notes.append(
@@ -136,13 +139,15 @@ def _attempts(told: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     ).select(name for name in ATTEMPTS if name not in {"memory_mib", "priority"})
 
 
-def _explained(rows: pl.DataFrame) -> pl.DataFrame:
+def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
-    told = rows.select("state", "reason", "reason_text").iter_rows()
-    found = [
-        reasons.meaning(reason, text) if state == "PENDING" and reason else None
-        for state, reason, text in told
-    ]
+    found = list[ReasonMeaning | None]()
+    for state, reason, text, required in rows.select(
+        "state", "reason", "reason_text", "required_nodes"
+    ).iter_rows():
+        is_told = state == "PENDING" and bool(reason)
+        meant = reasons.meaning(reason, text, required=required, out=out) if is_told else None
+        found.append(meant)
     return rows.with_columns(
         reason=pl.Series([one and f"{one.reason}: {one.words}" for one in found], dtype=pl.String),
         reason_cause=pl.Series([one and int(one.cause or 0) for one in found], dtype=pl.Int64),
