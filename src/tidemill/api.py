@@ -203,7 +203,7 @@ def keep_history(
     ledger = Ledger(policy, Window(0, FOREVER_MS, nice_bin_ms(length_ms)))
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
-    with open_journal(journal, create=True) as opened:
+    with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
         keeper = RunKeeper(opened, ledger.world)
         completeness.begin(opened, begun)
         for key, value in facts.items():
@@ -215,6 +215,16 @@ def keep_history(
                 on_progress(ledger.world.now_ms, length_ms)
         keeper.finish()
     return Run(journal, ledger.world, policy, Statement(ledger, calendar, Source.LIVE))
+
+
+@contextmanager
+def _whole_or_absent(journal: str) -> Iterator[None]:
+    """What is not finished leaves no journal: it cannot be gone on with."""
+    try:
+        yield
+    except BaseException:
+        forget_run(journal, is_forced=True)
+        raise
 
 
 @contextmanager

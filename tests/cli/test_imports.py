@@ -83,6 +83,8 @@ def test_what_cannot_be_used_is_refused_with_words(
         ("gpus,submit\n1,2026-01-01,9\n", "is no table"),
         ("gpus,submit,state\n1,2026-01-01,levitating\n", "`levitating`"),
         ("gpus,submit\n2,2026-01-01\n", "nothing to account"),
+        ("gpus,submit\n0,2026-01-01\n", "no job with GPUs"),
+        ("gpus,submit\n99999999999999999999,2026-01-01\n", "too large"),
         ("gpus,submit\n0.5,2026-01-01\n", "whole numbers"),
     ],
 )
@@ -93,3 +95,18 @@ def test_tables_that_cannot_be_read_say_why(tmp_path: Path, text: str, words: st
     done = tidemill("import", "csv", str(path), "--usd-per-hour", "1", "-j", str(tmp_path / "j"))
     assert done.code == 2
     assert words in done.err
+
+
+def test_a_journal_is_never_written_over_what_it_is_made_of(jobs: Path):
+    """Not even with --force."""
+    done = tidemill("import", "csv", str(jobs), "--usd-per-hour", "1", "-j", str(jobs), "--force")
+    assert done.code == 2
+    assert "one of the files to read" in done.err
+    assert jobs.read_text() == JOBS
+
+
+def test_no_start_is_foretold_for_another_scheduler(jobs: Path, tmp_path: Path):
+    """`pending` on such a journal has no column of starts."""
+    journal = str(tmp_path / "j.sqlite")
+    tidemill("import", "csv", str(jobs), "--usd-per-hour", "2.5", "-j", journal)
+    assert "starts in" not in tidemill("pending", journal).out

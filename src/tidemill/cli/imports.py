@@ -78,6 +78,7 @@ def csv(
     from tidemill.live.csv import headers, tables
     from tidemill.live.history import events
 
+    refuse_input(journal, *(path for path in (jobs, nodes) if path))
     told = headers.told_map(mapped or ())
     table = tables.read_jobs(jobs, told, checked_zone(zone))
     listed, prices = tables.read_nodes(nodes, {}) if nodes else ([], {})
@@ -124,6 +125,7 @@ def slurm(
     from tidemill.live.history import events
     from tidemill.live.slurm import translate
 
+    refuse_input(journal, *files)
     shown = checked_zone(zone or "UTC")
     with screen.progress("reading " + ", ".join(path.name for path in files)):
         past = translate.read(files, zone)
@@ -153,10 +155,20 @@ def keep(
         done = api.keep_history(history, journal, name=name, zone=zone, on_progress=update)
     if history.over:
         screen.note(
-            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held: not booked"
-            " twice"
+            f"{screen.count(history.over, 'attempt')} shown on GPUs that others held, or that its"
+            " nodes do not have: that part is not booked"
         )
     twin.print_run(done, as_json)
+
+
+def refuse_input(journal: str, *files: Path) -> None:
+    """Refuse to write the journal over what it is to be made of."""
+    for path in files:
+        if path.resolve() == Path(journal).resolve():
+            raise SpecError(
+                f"`{journal}` is one of the files to read",
+                hint="give the journal a name of its own with -j",
+            )
 
 
 def prices_of(told: Sequence[str]) -> Mapping[str, int]:

@@ -65,6 +65,7 @@ def pending(
     with one_question(world) as memo:
         board = explain.board(world, policy, memo)
     most = SHOWN if limit is None and not (as_json or as_csv) else limit or len(board.waiting)
+    eta = eta and not world.is_observed  # when jobs start there is for another scheduler to say
     if eta:
         shown = [row for row in board.waiting if is_mine(row)][:most]
         board = explain.with_eta(world, policy, board, None if as_json else shown)

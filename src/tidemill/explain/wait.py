@@ -66,7 +66,7 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
     lines = [
         f"job `{case.name}` of team `{case.shape.team}` {asks}",
         _reason(world, case.j),
-        f"cause: {phrasing.cause(world, case.cause)} (owner: {layer.name.lower()})",
+        _cause(case, layer),
         f"evidence: {proof}",
         f"not schedulable: {held}" if held else "",
         f"fix: {fix.words} ({phrasing.price(fix)})",
@@ -79,6 +79,12 @@ def _words(case: Case, found: remedies.Remedy, layer: Layer) -> str:
         found.do_not,
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _cause(case: Case, layer: Layer) -> str:
+    if case.cause is Cause.NONE and case.world.reason_of(case.j) is not None:
+        return "by the books alone: what it requests is free"
+    return f"cause: {phrasing.cause(case.world, case.cause)} (owner: {layer.name.lower()})"
 
 
 def _reason(world: World, j: int) -> str:

@@ -181,14 +181,46 @@ def test_a_window_begins_when_machines_are_paid_for():
     )
     history = build(rows, NODES, PRICES, from_ms=EPOCH_MS + 50)
     found = amounts(read(history), "bucket")
+    assert history.length_ms == 40
     assert sum(found.values()) == 32_000 * 40
     assert found[(Bucket.UNKNOWN,)] == 8_000 * 40
-    assert history.notes == ("1 attempt left out: ended before the window",)
+    assert history.notes[0] == "1 attempt left out: ended before the window"
+
+
+def test_a_window_ends_when_it_was_exported():
+    """What goes on beyond it still runs or waits; nodes that are drained later are not yet."""
+    node = SeenNode(
+        name="n0", gpus=8, gpu_type="", out=((EPOCH_MS + 80, None, NodeState.DRAINING),)
+    )
+    rows = attempts(
+        {"gpus": 4, "nodes": ["n0"], "start_ms": 0, "end_ms": 90},
+        {"gpus": 4, "nodes": ["n0"], "start_ms": 60, "end_ms": 90},
+        {"gpus": 4, "nodes": ["n0"], "submit_ms": 55, "start_ms": 56, "end_ms": 57},
+    )
+    history = build(rows, [node], PRICES, until_ms=EPOCH_MS + 50)
+    world = state_after(history)
+    assert [JobState(state).name for state in world.jobs.state[:2]] == ["RUNNING", "WAITING"]
+    assert (history.jobs, history.length_ms) == (2, 50)
+    later = build(rows, [node], PRICES)
+    assert sum(amounts(read(later), "bucket").values()) == 8_000 * 90
+    with pytest.raises(SpecError, match="ends before it begins"):
+        build(rows, [node], PRICES, from_ms=EPOCH_MS + 50, until_ms=EPOCH_MS + 20)
+
+
+def test_a_fleet_without_names_is_as_large_as_jobs_needed_at_once():
+    """No node is named or listed: there are nodes for the most GPUs at one time, and a note."""
+    rows = attempts(*({"gpus": 5, "start_ms": i, "end_ms": 100} for i in range(4)))
+    history = build(rows, [], PRICES)
+    assert (history.gpus, history.over) == (24, 0)
+    assert any("not listed" in note for note in history.notes)
 
 
 def test_what_contradicts_itself_is_left_out_and_told():
     """No GPU, no time of submission, an end before the start: counted, never guessed."""
     rows = attempts(
+        {"gpus": None},
+        {"gpus": -3},
+        {"gpus": 10**8},
         {"gpus": 0},
         {"gpus": 1, "submit_ms": None},
         {"gpus": 1, "start_ms": 9, "end_ms": 3, "nodes": ["n0"]},
@@ -197,7 +229,7 @@ def test_what_contradicts_itself_is_left_out_and_told():
     )
     history = build(rows, NODES, PRICES)
     assert history.jobs == 1
-    assert len(history.notes) == 4
+    assert len(history.notes) == 6
 
 
 def test_a_gpu_type_without_a_price_is_refused():

@@ -14,6 +14,7 @@ from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES
 
 LARGEST_BYTES = 4 * 1024**3
+_LARGEST = 1e15
 _OUTCOMES: dict[AttemptEnd, tuple[str, ...]] = {
     AttemptEnd.DONE: ("completed", "complete", "done", "succeeded", "success", "finished", "pass",
                    "passed", "ok", "0", "cd", "terminated"),
@@ -209,6 +210,12 @@ def _whole(texts: pl.Series, column: str) -> pl.Series:
         raise SpecError(
             f"the column `{column}` holds {bad}, where whole numbers are read",
             hint="parts of GPUs are not read yet from CSV: leave those rows out",
+        )
+    if (number.abs() > _LARGEST).any():
+        bad = number.filter(number.abs() > _LARGEST)[0]
+        raise SpecError(
+            f"the column `{column}` holds {bad:g}, which is too large to be true",
+            hint="numbers only; another column is chosen with --map",
         )
     return number.round().cast(pl.Int64)
 

@@ -9,6 +9,9 @@ from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
 from tidemill.model.rows import MAX_DEVICES
 
 LONGEST_NAME = 200
+MOST_GPUS = 1_000_000
+UNNAMED_SIZE = 8
+"""GPUs of each node of a fleet whose nodes nobody names; nothing depends on it but their number."""
 
 
 class Sorted(NamedTuple):
@@ -22,11 +25,16 @@ class Sorted(NamedTuple):
     """What was mended or left out, in words."""
 
 
-def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
-    """Sort what a source told; ``from_ms``: what ended before does not count."""
+def put_in_order(
+    told: pl.DataFrame, from_ms: int | None = None, until_ms: int | None = None
+) -> Sorted:
+    """Sort what a source told; what ended before the window, or begins after it, does not count."""
     notes: list[str] = []
     rows = _complete(told)
-    rows = _keep(rows, pl.col("gpus") > 0, notes, "requested no GPU")
+    rows = _keep(rows, pl.col("gpus").is_not_null(), notes, "nobody says whether it had GPUs")
+    rows = _keep(rows, pl.col("gpus") != 0, notes, "requested no GPU")
+    most = f"not 1 to {MOST_GPUS:,} GPUs"
+    rows = _keep(rows, pl.col("gpus").is_between(1, MOST_GPUS), notes, most)
     rows = _keep(
         rows, pl.col("submit_ms").is_not_null(), notes, "nobody knows when it was submitted"
     )
@@ -38,9 +46,7 @@ def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
     rows = _keep(
         rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
     )
-    if from_ms is not None:
-        is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
-        rows = _keep(rows, is_inside, notes, "ended before the window")
+    rows = _inside(rows, from_ms, until_ms, notes)
     rows = rows.unique(maintain_order=True)
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
@@ -52,6 +58,37 @@ def put_in_order(told: pl.DataFrame, from_ms: int | None = None) -> Sorted:
         .otherwise(pl.col("start_ms")),
     )
     return _numbered(rows, notes)
+
+
+def _inside(
+    rows: pl.DataFrame, from_ms: int | None, until_ms: int | None, notes: list[str]
+) -> pl.DataFrame:
+    """What of a history lies in the window; what goes on beyond its end still waits or runs."""
+    if until_ms is not None:
+        rows = _keep(rows, pl.col("submit_ms") <= until_ms, notes, "submitted after the window")
+        is_later = pl.col("end_ms").fill_null(until_ms + 1) > until_ms
+        has_begun = (pl.col("start_ms") <= until_ms).fill_null(value=False)
+        now = (
+            pl.when(has_begun)
+            .then(pl.lit(AttemptEnd.RUNNING))
+            .otherwise(pl.lit(AttemptEnd.WAITING))
+        )
+        rows = rows.with_columns(
+            outcome=pl.when(is_later).then(now).otherwise(pl.col("outcome")),
+            start_ms=pl.when(has_begun).then(pl.col("start_ms")),
+            end_ms=pl.when(~is_later).then(pl.col("end_ms")),
+        )
+    if from_ms is not None:
+        is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
+        rows = _keep(rows, is_inside, notes, "ended before the window")
+        if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
+            notes.append(
+                f"{early:,} attempts were submitted before the window: they wait from its beginning"
+            )
+        rows = rows.with_columns(
+            submit_ms=pl.col("submit_ms").clip(from_ms), start_ms=pl.col("start_ms").clip(from_ms)
+        )
+    return rows
 
 
 def _complete(told: pl.DataFrame) -> pl.DataFrame:
@@ -177,3 +214,14 @@ def most_at_once(rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
         .sort("nodes")
     )
     yield from found.iter_rows()
+
+
+def most_unnamed(rows: pl.DataFrame) -> tuple[int, str]:
+    """The most GPUs that attempts held at one time of which nobody says where, and their type."""
+    is_somewhere = pl.col("nodes").list.len().fill_null(0) > 0
+    held = rows.filter(pl.col("start_ms").is_not_null() & ~is_somewhere)
+    if not len(held):
+        return 0, ""
+    everywhere = held.with_columns(nodes=pl.lit(["everywhere"], dtype=pl.List(pl.String)))
+    ((_, most, kind),) = most_at_once(everywhere)
+    return most, kind

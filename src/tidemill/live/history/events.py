@@ -58,9 +58,17 @@ def build(
     ``from_ms``: since when the machines are paid for (default: the first submission).
     ``until_ms``: when the source was asked (default: the last thing that happened).
     """
-    ordered = put_in_order(told, from_ms)
+    if from_ms is not None and until_ms is not None and from_ms >= until_ms:
+        raise SpecError("the window ends before it begins", hint="give --from a date before --to")
+    ordered = put_in_order(told, from_ms, until_ms)
     attempts, jobs = ordered.attempts, ordered.jobs
     seen = fleet.with_unlisted(nodes, attempts)
+    if not len(jobs):
+        left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
+        raise SpecError(
+            f"there is no job with GPUs, and so nothing to account{left}",
+            hint="give a longer history, or one that says how many GPUs jobs had",
+        )
     if not seen:
         raise SpecError(
             "no job ran on a GPU and no node with GPUs is listed: there is nothing to account",
@@ -68,7 +76,7 @@ def build(
         )
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
-    paid_ms = (begins_ms if from_ms is None else max(from_ms, begins_ms)) - begins_ms
+    paid_ms = 0
     contracts, under = fleet.contracts_of(seen, prices, paid_ms)
     signing: list[Event] = [ev.ContractSigned(0, contract) for contract in contracts]
     signing += [ev.QueueSet(0, queue) for queue in _teams(jobs, queues)]
@@ -89,11 +97,12 @@ def _window(
     attempts: pl.DataFrame, jobs: pl.DataFrame, from_ms: int | None, until_ms: int | None
 ) -> tuple[int, int]:
     """From the first submission, or the beginning of the window, to the last thing known."""
-    firsts = [jobs["first_submit_ms"].min(), from_ms]
-    begins = min((ms for ms in firsts if isinstance(ms, int)), default=0)
+    first = jobs["first_submit_ms"].min()
+    begins = from_ms if from_ms is not None or not isinstance(first, int) else first
+    assert begins is not None, "there is a job"
     lasts = [attempts[name].max() for name in ("submit_ms", "start_ms", "end_ms")]
-    end = max((ms for ms in (*lasts, until_ms, begins) if isinstance(ms, int)), default=0)
-    return begins, end
+    last = max((ms for ms in (*lasts, begins) if isinstance(ms, int)), default=0)
+    return begins, last if until_ms is None else until_ms
 
 
 def _unlisted(nodes: Sequence[SeenNode]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from tidemill.live.history.attempts import kind_of, most_at_once
+from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of, most_at_once, most_unnamed
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES, Contract, Node, Template
@@ -20,7 +20,16 @@ def with_unlisted(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[See
         if name not in listed:
             size = min(max(1, most), MAX_DEVICES)
             listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
-    return [listed[name] for name in sorted(listed)]
+    return [listed[name] for name in sorted(listed)] or _unnamed(attempts)
+
+
+def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
+    """As many nodes as jobs needed at once, where nobody names any."""
+    most, kind = most_unnamed(attempts)
+    return [
+        SeenNode(name=f"unnamed-{i}", gpus=UNNAMED_SIZE, gpu_type=kind, is_inferred=True)
+        for i in range(1, -(-most // UNNAMED_SIZE) + 1)
+    ]
 
 
 def contracts_of(

@@ -114,7 +114,7 @@ class HistoryTimeline:
             (starts[begun], _PLACES, begun),
             (starts[begun], _STARTS, begun),
             (ends[over], np.where(is_at_once, _ENDS_AT_ONCE, _ENDS), over),
-            (turns, _MACHINES, np.arange(len(turns))),
+            (turns[turns <= self._end_ms], _MACHINES, np.flatnonzero(turns <= self._end_ms)),
             (np.array([self._paid_ms]), _OPENS, np.array([0])),
         ]
         at = np.concatenate([when for when, _, _ in told])

@@ -37,6 +37,12 @@ _OUTCOMES = {
 _BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"}
 _CLOSED = {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"}
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
+_HELD = (
+    "JobHeldUser", "JobHeldAdmin", "Dependency", "DependencyNeverSatisfied", "BeginTime",
+    "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
+)  # fmt: skip
+"""Reasons of jobs that no free GPU would start."""
+_MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 MOST_TASKS = 10_000
 """Members of one array that pend together and are told one by one."""
 _ROW = {
@@ -47,7 +53,7 @@ _ROW = {
     "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
     "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
     "node_count": pl.Int64, "nodes_requested": pl.Int64, "required_nodes": pl.String,
-    "cpus": pl.Int64,
+    "cpus": pl.Int64, "cluster": pl.String, "alloc_tres": pl.String, "req_tres": pl.String,
     "gres_detail": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
@@ -72,7 +78,12 @@ def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
             for makes, frame in opened.frames():
                 if makes is SlurmJob:
                     is_live = opened.output in _LIVE
-                    jobs.append(frame.select(*_ROW).with_columns(is_live=pl.lit(is_live)))
+                    tells = frame["eligible_ms"].null_count() < len(frame)
+                    jobs.append(
+                        frame.select(*_ROW).with_columns(
+                            is_live=pl.lit(is_live), tells_eligible=pl.lit(tells)
+                        )
+                    )
                 elif makes is SlurmNode:
                     nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
                 elif makes is SlurmNodeEvent:
@@ -80,7 +91,8 @@ def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
             if opened.refusals.total:
                 refused[path.name] = opened.refusals
             notes += [f"{path.name}: {text}" for text in opened.errors]
-    told = pl.concat(jobs) if jobs else pl.DataFrame(schema=_ROW | {"is_live": pl.Boolean})
+    flags = {"is_live": pl.Boolean, "tells_eligible": pl.Boolean}
+    told = pl.concat(jobs) if jobs else pl.DataFrame(schema={**_ROW, **flags})
     out = reasons.nodes_out(nodes) if nodes else None
     attempts = _attempts(told, out, notes)
     return SlurmPast(attempts, _nodes(nodes, events), tuple(notes), refused)
@@ -91,8 +103,11 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     rows = _each_task(told)
     is_array = pl.col("array_task_id").is_not_null()
     is_part = pl.col("het_offset").is_not_null()
+    is_one = told["cluster"].n_unique() <= 1
+    prefix = pl.lit("") if is_one else pl.coalesce(pl.col("cluster") + "/", pl.lit(""))
     rows = rows.with_columns(
-        job=pl.when(is_array)
+        job=prefix
+        + pl.when(is_array)
         .then(pl.format("{}_{}", "array_job_id", "array_task_id"))
         .when(is_part)
         .then(pl.format("{}+{}", "het_job_id", "het_offset"))
@@ -106,29 +121,31 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     rows = rows.with_columns(
         outcome=pl.col("word").replace_strict(_words(), default=None, return_dtype=pl.String),
         start_ms=pl.when(has_held).then(pl.col("start_ms")),
-        gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested").fill_null(0),
+        gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
     )
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    rows = rows.with_columns(is_eligible=~is_open | pl.col("eligible_ms").is_not_null())
-    rows = _explained(_once(rows), out)
+    is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
+    is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
+    is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
+    rows = _explained(_once(rows.with_columns(is_eligible=is_eligible)), out)
     waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
     if held := rows.select(waits.sum()).item():
-        notes.append(
-            f"{held:,} jobs are held or wait for something else than GPUs (not eligible yet):"
-            " they are no demand"
-        )
+        jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
+        notes.append(f"{jobs} for something else than GPUs (held, or not eligible yet): no demand")
+    tres = pl.coalesce("alloc_tres", "req_tres")
     return rows.select(
         "job",
         "outcome",
         "start_ms",
         "end_ms",
         "gpus",
-        "cpus",
         "devices",
         "is_eligible",
         "reason",
         "reason_cause",
         "reason_layer",
+        cpus=pl.coalesce("cpus", tres.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Int64)),
+        memory_mib=_mib(tres),
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
         submit_ms=pl.max_horizontal("submit_ms", "eligible_ms"),
@@ -136,7 +153,7 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
         limit_ms=pl.col("time_limit_ms"),
-    ).select(name for name in ATTEMPTS if name not in {"memory_mib", "priority"})
+    ).select(name for name in ATTEMPTS if name != "priority")
 
 
 def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:
@@ -155,6 +172,14 @@ def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:
             [one and one.layer and int(one.layer) for one in found], dtype=pl.Int64
         ),
     )
+
+
+def _mib(tres: pl.Expr) -> pl.Expr:
+    """The memory of all nodes that a TRES text tells, in MiB."""
+    number = tres.str.extract(r"(?:^|,)mem=([\d.]+)").cast(pl.Float64)
+    unit = tres.str.extract(r"(?:^|,)mem=[\d.]+([KMGT])")
+    factor = unit.replace_strict(_MIB, default=1.0, return_dtype=pl.Float64)
+    return (number * factor).round().cast(pl.Int64)
 
 
 def _words() -> dict[str, str]:
