@@ -197,6 +197,18 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     ),
     "cancelling one that leaves": (ev.AskedCancel(NOW_MS, LEAVES, ev.Why.IDLE), "leave already"),
     "cancelling one that is done": (ev.AskedCancel(NOW_MS, DONE, ev.Why.IDLE), "it is done"),
+    "seen on a device that is held": (
+        ev.PlacementSeen(NOW_MS, WAITS, 1, (Piece(0, READY, 1, 1),)),
+        "it is not free",
+    ),
+    "seen on a node that is gone": (
+        ev.PlacementSeen(NOW_MS, WAITS, 1, (Piece(0, GONE, 1, 1),)),
+        "it is gone",
+    ),
+    "reason of a job that runs": (
+        ev.ReasonSeen(NOW_MS, RUNS, Cause.BUSY, 3, "Resources"),
+        "it is running, not waiting",
+    ),
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
     "a half-life that is no news": (ev.HalfLifeSet(NOW_MS, 0), "is 0 ms already"),
     "a mix of nothing new": (ev.MixSampled(NOW_MS), "no more have since arrived"),

@@ -182,7 +182,15 @@ def submitted(world: World, rng: Random, at_ms: int) -> Event | None:
 def placed(world: World, rng: Random, at_ms: int) -> Event | None:
     j = _job(world, rng, {JobState.WAITING})
     pieces = _pieces(world, world.shape_of(j)) if j >= 0 else None
+    if pieces and rng.random() < 0.2:
+        return ev.PlacementSeen(at_ms, j, _attempt(world, j) + 1, pieces, rng.choice((0, 500)))
     return ev.AskedPlace(at_ms, j, _attempt(world, j) + 1, pieces) if pieces else None
+
+
+def reason_seen(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.WAITING}) if rng.random() < 0.2 else -1
+    reason = rng.choice(("Resources", "Priority: held behind others", "ß und ☂"))
+    return ev.ReasonSeen(at_ms, j, rng.choice(tuple(Cause)), 3, reason) if j >= 0 else None
 
 
 def started(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -328,6 +336,7 @@ TELLERS: tuple[Teller, ...] = (
     submitted,
     submitted,
     placed,
+    reason_seen,
     placed,
     placed,
     started,

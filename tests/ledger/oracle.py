@@ -41,6 +41,7 @@ HOPELESS = {
     Cause.IMPOSSIBLE_GANG,
     Cause.OVER_LIMIT_ALWAYS,
     Cause.IMPOSSIBLE_TOPOLOGY,
+    Cause.NOT_ELIGIBLE,
 }
 HOLDING = {
     Cause.BEHIND,

@@ -156,9 +156,9 @@ def test_the_examples_run(path):
 DIGEST = """
 import hashlib, msgspec
 from tests.twin import greedy
-from tidemill.twin import describe, spec
 from tidemill.twin.backend import Twin
-world, journal = greedy.run(Twin.from_spec(spec.parse(describe.describe(3, 64, 1, 2, 0.1))))
+from tidemill.twin.spec import fleet_spec, template
+world, journal = greedy.run(Twin.from_spec(fleet_spec.parse(template.describe(3, 64, 1, 2, 0.1))))
 print(len(journal), hashlib.sha256(msgspec.json.encode(journal)).hexdigest())
 """
 
