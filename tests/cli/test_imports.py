@@ -34,6 +34,7 @@ def test_a_table_of_jobs_becomes_a_ledger(jobs: Path, tmp_path: Path):
     unknown = next(row for row in document["lines"] if row["key"] == "unknown")
     worked_s = 8 * (4 * 3600 - 10) + 8 * (8 * 3600 - 5) + 16 * 1799
     assert unknown["milli_ms"] == worked_s * 1_000_000
+    assert {row["key"] for row in document["unknown"]} >= {"idle", "rework", "fragmented", "useful"}
     assert "gpus = `num_gpus`" in done.err
     assert "3 of 3 nodes were not listed" in done.err
 
@@ -78,7 +79,7 @@ def test_what_cannot_be_used_is_refused_with_words(
     [
         ("a,b\n1,2\n", "no column that says `gpus`"),
         ("gpus,submit\n", "no rows"),
-        ("gpus,submit\nmany,2026-01-01\n", "`many`, which is no number"),
+        ("gpus,submit\nmany,2026-01-01\n", "`many` in row 2, which is no number"),
         ("gpus,submit\n1,yesterday\n", "`yesterday`"),
         ("gpus,submit\n1,2026-01-01,9\n", "is no table"),
         ("gpus,submit,state\n1,2026-01-01,levitating\n", "`levitating`"),

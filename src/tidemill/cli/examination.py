@@ -63,9 +63,10 @@ def of_journal(where: str) -> list[Finding]:
         _checkpoints(world),
         _capability(world),
     ]
+    account = api.read_statement(where).total()
     return findings + [
         Finding(False, f"ledger line `{ABOUT[bucket].title}`", "no source", "unknown, not zero")
-        for bucket in unknowns(api.read_statement(where).total())
+        for bucket in unknowns(account, is_observed=world.is_observed)
     ]
 
 

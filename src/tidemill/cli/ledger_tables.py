@@ -101,7 +101,8 @@ def unusable(statement: Statement) -> str | None:
 
 def footnote(statement: Statement) -> str:
     """What this ledger cannot know."""
-    names = ", ".join(ABOUT[bucket].title for bucket in unknowns(statement.total()))
+    found = unknowns(statement.total(), is_observed=statement.world.is_observed)
+    names = ", ".join(ABOUT[bucket].title for bucket in found)
     return f"not measured, so unknown rather than zero: {names}"
 
 

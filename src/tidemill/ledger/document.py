@@ -68,7 +68,10 @@ def document(
         window=_window(statement, bin_ms),
         totals=_totals(account, statement.length_ms),
         lines=_lines(statement, account),
-        unknown=tuple(_unknown(bucket, why) for bucket, why in unknowns(account).items()),
+        unknown=tuple(
+            _unknown(bucket, why)
+            for bucket, why in unknowns(account, is_observed=statement.world.is_observed).items()
+        ),
         goodput=_goodput(account),
         utilisation=_utilisation(account),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
@@ -139,7 +142,7 @@ def _totals(account: Account, window_ms: int) -> Totals:
 def _lines(statement: Statement, account: Account) -> tuple[BucketLine, ...]:
     usd_micro, shares_ppm = account.usd_micro(), account.shares_ppm()
     equivalent, usd_shares_ppm = account.h100_milli_ms(), account.dollar_shares_ppm()
-    is_unknown = unknowns(account)
+    is_unknown = unknowns(account, is_observed=statement.world.is_observed)
     return tuple(
         BucketLine(
             key=about.key,

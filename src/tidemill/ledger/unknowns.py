@@ -11,9 +11,23 @@ NO_STALLS = "no job that worked says how long it waits for this; within the buck
 NO_ROOF = "no job says its arithmetic intensity or its attainable roof; within `below_peak`"
 
 
-def unknowns(account: Account) -> dict[int, str]:
-    """The unknown buckets of an account, top to bottom, and why."""
+OTHERS_SAY_NOT = "another scheduler's records do not tell it; within others"
+UNTOLD = (
+    Bucket.NOT_LAUNCHED, Bucket.NOT_READY, Bucket.FRAGMENTED, Bucket.QUOTA, Bucket.HELD,
+    Bucket.BY_DESIGN, Bucket.STARTING, Bucket.IDLE, Bucket.REWORK, Bucket.RESTART,
+    Bucket.CHECKPOINT, Bucket.STRANDED, Bucket.UNSAVED,
+)  # fmt: skip
+"""What our own loop would tell, and the history of another cluster does not."""
+
+
+def unknowns(account: Account, *, is_observed: bool = False) -> dict[int, str]:
+    """The unknown buckets of an account, top to bottom, and why.
+
+    ``is_observed``: it is of a cluster with a scheduler of its own.
+    """
     found = {**NOT_PRODUCED}
+    if is_observed:
+        found |= dict.fromkeys(UNTOLD, OTHERS_SAY_NOT)
     if is_useful_unknown(account):
         found |= dict.fromkeys(DIVIDED, NO_EFFICIENCY)
     elif account.milli_ms[Bucket.USEFUL]:

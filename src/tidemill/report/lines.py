@@ -63,11 +63,15 @@ class KnownShare(NamedTuple):
     words: str
 
 
+def _is_unknown(statement: Statement, account: Account) -> dict[int, str]:
+    return unknowns(account, is_observed=statement.world.is_observed)
+
+
 def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
     """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _useful(statement, account)
-    unit, is_unknown = words.unit_micro(account), unknowns(account)
+    unit, is_unknown = words.unit_micro(account), _is_unknown(statement, account)
     tenths, money = account.tenths_of_hours(), account.in_units(unit)
     points, equal = account.basis_points(), _equivalent_tenths(account)
     of_dollars = account.dollar_points()

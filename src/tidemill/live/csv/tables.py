@@ -192,10 +192,10 @@ def _outcomes(texts: pl.Series, column: str) -> pl.Series:
     word = given.str.to_lowercase().str.replace_all(r"[^a-z0-9]", "")
     word = word.str.replace(r"^(cancel+ed)by.*$", "${1}")
     known = word.replace_strict(_WORDS, default=None, return_dtype=pl.String)
-    bad = given.filter(known.is_null() & given.is_not_null())
-    if len(bad):
+    is_bad = known.is_null() & given.is_not_null()
+    if is_bad.any():
         raise SpecError(
-            f"the column `{column}` says `{bad[0]}`, which is no outcome that is known",
+            f"the column `{column}` says {_first(given, is_bad)}, which is no known outcome",
             hint=f"known are: {', '.join(sorted(_WORDS))}; or leave the column out with"
             " --map outcome= of another",
         )
@@ -206,9 +206,8 @@ def _whole(texts: pl.Series, column: str) -> pl.Series:
     number = _number(texts, column)
     is_whole = (number == number.round()) | number.is_null()
     if not is_whole.all():
-        bad = number.filter(~is_whole)[0]
         raise SpecError(
-            f"the column `{column}` holds {bad}, where whole numbers are read",
+            f"the column `{column}` holds {_first(texts, ~is_whole)}, where whole numbers are read",
             hint="parts of GPUs are not read yet from CSV: leave those rows out",
         )
     if (number.abs() > _LARGEST).any():
@@ -223,10 +222,16 @@ def _whole(texts: pl.Series, column: str) -> pl.Series:
 def _number(texts: pl.Series, column: str) -> pl.Series:
     given = times.blank(texts)
     number = given.cast(pl.Float64, strict=False)
-    bad = given.filter(number.is_null() & given.is_not_null())
-    if len(bad):
+    is_bad = number.is_null() & given.is_not_null()
+    if is_bad.any():
         raise SpecError(
-            f"the column `{column}` holds `{bad[0]}`, which is no number",
+            f"the column `{column}` holds {_first(given, is_bad)}, which is no number",
             hint="numbers only; another column is chosen with --map",
         )
     return number
+
+
+def _first(given: pl.Series, is_bad: pl.Series) -> str:
+    """The first cell that cannot be used, and its row; the header is row 1."""
+    i = int(is_bad.arg_max() or 0)
+    return f"`{given[i]}` in row {i + 2}"
