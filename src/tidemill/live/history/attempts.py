@@ -51,12 +51,7 @@ def put_in_order(
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
         notes.append(f"{early:,} attempts started before their submission: taken as submitted then")
-    rows = rows.with_columns(
-        submit_ms=pl.min_horizontal("submit_ms", "start_ms"),
-        start_ms=pl.when(is_over & (pl.col("outcome") == AttemptEnd.WAITING))
-        .then(None)
-        .otherwise(pl.col("start_ms")),
-    )
+    rows = rows.with_columns(submit_ms=pl.min_horizontal("submit_ms", "start_ms"))
     return _numbered(rows, notes)
 
 

@@ -29,14 +29,14 @@ class History(NamedTuple):
     nodes: int
     gpus: int
     notes: tuple[str, ...]
-    signing: list[Event]
-    """Contracts and teams."""
+    opening: list[Event]
+    """Contracts, teams and machines."""
     timeline: HistoryTimeline
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
         dictionary = Dictionary()
-        yield of_events(self.signing, dictionary)
+        yield of_events(self.opening, dictionary)
         yield from self.timeline.batches(dictionary)
 
     @property
@@ -76,20 +76,19 @@ def build(
         )
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
-    paid_ms = 0
-    contracts, under = fleet.contracts_of(seen, prices, paid_ms)
-    signing: list[Event] = [ev.ContractSigned(0, contract) for contract in contracts]
-    signing += [ev.QueueSet(0, queue) for queue in _teams(jobs, queues)]
-    opening: list[Event] = [ev.ContractStarted(paid_ms, c) for c in range(len(contracts))]
+    contracts, under = fleet.contracts_of(seen, prices)
+    opening: list[Event] = [ev.ContractSigned(0, contract) for contract in contracts]
+    opening += [ev.QueueSet(0, queue) for queue in _teams(jobs, queues)]
+    opening += [ev.ContractStarted(0, c) for c in range(len(contracts))]
+    opening += [ev.NodeAdded(0, node) for node in under]
+    for state in (NodeState.BOOTING, NodeState.READY):
+        opening += [ev.NodeMoved(0, n, state) for n in range(len(under))]
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    opening += [ev.NodeAdded(paid_ms, node) for node in under]
-    for state in (NodeState.BOOTING, NodeState.READY):
-        opening += [ev.NodeMoved(paid_ms, n, state) for n in range(len(under))]
-    lines = HistoryTimeline(ordered, machines, opening, begins_ms, paid_ms, end_ms - begins_ms)
+    lines = HistoryTimeline(ordered, machines, begins_ms, end_ms - begins_ms)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
-        sum(node.gpus for node in seen), tuple(notes), signing, lines,
+        sum(node.gpus for node in seen), tuple(notes), opening, lines,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
 
 
 def contracts_of(
-    nodes: Iterable[SeenNode], prices: Mapping[str, int], start_ms: int
+    nodes: Iterable[SeenNode], prices: Mapping[str, int]
 ) -> tuple[list[Contract], list[Node]]:
     """One contract for the nodes of each GPU type and size, and the nodes under them."""
     groups: dict[tuple[str, int, int, int], list[SeenNode]] = {}
@@ -48,9 +48,7 @@ def contracts_of(
         used.add(name)
         size = Template(gpus, cpu, memory)
         usd_micro = price_of(kind, prices)
-        contracts.append(
-            Contract(name, kind, kind, gpus * len(some), usd_micro, size, start_ms=start_ms)
-        )
+        contracts.append(Contract(name, kind, kind, gpus * len(some), usd_micro, size))
         under += [Node(one.name, name, one.labels) for one in some]
     return contracts, under
 

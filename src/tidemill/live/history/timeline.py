@@ -15,7 +15,6 @@ from tidemill.live.history.seating import NO_SEAT, Seat, Seating, SeatRequest
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
-from tidemill.model.batch.convert import of_events
 from tidemill.model.events import Event, Why
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause, Layer
@@ -30,7 +29,7 @@ BATCH_ROWS = 100_000
 LONGEST_REASON = 500
 NOT_ELIGIBLE = -1
 """The priority of jobs that wait for something else: so none that waits for GPUs is like them."""
-_OPENS, _MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _ENDS_AT_ONCE = range(7)
+_MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _ENDS_AT_ONCE = range(6)
 _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.FAILED: Why.CRASHED,
     AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
@@ -46,12 +45,11 @@ class HistoryTimeline:
     """Events of jobs and machines by moment, made into batches on the way."""
 
     def __init__(
-        self, ordered: Sorted, machines: list[SeenNode], opening: list[Event], begins_ms: int,
-        paid_ms: int, end_ms: int,
-    ) -> None:  # fmt: skip
+        self, ordered: Sorted, machines: list[SeenNode], begins_ms: int, end_ms: int
+    ) -> None:
         self._attempts, self._jobs = ordered.attempts, ordered.jobs
-        self._begins_ms, self._paid_ms, self._end_ms = begins_ms, paid_ms, end_ms
-        self._machines, self._opening = _Machines(machines), opening
+        self._begins_ms, self._end_ms = begins_ms, end_ms
+        self._machines = _Machines(machines)
         self._numbers = {node.name: n for n, node in enumerate(machines)}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
@@ -77,9 +75,6 @@ class HistoryTimeline:
                     writer.not_eligible(at)
             elif code == _MACHINES:
                 writer.moved(at, machines.turn(who))
-            elif code == _OPENS:
-                yield writer.take()
-                yield of_events(self._opening, dictionary)
             else:
                 writer.ended(at, numbers[who], tries[who], outcomes[who], lasts[who])
                 for n in seating.give_back(who):
@@ -103,19 +98,18 @@ class HistoryTimeline:
         rows, begins = self._attempts, self._begins_ms
         submits = self._jobs["first_submit_ms"].to_numpy() - begins
         is_begun = rows["start_ms"].is_not_null().to_numpy()
-        starts = np.maximum(rows["start_ms"].fill_null(0).to_numpy() - begins, self._paid_ms)
+        starts = rows["start_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
         ends = rows["end_ms"].fill_null(0).to_numpy() - begins
         begun, over = np.flatnonzero(is_begun), np.flatnonzero(has_ended)
         is_at_once = ~is_begun[over] | (ends[over] <= starts[over])
-        turns = self._machines.turns_ms(begins, self._paid_ms)
+        turns = self._machines.turns_ms(begins)
         told: list[tuple[I64, int | I64, I64]] = [
             (submits, _SUBMITS, np.arange(len(submits))),
             (starts[begun], _PLACES, begun),
             (starts[begun], _STARTS, begun),
             (ends[over], np.where(is_at_once, _ENDS_AT_ONCE, _ENDS), over),
             (turns[turns <= self._end_ms], _MACHINES, np.flatnonzero(turns <= self._end_ms)),
-            (np.array([self._paid_ms]), _OPENS, np.array([0])),
         ]
         at = np.concatenate([when for when, _, _ in told])
         code = np.concatenate([np.broadcast_to(what, when.shape) for when, what, _ in told])
@@ -158,10 +152,10 @@ class _Machines:
                     turns.append((end_ms, n, NodeState.READY))
         self._turns = sorted(turns, key=lambda turn: (turn[0], turn[1], turn[2] is NodeState.READY))
 
-    def turns_ms(self, begins_ms: int, paid_ms: int) -> I64:
-        """When nodes change."""
+    def turns_ms(self, begins_ms: int) -> I64:
+        """When nodes change; what changed before the beginning is so from the beginning."""
         found: I64 = np.array([at - begins_ms for at, _, _ in self._turns], np.int64)
-        return np.maximum(found, paid_ms)
+        return np.maximum(found, 0)
 
     def turn(self, i: int) -> list[tuple[int, NodeState]]:
         """The moves of the node that changes now."""

@@ -5,6 +5,7 @@
 """
 
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from datetime import tzinfo
 from itertools import islice
@@ -27,7 +28,7 @@ LONGEST_HEADER = 64 << 10
 RECORD_HINT = "the record is left out; the command's own --json may say more"
 
 
-class SlurmReading:
+class SlurmReading(ABC):
     """One output of Slurm that is being read, once: by ``rows`` or by ``frames``.
 
     ``output`` says which it is (of JSON only after the first row). ``refusals`` and ``unread``
@@ -70,8 +71,9 @@ class SlurmReading:
             else:  # a text is all frames, everything else all rows
                 yield from _frames([*some, *islice(found, ROWS_AT_ONCE - 1)])
 
+    @abstractmethod
     def _found(self) -> Iterator[RowFrame | Struct]:
-        raise NotImplementedError
+        """What is read, as rows or as frames of them."""
 
 
 def _frames(some: list[Any]) -> Iterator[RowFrame]:
