@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from tidemill.live.slurm import hostlists
+from tidemill.live.slurm import hostlists, states
 from tidemill.live.slurm.rows import SlurmNode
 from tidemill.model.reasons import LAYER_OF, Cause, Layer
 
@@ -291,14 +291,8 @@ def nodes_out(nodes: Iterable[SlurmNode]) -> frozenset[str]:
     return frozenset(
         node.name
         for node in nodes
-        if OUT.intersection({node.state, *(node.state_flags or "").split("+")})
+        if states.OUT.intersection({node.state, *(node.state_flags or "").split("+")})
     )
-
-
-OUT = frozenset(
-    {"DOWN", "DRAIN", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
-    | {"MAINTENANCE", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
-)
 
 
 def _meaning(said: str, reason: str) -> ReasonMeaning | None:

@@ -107,6 +107,15 @@ NODE_FLAGS = {
 }
 """Flags beside a base state, under one name each."""
 
+BROKEN = frozenset({"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"})
+"""States and flags of a node that does not work."""
+
+CLOSED = frozenset({"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"})
+"""States and flags of a node that works and takes no new jobs."""
+
+OUT = BROKEN | CLOSED | {"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
+"""States and flags of a node that takes no new jobs, for whatever reason."""
+
 NODE_BOTH = {
     "DRAINED": ("IDLE", "DRAIN"),
     "DRAINING": ("DRAINING", "DRAIN"),

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import polars as pl
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
-from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons
+from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons, states
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.reasons import ReasonMeaning
 from tidemill.live.slurm.refusals import Refusals
@@ -34,8 +34,6 @@ _OUTCOMES = {
     "PREEMPTED": AttemptEnd.PREEMPTED,
     "REQUEUED": AttemptEnd.REQUEUED,
 }
-_BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"}
-_CLOSED = {"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"}
 _LIVE = {Output.SQUEUE_TEXT, Output.QUEUE_JSON, Output.JOBS_BLOCKS}
 _HELD = (
     "JobHeldUser", "JobHeldAdmin", "Dependency", "DependencyNeverSatisfied", "BeginTime",
@@ -288,8 +286,8 @@ def _nodes(told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent]) -> list[
 def _out(state: str | None, flags: str | None) -> NodeState | None:
     """How a node takes no new work; None: it does."""
     words = {*(state or "").split("+"), *(flags or "").split("+")}
-    if words & _BROKEN:
+    if words & states.BROKEN:
         return NodeState.UNHEALTHY
-    if words & _CLOSED:
+    if words & states.CLOSED:
         return NodeState.DRAINING
     return None
