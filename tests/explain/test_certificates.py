@@ -281,7 +281,10 @@ def test_its_certificate_takes_no_longer(large: tuple[World, one.Memo], name: st
     """The proof and what would run now instead, asked of the columns: a few milliseconds."""
     world, _ = large
     explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
-    start = time.process_time()
-    answer = explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
-    assert time.process_time() - start < 10 * LIMIT_S
+    best = float("inf")
+    for _ in range(3):
+        start = time.process_time()
+        answer = explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
+        best = min(best, time.process_time() - start)
+    assert best < 10 * LIMIT_S
     assert answer.verdict == "never"
