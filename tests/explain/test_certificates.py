@@ -278,7 +278,7 @@ def test_impossible_is_declared_at_once(large: tuple[World, one.Memo], checker: 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
 def test_its_certificate_takes_no_longer(large: tuple[World, one.Memo], name: str):
-    """The proof and what would run now instead, asked of the columns: a few milliseconds."""
+    """The proof, and the largest size that would run now instead: a fraction of a second."""
     world, _ = large
     explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
     best = float("inf")
@@ -286,5 +286,5 @@ def test_its_certificate_takes_no_longer(large: tuple[World, one.Memo], name: st
         start = time.process_time()
         answer = explain.fit(world, DEFAULTS, IMPOSSIBLE[name])
         best = min(best, time.process_time() - start)
-    assert best < 10 * LIMIT_S
+    assert best < 30 * LIMIT_S
     assert answer.verdict == "never"
