@@ -1,0 +1,34 @@
+"""Windows of time in which something of a job was measured: what sources give, one row each.
+
+A source (a training loop, DCGM by Prometheus) knows its own wire format and nothing of events;
+``events`` joins the windows of all sources to attempts. Times are milliseconds since 1970 in UTC;
+shares are millionths of the window, of all GPUs of the job on average; null: not measured.
+"""
+
+import polars as pl
+
+WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.String,  # the name of the job in the books (``ATTEMPTS.job``)
+    "start_ms": pl.Int64,
+    "end_ms": pl.Int64,
+    "source": pl.String,  # who measured it: ``track``, ``dcgm``
+    "busy_ppm": pl.Int64,  # the GPU was at work, as the device counts it
+    "checkpoint_ppm": pl.Int64,  # the loop stood still for a checkpoint
+    "data_ppm": pl.Int64,  # the loop waited for data
+    "communication_ppm": pl.Int64,  # the loop waited for other ranks
+    "other_ppm": pl.Int64,  # outside of steps: start-up, evaluation, logging
+    "mfu_ppm": pl.Int64,  # model FLOPs over the peak
+    "sm_ppm": pl.Int64,  # SM active
+    "tensor_ppm": pl.Int64,  # tensor pipes active
+    "dram_ppm": pl.Int64,  # memory interface active
+    "memory_ppm": pl.Int64,  # of the memory of the devices, used at most
+    "watts": pl.Int64,  # of one device, on average
+}
+"""One row per job and window of one source; windows of one source and job do not overlap."""
+
+SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.String,
+    "at_ms": pl.Int64,  # when it was known to be safe
+    "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
+}
+"""One row per checkpoint that was saved."""
