@@ -1,1 +1,1 @@
-"""What was measured of running jobs, whoever measured it: windows of time with shares, and saves."""
+"""What was measured of running jobs, whoever measured it: windows of time, and saves."""
