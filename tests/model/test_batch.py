@@ -136,8 +136,8 @@ def test_codes_never_move():
         *("not needed", "idle too long", "repaired", "moved to make room", "shrunk to make room"),
         *("grown into idle room", "put off by the order", "stopped to be placed elsewhere"),
     ]
-    words = ["unknown", "measured", "inferred", "modelled", "simulated"]
-    assert [str(word) for word in codes.CONFIDENCES[:5]] == words
+    words = ["unknown", "measured", "inferred", "modelled", "simulated", "assumed"]
+    assert [str(word) for word in codes.CONFIDENCES[:6]] == words
     assert [int(cause) for cause in Cause] == list(range(len(Cause)))
     assert (Cause.NONE, Cause.BUSY, Cause.RESERVED) == (0, 12, 20)
     assert [int(state) for state in NodeState] == list(range(len(NodeState)))

@@ -76,6 +76,7 @@ CONFIDENCES: Final = (
     Confidence.INFERRED,
     Confidence.MODELLED,
     Confidence.SIMULATED,
+    Confidence.ASSUMED,
 )
 
 KIND_CODE: Final = {kind: code for code, kind in enumerate(KINDS)}

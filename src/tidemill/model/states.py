@@ -77,6 +77,7 @@ class Confidence(StrEnum):
     MODELLED = "modelled"
     UNKNOWN = "unknown"
     SIMULATED = "simulated"  # counted as exactly as what is measured, in a world that a twin made
+    ASSUMED = "assumed"  # somebody gave the figure because nothing was measured (``--assume``)
 
 
 CLASSES = tuple(JobClass)

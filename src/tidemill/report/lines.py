@@ -21,6 +21,7 @@ KNOWN_AS: dict[Confidence, str] = {
     Confidence.MODELLED: "divided by an efficiency that was estimated, not observed",
     Confidence.UNKNOWN: "it is real, and nobody said how well it worked or why it stood free",
     Confidence.SIMULATED: "counted to the millisecond, in a fleet that a twin made up",
+    Confidence.ASSUMED: "rests on a figure that somebody assumed, because nothing was measured",
 }
 
 
@@ -112,11 +113,11 @@ def known(statement: Statement, account: Account) -> tuple[KnownShare, ...]:
         for confidence, part in _parts(statement, bucket, amount).items():
             sums[confidence] += part
     points = share_out(10_000 if account.paid_milli_ms else 0, list(sums.values()))
-    unused = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
+    other = Confidence.MEASURED if statement.source.is_simulated else Confidence.SIMULATED
     return tuple(
         KnownShare(str(confidence), words.percent(share), KNOWN_AS[confidence])
         for confidence, share in zip(sums, points, strict=True)
-        if sums[confidence] or confidence is not unused
+        if sums[confidence] or confidence not in (other, Confidence.ASSUMED)
     )
 
 
