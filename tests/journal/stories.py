@@ -235,6 +235,26 @@ def saved(world: World, rng: Random, at_ms: int) -> Event | None:
     return ev.JobSaved(at_ms, j, _attempt(world, j)) if is_able else None
 
 
+def measured(world: World, rng: Random, at_ms: int) -> Event | None:
+    j = _job(world, rng, {JobState.RUNNING})
+    if j < 0:
+        return None
+    shares = [rng.choice((-1, 0, 1_000, 300_000)) for _ in range(3)]
+    if rng.random() < 0.3:
+        return ev.StallsSeen(at_ms, j, _attempt(world, j), *shares)
+    if rng.random() < 0.5:
+        known, memory_ppm = rng.choice(CONFIDENCES), rng.choice((-1, 90_000))
+        return ev.EfficiencySeen(at_ms, j, _attempt(world, j), 350_000, known, memory_ppm)
+    return ev.CheckpointSeen(at_ms, j, _attempt(world, j), max(0, at_ms - rng.choice((0, 50))))
+
+
+def sight(world: World, rng: Random, at_ms: int) -> Event | None:
+    if rng.random() < 0.7:
+        return None
+    is_kept = rng.random() < 0.5
+    return rng.choice((ev.SightLost(at_ms, is_kept), ev.SightRegained(at_ms)))
+
+
 def asked_evict(world: World, rng: Random, at_ms: int) -> Event | None:
     j, heir = _job(world, rng, ACTIVE), _job(world, rng, {JobState.WAITING})
     if j < 0:
@@ -347,6 +367,8 @@ TELLERS: tuple[Teller, ...] = (
     activity,
     pace,
     saved,
+    measured,
+    sight,
     asked_evict,
     evicted,
     asked_move,

@@ -502,6 +502,7 @@ def expect_equal(statement: Statement, oracle: Oracle) -> None:
     columns = (rows.bin, rows.contract, rows.bucket, rows.team, rows.job)
     keys = zip(*(column.tolist() for column in columns), strict=True)
     found = dict(zip(keys, rows.milli_ms.tolist(), strict=True))
+    assert not rows.known.any(), "the oracle knows nothing of measurements"
     assert len(found) == len(rows.milli_ms), "two rows say the same"
     assert found == {cell: amount for cell, amount in oracle.cells.items() if amount}
     paid = {

@@ -11,7 +11,7 @@ from tidemill.model.claims import Claims, claims_of
 from tidemill.model.errors import EventRefused, TidemillError
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
 from tidemill.model.rows import Contract, Job, Piece, Queue
-from tidemill.model.states import HOSTING, LAUNCHED, NodeState
+from tidemill.model.states import HOSTING, LAUNCHED, Confidence, NodeState
 from tidemill.model.topology import Tier, Topology
 
 SAMPLES: list[ev.Event] = [
@@ -34,7 +34,12 @@ SAMPLES: list[ev.Event] = [
     ev.JobCancelled(1, 0),
     ev.ActivitySeen(1, 0, 1, 500_000),
     ev.PaceSeen(1, 0, 1, 700_000),
+    ev.StallsSeen(1, 0, 1, 10_000, -1, 200_000),
+    ev.EfficiencySeen(1, 0, 1, 400_000, Confidence.INFERRED, 100_000),
     ev.JobSaved(1, 0, 1),
+    ev.CheckpointSeen(1, 0, 1, 1),
+    ev.SightLost(1, True),
+    ev.SightRegained(1),
     ev.Woke(1),
     ev.AskedPlace(1, 0, 1, (Piece(0, 0, 8, 2**64 - 1),)),
     ev.AskedEvict(1, 0, 1, ev.Why.PREEMPTED, 3),

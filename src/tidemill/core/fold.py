@@ -6,16 +6,22 @@ Events were looked at before (``engine.fold`` refuses those that contradict the 
 from tidemill.core.kernel import kernel
 from tidemill.core.lines import become_active, cease_active, leave_line, line_up
 from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
-from tidemill.core.progress import saved_ms, unsaved_ms
+from tidemill.core.progress import CONTINUOUS, saved_ms, unsaved_ms
 from tidemill.core.quotas import gave_back, use
+from tidemill.model import measured
+from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.history import SIZES, STEPS
+from tidemill.model.measured import SAVES
 from tidemill.model.measures import ONE_PPM
-from tidemill.model.states import JobState
+from tidemill.model.states import Confidence, JobState
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.model.topology import NO_HOP
 
 WAITING, STARTING, RUNNING, DONE, FAILED, CANCELLED = map(int, JobState)
+UNKNOWN = CONFIDENCE_CODE[Confidence.UNKNOWN]
+stalls_of = kernel(measured.stalls_of)
+efficiency_of = kernel(measured.efficiency_of)
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
 
@@ -179,6 +185,10 @@ def vacated(w, j, now):
     idle_no_more(w.at, jobs, j)
     jobs[j, JOB.IS_PACED] = 0
     jobs[j, JOB.OVER_MILLI] = 0
+    if jobs[j, JOB.STALLS] & SAVES:
+        jobs[j, JOB.INTERVAL_MS] = CONTINUOUS  # of the next attempt nobody has said anything yet
+    jobs[j, JOB.STALLS] = 0
+    jobs[j, JOB.EFFICIENCY] = 0
     jobs[j, JOB.HOP] = NO_HOP
     jobs[j, JOB.SLOW_PPM] = 0
 
@@ -253,6 +263,34 @@ def saved(jobs, j, now, keeps_all):
     jobs[j, JOB.REACHED_MS] = max(jobs[j, JOB.REACHED_MS], reached)
     jobs[j, JOB.SAVED_MS] += work_of(lasting, slow, speed)
     jobs[j, JOB.RAN_MS] += ran
+
+
+@kernel
+def secured(jobs, j, covers, now):
+    """What an attempt did up to a moment is safe; from now on only such news say what is."""
+    if covers > jobs[j, JOB.ORIGIN_MS]:
+        saved(jobs, j, covers, 1)
+        jobs[j, JOB.ORIGIN_MS] = min(covers, now)
+    jobs[j, JOB.INTERVAL_MS] = 0
+    jobs[j, JOB.COST_MS] = 0
+    jobs[j, JOB.STALLS] |= SAVES
+
+
+@kernel
+def stalled(jobs, j, checkpoint, host, links):
+    """How the time of an attempt divides from now on; -1: not told apart, or nobody measures."""
+    shares = 0
+    if checkpoint >= 0 or host >= 0 or links >= 0:
+        shares = stalls_of(max(0, checkpoint), max(0, host), max(0, links))
+    jobs[j, JOB.STALLS] = shares + (jobs[j, JOB.STALLS] & SAVES)
+
+
+@kernel
+def efficient(jobs, j, mfu, confidence, memory):
+    """How well an attempt uses its devices from now on."""
+    jobs[j, JOB.EFFICIENCY] = 0
+    if confidence != UNKNOWN:
+        jobs[j, JOB.EFFICIENCY] = efficiency_of(mfu, confidence, memory)
 
 
 @kernel

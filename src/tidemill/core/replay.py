@@ -14,7 +14,10 @@ from tidemill.core.fold import (
     WAITING,
     be_busy,
     dequeue,
+    efficient,
     leave_for,
+    secured,
+    stalled,
     unpromise,
     wait_again,
 )
@@ -37,13 +40,14 @@ from tidemill.model.tables import NEVER_PASSED
 
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
-    EVICT, EVICTED, RELEASE, SEEN,
+    EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
         ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
-        ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen,
+        ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
+        ev.CheckpointSeen,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -180,6 +184,27 @@ def take_placement(w, events, event_pieces, counts, e, now):
 
 
 @kernel
+def take_measure(jobs, events, e, now):
+    """What somebody measured of a running attempt, or that its work is safe up to a moment."""
+    kind, j, value = (
+        events[e, EventColumn.KIND],
+        events[e, EventColumn.WHO],
+        events[e, EventColumn.VALUE],
+    )
+    if not is_plain(jobs, j, events[e, EventColumn.ATTEMPT]) or jobs[j, JOB.STATE] != RUNNING:
+        return False
+    if kind == STALLS:
+        stalled(jobs, j, events[e, EventColumn.WHY], events[e, EventColumn.TO], value)
+    elif kind == EFFICIENCY:
+        efficient(jobs, j, value, events[e, EventColumn.WHY], events[e, EventColumn.TO])
+    elif value <= now:
+        secured(jobs, j, value, now)
+    else:
+        return False
+    return True
+
+
+@kernel
 def take_news(w, events, e, now):
     """What an attempt that was placed does: it comes up, is busier or less, is done, or dies.
 
@@ -279,9 +304,10 @@ def fold_one(w, events, event_pieces, counts, e, now):
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
         return int(take_eviction(w, j, attempt, now))
-    if kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY):
-        return int(take_news(w, events, e, now))
-    return 0
+    if kind in (STALLS, EFFICIENCY, SECURED):
+        return int(take_measure(w.jobs, events, e, now))
+    is_news = kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
+    return int(is_news and take_news(w, events, e, now))
 
 
 @kernel

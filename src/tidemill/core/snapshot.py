@@ -190,6 +190,9 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     world.reasons = {j: SeenReason(*reason) for j, reason in said}
     for j, milli in over:
         w.jobs[j, JOB.OVER_MILLI] = milli
+    w.at[AT.BLIND], measured = state.get("measured", (0, ()))
+    for j, stalls, efficiency in measured:
+        w.jobs[j, [JOB.STALLS, JOB.EFFICIENCY]] = stalls, efficiency
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps

@@ -47,11 +47,13 @@ class Bucket(IntEnum):
     UNKNOWN = 25
     UNSAVED = 26
     USEFUL = 27
+    NOT_OBSERVED = 28
 
 
 class Stage(IntEnum):
     """The stages between paid and useful."""
 
+    NOT_OBSERVED = -1
     NOT_LAUNCHED = 0
     NOT_READY = 1
     FREE = 2
@@ -65,6 +67,7 @@ class Stage(IntEnum):
 
 
 GROUP_TITLES: dict[Stage, str] = {
+    Stage.NOT_OBSERVED: "not observed",
     Stage.NOT_LAUNCHED: "reserved, not launched",
     Stage.NOT_READY: "not Ready",
     Stage.FREE: "free",
@@ -93,6 +96,9 @@ _R, _P, _S, _W = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.
 _SEEN, _INFERRED, _MODEL = Confidence.MEASURED, Confidence.INFERRED, Confidence.MODELLED
 
 ABOUT: dict[int, About] = {
+    Bucket.NOT_OBSERVED: About(
+        "not_observed", "not observed", Stage.NOT_OBSERVED, _P, Confidence.UNKNOWN
+    ),
     Bucket.NOT_LAUNCHED: About(
         "not_launched", "reserved, not launched", Stage.NOT_LAUNCHED, _R, _SEEN
     ),

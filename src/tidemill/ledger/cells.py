@@ -1,4 +1,4 @@
-"""Cells: what jobs did with their accelerators, added up by bin, contract, bucket and job."""
+"""Cells: what jobs did with their accelerators, by bin, contract, bucket, job and confidence."""
 
 from typing import NamedTuple
 
@@ -8,26 +8,31 @@ from tidemill.model.tables import I64
 
 
 class Cells(NamedTuple):
-    """Milli × ms per bin, contract, bucket and job; no two rows with the same four."""
+    """Milli × ms per bin, contract, bucket, job and confidence; no two rows with the same five.
+
+    ``known``: how somebody who measured it knows, by its place in ``codes.CONFIDENCES``; 0: nobody
+    measured it, and it is known as its bucket and its job are.
+    """
 
     bin: I64
     contract: I64
     bucket: I64
     job: I64
+    known: I64
     milli_ms: I64
 
 
 def added(*parts: Cells) -> Cells:
-    """Cells with equal bin, contract, bucket and job made one; empty cells dropped."""
+    """Cells of the same made one; empty cells dropped."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    keep = columns[4] != 0
+    keep = columns[-1] != 0
     if not keep.any():
         return EMPTY
     *where, milli_ms = (column[keep] for column in columns)
     sizes = [int(column.max()) + 1 for column in where]
     keys, sums = summed(np.ravel_multi_index(where, sizes), milli_ms)
-    bins, contract, bucket, job = np.unravel_index(keys, sizes)
-    return Cells(bins, contract, bucket, job, sums)
+    bins, contract, bucket, job, known = np.unravel_index(keys, sizes)
+    return Cells(bins, contract, bucket, job, known, sums)
 
 
 def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
-from tidemill.core.accounting.columns import HELD, MARK, STOP
+from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import state
 from tidemill.ledger.buckets import Bucket
@@ -33,7 +33,7 @@ from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
-from tidemill.model.columns import AT, State
+from tidemill.model.columns import AT, NOTHING_SEEN, State
 from tidemill.model.events import Event
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
@@ -233,6 +233,7 @@ class Ledger:
         """An event was folded by itself; follow the jobs that it touched."""
         world, now_ms = self._world, self._mark(MARK.NOW_MS)
         self._look_again()
+        self._spans.mind_sight(columns_of(world).at.item(AT.BLIND) == NOTHING_SEEN, now_ms)
         self._b.marks[MARK.IS_FRESH] = 0
         for j in touched:
             self._make_room(columns_of(world))
@@ -273,7 +274,17 @@ class Ledger:
         is_inside = now_ms > self.window.start_ms and since_ms < self.window.end_ms
         for c, milli in moving.held if since_ms < now_ms and is_inside else ():
             spans.extend(
-                (since_ms, now_ms, Bucket.RESTART, j, c, milli, NOT_RUNNING, since_ms, 0, 0, 0)
+                (
+                    since_ms,
+                    now_ms,
+                    Bucket.RESTART,
+                    j,
+                    c,
+                    milli,
+                    NOT_RUNNING,
+                    since_ms,
+                    *(0,) * (WIDTH - SPAN.BUSY_PPM),
+                )
             )
         return spans
 

@@ -21,9 +21,9 @@ from tidemill.units import capability
 
 
 class LedgerRows(NamedTuple):
-    """Amounts by bin, contract, bucket, team and job.
+    """Amounts by bin, contract, bucket, team, job and confidence.
 
-    Team is -1 where nobody claims it, job is -1 where no job holds it.
+    Team is -1 where nobody claims it, job is -1 where no job holds it; ``known`` as in ``Cells``.
     """
 
     bin: I64
@@ -31,6 +31,7 @@ class LedgerRows(NamedTuple):
     bucket: I64
     team: I64
     job: I64
+    known: I64
     milli_ms: I64
 
 
@@ -38,12 +39,14 @@ def rows_of(ledger: Ledger) -> LedgerRows:
     """Everything a ledger has counted so far."""
     world, cells = ledger.world, ledger.cells()
     team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
-    parts = [LedgerRows(cells.bin, cells.contract, cells.bucket, team, cells.job, cells.milli_ms)]
+    held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.milli_ms)
+    parts = [LedgerRows(*held)]
     for number, unheld in ledger.supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
         same, nobody = np.full_like(amount, number), np.full_like(amount, -1)
-        parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, amount))
+        known = np.zeros_like(amount)
+        parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, known, amount))
     return _divided(
         world, LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     )

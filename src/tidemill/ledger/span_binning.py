@@ -12,20 +12,25 @@ that roof) no part is ever negative and none is off by more than a few milli·ms
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import EMPTY, Cells, added
+from tidemill.model.codes import CONFIDENCE_CODE
+from tidemill.model.measured import SAVES, SAYS, high, low, middle
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 _UNKNOWN = CONFIDENCES.index(Confidence.UNKNOWN)
+_MEASURED = CONFIDENCE_CODE[Confidence.MEASURED]
 
 
 class Window(NamedTuple):
@@ -55,9 +60,28 @@ class HeldSpan(NamedTuple):
     """How much longer its steps took than at the best place for it."""
     beside_ppm: I64
     """How much longer they took because of neighbours on its devices."""
+    stalls: I64
+    """Shares of its time that were measured, packed (``model.measured``); 0: none."""
+    efficiency: I64
+    """Its measured efficiency, packed; 0: not measured."""
 
 
 WIDTH = len(SPAN)
+
+
+class _Shares(NamedTuple):
+    """How the time at work of spans divides, in ppm, and how that is known."""
+
+    is_measured: NDArray[np.bool_]
+    checkpoint_ppm: I64
+    host_ppm: I64
+    links_ppm: I64
+    mfu_ppm: I64
+    memory_ppm: I64
+    is_known: NDArray[np.bool_]
+    """Whether anybody knows the efficiency."""
+    confidence: I64
+    """As in ``Cells.known``."""
 
 
 class _Parts(NamedTuple):
@@ -74,13 +98,21 @@ class _Parts(NamedTuple):
     memory: I64
 
 
-def cut(world: World, spans: "array[int]", window: Window) -> Cells:
-    """Cut spans at the window's edges and at bin edges, divide what ran, add up."""
+def cut(
+    world: World, spans: "array[int]", window: Window, unseen: Sequence[tuple[int, int]] = ()
+) -> Cells:
+    """Cut spans at the window's edges and at bin edges, divide what ran, add up.
+
+    ``unseen``: when nobody watched, and so nobody knows what jobs did.
+    """
     rows = HeldSpan(*np.frombuffer(spans, np.int64).reshape(-1, WIDTH).T)
+    for start_ms, end_ms in unseen:
+        rows = _without_sight(rows, start_ms, end_ms)
     bins, rows = _binned(rows, window)
     is_run = rows.origin_ms != NOT_RUNNING
     held = (rows.end_ms - rows.start_ms) * rows.milli
-    plain = _cells(bins, rows, rows.bucket, held, ~is_run)
+    nobody = np.zeros_like(held)
+    plain = _cells(bins, rows, rows.bucket, held, nobody, ~is_run)
     return added(plain, *_run_cells(world, bins[is_run], HeldSpan(*(c[is_run] for c in rows))))
 
 
@@ -102,48 +134,92 @@ def _binned(rows: HeldSpan, window: Window) -> tuple[I64, HeldSpan]:
     )
 
 
+def _without_sight(rows: HeldSpan, start_ms: int, end_ms: int) -> HeldSpan:
+    """The same spans with what lies in a time that nobody watched in a bucket of its own."""
+    before = rows._replace(end_ms=np.minimum(rows.end_ms, start_ms))
+    after = rows._replace(start_ms=np.maximum(rows.start_ms, end_ms))
+    inside = rows._replace(
+        start_ms=np.maximum(rows.start_ms, start_ms),
+        end_ms=np.minimum(rows.end_ms, end_ms),
+        bucket=np.full_like(rows.bucket, Bucket.NOT_OBSERVED),
+        origin_ms=np.full_like(rows.bucket, NOT_RUNNING),
+    )
+    whole = HeldSpan(*(np.concatenate(c) for c in zip(before, inside, after, strict=True)))
+    keep = whole.end_ms > whole.start_ms
+    return HeldSpan(*(column[keep] for column in whole))
+
+
 def _run_cells(world: World, bins: I64, rows: HeldSpan) -> list[Cells]:
     if not len(bins):
         return [EMPTY]
-    until, upto = _parts(world, rows, rows.end_ms), _parts(world, rows, rows.start_ms)
+    shares = _shares(world, rows)
+    until, upto = (
+        _parts(world, rows, shares, rows.end_ms),
+        _parts(world, rows, shares, rows.start_ms),
+    )
     part = _Parts(*(b - a for a, b in zip(upto, until, strict=True)))
     is_lasting = rows.bucket == LASTED
-    is_known = is_lasting & (world.jobs.confidence[rows.job] != _UNKNOWN)
+    is_known = is_lasting & shares.is_known
+    is_told = is_lasting & (shares.is_known | shares.is_measured)
     undivided = np.where(is_lasting, Bucket.UNKNOWN, rows.bucket)
-    below = part.busy - part.beside - part.slow - part.host - part.links - part.useful
-    is_split = world.jobs.memory_ppm[rows.job] >= 0
+    told = is_told * (part.host + part.links)
+    rest = part.busy - is_lasting * (part.beside + part.slow) - told
+    below = rest - part.useful
+    is_split = shares.memory_ppm >= 0
     everywhere = np.ones(len(bins), bool)
+    unsaid, measured, use = np.zeros_like(bins), shares.is_measured * _MEASURED, shares.confidence
+    fate = ((rows.stalls & SAVES) != 0) * ~is_lasting * _MEASURED
     return [
-        _cells(bins, rows, Bucket.CHECKPOINT, part.stall, everywhere),
-        _cells(bins, rows, Bucket.IDLE, part.idle, everywhere),
-        _cells(
-            bins, rows, undivided, part.busy - is_lasting * (part.beside + part.slow), ~is_known
-        ),
-        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, is_lasting),
-        _cells(bins, rows, Bucket.LINKS, part.slow, is_lasting),
-        _cells(bins, rows, Bucket.HOST, part.host, is_known),
-        _cells(bins, rows, Bucket.LINKS, part.links, is_known),
-        _cells(bins, rows, Bucket.USEFUL, part.useful, is_known),
-        _cells(bins, rows, Bucket.MEMORY_BOUND, part.memory, is_known & is_split),
-        _cells(bins, rows, Bucket.BELOW_ROOF, below - part.memory, is_known & is_split),
-        _cells(bins, rows, Bucket.BELOW_PEAK, below, is_known & ~is_split),
+        _cells(bins, rows, Bucket.CHECKPOINT, part.stall, measured, everywhere),
+        _cells(bins, rows, Bucket.IDLE, part.idle, unsaid, everywhere),
+        _cells(bins, rows, undivided, rest, fate, ~is_known),
+        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, unsaid, is_lasting),
+        _cells(bins, rows, Bucket.LINKS, part.slow, unsaid, is_lasting),
+        _cells(bins, rows, Bucket.HOST, part.host, measured, is_told),
+        _cells(bins, rows, Bucket.LINKS, part.links, measured, is_told),
+        _cells(bins, rows, Bucket.USEFUL, part.useful, use, is_known),
+        _cells(bins, rows, Bucket.MEMORY_BOUND, part.memory, use, is_known & is_split),
+        _cells(bins, rows, Bucket.BELOW_ROOF, below - part.memory, use, is_known & is_split),
+        _cells(bins, rows, Bucket.BELOW_PEAK, below, use, is_known & ~is_split),
     ]
 
 
-def _parts(world: World, rows: HeldSpan, at_ms: I64) -> _Parts:
+def _shares(world: World, rows: HeldSpan) -> _Shares:
+    """How the time at work of some spans divides: as measured, or as the job was submitted."""
+    jobs, job, use = world.jobs, rows.job, rows.efficiency
+    is_measured, has_use = (rows.stalls & SAYS) != 0, use != 0
+    host, links = (
+        np.where(is_measured, told, given[job])
+        for told, given in (
+            (middle(rows.stalls), jobs.host_ppm), (low(rows.stalls), jobs.links_ppm)
+        )
+    )  # fmt: skip
+    host = np.minimum(host, ONE_PPM)
+    links = np.minimum(links, ONE_PPM - host)
+    mfu = np.minimum(np.where(has_use, middle(use), jobs.mfu_ppm[job]), ONE_PPM - host - links)
+    memory = np.where(has_use, low(use) - 1, jobs.memory_ppm[job])
+    return _Shares(
+        is_measured, high(rows.stalls), host, links, mfu,
+        np.minimum(memory, ONE_PPM - host - links - mfu),
+        has_use | (jobs.confidence[job] != _UNKNOWN), has_use * high(use),
+    )  # fmt: skip
+
+
+def _parts(world: World, rows: HeldSpan, shares: _Shares, at_ms: I64) -> _Parts:
     """How the stretches of some spans divide, from their beginnings up to a moment each."""
-    jobs, job, origin = world.jobs, rows.job, rows.origin_ms
+    job, origin, held = rows.job, rows.origin_ms, (at_ms - rows.since_ms) * rows.milli
     stalled_ms = _stall_ms(world, job, at_ms - origin) - _stall_ms(
         world, job, rows.since_ms - origin
     )
-    stall = stalled_ms * rows.milli
-    work = (at_ms - rows.since_ms) * rows.milli - stall
+    stall = np.where(
+        shares.is_measured,
+        _part(held, np.minimum(shares.checkpoint_ppm, ONE_PPM), ONE_PPM),
+        stalled_ms * rows.milli,
+    )
+    work = held - stall
     idle = _part(work, ONE_PPM - rows.busy_ppm, ONE_PPM)
     busy = work - idle
-    host_ppm, links_ppm, mfu_ppm, memory_ppm = (
-        column[job].astype(np.int64)
-        for column in (jobs.host_ppm, jobs.links_ppm, jobs.mfu_ppm, jobs.memory_ppm)
-    )
+    _, _, host_ppm, links_ppm, mfu_ppm, memory_ppm, _, _ = shares
     beside = _part(busy, rows.beside_ppm, ONE_PPM + rows.beside_ppm)
     slow = _part(busy - beside, rows.slow_ppm, ONE_PPM + rows.slow_ppm)
     worked = busy - beside - slow
@@ -173,8 +249,9 @@ def _part(amount: I64, share: I64, whole: I64 | int) -> I64:
 
 
 def _cells(
-    bins: I64, rows: HeldSpan, bucket: I64 | Bucket, milli_ms: I64, where: np.ndarray
-) -> Cells:
+    bins: I64, rows: HeldSpan, bucket: I64 | Bucket, milli_ms: I64, known: I64,
+    where: NDArray[np.bool_],
+) -> Cells:  # fmt: skip
     buckets = np.broadcast_to(np.asarray(bucket, np.int64), bins.shape)
-    columns = (bins, rows.contract, buckets, rows.job, milli_ms)
+    columns = (bins, rows.contract, buckets, rows.job, known, milli_ms)
     return Cells(*(column[where] for column in columns))

@@ -9,6 +9,7 @@ from array import array
 
 from tidemill.ledger.cells import EMPTY, Cells, added
 from tidemill.ledger.span_binning import WIDTH, Window, cut
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -25,6 +26,17 @@ class Spans:
         self._fresh = array("q")
         self._merged = EMPTY
         self._swept: list[Cells] = []
+        self._unseen: list[tuple[int, int]] = []
+        """When nobody watched the jobs either; the last one may go on."""
+
+    def mind_sight(self, is_blind: bool, now_ms: int) -> None:
+        """Whether nobody watches from now on, or still."""
+        unseen = self._unseen
+        goes_on = bool(unseen) and unseen[-1][1] == FOREVER_MS
+        if is_blind and not goes_on:
+            unseen.append((now_ms, FOREVER_MS))
+        elif goes_on and not is_blind:
+            unseen[-1] = unseen[-1][0], now_ms
 
     def add(self, world: World, spans: "array[int]") -> None:
         """Take spans whose fate is known; the fields of each are those of ``cut.HeldSpan``."""
@@ -42,11 +54,11 @@ class Spans:
         """Everything so far, with the spans that are still open counted as they are given."""
         self._sweep(world)
         self._merge()
-        return added(self._merged, cut(world, still_open, self.window))
+        return added(self._merged, cut(world, still_open, self.window, self._unseen))
 
     def _sweep(self, world: World) -> None:
         if self._fresh:
-            self._swept.append(cut(world, self._fresh, self.window))
+            self._swept.append(cut(world, self._fresh, self.window, self._unseen))
             self._fresh = array("q")
 
     def _merge(self) -> None:

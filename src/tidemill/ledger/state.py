@@ -37,7 +37,7 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
-                   "NO_DEMAND"):  # fmt: skip
+                   "NO_DEMAND", "NOT_OBSERVED"):  # fmt: skip
         marks[MARK[bucket]] = Bucket[bucket]
     return LedgerState(
         marks, _attempts(0), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),

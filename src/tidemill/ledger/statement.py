@@ -22,6 +22,7 @@ from tidemill.ledger.rows import LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures
+from tidemill.model import codes
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
@@ -39,6 +40,7 @@ NOBODY = "(nobody)"
 _Names = Callable[[int], str]
 
 
+_BY_CODE = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
 _MODELLED, _UNKNOWN = (CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confidence.UNKNOWN))
 
 
@@ -148,14 +150,18 @@ class Statement:
         return sums
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
-        """How the time in a job's bucket is known: milli·ms by the confidence of its jobs."""
+        """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
         rows = self.rows
         mask = (rows.bucket == bucket) & (rows.job >= 0)
-        codes = self.world.jobs.confidence[rows.job[mask]]
+        if bucket in DIVIDED:
+            found_as = self.world.jobs.confidence[rows.job[mask]]
+        else:
+            found_as = np.full(np.count_nonzero(mask), CONFIDENCES.index(ABOUT[bucket].confidence))
         if bucket == Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
-            codes = np.where(codes == _UNKNOWN, _MODELLED, codes)
+            found_as = np.where(found_as == _UNKNOWN, _MODELLED, found_as)
+        found_as = np.where(rows.known[mask] > 0, _BY_CODE[rows.known[mask]], found_as)
         sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, codes, rows.milli_ms[mask])
+        np.add.at(sums, found_as, rows.milli_ms[mask])
         found: dict[Confidence, int] = {}
         for confidence, amount in zip(CONFIDENCES, sums.tolist(), strict=True):
             if amount:
@@ -164,8 +170,8 @@ class Statement:
         return found
 
     def confidence(self, bucket: int) -> Confidence:
-        """How a bucket is known; one that efficiencies divide, as most of its time is."""
-        known = self.confidence_of(bucket) if bucket in DIVIDED else {}
+        """How a bucket is known: as most of the time of its jobs is, or as such buckets are."""
+        known = self.confidence_of(bucket)
         if known:
             return max(known, key=lambda c: (known[c], c))
         return self.as_known(ABOUT[bucket].confidence)

@@ -47,6 +47,11 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.MixSampled,
     ev.PlacementSeen,
     ev.ReasonSeen,
+    ev.StallsSeen,
+    ev.EfficiencySeen,
+    ev.CheckpointSeen,
+    ev.SightLost,
+    ev.SightRegained,
 )
 WHYS: Final = (
     Why.UNSAID,

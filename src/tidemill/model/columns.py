@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tidemill.model.tables import I64
 
 NONE = -1  # no job, no piece, nobody: the end of a chain
+NOTHING_SEEN, JOBS_KEPT = 1, 2  # in ``AT.BLIND``
 
 
 class AT(IntEnum):
@@ -35,6 +36,7 @@ class AT(IntEnum):
     PROMISED = 15  # shapes that room is being made for
     PACE_CHANGES = 16  # how often a job that is there began or ceased to leave
     SEEN = 17  # placements that another scheduler made
+    BLIND = 18  # nobody watches: NOTHING_SEEN, or JOBS_KEPT (what jobs hold is told afterwards)
 
 
 class JOB(IntEnum):
@@ -78,6 +80,8 @@ class JOB(IntEnum):
     LEAVING_FOR = 35  # the shape for which it was asked to leave
     IDLE_MS = 36  # since when it does nothing
     OVER_MILLI = 37  # shown to be held, and not booked: others hold it (``PlacementSeen``)
+    STALLS = 38  # measured shares of this attempt's time, packed (``measured``); 0: none
+    EFFICIENCY = 39  # its measured efficiency, packed; 0: not measured
 
 
 class SHAPE(IntEnum):

@@ -14,11 +14,13 @@ from msgspec import Meta, Struct
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
-from tidemill.model.states import NodeState
+from tidemill.model.states import Confidence, NodeState
 from tidemill.model.topology import Topology
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 Number = Annotated[int, Meta(ge=0, lt=2**31)]
+PpmOrNone = Annotated[int, Meta(ge=-1, le=1_000_000)]
+"""A share in millionths; -1: nobody knows it."""
 
 
 class Why(StrEnum):
@@ -215,6 +217,36 @@ class PaceSeen(_Event, frozen=True, tag="pace_seen"):
     beside_ppm: Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
+class StallsSeen(_Event, frozen=True, tag="stalls_seen"):
+    """How the time of a running job divides from now on, as somebody measured it.
+
+    ``checkpoint_ppm``: of its time, standing still for checkpoints. Of the time in which it neither
+    does that nor is idle, ``host_ppm`` waits for data, ``links_ppm`` for other ranks. -1: that part
+    is not told apart, and lies within the others; all three -1: nobody measures any more.
+    """
+
+    job: Number
+    attempt: Number
+    checkpoint_ppm: PpmOrNone
+    host_ppm: PpmOrNone
+    links_ppm: PpmOrNone
+
+
+class EfficiencySeen(_Event, frozen=True, tag="efficiency_seen"):
+    """How well a running job uses its devices while it is at work, from now on.
+
+    ``mfu_ppm``: floating-point operations of the model over the peak, of the time in which the job
+    neither saves nor is idle. ``memory_ppm``: of the same time, lost to memory bandwidth.
+    ``confidence`` says how that is known; unknown: nobody measures any more.
+    """
+
+    job: Number
+    attempt: Number
+    mfu_ppm: Ppm
+    confidence: Confidence = Confidence.MEASURED
+    memory_ppm: PpmOrNone = -1
+
+
 class JobSaved(_Event, frozen=True, tag="job_saved"):
     """A running attempt has saved all its work, out of its rhythm, and goes on.
 
@@ -224,6 +256,32 @@ class JobSaved(_Event, frozen=True, tag="job_saved"):
 
     job: Number
     attempt: Number
+
+
+class CheckpointSeen(_Event, frozen=True, tag="checkpoint_seen"):
+    """What a running attempt did up to a moment is safe, as whoever runs it says.
+
+    From then on only such events tell what a stop loses; one that covers no time at the beginning
+    of an attempt says that they will come.
+    """
+
+    job: Number
+    attempt: Number
+    covers_ms: Moment
+
+
+class SightLost(_Event, frozen=True, tag="sight_lost"):
+    """From now on nobody watches the cluster: what happens is not known, but for what is paid.
+
+    ``keeps_jobs``: what jobs hold is told afterwards (by a scheduler's own records); only of the
+    other devices nobody knows what they were.
+    """
+
+    keeps_jobs: bool = False
+
+
+class SightRegained(_Event, frozen=True, tag="sight_regained"):
+    """Somebody watches again."""
 
 
 class Woke(_Event, frozen=True, tag="woke"):
@@ -358,7 +416,12 @@ Seen = (
     | JobCancelled
     | ActivitySeen
     | PaceSeen
+    | StallsSeen
+    | EfficiencySeen
     | JobSaved
+    | CheckpointSeen
+    | SightLost
+    | SightRegained
     | Woke
 )
 Action = (

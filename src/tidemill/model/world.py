@@ -445,4 +445,8 @@ class World:
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
             state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
+        told = self.ink.w.jobs[: self.job_count, [JOB.STALLS, JOB.EFFICIENCY]]
+        if told.any() or self.ink.w.at[AT.BLIND]:
+            measured = [(j, *told[j].tolist()) for j in np.flatnonzero(told.any(axis=1)).tolist()]
+            state["measured"] = (self.ink.w.at.item(AT.BLIND), measured)
         return state

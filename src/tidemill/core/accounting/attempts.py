@@ -19,6 +19,7 @@ from tidemill.core.fold import DONE, RUNNING, STARTING, WAITING
 from tidemill.core.kernel import kernel
 from tidemill.core.progress import CONTINUOUS, safe_ms
 from tidemill.model.columns import AT, JOB, NODE, NONE, PIECE, ROLE, SHAPE
+from tidemill.model.measured import SAVES
 
 _, WAITS, HOLDS, ENDED = map(int, PHASE)
 
@@ -113,8 +114,13 @@ def forget_attempt(marks, attempts, holds, earlier, j):
 
 
 @kernel
-def write_held(marks, attempts, holds, spans, j, begin, end, bucket, origin, since, busy, beside):
-    """One span for each contract that an attempt holds accelerators of, if it is in the window."""
+def write_held(
+    marks, attempts, holds, spans, j, begin, end, bucket, origin, since, busy, beside, stalls, use
+):
+    """One span for each contract that an attempt holds accelerators of, if it is in the window.
+
+    ``stalls`` and ``use``: what was measured of it, packed (``model.measured``).
+    """
     if begin >= end or end <= marks[MARK.START_MS] or begin >= marks[MARK.END_MS]:
         return
     h = attempts[j, HELD.FIRST_HOLD]
@@ -131,6 +137,8 @@ def write_held(marks, attempts, holds, spans, j, begin, end, bucket, origin, sin
         spans[row, SPAN.BUSY_PPM] = busy
         spans[row, SPAN.SLOW_PPM] = attempts[j, HELD.SLOW_PPM] if origin != NOT_RUNNING else 0
         spans[row, SPAN.BESIDE_PPM] = beside
+        spans[row, SPAN.STALLS] = stalls
+        spans[row, SPAN.EFFICIENCY] = use
         marks[MARK.SPANS] = row + 1
         h = holds[h, HOLD.NEXT]
 
@@ -140,16 +148,26 @@ def write_start(marks, attempts, holds, spans, j, now):
     """What an attempt held before it came up."""
     bucket = marks[MARK.STARTING] if attempts[j, HELD.ATTEMPT] == 1 else marks[MARK.RESTART]
     since = attempts[j, HELD.SINCE_MS]
-    write_held(marks, attempts, holds, spans, j, since, now, bucket, NOT_RUNNING, since, 0, 0)
+    write_held(
+        marks, attempts, holds, spans, j, since, now, bucket, NOT_RUNNING, since, 0, 0, 0, 0
+    )  # fmt: skip
 
 
 @kernel
-def write_stretch(marks, attempts, holds, spans, j, start, end, safe, otherwise, busy, beside):
+def write_stretch(
+    marks, attempts, holds, spans, j, start, end, safe, otherwise, busy, beside, stalls, use
+):
     """A stretch of a run: what lasts of it, up to a moment, and what the rest is."""
     origin = attempts[j, HELD.ORIGIN_MS]
     safe = min(end, max(start, safe))
-    write_held(marks, attempts, holds, spans, j, start, safe, LASTED, origin, start, busy, beside)
-    write_held(marks, attempts, holds, spans, j, safe, end, otherwise, origin, start, busy, beside)
+    write_held(
+        marks, attempts, holds, spans, j, start, safe, LASTED, origin, start, busy, beside,
+        stalls, use,
+    )  # fmt: skip
+    write_held(
+        marks, attempts, holds, spans, j, safe, end, otherwise, origin, start, busy, beside,
+        stalls, use,
+    )  # fmt: skip
 
 
 @kernel
@@ -160,12 +178,14 @@ def write_run(marks, attempts, holds, earlier, spans, j, safe, otherwise, now):
         write_stretch(
             marks, attempts, holds, spans, j, earlier[i, EARLIER.START_MS],
             earlier[i, EARLIER.END_MS], safe, otherwise, earlier[i, EARLIER.BUSY_PPM],
-            earlier[i, EARLIER.BESIDE_PPM],
+            earlier[i, EARLIER.BESIDE_PPM], earlier[i, EARLIER.STALLS],
+            earlier[i, EARLIER.EFFICIENCY],
         )  # fmt: skip
         i = earlier[i, EARLIER.NEXT]
     write_stretch(
         marks, attempts, holds, spans, j, attempts[j, HELD.SINCE_MS], now, safe, otherwise,
-        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM],
+        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
+        attempts[j, HELD.EFFICIENCY],
     )  # fmt: skip
 
 
@@ -173,6 +193,8 @@ def write_run(marks, attempts, holds, earlier, spans, j, safe, otherwise, now):
 def safe_until(jobs, attempts, j, now):
     """Up to when an interruption could take nothing back."""
     origin, interval = attempts[j, HELD.ORIGIN_MS], jobs[j, JOB.INTERVAL_MS]
+    if attempts[j, HELD.STALLS] & SAVES:
+        return origin
     return origin + safe_ms(now - origin, interval, jobs[j, JOB.COST_MS])
 
 
@@ -188,7 +210,8 @@ def end_attempt(jobs, b, j, keeps, now):
             marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.REWORK], now
         )  # fmt: skip
         is_inside = marks[MARK.START_MS] <= now < marks[MARK.END_MS]
-        if keeps == 0 and is_inside and jobs[j, JOB.INTERVAL_MS] != CONTINUOUS:
+        tells = jobs[j, JOB.INTERVAL_MS] != CONTINUOUS or attempts[j, HELD.STALLS] & SAVES != 0
+        if keeps == 0 and is_inside and tells:
             marks[MARK.CUT_SHORT] += 1
     forget_attempt(marks, attempts, b.holds, b.earlier, j)
 
@@ -204,19 +227,63 @@ def save_run(jobs, b, j, now):
         write_held(
             marks, attempts, b.holds, b.spans, j, start, end, LASTED, origin, start,
             earlier[i, EARLIER.BUSY_PPM], earlier[i, EARLIER.BESIDE_PPM],
+            earlier[i, EARLIER.STALLS], earlier[i, EARLIER.EFFICIENCY],
         )  # fmt: skip
         i = earlier[i, EARLIER.NEXT]
     start = attempts[j, HELD.SINCE_MS]
     write_held(
         marks, attempts, b.holds, b.spans, j, start, began, LASTED, origin, start,
-        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM],
+        attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
+        attempts[j, HELD.EFFICIENCY],
     )  # fmt: skip
     write_held(
         marks, attempts, b.holds, b.spans, j, began, now, marks[MARK.CHECKPOINT], NOT_RUNNING,
-        began, 0, 0,
+        began, 0, 0, 0, 0,
     )  # fmt: skip
     forget_earlier(marks, attempts, earlier, j)
     attempts[j, HELD.ORIGIN_MS] = jobs[j, JOB.ORIGIN_MS]
+
+
+@kernel
+def secure_earlier(b, j, covers):
+    """Earlier stretches of a run last up to a moment; what of them came after waits on."""
+    marks, attempts, earlier = b.marks, b.attempts, b.earlier
+    before, i = NONE, attempts[j, HELD.FIRST_EARLIER]
+    while i >= 0:
+        after, start = earlier[i, EARLIER.NEXT], earlier[i, EARLIER.START_MS]
+        write_held(
+            marks, attempts, b.holds, b.spans, j, start, min(earlier[i, EARLIER.END_MS], covers),
+            LASTED, attempts[j, HELD.ORIGIN_MS], start, earlier[i, EARLIER.BUSY_PPM],
+            earlier[i, EARLIER.BESIDE_PPM], earlier[i, EARLIER.STALLS],
+            earlier[i, EARLIER.EFFICIENCY],
+        )  # fmt: skip
+        earlier[i, EARLIER.START_MS] = max(start, covers)
+        if earlier[i, EARLIER.END_MS] > covers:
+            before = i
+        else:
+            earlier[i, EARLIER.NEXT] = marks[MARK.FREE_EARLIER]
+            marks[MARK.FREE_EARLIER] = i
+            attempts[j, HELD.EARLIER] -= 1
+            if before >= 0:
+                earlier[before, EARLIER.NEXT] = after
+            else:
+                attempts[j, HELD.FIRST_EARLIER] = after
+        i = after
+
+
+@kernel
+def secure_run(jobs, b, j):
+    """Whoever runs an attempt says that it is safe up to a moment: that much of it lasts."""
+    attempts, covers = b.attempts, jobs[j, JOB.ORIGIN_MS]
+    secure_earlier(b, j, covers)
+    start = attempts[j, HELD.SINCE_MS]
+    write_held(
+        b.marks, attempts, b.holds, b.spans, j, start, covers, LASTED, attempts[j, HELD.ORIGIN_MS],
+        start, attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
+        attempts[j, HELD.EFFICIENCY],
+    )  # fmt: skip
+    attempts[j, HELD.SINCE_MS] = max(start, covers)
+    attempts[j, HELD.ORIGIN_MS] = covers
 
 
 @kernel
@@ -228,16 +295,34 @@ def keep_earlier(marks, attempts, earlier, j, now):
     earlier[i, EARLIER.END_MS] = now
     earlier[i, EARLIER.BUSY_PPM] = attempts[j, HELD.BUSY_PPM]
     earlier[i, EARLIER.BESIDE_PPM] = attempts[j, HELD.BESIDE_PPM]
+    earlier[i, EARLIER.STALLS] = attempts[j, HELD.STALLS]
+    earlier[i, EARLIER.EFFICIENCY] = attempts[j, HELD.EFFICIENCY]
     earlier[i, EARLIER.NEXT] = attempts[j, HELD.FIRST_EARLIER]
     attempts[j, HELD.FIRST_EARLIER] = i
     attempts[j, HELD.EARLIER] += 1
 
 
 @kernel
+def is_same(attempts, j, busy, beside, stalls, use):
+    """Whether the time of a run goes on dividing as before."""
+    return (
+        busy == attempts[j, HELD.BUSY_PPM]
+        and beside == attempts[j, HELD.BESIDE_PPM]
+        and stalls == attempts[j, HELD.STALLS]
+        and use == attempts[j, HELD.EFFICIENCY]
+    )
+
+
+@kernel
 def go_on(jobs, b, j, now):
-    """A gang has come up, has saved its work, or its busy share or its pace has changed."""
+    """A gang has come up, has saved its work, or how its time divides has changed."""
     marks, attempts = b.marks, b.attempts
     busy, beside = jobs[j, JOB.BUSY_PPM], attempts[j, HELD.PACE_PPM]
+    stalls, use = jobs[j, JOB.STALLS], jobs[j, JOB.EFFICIENCY]
+    if attempts[j, HELD.IS_RUNNING] != 0 and stalls & SAVES:
+        if attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
+            secure_run(jobs, b, j)
+        attempts[j, HELD.STALLS] |= SAVES
     if attempts[j, HELD.IS_RUNNING] == 0:
         write_start(marks, attempts, b.holds, b.spans, j, now)
         attempts[j, HELD.IS_RUNNING] = 1
@@ -245,7 +330,7 @@ def go_on(jobs, b, j, now):
         attempts[j, HELD.SLOW_PPM] = jobs[j, JOB.SLOW_PPM]
     elif attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
         save_run(jobs, b, j, now)
-    elif busy == attempts[j, HELD.BUSY_PPM] and beside == attempts[j, HELD.BESIDE_PPM]:
+    elif is_same(attempts, j, busy, beside, stalls, use):
         return
     elif jobs[j, JOB.INTERVAL_MS] == CONTINUOUS:
         write_run(marks, attempts, b.holds, b.earlier, b.spans, j, now, marks[MARK.REWORK], now)
@@ -254,6 +339,8 @@ def go_on(jobs, b, j, now):
     attempts[j, HELD.SINCE_MS] = now
     attempts[j, HELD.BUSY_PPM] = busy
     attempts[j, HELD.BESIDE_PPM] = beside
+    attempts[j, HELD.STALLS] = stalls
+    attempts[j, HELD.EFFICIENCY] = use
 
 
 @kernel

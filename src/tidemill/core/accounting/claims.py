@@ -106,6 +106,15 @@ def claim(w, b, count, left, dt):
 
 
 @kernel
+def paid_milli(contracts, c):
+    """What is paid of a contract now: all that is launched, or what it commits to."""
+    paid_now = contracts[c, LAUNCHED_MILLI]
+    if contracts[c, IS_RUNNING] != 0:
+        paid_now = max(paid_now, contracts[c, COMMITTED_MILLI])
+    return paid_now
+
+
+@kernel
 def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
     """Add so long of what is paid, and of all that is in no job's hands and that nobody claims."""
     for c in range(marks[MARK.CONTRACTS]):
@@ -114,18 +123,28 @@ def count_supply(marks, contracts, levels, tables, lots, paid, unheld, dt):
             launched += levels[c, level]
             if tables[TABLE.OF_LEVEL, level] >= 0:
                 unheld[c, tables[TABLE.OF_LEVEL, level], 0] += levels[c, level] * dt
-        paid_now = contracts[c, LAUNCHED_MILLI]
-        if contracts[c, IS_RUNNING] != 0:
-            paid_now = max(paid_now, contracts[c, COMMITTED_MILLI])
+        paid_now = paid_milli(contracts, c)
         paid[c] += paid_now * dt
         unheld[c, marks[MARK.NOT_LAUNCHED], 0] += (paid_now - launched) * dt
         unheld[c, marks[MARK.NO_DEMAND], 0] += lots[c, LOT.FREE] * dt
 
 
 @kernel
+def count_unseen(marks, contracts, levels, paid, unheld, dt):
+    """Add so long of what is paid while nobody watches; what jobs hold is told by their spans."""
+    for c in range(marks[MARK.CONTRACTS]):
+        paid_now = paid_milli(contracts, c)
+        paid[c] += paid_now * dt
+        unheld[c, marks[MARK.NOT_OBSERVED], 0] += (paid_now - levels[c, Level.ALLOCATED]) * dt
+
+
+@kernel
 def integrate(w, b, dt):
     """Add so long of the state as it is; False, and nothing was added: the order must be asked."""
     marks = b.marks
+    if w.at[AT.BLIND] != 0:
+        count_unseen(marks, w.contracts, w.levels, b.paid, b.unheld, dt)
+        return True
     left = lay_out(marks, w.levels, b.lots)
     if left > 0:
         count = gather(w, b)

@@ -48,6 +48,7 @@ class MARK(IntEnum):
     CHECKPOINT = 27
     NOT_LAUNCHED = 28
     NO_DEMAND = 29
+    NOT_OBSERVED = 30
 
 
 class STOP(IntEnum):
@@ -81,11 +82,13 @@ class HELD(IntEnum):
     FIRST_HOLD = 8
     FIRST_EARLIER = 9
     EARLIER = 10  # how many stretches of this run came before this one
-    FIRST_MS = 11  # when it was first placed; NEVER: not yet
-    ENDED_MS = 12  # when it was done, failed for good or was cancelled; NEVER: not yet
-    BALANCE_MS = 13  # what it waited; less the present moment while it waits
-    PHASE = 14
-    OUTCOME = 15
+    STALLS = 11  # as ``JOB.STALLS``, of the present stretch
+    EFFICIENCY = 12
+    FIRST_MS = 13  # when it was first placed; NEVER: not yet; from here on of the job
+    ENDED_MS = 14  # when it was done, failed for good or was cancelled; NEVER: not yet
+    BALANCE_MS = 15  # what it waited; less the present moment while it waits
+    PHASE = 16
+    OUTCOME = 17
 
 
 class PHASE(IntEnum):
@@ -113,10 +116,12 @@ class EARLIER(IntEnum):
     BUSY_PPM = 2
     BESIDE_PPM = 3
     NEXT = 4
+    STALLS = 5
+    EFFICIENCY = 6
 
 
 class SPAN(IntEnum):
-    """A time in which a job held accelerators of one contract; see ``ledger.cut.HeldSpan``."""
+    """A time in which a job held accelerators of one contract; see ``span_binning.HeldSpan``."""
 
     START_MS = 0
     END_MS = 1
@@ -129,6 +134,8 @@ class SPAN(IntEnum):
     BUSY_PPM = 8
     SLOW_PPM = 9
     BESIDE_PPM = 10
+    STALLS = 11
+    EFFICIENCY = 12
 
 
 class DEMAND(IntEnum):

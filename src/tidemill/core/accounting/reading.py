@@ -14,17 +14,20 @@ from tidemill.core.kernel import kernel
 from tidemill.core.replay import (
     BUSY,
     CANCELLATION,
+    EFFICIENCY,
     EVICTED,
     FAILURE,
     FINISHED,
     PLACED,
+    SECURED,
     SEEN,
+    STALLS,
     STARTED,
     SUBMITTED,
     fold_one,
 )
 from tidemill.model.batch import EventColumn
-from tidemill.model.columns import JOB
+from tidemill.model.columns import AT, JOB
 
 
 @kernel
@@ -45,7 +48,7 @@ def pass_time(w, b, jobs_known, moment):
         if not integrate(w, b, until - now):
             marks[MARK.STOP] = STOP.ORDER
             return 0
-        if marks[MARK.WEIGHS_MIX] != 0:
+        if marks[MARK.WEIGHS_MIX] != 0 and w.at[AT.BLIND] == 0:
             weigh(w, b, jobs_known, until - now)
         now = until
     marks[MARK.NOW_MS] = max(moment, marks[MARK.NOW_MS])
@@ -75,7 +78,8 @@ def read(w, b, events, event_pieces, counts, e, now):
         if at > marks[MARK.NOW_MS] and not pass_time(w, b, counts[0, 0], at):
             return e
         is_life = kind in (
-            SUBMITTED, PLACED, SEEN, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED
+            SUBMITTED, PLACED, SEEN, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED,
+            STALLS, EFFICIENCY, SECURED,
         )  # fmt: skip
         if kind == SUBMITTED:
             j = counts[0, 0]

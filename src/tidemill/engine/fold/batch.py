@@ -28,7 +28,8 @@ _CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES],
 _PLAIN = frozenset(
     (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
-     replay.EVICTED, replay.RELEASE, replay.SEEN)
+     replay.EVICTED, replay.RELEASE, replay.SEEN, replay.STALLS, replay.EFFICIENCY,
+     replay.SECURED)
 )  # fmt: skip
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,

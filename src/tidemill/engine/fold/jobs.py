@@ -7,6 +7,7 @@ from tidemill.core import lines, quotas, rows
 from tidemill.engine.fold import queues, room, topology
 from tidemill.model import events as ev
 from tidemill.model import tables
+from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import AT, JOB, NONE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
@@ -157,6 +158,33 @@ def saved(world: World, event: ev.JobSaved) -> list[int]:
     if (paces := world.paces.get(j)) is not None:
         world.paces[j] = ((at_ms, paces[-1][1]),)
     return [j]
+
+
+def stalls(world: World, event: ev.StallsSeen) -> list[int]:
+    """The time of a running attempt divides in another way from now on."""
+    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    shares = (event.checkpoint_ppm, event.host_ppm, event.links_ppm)
+    core.stalled(world.ink.w.jobs, event.job, *shares)
+    return [event.job]
+
+
+def efficiency(world: World, event: ev.EfficiencySeen) -> list[int]:
+    """A running attempt uses its devices better or worse from now on."""
+    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    known = CONFIDENCE_CODE[event.confidence]
+    core.efficient(world.ink.w.jobs, event.job, event.mfu_ppm, known, event.memory_ppm)
+    return [event.job]
+
+
+def secured(world: World, event: ev.CheckpointSeen) -> list[int]:
+    """What a running attempt did up to a moment is safe."""
+    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    if event.covers_ms > event.at_ms:
+        _refuse(world, event.job, f"what it does until {event.covers_ms} ms cannot be safe yet")
+    if event.job in world.paces:
+        _refuse(world, event.job, "neighbours slow it, and its checkpoints follow its rhythm")
+    core.secured(world.ink.w.jobs, event.job, event.covers_ms, event.at_ms)
+    return [event.job]
 
 
 def finished(world: World, event: ev.JobFinished) -> list[int]:

@@ -67,6 +67,14 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return jobs.paced(world, event)
         case ev.JobSaved():
             return jobs.saved(world, event)
+        case ev.StallsSeen():
+            return jobs.stalls(world, event)
+        case ev.EfficiencySeen():
+            return jobs.efficiency(world, event)
+        case ev.CheckpointSeen():
+            return jobs.secured(world, event)
+        case ev.SightLost() | ev.SightRegained():
+            return supply.sight(world, event)
         case ev.AskedEvict():
             return jobs.leaving(world, event)
         case ev.JobEvicted():

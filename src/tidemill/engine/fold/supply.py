@@ -6,7 +6,7 @@ import numpy as np
 
 from tidemill.engine.fold import jobs, queues, room, topology
 from tidemill.model import events as ev
-from tidemill.model.columns import AT, KIND, NODE, NONE
+from tidemill.model.columns import AT, JOBS_KEPT, KIND, NODE, NONE, NOTHING_SEEN
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import Contract, Node, Piece
@@ -290,6 +290,18 @@ def _disturb(world: World, n: int, may_stay: bool, at_ms: int) -> list[int]:
             jobs.call_off(world, j, at_ms)
             touched.append(j)
     return touched
+
+
+def sight(world: World, event: ev.SightLost | ev.SightRegained) -> list[int]:
+    """Nobody watches from now on, or somebody does again; whom that touches is the ledger's."""
+    blind = world.ink.w.at
+    if isinstance(event, ev.SightLost):
+        blind[AT.BLIND] = JOBS_KEPT if event.keeps_jobs else NOTHING_SEEN
+    elif not blind[AT.BLIND]:
+        _refuse("who watches", "somebody watches already")
+    else:
+        blind[AT.BLIND] = 0
+    return []
 
 
 def _known_contract(world: World, c: int) -> Contract:

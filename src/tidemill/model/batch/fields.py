@@ -22,6 +22,7 @@ from tidemill.model.batch import (
     Matrix,
 )
 from tidemill.model.rows import Checkpointing, Demand, Efficiency, Job
+from tidemill.model.states import Confidence
 
 _E = EventColumn
 _J = JobColumn
@@ -48,6 +49,14 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "over_milli": _E.VALUE,
     "layer": _E.TO,
     "reason": _E.VALUE,
+    "checkpoint_ppm": _E.WHY,
+    "host_ppm": _E.TO,
+    "links_ppm": _E.VALUE,
+    "mfu_ppm": _E.VALUE,
+    "memory_ppm": _E.TO,
+    "confidence": _E.WHY,
+    "covers_ms": _E.VALUE,
+    "keeps_jobs": _E.VALUE,
 }
 """Where the plain fields of events go, whatever the kind."""
 
@@ -110,6 +119,9 @@ def _field(field: msgspec.inspect.Field) -> Field:
             return Field(
                 field.name, column, 0, len(codes.WHYS) - 1, codes.WHYS, dict(codes.WHY_CODE)
             )
+        case msgspec.inspect.EnumType(cls=cls) if cls is Confidence:
+            told = codes.CONFIDENCES
+            return Field(field.name, column, 0, len(told) - 1, told, dict(codes.CONFIDENCE_CODE))
         case msgspec.inspect.EnumType(cls=cls):
             words = tuple(cls)
             assert [word.value for word in words] == list(range(len(words))), cls
