@@ -212,6 +212,7 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "stalls before the start": (ev.StallsSeen(NOW_MS, STARTS, 1, 0, 0, 0), "not running"),
     "efficiency of another attempt": (ev.EfficiencySeen(NOW_MS, RUNS, 2, 1), "attempt 2 is meant"),
     "safe before it is done": (ev.CheckpointSeen(NOW_MS, RUNS, 1, NOW_MS + 1), "safe yet"),
+    "sight lost before": (ev.SightLost(NOW_MS - 1), "before the 100 ms already seen"),
     "sight of what is seen": (ev.SightRegained(NOW_MS), "watches already"),
     "release of no promise": (ev.AskedRelease(NOW_MS, 0), "nothing is promised"),
     "a half-life that is no news": (ev.HalfLifeSet(NOW_MS, 0), "is 0 ms already"),

@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from tidemill.ledger.statement import read
 from tidemill.model import events as ev
 from tidemill.model.batch import Dictionary
 from tidemill.model.batch.convert import of_events, to_events
+from tidemill.model.errors import EventRefused
 from tidemill.model.rows import Checkpointing, Job, Node, Piece
 from tidemill.model.states import Confidence, NodeState
 from tidemill.model.world import World
@@ -218,3 +220,11 @@ def test_what_nobody_watched_is_a_bucket_of_its_own(run: Run, at: int, length: i
     if keeps:
         assert [found.milli_ms[b] for b in held] == [plain.milli_ms[b] for b in held]
     assert all(found.milli_ms[b] <= plain.milli_ms[b] + 30 for b in Bucket if b in held)
+
+
+def test_sight_is_lost_once():
+    """What is known already is refused as late or repeated."""
+    world = fold_all(World(), [ev.SightLost(0)])
+    with pytest.raises(EventRefused, match="nobody does already"):
+        fold_all(world, [ev.SightLost(1)])
+    fold_all(world, [ev.SightLost(1, True), ev.SightRegained(2), ev.SightLost(3)])

@@ -19,35 +19,35 @@ if TYPE_CHECKING:
 class Bucket(IntEnum):
     """Where an accelerator-millisecond can go."""
 
-    NOT_LAUNCHED = 0
-    NOT_READY = 1
-    UNHEALTHY = 2
-    CORDONED = 3
-    DRAINING = 4
-    NO_DEMAND = 5
-    FRAGMENTED = 6
-    TOPOLOGY = 7
-    QUOTA = 8
-    HELD = 9
-    CAUSE_UNKNOWN = 10
-    BY_DESIGN = 11
-    STARTING = 12
-    IDLE = 13
-    REWORK = 14
-    RESTART = 15
-    CHECKPOINT = 16
-    STRAGGLER = 17
-    HOST = 18
-    LINKS = 19
-    INTERFERENCE = 20
-    STRANDED = 21
-    MEMORY_BOUND = 22
-    BELOW_ROOF = 23
-    BELOW_PEAK = 24
-    UNKNOWN = 25
-    UNSAVED = 26
-    USEFUL = 27
-    NOT_OBSERVED = 28
+    NOT_OBSERVED = 0
+    NOT_LAUNCHED = 1
+    NOT_READY = 2
+    UNHEALTHY = 3
+    CORDONED = 4
+    DRAINING = 5
+    NO_DEMAND = 6
+    FRAGMENTED = 7
+    TOPOLOGY = 8
+    QUOTA = 9
+    HELD = 10
+    CAUSE_UNKNOWN = 11
+    BY_DESIGN = 12
+    STARTING = 13
+    IDLE = 14
+    REWORK = 15
+    RESTART = 16
+    CHECKPOINT = 17
+    STRAGGLER = 18
+    HOST = 19
+    LINKS = 20
+    INTERFERENCE = 21
+    STRANDED = 22
+    MEMORY_BOUND = 23
+    BELOW_ROOF = 24
+    BELOW_PEAK = 25
+    UNKNOWN = 26
+    UNSAVED = 27
+    USEFUL = 28
 
 
 class Stage(IntEnum):

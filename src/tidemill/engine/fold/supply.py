@@ -296,7 +296,10 @@ def sight(world: World, event: ev.SightLost | ev.SightRegained) -> list[int]:
     """Nobody watches from now on, or somebody does again; whom that touches is the ledger's."""
     blind = world.ink.w.at
     if isinstance(event, ev.SightLost):
-        blind[AT.BLIND] = JOBS_KEPT if event.keeps_jobs else NOTHING_SEEN
+        wanted = JOBS_KEPT if event.keeps_jobs else NOTHING_SEEN
+        if blind[AT.BLIND] == wanted:
+            _refuse("who watches", "nobody does already")
+        blind[AT.BLIND] = wanted
     elif not blind[AT.BLIND]:
         _refuse("who watches", "somebody watches already")
     else:
