@@ -272,6 +272,8 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
             return ("topology", 0)
         case ev.ContractStarted() | ev.ContractEnded() | ev.Woke():
             return ALL
+        case ev.SightLost() | ev.SightRegained():
+            return ALL
         case _:
             return ("job", event.job)
 

@@ -4,7 +4,6 @@ The oracle here divides with fractions, piece of time by piece of time; it share
 ledger but the names of the buckets.
 """
 
-from collections import Counter
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
@@ -111,9 +110,9 @@ def confidence(share: Share) -> Confidence:
     return Confidence.UNKNOWN if share.mfu < 0 else Confidence.MEASURED
 
 
-def expected(run: Run) -> Counter[Bucket]:
+def expected(run: Run) -> dict[Bucket, Fraction]:
     """Milli·ms by bucket, as fractions."""
-    found: Counter[Bucket] = Counter()
+    found = dict.fromkeys(Bucket, Fraction(0))
     found[Bucket.STARTING] += run.start_ms * GPUS * 1000
     safe = run.end_ms if run.end == "done" else max((run.start_ms, *(c for _, c in run.saves)))
     edges = sorted({run.start_ms, run.end_ms, safe, *(share.start_ms for share in run.shares)})

@@ -150,6 +150,7 @@ def _numbered(rows: pl.DataFrame, notes: list[str]) -> Sorted:
         .otherwise(pl.col("outcome")),
     )
     rows = rows.filter(pl.col("is_last") | pl.col("start_ms").is_not_null())
+    rows = rows.with_columns(up_ms=_up_ms())
     rows = _divided(rows)
     jobs = rows.unique("job", keep="first", maintain_order=True)
     jobs = jobs.sort("first_submit_ms", "job").with_columns(
@@ -157,6 +158,13 @@ def _numbered(rows: pl.DataFrame, notes: list[str]) -> Sorted:
     )
     rows = rows.join(jobs.select("job", "number"), on="job", maintain_order="left")
     return Sorted(rows.drop("next_ms"), jobs, tuple(notes))
+
+
+def _up_ms() -> pl.Expr:
+    """Since when an attempt works: not before it holds its GPUs, and before it has ended."""
+    up = pl.max_horizontal("start_ms", "up_ms")
+    last = pl.max_horizontal(pl.col("start_ms"), pl.col("end_ms") - 1)
+    return pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
 
 
 def _divided(rows: pl.DataFrame) -> pl.DataFrame:

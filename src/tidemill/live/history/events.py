@@ -9,6 +9,8 @@ from tidemill.live.history import fleet
 from tidemill.live.history.attempts import put_in_order
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline
+from tidemill.live.measured import joining
+from tidemill.live.measured.windows import Measured
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
@@ -45,22 +47,27 @@ class History(NamedTuple):
         return self.timeline.over
 
 
-def build(
+def build(  # noqa: PLR0913 - named, and most of them may be left out
     told: pl.DataFrame,
     nodes: Iterable[SeenNode],
     prices: Mapping[str, int],
     from_ms: int | None = None,
     until_ms: int | None = None,
     queues: Sequence[Queue] = (),
+    *,
+    measured: Measured | None = None,
 ) -> History:
     """The history that these attempts and nodes make.
 
     ``from_ms``: since when the machines are paid for (default: the first submission).
     ``until_ms``: when the source was asked (default: the last thing that happened).
+    ``measured``: what was measured of the jobs while they ran.
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
     ordered = put_in_order(told, from_ms, until_ms)
+    if measured is not None:
+        ordered = ordered._replace(attempts=joining.with_ups(ordered.attempts, measured))
     attempts, jobs = ordered.attempts, ordered.jobs
     seen = fleet.with_unlisted(nodes, attempts)
     if not len(jobs):
@@ -85,7 +92,8 @@ def build(
         opening += [ev.NodeMoved(0, n, state) for n in range(len(under))]
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    lines = HistoryTimeline(ordered, machines, begins_ms, end_ms - begins_ms)
+    rows = joining.rows_of(attempts, measured, begins_ms, end_ms)
+    lines = HistoryTimeline(ordered, machines, begins_ms, end_ms - begins_ms, rows)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,

@@ -32,7 +32,8 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "team": pl.String,
     "user": pl.String,
     "submit_ms": pl.Int64,
-    "start_ms": pl.Int64,
+    "start_ms": pl.Int64,  # since when it holds its GPUs
+    "up_ms": pl.Int64,  # since when it works on them; null: since it holds them
     "end_ms": pl.Int64,
     "outcome": pl.String,
     "gpus": pl.Int64,  # of all nodes together

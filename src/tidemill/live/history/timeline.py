@@ -29,7 +29,7 @@ BATCH_ROWS = 100_000
 LONGEST_REASON = 500
 NOT_ELIGIBLE = -1
 """The priority of jobs that wait for something else: so none that waits for GPUs is like them."""
-_MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _ENDS_AT_ONCE = range(6)
+_MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _MEASURES, _ENDS_AT_ONCE = range(7)
 _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.FAILED: Why.CRASHED,
     AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
@@ -45,9 +45,11 @@ class HistoryTimeline:
     """Events of jobs and machines by moment, made into batches on the way."""
 
     def __init__(
-        self, ordered: Sorted, machines: list[SeenNode], begins_ms: int, end_ms: int
-    ) -> None:
+        self, ordered: Sorted, machines: list[SeenNode], begins_ms: int, end_ms: int,
+        measured: I64,
+    ) -> None:  # fmt: skip
         self._attempts, self._jobs = ordered.attempts, ordered.jobs
+        self._measured = measured
         self._begins_ms, self._end_ms = begins_ms, end_ms
         self._machines = _Machines(machines)
         self._numbers = {node.name: n for n, node in enumerate(machines)}
@@ -62,6 +64,7 @@ class HistoryTimeline:
         lasts, asked = self._attempts["is_last"].to_list(), self._asked()
         machines, seating = self._machines, self._machines.seating
         eligible = self._jobs["is_eligible"].to_list()
+        measured = self._measured.tolist()
         for at, code, who in self._moments():
             if code == _PLACES:
                 found = seating.take(who, asked[who])
@@ -75,6 +78,8 @@ class HistoryTimeline:
                     writer.not_eligible(at)
             elif code == _MACHINES:
                 writer.moved(at, machines.turn(who))
+            elif code == _MEASURES:
+                writer.rows.append(measured[who])
             else:
                 writer.ended(at, numbers[who], tries[who], outcomes[who], lasts[who])
                 for n in seating.give_back(who):
@@ -99,15 +104,18 @@ class HistoryTimeline:
         submits = self._jobs["first_submit_ms"].to_numpy() - begins
         is_begun = rows["start_ms"].is_not_null().to_numpy()
         starts = rows["start_ms"].fill_null(0).to_numpy() - begins
+        ups = rows["up_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
         ends = rows["end_ms"].fill_null(0).to_numpy() - begins
         begun, over = np.flatnonzero(is_begun), np.flatnonzero(has_ended)
+        up = np.flatnonzero(is_begun & (ups <= self._end_ms))
         is_at_once = ~is_begun[over] | (ends[over] <= starts[over])
         turns = self._machines.turns_ms(begins)
         told: list[tuple[I64, int | I64, I64]] = [
             (submits, _SUBMITS, np.arange(len(submits))),
             (starts[begun], _PLACES, begun),
-            (starts[begun], _STARTS, begun),
+            (ups[up], _STARTS, up),
+            (self._measured[:, EventColumn.AT], _MEASURES, np.arange(len(self._measured))),
             (ends[over], np.where(is_at_once, _ENDS_AT_ONCE, _ENDS), over),
             (turns[turns <= self._end_ms], _MACHINES, np.flatnonzero(turns <= self._end_ms)),
         ]

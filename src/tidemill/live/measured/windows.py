@@ -5,6 +5,8 @@ A source (a training loop, DCGM by Prometheus) knows its own wire format and not
 shares are millionths of the window, of all GPUs of the job on average; null: not measured.
 """
 
+from typing import NamedTuple
+
 import polars as pl
 
 WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -23,6 +25,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "dram_ppm": pl.Int64,  # memory interface active
     "memory_ppm": pl.Int64,  # of the memory of the devices, used at most
     "watts": pl.Int64,  # of one device, on average
+    "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
 """One row per job and window of one source; windows of one source and job do not overlap."""
 
@@ -32,3 +35,28 @@ SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
     "covers_ms": pl.Int64,  # what the job did up to this moment cannot be lost any more
 }
 """One row per checkpoint that was saved."""
+
+UPS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.String,
+    "began_ms": pl.Int64,  # when a process of it began
+    "up_ms": pl.Int64,  # when its first step began; null: it has made none
+}
+"""One row per launch of a job that tells its steps."""
+
+
+class Measured(NamedTuple):
+    """All that was measured of the jobs of a history."""
+
+    windows: pl.DataFrame
+    saves: pl.DataFrame
+    ups: pl.DataFrame
+
+
+def nothing() -> Measured:
+    """Nobody measured anything."""
+    return Measured(*(pl.DataFrame(schema=form) for form in (WINDOWS, SAVES, UPS)))
+
+
+def both(one: Measured, other: Measured) -> Measured:
+    """What two sources measured."""
+    return Measured(*(pl.concat(pair, how="diagonal") for pair in zip(one, other, strict=True)))

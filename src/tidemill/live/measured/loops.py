@@ -1,0 +1,306 @@
+"""What training loops tell (``tidemill.track``) as windows, saves and launches of their jobs.
+
+A *launch* is all processes of a job whose lives overlap: its ranks. Their stretches are added up
+over equal bins of time, each rank with the GPUs that it uses; a bin is a second, or more where a
+launch is long, so that no launch has more than ``MOST_BINS`` of them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
+from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measured
+from tidemill.live.track.records import (
+    BeganRecord,
+    CheckpointBegunRecord,
+    CheckpointSavedRecord,
+    EfficiencyRecord,
+    EndedRecord,
+    RestoredRecord,
+    StepsRecord,
+    TrackRecord,
+)
+from tidemill.model.measures import ONE_PPM
+
+SOURCE = "track"
+MOST_BINS = 2_000
+SECOND_US = 1_000_000
+_PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
+_NAMES = {
+    "checkpoint_us": "checkpoint_ppm",
+    "data_us": "data_ppm",
+    "communication_us": "communication_ppm",
+    "other_us": "other_ppm",
+}
+_WORK = "mflop"
+
+
+class _Process:
+    """One process of a job: a run of one rank."""
+
+    def __init__(self, record: TrackRecord) -> None:
+        self.job, self.rank = record.job, record.rank
+        self.began: BeganRecord | None = None
+        self.ended: EndedRecord | None = None
+        self.stretches: list[StepsRecord] = []
+        self.begun: dict[int, CheckpointBegunRecord] = {}
+        self.saved: list[CheckpointSavedRecord] = []
+        self.restored: RestoredRecord | None = None
+        self.efficiencies: list[EfficiencyRecord] = []
+        self.first_us = self.last_us = _at_us(record)[0]
+
+    def take(self, record: TrackRecord) -> None:
+        """One more record of it."""
+        first, last = _at_us(record)
+        self.first_us, self.last_us = min(self.first_us, first), max(self.last_us, last)
+        match record:
+            case BeganRecord():
+                self.began = record
+            case EndedRecord():
+                self.ended = record
+            case StepsRecord():
+                self.stretches.append(record)
+            case CheckpointBegunRecord():
+                self.begun[record.checkpoint] = record
+            case CheckpointSavedRecord():
+                self.saved.append(record)
+            case RestoredRecord():
+                self.restored = record
+            case EfficiencyRecord():
+                self.efficiencies.append(record)
+            case _:
+                pass
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it uses; one where it does not say."""
+        told = self.began.gpus if self.began is not None else None
+        return 1 if told is None else told
+
+    @property
+    def up_us(self) -> int | None:
+        """When its first step began: after what the loop did outside of steps before."""
+        for stretch in self.stretches:
+            if stretch.steps:
+                return stretch.from_us + stretch.other_us
+        return None
+
+
+class Launch(NamedTuple):
+    """All processes of a job that were there together."""
+
+    job: str
+    processes: tuple[_Process, ...]
+    first_us: int
+    last_us: int
+
+    @property
+    def gpus(self) -> int:
+        """Of all its processes."""
+        return sum(process.gpus for process in self.processes)
+
+    @property
+    def up_us(self) -> int | None:
+        """When the last of its processes began its first step; None: one has made none."""
+        ups = [process.up_us for process in self.processes if process.gpus]
+        return None if not ups or None in ups else max(up for up in ups if up is not None)
+
+
+def launches(records: Iterable[TrackRecord]) -> list[Launch]:
+    """The launches of all jobs, by job and time."""
+    processes: dict[tuple[str, str, int], _Process] = {}
+    for record in records:
+        key = (record.job, record.run, record.rank)
+        process = processes.get(key)
+        if process is None:
+            process = processes[key] = _Process(record)
+        process.take(record)
+    by_job: dict[str, list[_Process]] = {}
+    for process in processes.values():
+        process.stretches.sort(key=lambda stretch: stretch.from_us)
+        by_job.setdefault(process.job, []).append(process)
+    return [launch for job in sorted(by_job) for launch in _together(job, by_job[job])]
+
+
+def _together(job: str, processes: list[_Process]) -> Iterator[Launch]:
+    """Processes whose lives overlap are one launch; the same rank twice is another."""
+    processes.sort(key=lambda process: process.first_us)
+    group: list[_Process] = []
+    for process in processes:
+        if group:
+            is_after = process.first_us >= max(one.last_us for one in group)
+            if is_after or process.rank in {one.rank for one in group}:
+                yield _launch(job, group)
+                group = []
+        group.append(process)
+    yield _launch(job, group)
+
+
+def _launch(job: str, group: Sequence[_Process]) -> Launch:
+    first, last = min(p.first_us for p in group), max(p.last_us for p in group)
+    return Launch(job, tuple(group), first, last)
+
+
+def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Measured:
+    """What launches tell, of jobs as the books call them (``names``: others by their own)."""
+    found = names or {}
+    windows, saves, ups = list[pl.DataFrame](), list[tuple[str, int, int]](), []
+    for i, launch in enumerate(told):
+        job = found.get(launch.job, launch.job)
+        windows.append(_windows(launch).with_columns(job=pl.lit(job)))
+        after = told[i + 1] if i + 1 < len(told) and told[i + 1].job == launch.job else None
+        saves += [(job, *save) for save in _saves(launch, _restored(after))]
+        up_us = launch.up_us
+        ups.append((job, launch.first_us // 1000, None if up_us is None else up_us // 1000))
+    return Measured(
+        pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
+        pl.DataFrame(saves, schema=SAVES, orient="row"),
+        pl.DataFrame(ups, schema=UPS, orient="row"),
+    )
+
+
+def attempts(told: Sequence[Launch], until_us: int | None = None) -> pl.DataFrame:
+    """The launches as attempts, where no scheduler tells of them: ``ATTEMPTS``.
+
+    One that told nothing of its end was killed when it last told anything; unless that is within a
+    few seconds of ``until_us``, when everybody was last heard of.
+    """
+    until_us = max((launch.last_us for launch in told), default=0) if until_us is None else until_us
+    rows = []
+    for i, launch in enumerate(told):
+        is_last = i + 1 == len(told) or told[i + 1].job != launch.job
+        outcome = _outcome(launch, is_last, until_us)
+        began = [process.began for process in launch.processes if process.began is not None]
+        hosts = sorted({one.host for one in began if one.host})
+        rows.append(
+            {
+                "job": launch.job, "submit_ms": launch.first_us // 1000,
+                "start_ms": launch.first_us // 1000,
+                "end_ms": None if outcome is AttemptEnd.RUNNING else launch.last_us // 1000,
+                "outcome": outcome, "gpus": launch.gpus, "nodes": hosts or None,
+                "team": next((one.team for one in began if one.team), None),
+                "user": next((one.user for one in began if one.user), None),
+            }
+        )  # fmt: skip
+    schema = {name: kind for name, kind in ATTEMPTS.items() if rows and name in rows[0]}
+    return pl.DataFrame(rows, schema=schema)
+
+
+STILL_US = 5 * SECOND_US
+"""Loops tell something every second; who was silent for longer is gone."""
+
+
+def _outcome(launch: Launch, is_last: bool, until_us: int) -> AttemptEnd:
+    ends = [process.ended for process in launch.processes]
+    told = [end.outcome for end in ends if end is not None]
+    if "failed" in told:
+        return AttemptEnd.FAILED
+    if None not in ends and told:
+        return AttemptEnd.DONE if "interrupted" not in told else AttemptEnd.CANCELLED
+    if is_last and launch.last_us > until_us - STILL_US:
+        return AttemptEnd.RUNNING
+    return AttemptEnd.FAILED if is_last else AttemptEnd.REQUEUED
+
+
+def _windows(launch: Launch) -> pl.DataFrame:
+    """Bins of a launch with the shares of their time, averaged over GPUs."""
+    span_us = max(1, launch.last_us - launch.first_us)
+    bin_us = SECOND_US * max(1, -(-span_us // (SECOND_US * MOST_BINS)))
+    edges = np.arange(launch.first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
+    sums = {
+        name: np.zeros(len(edges) - 1) for name in (*_PARTS, _WORK, "covered", "mfu", "counted")
+    }
+    told: set[str] = set()
+    for process in launch.processes:
+        if process.stretches and process.gpus:
+            told |= _add_stretches(process, edges, sums)
+            _add_efficiencies(process, edges, sums)
+    covered = sums["covered"]
+    is_covered = covered > 0
+    whole = np.maximum(covered, 1)
+    columns: dict[str, NDArray[np.int64]] = {
+        "start_ms": edges[:-1] // 1000,
+        "end_ms": np.minimum(edges[1:], launch.last_us) // 1000,
+    }
+    for name in told & {*_PARTS}:
+        columns[_NAMES[name]] = np.rint(sums[name] * ONE_PPM / whole).astype(np.int64)
+    if _WORK in told:
+        columns["mflop_per_s"] = np.rint(sums[_WORK] * SECOND_US / whole).astype(np.int64)
+    frame = pl.DataFrame(columns).with_columns(source=pl.lit(SOURCE))
+    counted = sums["counted"]
+    if counted.any():
+        mfu = np.rint(sums["mfu"] / np.maximum(counted, 1)).astype(np.int64)
+        known = pl.Series(mfu).set(pl.Series(counted == 0), None)
+        frame = frame.with_columns(mfu_ppm=known)
+    return frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
+
+
+def _add_stretches(
+    process: _Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
+) -> set[str]:
+    """Add the stretches of a process, spread evenly over the bins that they reach into."""
+    stretches, gpus = process.stretches, process.gpus
+    starts = np.array([s.from_us for s in stretches], np.int64)
+    ends = np.array([s.until_us for s in stretches], np.int64)
+    times = np.stack([starts, ends], axis=1).ravel()
+    told = {name for name in (*_PARTS, _WORK) for s in stretches if getattr(s, name) is not None}
+    amounts = {name: [getattr(s, name) or 0 for s in stretches] for name in told}
+    amounts["covered"] = (ends - starts).tolist()
+    for name, amount in amounts.items():
+        total = np.cumsum(np.array(amount, np.float64))
+        curve = np.stack([np.concatenate(([0.0], total[:-1])), total], axis=1).ravel()
+        sums[name] += np.diff(np.interp(edges, times, curve)) * (1 if name == _WORK else gpus)
+    return told
+
+
+def _add_efficiencies(
+    process: _Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
+) -> None:
+    """Add what a loop or its profiler says of its MFU: it holds from then on."""
+    said = sorted((e.at_us, e.mfu_ppm) for e in process.efficiencies if e.mfu_ppm is not None)
+    if not said:
+        return
+    at = np.searchsorted(np.array([at for at, _ in said]), edges[:-1], side="right") - 1
+    values = np.array([mfu for _, mfu in said], np.float64)
+    is_told = (at >= 0) & (edges[:-1] < process.last_us)
+    sums["mfu"] += np.where(is_told, values[np.maximum(at, 0)] * process.gpus, 0)
+    sums["counted"] += np.where(is_told, process.gpus, 0)
+
+
+def _restored(launch: Launch | None) -> int | None:
+    """The step from which a launch went on; None where it does not say."""
+    if launch is None:
+        return None
+    told = [process.restored for process in launch.processes if process.restored is not None]
+    return min((one.step for one in told if one.step is not None), default=None)
+
+
+def _saves(launch: Launch, up_to_step: int | None) -> Iterator[tuple[int, int]]:
+    """When which part of a launch was safe: a checkpoint is, once all ranks that write it saved it.
+
+    One beyond the step from which the next launch went on was of no use.
+    """
+    writers: dict[int, set[int]] = {}
+    saved: dict[int, list[tuple[int, int]]] = {}
+    for i, process in enumerate(launch.processes):
+        for begun in process.begun.values():
+            writers.setdefault(begun.step, set()).add(i)
+        for one in process.saved:
+            begun_at = process.begun.get(one.checkpoint)
+            covers_us = one.at_us if begun_at is None else begun_at.at_us
+            saved.setdefault(one.step, []).append((one.at_us, covers_us))
+    for step in sorted(saved):
+        is_whole = len(saved[step]) >= len(writers.get(step, ()))
+        if is_whole and (up_to_step is None or step <= up_to_step):
+            at_us = max(at for at, _ in saved[step])
+            yield at_us // 1000, min(covers for _, covers in saved[step]) // 1000
+
+
+def _at_us(record: TrackRecord) -> tuple[int, int]:
+    if isinstance(record, StepsRecord):
+        return record.from_us, record.until_us
+    return record.at_us, record.at_us
