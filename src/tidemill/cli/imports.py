@@ -11,7 +11,11 @@ from tidemill.cli import options, screen, twin
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tidemill.live.history.events import History
+    from tidemill.live.measured.loops import Launch
+    from tidemill.live.measured.windows import Measured
 
 app = typer.Typer(
     help="Bring the history of a real cluster onto the books: what happened, not a simulation.",
@@ -48,6 +52,14 @@ Until = Annotated[
     ),
 ]
 
+Track = Annotated[
+    Path | None,
+    typer.Option(
+        "--track",
+        help="Records that the jobs' own loops wrote with tidemill.track: a file or a folder.",
+    ),
+]
+
 CSV_EXAMPLES = options.example(
     "tidemill import csv jobs.csv --usd-per-hour 2.50 -j fleet.sqlite",
     "tidemill import csv jobs.csv --nodes nodes.csv --map gpus=num_gpus,start=start_time",
@@ -71,6 +83,7 @@ def csv(
     zone: Zone = "UTC",
     start: From = None,
     end: Until = None,
+    track: Track = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -88,9 +101,46 @@ def csv(
     prices |= prices_of(usd_per_hour or ())
     history = events.build(
         table.attempts, listed, prices, moment_ms(start, zone, "--from"),
-        moment_ms(end, zone, "--to"),
+        moment_ms(end, zone, "--to"), measured=measured_of(track, table.attempts),
     )  # fmt: skip
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
+
+
+TRACK_EXAMPLES = options.example(
+    "TIDEMILL_TRACK=/shared/track python train.py",
+    "tidemill import track /shared/track --gpu-type H200 --usd-per-hour 3.50 -j loops.sqlite",
+    "tidemill ledger loops.sqlite --by job",
+)
+
+
+@app.command("track", epilog=TRACK_EXAMPLES)
+def track_command(
+    path: Annotated[
+        Path, typer.Argument(help="A file of records, or a folder of them (TIDEMILL_TRACK).")
+    ],
+    journal: options.Target = options.DEFAULT_JOURNAL,
+    gpu_type: Annotated[
+        str, typer.Option("--gpu-type", help="Which GPUs the loops ran on.", metavar="TYPE")
+    ] = "",
+    usd_per_hour: Prices = None,
+    zone: Zone = "UTC",
+    start: From = None,
+    end: Until = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """The books of training loops by themselves, as they told them with tidemill.track."""
+    from tidemill.live.history import events
+    from tidemill.live.measured import loops
+
+    refuse_input(journal, path)
+    told = tracked(path)
+    attempts = loops.attempts(told, gpu_type=gpu_type)
+    history = events.build(
+        attempts, [], prices_of(usd_per_hour or ()), moment_ms(start, zone, "--from"),
+        moment_ms(end, zone, "--to"), measured=loops.measured(told),
+    )  # fmt: skip
+    keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
 SLURM_EXAMPLES = options.example(
@@ -118,6 +168,7 @@ def slurm(
     ] = None,
     start: From = None,
     end: Until = None,
+    track: Track = None,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -138,8 +189,50 @@ def slurm(
     history = events.build(
         past.attempts, past.nodes, prices_of(usd_per_hour or ()),
         moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to"),
+        measured=measured_of(track, past.attempts),
     )  # fmt: skip
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
+def tracked(path: Path) -> "list[Launch]":
+    """The launches that records tell of; what could not be read is noted."""
+    from tidemill.live.measured import loops
+    from tidemill.live.track import TrackReader
+
+    reader = TrackReader()
+    with screen.progress(f"reading {path.name}"):
+        told = loops.launches(reader.stream(path))
+    if reader.refused_in_all:
+        screen.note(f"{path}: {screen.count(reader.refused_in_all, 'line')} left out")
+        for refused in reader.refused[:5]:
+            screen.note(f"  {refused}")
+    if gaps := reader.gaps():
+        missing = screen.count(sum(gap.last - gap.first + 1 for gap in gaps), "record")
+        screen.note(f"{path}: {missing} lost on the way: their time is not measured")
+    if not told:
+        raise SpecError(
+            f"`{path}` holds no records of tidemill.track",
+            hint="give the folder that TIDEMILL_TRACK named in the job, or one file in it",
+        )
+    return told
+
+
+def measured_of(path: Path | None, attempts: "pl.DataFrame") -> "Measured | None":
+    """What loops measured of jobs that a scheduler tells of, joined by name or number."""
+    from tidemill.live.measured import loops
+
+    if path is None:
+        return None
+    told = tracked(path)
+    names = loops.names_in(told, set(attempts["job"].to_list()))
+    known = [launch for launch in told if launch.job in names]
+    if len(known) < len(told):
+        lost = sorted({launch.job for launch in told} - set(names))
+        screen.note(
+            f"{screen.count(len(lost), 'tracked job')} not found among the jobs:"
+            f" {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"
+        )
+    return loops.measured(known, names)
 
 
 def keep(

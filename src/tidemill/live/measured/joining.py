@@ -80,7 +80,7 @@ def _shares(runs: pl.DataFrame, windows: pl.DataFrame) -> list[I64]:
     pieces = _pieces(runs, windows)
     if pieces.is_empty():
         return []
-    told = pieces.with_columns(_divided()).sort(*_KEY, "start_ms")
+    told = pieces.with_columns(**_divided()).sort(*_KEY, "start_ms")
     activity = _changes(told, ["busy_ppm"])
     stalls = _changes(told, ["stall_ppm", "host_ppm", "links_ppm"])
     use = _changes(told, ["known", "useful_ppm"])

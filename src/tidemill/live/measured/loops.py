@@ -5,7 +5,7 @@ over equal bins of time, each rank with the GPUs that it uses; a bin is a second
 launch is long, so that no launch has more than ``MOST_BINS`` of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -163,7 +163,32 @@ def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Mea
     )
 
 
-def attempts(told: Sequence[Launch], until_us: int | None = None) -> pl.DataFrame:
+def names_in(told: Sequence[Launch], jobs: Collection[str]) -> dict[str, str]:
+    """How the books call the jobs of launches: by their name, or by what else names them.
+
+    Jobs that the books do not know are left out.
+    """
+    found: dict[str, str] = {}
+    for launch in told:
+        for name in _names(launch):
+            if name in jobs:
+                found.setdefault(launch.job, name)
+    return found
+
+
+def _names(launch: Launch) -> Iterator[str]:
+    yield launch.job
+    for process in launch.processes:
+        ids = process.began.ids if process.began is not None else {}
+        if "slurm_array_job" in ids and "slurm_array_task" in ids:
+            yield f"{ids['slurm_array_job']}_{ids['slurm_array_task']}"
+        if "slurm_job" in ids:
+            yield ids["slurm_job"]
+
+
+def attempts(
+    told: Sequence[Launch], until_us: int | None = None, gpu_type: str = ""
+) -> pl.DataFrame:
     """The launches as attempts, where no scheduler tells of them: ``ATTEMPTS``.
 
     One that told nothing of its end was killed when it last told anything; unless that is within a
@@ -181,7 +206,8 @@ def attempts(told: Sequence[Launch], until_us: int | None = None) -> pl.DataFram
                 "job": launch.job, "submit_ms": launch.first_us // 1000,
                 "start_ms": launch.first_us // 1000,
                 "end_ms": None if outcome is AttemptEnd.RUNNING else launch.last_us // 1000,
-                "outcome": outcome, "gpus": launch.gpus, "nodes": hosts or None,
+                "outcome": outcome, "gpus": launch.gpus, "gpu_type": gpu_type,
+                "nodes": hosts or None,
                 "team": next((one.team for one in began if one.team), None),
                 "user": next((one.user for one in began if one.user), None),
             }
