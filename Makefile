@@ -22,6 +22,7 @@ demo: $(VENV)/.run ## run the main job on the embedded defaults; ends with the l
 test: $(VENV)/.dev ## run all the tests (what CI runs)
 	@tools/chromium.sh
 	@tools/slurm.sh
+	@tools/prometheus.sh
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=ci --durations=15
 
 check: $(VENV)/.dev ## lint, format, types, import contracts, house rules

@@ -20,6 +20,8 @@ settings.load_profile("plain")
 
 TOGETHER = {
     "tests/docs/test_tour.py": "demo",
+    "tests/live/prometheus/test_reading.py": "prometheus",
+    "tests/live/prometheus/test_windows.py": "prometheus",
     "tests/live/slurm/test_import.py": "slurm",
     "tests/live/slurm/test_real.py": "slurm",
     "tests/report/test_browser.py": "chromium",
@@ -32,9 +34,10 @@ TOGETHER = {
     "tests/ledger/test_usable.py": "stage",
     "tests/twin/test_stretch.py": "stretch",
 }
-"""Files whose tests run in one process: they share the run of the demo, the real Slurm, the browser
-(one at a time: it takes both cores), or the stories played on the stage or by the twin; or they all
-wait for the same kernels to be compiled, where another process had better do something else."""
+"""Files whose tests run in one process: they share the run of the demo, the real Slurm or
+Prometheus, the browser (one at a time: it takes both cores), or the stories played on the stage or
+by the twin; or they all wait for the same kernels to be compiled, where another process had better
+do something else."""
 
 
 class Scheduling(LoadScopeScheduling):

@@ -47,6 +47,7 @@ COMMANDS = {
     "fleet": CommandEntry("fleet", "fleet", reads_journal=True),
     "unit": CommandEntry("unit.commands"),
     "probe": CommandEntry("probe"),
+    "prometheus": CommandEntry("prometheus"),
     "ingest": CommandEntry("ingest"),
     "journal": CommandEntry("journal"),
     "doctor": CommandEntry("doctor", "doctor", reads_journal=True),

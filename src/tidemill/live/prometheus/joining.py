@@ -1,0 +1,369 @@
+"""Windows of jobs from minutes of GPUs: who held which GPU when, and what it did meanwhile.
+
+A minute of a GPU belongs to a job if a label says so (the pod, the number of a batch job) and the
+job ran through all of it; else if the history says that the job held this very GPU, or all GPUs of
+the node. What two jobs are said to hold at once belongs to neither. A window is a job's share of
+five minutes (``--resolution``): the average over its GPUs, unknown where less than half of what it
+held was sampled.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.measured.windows import WINDOWS
+from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
+from tidemill.live.prometheus.reading import STEP_MS, Hour
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import FOREVER_MS, ONE_PPM
+
+SOURCE = "dcgm"
+RESOLUTION_MS = 5 * MINUTE_MS
+LEAST_SEEN = 0.5
+"""Of the GPU-time of a window that must have been sampled; below it the window is unknown."""
+
+JOB_WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
+    **WINDOWS,
+    "gpus_held": pl.Int64,
+    "gpus_seen": pl.Int64,  # with at least one sample in the window
+    "samples": pl.Int64,
+    "seen_ppm": pl.Int64,  # of the GPU-time that the job held, sampled
+    "busy_field": pl.Int64,  # DCGM's number behind ``busy_ppm``: 1001 or 203; 0: not of DCGM
+    "iowait_ppm": pl.Int64,  # of the time of all CPUs of its nodes
+}
+"""As ``WINDOWS``, and how much of it was seen."""
+
+XIDS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "at_ms": pl.Int64,  # within a minute from then
+    "node": pl.String,
+    "uuid": pl.String,
+    "xid": pl.Int64,
+    "job": pl.String,  # null: nobody is known to have held the GPU
+}
+"""One row per error that a driver reported."""
+
+_SHARES = ("busy", "sm", "tensor", "dram")
+_DEVICE = ("node", "uuid", "minor", "mig")
+
+
+class Whose(NamedTuple):
+    """What a history says of who ran where."""
+
+    attempts: pl.DataFrame
+    """As ``ATTEMPTS``."""
+    pods: Mapping[tuple[str, str], str] = {}
+    """The job of each pod, by namespace and name."""
+    numbers: Mapping[str, str] = {}
+    """Other names of jobs, such as the number of a member of an array."""
+
+
+class Activity(NamedTuple):
+    """What devices say of jobs."""
+
+    windows: pl.DataFrame
+    """As ``JOB_WINDOWS``."""
+    xids: pl.DataFrame
+    notes: tuple[str, ...]
+
+    def measured(self) -> pl.DataFrame:
+        """As ``WINDOWS``: without windows of which nothing is known."""
+        known = pl.any_horizontal(pl.col(f"{name}_ppm").is_not_null() for name in _SHARES)
+        known |= pl.col("watts").is_not_null() | pl.col("memory_ppm").is_not_null()
+        return self.windows.filter(known).select(*WINDOWS)
+
+
+def join(
+    hours: Iterable[Hour],
+    whose: Whose,
+    resolution_ms: int = RESOLUTION_MS,
+    ahead_ms: int = 0,
+) -> Activity:
+    """The windows of all jobs; ``ahead_ms``: how far the devices' clock is ahead of the jobs'."""
+    if resolution_ms < MINUTE_MS or HOUR_MS % resolution_ms or resolution_ms % MINUTE_MS:
+        raise SpecError(
+            f"windows of {resolution_ms / MINUTE_MS:g} minutes do not divide an hour",
+            hint="give --resolution 1m, 2m, 5m, 10m, 15m, 30m or 1h",
+        )
+    holders = _Holders(whose, ahead_ms)
+    windows, xids, tally = list[pl.DataFrame](), list[pl.DataFrame](), _JoinTally()
+    for hour in hours:
+        tally.take(hour)
+        told = holders.told(hour, tally)
+        windows.append(_windows(told, holders, hour, resolution_ms))
+        xids.append(_xids(hour.gpus, told, ahead_ms))
+    found = pl.concat(windows) if windows else pl.DataFrame(schema=JOB_WINDOWS)
+    found = found.with_columns(
+        start_ms=pl.col("start_ms") - ahead_ms, end_ms=pl.col("end_ms") - ahead_ms
+    ).sort("job", "start_ms")
+    errors = pl.concat(xids) if xids else pl.DataFrame(schema=XIDS)
+    return Activity(found, errors.sort("at_ms", "node", "uuid"), tuple(tally.notes(found, holders)))
+
+
+class _JoinTally:
+    """What is worth a remark at the end."""
+
+    def __init__(self) -> None:
+        self.hours = self.minutes = self.joined = self.shared = self.unnamed = self.dropped = 0
+        self.doubled = 0
+
+    def take(self, hour: Hour) -> None:
+        self.hours += 1
+        self.minutes += len(hour.gpus)
+        self.dropped += hour.dropped
+        self.doubled += hour.doubled
+
+    def notes(self, found: pl.DataFrame, holders: "_Holders") -> Iterator[str]:
+        """In words."""
+        if not self.minutes:
+            yield "no sample of a GPU in this time: nothing of the jobs is measured"
+            return
+        jobs = found["job"].n_unique()
+        yield (
+            f"activity of GPUs: {self.joined:,} of {self.minutes:,} GPU-minutes belong to"
+            f" {jobs:,} of {holders.jobs:,} jobs that ran; the rest was free, or held by nobody in"
+            " this history"
+        )
+        yield from _busy_notes(found)
+        if self.unnamed:
+            yield (
+                f"{self.unnamed:,} GPU-minutes lie on nodes where a job held some of the GPUs, and"
+                " nobody says which: not used"
+            )
+        if self.shared:
+            yield f"{self.shared:,} GPU-minutes are said to be held by several jobs: not used"
+        if self.dropped:
+            yield f"{self.dropped:,} samples are no measurement (blank, NaN, out of range): dropped"
+        if self.doubled:
+            yield f"{self.doubled:,} GPU-minutes came from two series: the fuller one was used"
+        few = found.select((pl.col("seen_ppm") < LEAST_SEEN * ONE_PPM).sum()).item()
+        if few:
+            yield (
+                f"{few:,} of {len(found):,} windows have samples of less than half of the job's"
+                " GPU-time: unknown"
+            )
+
+
+_NAMES = {1001: "graphics engine active (DCGM 1001)", 203: "GPU utilization (DCGM 203)",
+          0: "what another exporter calls activity"}  # fmt: skip
+
+
+def _busy_notes(found: pl.DataFrame) -> Iterator[str]:
+    """Which counter says that GPUs were at work."""
+    by = found.drop_nulls("busy_field").group_by("busy_field").len().sort("busy_field")
+    for field, count in by.iter_rows():
+        yield f"busy is {_NAMES.get(field, field)} in {count:,} windows"
+
+
+class _Holders:
+    """Who held what when, ready to be joined."""
+
+    def __init__(self, whose: Whose, ahead_ms: int) -> None:
+        ran = whose.attempts.filter(pl.col("start_ms").is_not_null())
+        held = ran.with_row_index("attempt").select(
+            pl.col("attempt").cast(pl.Int64),
+            "job",
+            "nodes" if "nodes" in ran.columns else pl.lit(None, pl.List(pl.String)).alias("nodes"),
+            (pl.col("devices") if "devices" in ran.columns else pl.lit(None, pl.List(pl.Int64)))
+            .alias("devices"),
+            start_ms=pl.col("start_ms") + ahead_ms,
+            end_ms=pl.col("end_ms").fill_null(FOREVER_MS) + ahead_ms,
+            gpus=pl.col("gpus").fill_null(0),
+        )  # fmt: skip
+        self.attempts = held.select("attempt", "job", "start_ms", "end_ms", "gpus", "nodes")
+        self.jobs = self.attempts["job"].n_unique()
+        self._names = set(self.attempts["job"].to_list())
+        self._pods, self._numbers = whose.pods, whose.numbers
+        self._places = _places(held)
+        self._known_nodes = set(self._places["node"].to_list())
+
+    def told(self, hour: Hour, tally: _JoinTally) -> pl.DataFrame:
+        """The minutes of GPUs of which it is known whose they are, with ``attempt``."""
+        end_ms = hour.start_ms + HOUR_MS
+        now = (pl.col("start_ms") < end_ms) & (pl.col("end_ms") > hour.start_ms)
+        rows = hour.gpus.with_row_index("row").with_columns(
+            job=self._labelled(hour), node=self._nodes(hour.gpus["node"])
+        )
+        by_label = self._by_label(rows.filter(pl.col("job").is_not_null()), now)
+        by_place = self._by_place(rows, now, tally)
+        both = pl.concat([by_label, by_place.select(by_label.columns)])
+        both = both.unique(["attempt", *_DEVICE, "at_ms"], maintain_order=True)
+        alone = both.filter(pl.col("job").n_unique().over(*_DEVICE, "at_ms") == 1)
+        tally.shared += len(both) - len(alone)
+        tally.joined += len(alone)
+        return alone
+
+    def _labelled(self, hour: Hour) -> pl.Series:
+        """The job that labels name, of every row; null: none that the history knows."""
+        owners = {(n, p): owner for n, p, owner in hour.pods.select("namespace", "pod", "owner")
+                  .iter_rows()}  # fmt: skip
+        different = hour.gpus.select("namespace", "pod", "held_by").unique()
+        whose = {key: self._job(key, owners) for key in different.iter_rows()}
+        keys = hour.gpus.select("namespace", "pod", "held_by").iter_rows()
+        return pl.Series([whose[key] for key in keys], dtype=pl.String)
+
+    def _job(
+        self, key: tuple[str, ...], owners: Mapping[tuple[str, str], str | None]
+    ) -> str | None:
+        """A job by its number, its pod, or the owner of its pod."""
+        namespace, pod, number = key
+        owner = owners.get((namespace, pod))
+        tried = [
+            self._numbers.get(number, number),
+            self._pods.get((namespace, pod), ""),
+            f"{namespace}/{pod}", pod,
+            f"{namespace}/{owner}", owner or "",
+        ]  # fmt: skip
+        return next((name for name in tried if name and name in self._names), None)
+
+    def _nodes(self, told: pl.Series) -> pl.Series:
+        """Names of nodes as the history has them: with a domain or without."""
+        short = {name.partition(".")[0]: name for name in self._known_nodes}
+        names = {name: name if name in self._known_nodes
+                 else short.get(name.partition(".")[0], name)
+                 for name in told.unique().to_list()}  # fmt: skip
+        return told.replace_strict(names, return_dtype=pl.String)
+
+    def _by_label(self, rows: pl.DataFrame, now: pl.Expr) -> pl.DataFrame:
+        tried = rows.join(
+            self.attempts.filter(now).select("attempt", "job", "start_ms", "end_ms"), on="job"
+        )
+        return tried.filter(_is_through()).drop("start_ms", "end_ms")
+
+    def _by_place(self, rows: pl.DataFrame, now: pl.Expr, tally: _JoinTally) -> pl.DataFrame:
+        """By node and number of the GPU; where nobody says which, only whole nodes are known.
+
+        On a node where labels name jobs, a GPU without one is free.
+        """
+        nodes = rows.group_by("node").agg(
+            size=pl.struct("uuid", "minor").n_unique(), labelled=pl.col("job").count()
+        )
+        nodes = nodes.filter(pl.col("labelled") == 0).drop("labelled")
+        silent = rows.filter(pl.col("mig") == "").drop("job").join(nodes, on="node")
+        tried = silent.join(self._places.filter(now), on="node").filter(_is_through())
+        is_told = pl.col("mask") != 0
+        bit = pl.lit(1, pl.Int64) * 2 ** pl.col("minor").clip(0, 62)
+        has_it = (pl.col("mask") & bit.cast(pl.Int64) != 0) & (pl.col("minor") >= 0)
+        is_whole = pl.col("held") >= pl.col("size")
+        tally.unnamed += tried.filter(~is_told & ~is_whole)["row"].n_unique()
+        mine = tried.filter(pl.when(is_told).then(has_it).otherwise(is_whole))
+        return mine.drop("start_ms", "end_ms", "mask", "held", "size")
+
+
+def _is_through() -> pl.Expr:
+    """Whether a job ran through all of a minute."""
+    return (pl.col("start_ms") <= pl.col("at_ms")) & (
+        pl.col("end_ms") >= pl.col("at_ms") + MINUTE_MS
+    )
+
+
+def _places(held: pl.DataFrame) -> pl.DataFrame:
+    """One row per attempt and node: how many GPUs it held there, and which, if anybody says."""
+    some = held.filter(pl.col("nodes").list.len() > 0)
+    count = pl.col("nodes").list.len().cast(pl.Int64)
+    is_told = pl.col("devices").list.len() == pl.col("nodes").list.len()
+    none = pl.lit(0, pl.Int64).repeat_by(count)
+    return (
+        some.with_columns(
+            held=(pl.col("gpus") + count - 1) // count,
+            mask=pl.when(is_told.fill_null(value=False)).then("devices").otherwise(none),
+        )
+        .select("attempt", "job", "start_ms", "end_ms", "held", "mask", node="nodes")
+        .explode("node", "mask")
+    )
+
+
+def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: int) -> pl.DataFrame:
+    """The windows of one hour."""
+    if not len(told):
+        return pl.DataFrame(schema=JOB_WINDOWS)
+    rows = told.with_columns(
+        grid_ms=pl.col("at_ms") // resolution_ms * resolution_ms,
+        seen_ms=pl.col("samples") * pl.col("gap_ms").fill_null(MINUTE_MS),
+        memory=pl.col("used_bytes") / pl.col("total_bytes"),
+    )
+    by_gpu = rows.group_by("attempt", "grid_ms", *_DEVICE).agg(
+        pl.col("samples").sum(),
+        pl.col("seen_ms").sum(),
+        pl.col("memory").max(),
+        pl.col("busy_field").max(),
+        *(_total(name) for name in (*_SHARES, "watts")),
+        *(_weight(name) for name in (*_SHARES, "watts")),
+    )
+    by_job = by_gpu.group_by("attempt", "grid_ms").agg(
+        pl.len().alias("gpus_seen"),
+        pl.col("samples", "seen_ms").sum(),
+        pl.col("memory").mean(),
+        pl.col("memory").count().alias("memory_gpus"),
+        pl.col("busy_field").max(),
+        pl.col("^(total|weight)_.*$").sum(),
+    )
+    return _finished(by_job.join(holders.attempts, on="attempt"), hour, resolution_ms)
+
+
+def _total(name: str) -> pl.Expr:
+    """What was measured, weighed by the time that it stands for."""
+    return (pl.col(name) * pl.col("seen_ms")).sum().alias(f"total_{name}")
+
+
+def _weight(name: str) -> pl.Expr:
+    return pl.col("seen_ms").filter(pl.col(name).is_not_null()).sum().alias(f"weight_{name}")
+
+
+def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFrame:
+    """Averages, where enough was seen."""
+    rows = rows.with_columns(
+        start=pl.max_horizontal("grid_ms", "start_ms"),
+        end=pl.min_horizontal(pl.col("grid_ms") + resolution_ms, "end_ms"),
+    )
+    held_ms = pl.max_horizontal("gpus", "gpus_seen") * (pl.col("end") - pl.col("start"))
+
+    def average(name: str) -> pl.Expr:
+        is_enough = pl.col(f"weight_{name}") >= LEAST_SEEN * held_ms
+        return pl.when(is_enough & (pl.col(f"weight_{name}") > 0)).then(
+            pl.col(f"total_{name}") / pl.col(f"weight_{name}")
+        )
+
+    is_most = pl.col("memory_gpus") >= LEAST_SEEN * pl.col("gpus")
+    made = rows.with_columns(
+        *(_ppm(average(name)).alias(f"{name}_ppm") for name in _SHARES),
+        watts=average("watts").round().cast(pl.Int64),
+        memory_ppm=_ppm(pl.when(is_most).then("memory")),
+        gpus_held="gpus",
+        seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),
+        source=pl.lit(SOURCE),
+    ).with_columns(busy_field=pl.when(pl.col("busy_ppm").is_not_null()).then("busy_field"))
+    made = _with_waits(made.drop("start_ms", "end_ms"), hour.nodes).rename(
+        {"start": "start_ms", "end": "end_ms"}
+    )
+    return made.select(
+        (pl.col(name) if name in made.columns else pl.lit(None)).cast(kind).alias(name)
+        for name, kind in JOB_WINDOWS.items()
+    )
+
+
+def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """How long the CPUs of a job's nodes waited for I/O, on average over its nodes."""
+    if not len(nodes):
+        return rows.with_columns(iowait_ppm=pl.lit(None, pl.Int64))
+    short = nodes.with_columns(node=pl.col("node").str.split(".").list.first())
+    each = rows.select("attempt", "grid_ms", "start", "end", node="nodes").explode("node")
+    each = each.with_columns(node=pl.col("node").str.split(".").list.first())
+    met = each.join(short, on="node").filter(
+        (pl.col("at_ms") < pl.col("end")) & (pl.col("at_ms") + STEP_MS > pl.col("start"))
+    )
+    means = met.group_by("attempt", "grid_ms").agg(iowait_ppm=_ppm(pl.col("iowait").mean()))
+    return rows.join(means, on=["attempt", "grid_ms"], how="left")
+
+
+def _ppm(share: pl.Expr) -> pl.Expr:
+    return (share.clip(0.0, 1.0) * ONE_PPM).round().cast(pl.Int64)
+
+
+def _xids(gpus: pl.DataFrame, told: pl.DataFrame, ahead_ms: int) -> pl.DataFrame:
+    """The errors of an hour, with the job that held the GPU."""
+    errors = gpus.with_row_index("row").filter(pl.col("xid").is_not_null())
+    found = errors.join(told.select("row", "job").unique(), on="row", how="left")
+    return found.with_columns(at_ms=pl.col("at_ms") - ahead_ms).select(
+        pl.col(name).cast(kind) for name, kind in XIDS.items()
+    )

@@ -1,0 +1,192 @@
+"""A stretch of time of a Prometheus, hour by hour: GPUs by the minute, pods, and waits for I/O.
+
+No question is larger than the server or this program takes: one that is, is asked again in halves,
+first of its time, then of the machines that it asks about, and the next hour begins with what
+worked. An hour in memory is all that is ever held.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.prometheus import answers, fields, labels
+from tidemill.live.prometheus.client import Client, TooLarge
+from tidemill.live.prometheus.fields import MetricName
+from tidemill.live.prometheus.labels import DeviceKey
+from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS, HourOfGpus, lead_ms
+from tidemill.model.errors import BackendError
+
+PODS: dict[str, type[pl.DataType]] = {
+    "namespace": pl.String,
+    "pod": pl.String,
+    "owner_kind": pl.String,
+    "owner": pl.String,
+    "node": pl.String,
+}
+"""One row per pod of an hour, as kube-state-metrics shows them."""
+
+NODE_WAITS: dict[str, type[pl.DataType]] = {
+    "node": pl.String,
+    "at_ms": pl.Int64,
+    "iowait": pl.Float64,  # share of the time of all its CPUs
+}
+"""One row per node and five minutes, from node-exporter."""
+
+STEP_MS = 5 * MINUTE_MS
+IO_WAIT = 'avg without (cpu, mode) (rate(node_cpu_seconds_total{mode="iowait"}[5m]))'
+POD_SERIES = '{__name__=~"kube_pod_owner|kube_pod_info"}'
+
+
+class Hour(NamedTuple):
+    """What is known of one hour."""
+
+    start_ms: int
+    gpus: pl.DataFrame
+    pods: pl.DataFrame
+    nodes: pl.DataFrame
+    samples: int
+    dropped: int
+    doubled: int
+
+
+class PrometheusReader:
+    """Reads hours of one server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[bytes, DeviceKey] = {}
+        self._spans: dict[str, int] = {}
+
+    def names(self, start_ms: int, end_ms: int) -> list[MetricName]:
+        """The metrics of the table that the server has of a stretch of time."""
+        every = fields.table()
+        match = f'{{__name__=~"{"|".join(row.metric for row in every)}"}}'
+        found = set(self._client.label_values("__name__", match, start_ms, end_ms))
+        return [row for row in every if row.metric in found]
+
+    def hour(self, start_ms: int, names: Sequence[MetricName]) -> Hour:
+        """One whole hour."""
+        whole = HourOfGpus(start_ms, self._known)
+        for name in names:
+            for series, begin, end in self._parts(name, start_ms, start_ms + HOUR_MS):
+                whole.add(name, series, begin, end)
+        gpus = whole.frame()
+        return Hour(
+            start_ms, gpus, self._pods(start_ms), self._waits(start_ms), whole.samples,
+            whole.dropped, whole.doubled,
+        )  # fmt: skip
+
+    def _parts(
+        self, name: MetricName, start_ms: int, end_ms: int
+    ) -> Iterator[tuple[list[answers.Series], int, int]]:
+        """The answers that make up a stretch of time, each with its own."""
+        left = [(start_ms, end_ms)]
+        while left:
+            begin, end = left.pop()
+            span = self._spans.get(name.metric, HOUR_MS)
+            if end - begin > span:
+                left += [(begin + span, end), (begin, begin + span)]
+                continue
+            try:
+                yield self._samples(name, begin, end), begin, end
+            except TooLarge:
+                if end - begin <= MINUTE_MS:
+                    yield from self._by_machines(name, begin, end)
+                    continue
+                half = max(MINUTE_MS, (end - begin) // 2 // MINUTE_MS * MINUTE_MS)
+                self._spans[name.metric] = half
+                left.append((begin, end))
+
+    def _samples(
+        self, name: MetricName, begin: int, end: int, machines: Sequence[str] = ()
+    ) -> list[answers.Series]:
+        selector = name.metric
+        if machines:
+            either = "|".join(_literal(machine) for machine in machines)
+            selector += f'{{instance=~"{either}"}}'
+        return self._client.samples(selector, begin - lead_ms(name), end)
+
+    def _by_machines(
+        self, name: MetricName, begin: int, end: int
+    ) -> Iterator[tuple[list[answers.Series], int, int]]:
+        """A minute that is too large by itself, some of its machines at a time."""
+        every = sorted(self._client.label_values("instance", name.metric, begin, end))
+        left = [every[: len(every) // 2], every[len(every) // 2 :]]
+        while left:
+            some = left.pop()
+            if not some:
+                raise BackendError(
+                    f"one minute of `{name.metric}` is too large an answer, and its series have no"
+                    " `instance` to divide them by",
+                    hint="raise --query.max-samples of the server",
+                )
+            try:
+                yield self._samples(name, begin, end, some), begin, end
+            except TooLarge as error:
+                if len(some) == 1:
+                    raise BackendError(
+                        f"one minute of `{name.metric}` of `{some[0]}` is too large: {error}",
+                        hint="raise --query.max-samples of the server, or drop labels that differ"
+                        " from scrape to scrape",
+                    ) from error
+                left += [some[: len(some) // 2], some[len(some) // 2 :]]
+
+    def _pods(self, start_ms: int) -> pl.DataFrame:
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for told in self._pod_labels(start_ms, start_ms + HOUR_MS):
+            pod = found.setdefault((told.get("namespace", ""), told.get("pod", "")), {})
+            pod.update({key: value for key, value in told.items() if value})
+        rows = [
+            (namespace, pod, told.get("owner_kind", told.get("created_by_kind")),
+             told.get("owner_name", told.get("created_by_name")), told.get("node"))
+            for (namespace, pod), told in sorted(found.items())
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=PODS, orient="row")
+
+    def _pod_labels(self, start_ms: int, end_ms: int) -> Iterator[Mapping[str, str]]:
+        try:
+            yield from self._client.series(POD_SERIES, start_ms, end_ms)
+        except TooLarge:
+            if end_ms - start_ms <= MINUTE_MS:
+                raise
+            half = start_ms + (end_ms - start_ms) // 2
+            yield from self._pod_labels(start_ms, half)
+            yield from self._pod_labels(half, end_ms)
+
+    def _waits(self, start_ms: int, end_ms: int = 0) -> pl.DataFrame:
+        """How long CPUs waited for I/O in each five minutes; each is told at its end."""
+        end_ms = end_ms or start_ms + HOUR_MS
+        try:
+            series = self._client.curve(IO_WAIT, start_ms + STEP_MS, end_ms + STEP_MS, STEP_MS)
+        except TooLarge:
+            half = start_ms + max(STEP_MS, (end_ms - start_ms) // 2 // STEP_MS * STEP_MS)
+            if half >= end_ms:
+                raise
+            return pl.concat([self._waits(start_ms, half), self._waits(half, end_ms)])
+        read = answers.samples(series, start_ms, end_ms + STEP_MS)
+        nodes = [labels.node_of({k.lower(): v for k, v in answers.labels(one).items()})
+                 for one in series]  # fmt: skip
+        told = pl.DataFrame(
+            {
+                "node": [
+                    n for n, count in zip(nodes, read.counts, strict=True) for _ in range(count)
+                ],
+                "at_ms": read.at_ms - STEP_MS,
+                "iowait": read.values,
+            },
+            schema=NODE_WAITS,
+        )
+        return told.filter(pl.col("iowait").is_finite())
+
+
+def _literal(text: str) -> str:
+    """A text within a regular expression within a string of PromQL."""
+    plain = "".join(c if c.isalnum() or c in "_-:" else f"\\\\{c}" for c in text)
+    return plain.replace("\n", "")
+
+
+def hours(start_ms: int, end_ms: int) -> range:
+    """The beginnings of the hours that a stretch of time touches."""
+    first = start_ms // HOUR_MS * HOUR_MS
+    return range(first, end_ms, HOUR_MS)

@@ -1,0 +1,134 @@
+"""Hours of a Prometheus in a folder: one Parquet file per hour and table, each whole or absent.
+
+A file is written under another name and renamed, so that what is there can be believed and a second
+call goes on where the first was interrupted. The last hour of all is read again: it had not ended.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+from msgspec import Struct
+
+from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS
+from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
+from tidemill.model.errors import SpecError
+
+ABOUT = "prometheus.json"
+_TABLES: dict[str, Mapping[str, Any]] = {"pods": PODS, "nodes": NODE_WAITS, "gpus": GPU_MINUTES}
+"""In the order of writing: an hour is there when its last file is."""
+
+
+class HourCounts(Struct):
+    """How much of an hour was read."""
+
+    samples: int = 0
+    dropped: int = 0
+    doubled: int = 0
+    is_whole: bool = True
+
+
+class FolderNote(Struct):
+    """What a folder holds, and from where."""
+
+    url: str = ""
+    ahead_ms: int = 0
+    """How far the server's clock was ahead of the machine's that asked."""
+    hours: dict[str, HourCounts] = {}
+
+
+class HourFolder:
+    """A folder of hours."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.about = FolderNote()
+        if (path / ABOUT).exists():
+            try:
+                self.about = msgspec.json.decode((path / ABOUT).read_bytes(), type=FolderNote)
+            except ValueError as error:
+                raise SpecError(
+                    f"`{path / ABOUT}` is not what `tidemill prometheus fetch` writes: {error}",
+                    hint="give another folder, or remove it and fetch again",
+                ) from error
+
+    @classmethod
+    def to_read(cls, path: Path) -> "HourFolder":
+        """A folder that was fetched before."""
+        if not (path / ABOUT).exists():
+            raise SpecError(
+                f"`{path}` is no folder that `tidemill prometheus fetch` made",
+                hint="give the address of a Prometheus, or fetch into that folder first",
+            )
+        return cls(path)
+
+    def begin(self, url: str, ahead_ms: int) -> None:
+        """Note where the hours come from; another server's are refused."""
+        if self.about.url and self.about.url != url:
+            raise SpecError(
+                f"`{self.path}` holds hours of {self.about.url}, and {url} is asked now",
+                hint="give a folder of its own",
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.about.url, self.about.ahead_ms = url, ahead_ms
+        self._note()
+
+    def has(self, start_ms: int) -> bool:
+        """Whether an hour is there, whole."""
+        told = self.about.hours.get(str(start_ms))
+        return told is not None and told.is_whole and self._file("gpus", start_ms).exists()
+
+    def keep(self, hour: Hour, *, is_whole: bool) -> None:
+        """Write an hour."""
+        for name, table in (("pods", hour.pods), ("nodes", hour.nodes), ("gpus", hour.gpus)):
+            place = self._file(name, hour.start_ms)
+            draft = place.with_suffix(".new")
+            table.write_parquet(draft, compression="zstd")
+            draft.replace(place)
+        self.about.hours[str(hour.start_ms)] = HourCounts(
+            hour.samples, hour.dropped, hour.doubled, is_whole
+        )
+        self._note()
+
+    def starts(self) -> list[int]:
+        """The beginnings of the hours that are there."""
+        return sorted(int(start) for start in self.about.hours)
+
+    def hour(self, start_ms: int) -> Hour:
+        """One hour."""
+        pods, nodes, gpus = (self._read(name, start_ms) for name in _TABLES)
+        told = self.about.hours[str(start_ms)]
+        return Hour(start_ms, gpus, pods, nodes, told.samples, told.dropped, told.doubled)
+
+    def _read(self, name: str, start_ms: int) -> pl.DataFrame:
+        place = self._file(name, start_ms)
+        try:
+            return pl.read_parquet(place).select(
+                pl.col(column).cast(kind) for column, kind in _TABLES[name].items()
+            )
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise SpecError(
+                f"`{place}` cannot be read: {str(error)[:200]}",
+                hint="remove it and fetch again: the hours that are there are kept",
+            ) from error
+
+    def _file(self, name: str, start_ms: int) -> Path:
+        return self.path / f"{name}-{start_ms // 1000}.parquet"
+
+    def _note(self) -> None:
+        draft = self.path / f"{ABOUT}.new"
+        with draft.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(self.about), indent=1))
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path / ABOUT)
+
+
+def kept(folder: HourFolder, start_ms: int, end_ms: int) -> Iterator[Hour]:
+    """The hours of a folder that touch a stretch of time."""
+    for start in folder.starts():
+        if start < end_ms and start + HOUR_MS > start_ms:
+            yield folder.hour(start)
