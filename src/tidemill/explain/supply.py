@@ -238,8 +238,10 @@ def _off_nodes(world: World, c: int) -> list[tuple[Place, int]]:
     if not contracts.is_running[c]:
         return [(Place.STARTS_LATER, row.count * WHOLE_MILLI)]
     asked = int(contracts.asked_nodes[c]) * node_milli
-    rest = row.count * WHOLE_MILLI - int(contracts.nodes[c]) * node_milli - asked
-    place = Place.MAY_LAUNCH if contracts.is_elastic[c] else Place.NOT_LAUNCHED
+    place, most = Place.NOT_LAUNCHED, int(contracts.committed_milli[c])
+    if contracts.is_elastic[c]:
+        place, most = Place.MAY_LAUNCH, row.count * WHOLE_MILLI
+    rest = most - int(contracts.nodes[c]) * node_milli - asked
     return [(Place.ASKED, asked), (place, max(0, rest))]
 
 

@@ -34,10 +34,14 @@ def _none(contract: Contract) -> int:  # noqa: ARG001 - as every row's function 
     return 0
 
 
+OBSERVED = "observed"
+"""Of nodes that somebody else launches and returns, while we look on: paid while they are there."""
+
 TYPES: dict[str, ContractType] = {
     Terms.RESERVED.value: ContractType(_all, is_elastic=False),
     Terms.ON_DEMAND.value: ContractType(_none, is_elastic=True),
     Terms.SPOT.value: ContractType(_none, is_elastic=True, is_reclaimable=True),
+    OBSERVED: ContractType(_none, is_elastic=False),
 }
 """By name, as a spec file and a journal write it under ``terms``."""
 

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from tidemill.live.history import telling
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
+from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES
 
 LONGEST_NAME = 200
@@ -18,19 +20,50 @@ class Sorted(NamedTuple):
     """Attempts by job and start, and jobs in the order of their submission."""
 
     attempts: pl.DataFrame
-    """As ``ATTEMPTS``, with ``number`` (of its job), ``attempt`` (from 1) and ``is_last``."""
+    """As ``ATTEMPTS``, with ``number`` (of its job), ``attempt`` (from 1), ``is_last``, and
+    ``is_told`` where the journal has its start already."""
     jobs: pl.DataFrame
-    """One row per job, by number: the first of its attempts, and when it was submitted."""
+    """One row per job that is new, by number: the first of its attempts, and its submission."""
     notes: tuple[str, ...]
     """What was mended or left out, in words."""
+    late: Late = telling.NOTHING_LATE
+    """What came to light only after its time was told."""
+    freed: tuple[tuple[int, int], ...] = ()
+    """Jobs that waited for something else than GPUs, and since when for GPUs."""
+
+
+class Sequenced(NamedTuple):
+    """All that a source told, attempt after attempt of each job; no window was cut of it yet."""
+
+    rows: pl.DataFrame
+    notes: tuple[str, ...]
+
+
+def sequence(told: pl.DataFrame) -> Sequenced:
+    """What of a source's rows can be, each job's in the order of time."""
+    notes: list[str] = []
+    return Sequenced(_sequenced(_sound(_complete(told), notes), notes), tuple(notes))
 
 
 def put_in_order(
     told: pl.DataFrame, from_ms: int | None = None, until_ms: int | None = None
 ) -> Sorted:
     """Sort what a source told; what ended before the window, or begins after it, does not count."""
-    notes: list[str] = []
-    rows = _complete(told)
+    rows, (*notes,) = sequence(told)
+    rows = _since(_until(rows, until_ms, notes), from_ms, notes)
+    return _numbered(telling.as_new(_divided(rows)), 0, notes)
+
+
+def go_on(told: Sequenced, known: ToldJobs, mark_ms: int, until_ms: int) -> Sorted:
+    """What rows add to the jobs of a journal that was told up to the watermark."""
+    notes = list[str]()
+    rows = _divided(_until(told.rows, until_ms, notes), is_going_on=True)
+    met = telling.meet(rows, known, mark_ms)
+    return _numbered(met.rows, known.count, notes)._replace(late=met.late, freed=met.freed)
+
+
+def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """Rows that can be: with GPUs and times in their order."""
     rows = _keep(rows, pl.col("gpus").is_not_null(), notes, "nobody says whether it had GPUs")
     rows = _keep(rows, pl.col("gpus") != 0, notes, "requested no GPU")
     most = f"not 1 to {MOST_GPUS:,} GPUs"
@@ -46,19 +79,42 @@ def put_in_order(
     rows = _keep(
         rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
     )
-    rows = _inside(rows, from_ms, until_ms, notes)
     rows = rows.unique(maintain_order=True)
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
         notes.append(f"{early:,} attempts started before their submission: taken as submitted then")
-    rows = rows.with_columns(submit_ms=pl.min_horizontal("submit_ms", "start_ms"))
-    return _numbered(rows, notes)
+    return rows.with_columns(submit_ms=pl.min_horizontal("submit_ms", "start_ms"))
 
 
-def _inside(
-    rows: pl.DataFrame, from_ms: int | None, until_ms: int | None, notes: list[str]
-) -> pl.DataFrame:
-    """What of a history lies in the window; what goes on beyond its end still waits or runs."""
+def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
+    """The attempts of each job one after the other, each over when the next begins.
+
+    Which is the last is said by all that is known, also of the time after a window: a job whose
+    next attempt is yet to come waits.
+    """
+    rows = rows.sort("job", "start_ms", "submit_ms", nulls_last=True, maintain_order=True)
+    by_job, start = pl.col("job"), pl.col("start_ms")
+    is_nothing = (pl.col("end_ms") == start) & (start.shift(-1).over(by_job) == start)
+    rows = _keep(rows, ~is_nothing.fill_null(value=False), notes, "no time passed in it")
+    place = pl.int_range(pl.len(), dtype=pl.Int64).over(by_job)
+    rows = rows.with_columns(
+        is_last=place == pl.len().over(by_job) - 1, next_ms=start.shift(-1).over(by_job)
+    )
+    late = pl.col("next_ms").is_not_null() & (
+        pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
+    )
+    if overlaps := rows.select(late.sum()).item():
+        notes.append(f"{overlaps:,} attempts overlap the next of their job: ended where it starts")
+    return rows.with_columns(
+        end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
+        outcome=pl.when(late & (pl.col("outcome") == AttemptEnd.RUNNING))
+        .then(pl.lit(AttemptEnd.REQUEUED))
+        .otherwise(pl.col("outcome")),
+    ).drop("next_ms")
+
+
+def _until(rows: pl.DataFrame, until_ms: int | None, notes: list[str]) -> pl.DataFrame:
+    """What of a history is known at the end of the window; what goes on beyond waits or runs."""
     if until_ms is not None:
         rows = _keep(rows, pl.col("submit_ms") <= until_ms, notes, "submitted after the window")
         is_later = pl.col("end_ms").fill_null(until_ms + 1) > until_ms
@@ -73,17 +129,30 @@ def _inside(
             start_ms=pl.when(has_begun).then(pl.col("start_ms")),
             end_ms=pl.when(~is_later).then(pl.col("end_ms")),
         )
-    if from_ms is not None:
-        is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
-        rows = _keep(rows, is_inside, notes, "ended before the window")
-        if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
-            notes.append(
-                f"{early:,} attempts were submitted before the window: they wait from its beginning"
-            )
-        rows = rows.with_columns(
-            submit_ms=pl.col("submit_ms").clip(from_ms), start_ms=pl.col("start_ms").clip(from_ms)
+    is_rest = pl.int_range(pl.len()).over("job") == pl.len().over("job") - 1
+    return rows.filter(is_rest | pl.col("start_ms").is_not_null()).with_columns(up_ms=_up_ms())
+
+
+def _up_ms() -> pl.Expr:
+    """Since when an attempt works: not before it holds its GPUs, and before it has ended."""
+    up = pl.max_horizontal("start_ms", "up_ms")
+    last = pl.max_horizontal(pl.col("start_ms"), pl.col("end_ms") - 1)
+    return pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
+
+
+def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.DataFrame:
+    """What of a history is known from the beginning of the window on."""
+    if from_ms is None:
+        return rows
+    is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
+    rows = _keep(rows, is_inside, notes, "ended before the window")
+    if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
+        notes.append(
+            f"{early:,} attempts were submitted before the window: they wait from its beginning"
         )
-    return rows
+    return rows.with_columns(
+        pl.col(name).clip(from_ms) for name in ("submit_ms", "start_ms", "up_ms")
+    )
 
 
 def _complete(told: pl.DataFrame) -> pl.DataFrame:
@@ -114,6 +183,7 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
         priority=pl.coalesce("priority", 0).clip(-1_000_000, 1_000_000),
         cpus=pl.coalesce("cpus", 0),
         is_eligible=pl.coalesce("is_eligible", pl.lit(value=True)),
+        is_per_node=pl.coalesce("is_per_node", pl.lit(value=False)),
         memory_mib=pl.coalesce("memory_mib", 0),
     )
 
@@ -126,64 +196,42 @@ def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: list[str], why: str) -> pl
     return kept
 
 
-def _numbered(rows: pl.DataFrame, notes: list[str]) -> Sorted:
-    rows = rows.sort("job", "start_ms", "submit_ms", nulls_last=True, maintain_order=True)
-    by_job = pl.col("job")
-    has_next = pl.col("start_ms").shift(-1).over(by_job).is_not_null()
-    is_nothing = (pl.col("end_ms") == pl.col("start_ms")).fill_null(value=False)
-    rows = _keep(rows, ~(has_next & is_nothing), notes, "no time passed in it")
-    rows = rows.with_columns(
-        attempt=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over(by_job),
-        is_last=pl.int_range(pl.len(), dtype=pl.Int64).over(by_job) == pl.len().over(by_job) - 1,
-        next_ms=pl.col("start_ms").shift(-1).over(by_job),
-        first_submit_ms=pl.col("submit_ms").min().over(by_job),
-    )
-    late = pl.col("next_ms").is_not_null() & (
-        pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
-    )
-    if overlaps := rows.select(late.sum()).item():
-        notes.append(f"{overlaps:,} attempts overlap the next of their job: ended where it starts")
-    rows = rows.with_columns(
-        end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
-        outcome=pl.when(late & (pl.col("outcome") == AttemptEnd.RUNNING))
-        .then(pl.lit(AttemptEnd.REQUEUED))
-        .otherwise(pl.col("outcome")),
-    )
-    rows = rows.filter(pl.col("is_last") | pl.col("start_ms").is_not_null())
-    rows = rows.with_columns(up_ms=_up_ms())
-    rows = _divided(rows)
-    jobs = rows.unique("job", keep="first", maintain_order=True)
-    jobs = jobs.sort("first_submit_ms", "job").with_columns(
-        number=pl.int_range(pl.len(), dtype=pl.Int64)
-    )
-    rows = rows.join(jobs.select("job", "number"), on="job", maintain_order="left")
-    return Sorted(rows.drop("next_ms"), jobs, tuple(notes))
+def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
+    """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
+    fresh = rows.filter(pl.col("number").is_null())
+    jobs = fresh.with_columns(first_submit_ms=pl.col("submit_ms").min().over("job"))
+    jobs = jobs.unique("job", keep="first", maintain_order=True).sort("first_submit_ms", "job")
+    jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
+    given = jobs.select("job", given="number")
+    rows = rows.join(given, on="job", how="left", maintain_order="left")
+    rows = rows.with_columns(number=pl.coalesce("number", "given")).drop("given")
+    return Sorted(rows, jobs, tuple(notes))
 
 
-def _up_ms() -> pl.Expr:
-    """Since when an attempt works: not before it holds its GPUs, and before it has ended."""
-    up = pl.max_horizontal("start_ms", "up_ms")
-    last = pl.max_horizontal(pl.col("start_ms"), pl.col("end_ms") - 1)
-    return pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
-
-
-def _divided(rows: pl.DataFrame) -> pl.DataFrame:
+def _divided(rows: pl.DataFrame, *, is_going_on: bool = False) -> pl.DataFrame:
     """How many replicas of how many GPUs each attempt is: one per node, where that comes out.
 
-    Where nobody said on which nodes an attempt ran, each of its GPUs is by itself.
+    Where nobody said on which nodes an attempt ran, each of its GPUs is by itself; so too where it
+    waits and is yet to be placed (``is_going_on``), unless it asked for so many on each node. All
+    attempts of a job are divided alike, for it is one job.
     """
     nodes = pl.max_horizontal(
         pl.col("nodes").list.len().cast(pl.Int64).fill_null(0), pl.col("node_count").fill_null(0)
     )
-    is_somewhere = pl.col("start_ms").is_null() | (pl.col("nodes").list.len().fill_null(0) > 0)
+    waits = pl.col("start_ms").is_null()
+    if is_going_on:
+        waits &= pl.col("is_per_node") | pl.col("end_ms").is_not_null()
+    is_somewhere = waits | (pl.col("nodes").list.len().fill_null(0) > 0)
     is_even = is_somewhere & (nodes > 0) & (pl.col("gpus") % nodes.clip(1) == 0)
     is_even &= pl.col("gpus") // nodes.clip(1) <= MAX_DEVICES
     kinds = {kind: kind_of(kind) for kind in rows["gpu_type"].unique().to_list() if kind}
-    return rows.with_columns(
-        replicas=pl.when(is_even).then(nodes).otherwise(pl.col("gpus")),
+    rows = rows.with_columns(
         each=pl.when(is_even).then(pl.col("gpus") // nodes.clip(1)).otherwise(1),
         kind=pl.col("gpu_type").replace(kinds),
     )
+    least, most = pl.col("each").min().over("job"), pl.col("each").max().over("job")
+    rows = rows.with_columns(each=pl.when(least == most).then("each").otherwise(1))
+    return rows.with_columns(replicas=pl.col("gpus") // pl.col("each"))
 
 
 def kind_of(gpu_type: str) -> str:

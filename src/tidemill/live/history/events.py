@@ -8,7 +8,7 @@ import polars as pl
 from tidemill.live.history import fleet
 from tidemill.live.history.attempts import put_in_order
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.history.timeline import HistoryTimeline
+from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
 from tidemill.live.measured.windows import Measured
 from tidemill.model import events as ev
@@ -16,8 +16,9 @@ from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
-from tidemill.model.rows import Queue
+from tidemill.model.rows import Contract, Node, Queue
 from tidemill.model.states import NodeState
+from tidemill.model.world import World
 
 
 class History(NamedTuple):
@@ -84,16 +85,12 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
     contracts, under = fleet.contracts_of(seen, prices)
-    opening: list[Event] = [ev.ContractSigned(0, contract) for contract in contracts]
-    opening += [ev.QueueSet(0, queue) for queue in _teams(jobs, queues)]
-    opening += [ev.ContractStarted(0, c) for c in range(len(contracts))]
-    opening += [ev.NodeAdded(0, node) for node in under]
-    for state in (NodeState.BOOTING, NodeState.READY):
-        opening += [ev.NodeMoved(0, n, state) for n in range(len(under))]
+    opening = opened(0, contracts, teams(jobs, queues), under)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
     rows = joining.rows_of(attempts, measured, begins_ms, end_ms)
-    lines = HistoryTimeline(ordered, machines, begins_ms, end_ms - begins_ms, rows)
+    span = ToldSpan(begins_ms, begins_ms, end_ms)
+    lines = HistoryTimeline(ordered, machines, span, rows)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
@@ -120,7 +117,26 @@ def _unlisted(nodes: Sequence[SeenNode]) -> Iterator[str]:
         )
 
 
-def _teams(jobs: pl.DataFrame, told: Sequence[Queue]) -> list[Queue]:
+def opened(
+    at: int,
+    contracts: Sequence[Contract],
+    queues: Sequence[Queue],
+    nodes: Sequence[Node],
+    world: World | None = None,
+) -> list[Event]:
+    """Contracts, teams and nodes that are new; ``world``: what there is already."""
+    world = world if world is not None else World()
+    c, n = world.contract_count, world.node_count
+    found: list[Event] = [ev.ContractSigned(at, contract) for contract in contracts]
+    found += [ev.QueueSet(at, queue) for queue in queues]
+    found += [ev.ContractStarted(at, c + i) for i in range(len(contracts))]
+    found += [ev.NodeAdded(at, node) for node in nodes]
+    for state in (NodeState.BOOTING, NodeState.READY):
+        found += [ev.NodeMoved(at, n + i, state) for i in range(len(nodes))]
+    return found
+
+
+def teams(jobs: pl.DataFrame, told: Sequence[Queue] = ()) -> list[Queue]:
     """The queues that a source told, and those that only jobs name."""
     known = {queue.name for queue in told}
     names = sorted({*jobs["team"].to_list()} - known)

@@ -25,6 +25,7 @@ class AttemptEnd(StrEnum):
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
+    UNSEEN = "end not seen"
 
 
 ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -40,6 +41,7 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "gpu_type": pl.String,
     "nodes": pl.List(pl.String),
     "node_count": pl.Int64,
+    "is_per_node": pl.Boolean,  # whether it asked for so many GPUs on each node
     "cpus": pl.Int64,  # of all nodes together
     "memory_mib": pl.Int64,
     "limit_ms": pl.Int64,

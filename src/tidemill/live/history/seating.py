@@ -5,6 +5,7 @@ device in one place at a time, so attempts are seated in the order of time; what
 device is not booked twice but counted as *over*.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidemill.model.measures import WHOLE_MILLI
@@ -25,9 +26,10 @@ class SeatRequest(NamedTuple):
 
     replicas: int
     each: int
-    nodes: list[int] | range
-    """A range: nobody said on which, so on any of these that have some free."""
+    nodes: list[int]
     masks: list[int] | None
+    is_anywhere: bool = False
+    """Nobody said on which nodes: on any of these that have some free."""
 
 
 NO_SEAT = SeatRequest(0, 1, [], None)
@@ -36,18 +38,22 @@ NO_SEAT = SeatRequest(0, 1, [], None)
 class Seating:
     """The devices of every node that nobody holds."""
 
-    def __init__(self, sizes: list[int]) -> None:
+    def __init__(self, sizes: list[int], held: Iterable[tuple[int, list[Seat]]] = ()) -> None:
         self._free = [(1 << size) - 1 for size in sizes]
         self._held: dict[int, list[Seat]] = {}
         self._aboard = [0] * len(sizes)
+        for who, seats in held:
+            self._held[who] = seats
+            for n, _, mask in seats:
+                self._claim(n, mask)
 
     def is_empty(self, n: int) -> bool:
         """Whether nobody holds a device of a node."""
         return not self._aboard[n]
 
     def take(self, who: int, asked: SeatRequest) -> Seated:
-        """Seat an attempt."""
-        seats, left, is_anywhere = list[Seat](), asked.replicas, isinstance(asked.nodes, range)
+        """Seat the attempt of a job."""
+        seats, left, is_anywhere = list[Seat](), asked.replicas, asked.is_anywhere
         share = asked.replicas if is_anywhere else -(-asked.replicas // max(1, len(asked.nodes)))
         missing = 0
         for i, n in enumerate(asked.nodes):
@@ -56,13 +62,16 @@ class Seating:
             wanted = min(share, left)
             mask, count = self._find(n, wanted, asked.each, asked.masks[i] if asked.masks else 0)
             if count:
-                self._free[n] &= ~mask
-                self._aboard[n] += 1
                 seats.append((n, count, mask))
+                self._claim(n, mask)
             left -= count if is_anywhere else wanted
             missing += 0 if is_anywhere else wanted - count
         self._held[who] = seats
         return Seated(seats, (missing + left) * asked.each * WHOLE_MILLI)
+
+    def _claim(self, n: int, mask: int) -> None:
+        self._free[n] &= ~mask
+        self._aboard[n] += 1
 
     def give_back(self, who: int) -> list[int]:
         """An attempt holds nothing any more; the nodes that are empty now."""

@@ -4,14 +4,17 @@ At one moment machines change first, then attempts end, then jobs are submitted,
 An attempt that ends the moment it starts ends last.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from tidemill.live.history.attempts import Sorted
+from tidemill.live.history.attempts import LONGEST_NAME, Sorted
+from tidemill.live.history.node_states import NodeStates
 from tidemill.live.history.rows import AttemptEnd, SeenNode
-from tidemill.live.history.seating import NO_SEAT, Seat, Seating, SeatRequest
+from tidemill.live.history.seating import NO_SEAT, Seat, SeatRequest
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
@@ -21,15 +24,18 @@ from tidemill.model.reasons import Cause, Layer
 from tidemill.model.rows import Role, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
+from tidemill.model.world import World
+
+Flags = NDArray[np.bool_]
 
 UNKNOWN_SAVING = -1
 """Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
 
 BATCH_ROWS = 100_000
 LONGEST_REASON = 500
-NOT_ELIGIBLE = -1
-"""The priority of jobs that wait for something else: so none that waits for GPUs is like them."""
-_MACHINES, _ENDS, _SUBMITS, _PLACES, _STARTS, _MEASURES, _ENDS_AT_ONCE = range(7)
+_HELD = "held"
+"""The role of jobs that wait for something else: so none that waits for GPUs is like them."""
+_MACHINES, _ENDS, _SUBMITS, _FREED, _PLACES, _STARTS, _MEASURES, _ENDS_AT_ONCE = range(8)
 _WHY: dict[AttemptEnd, Why] = {
     AttemptEnd.FAILED: Why.CRASHED,
     AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
@@ -41,83 +47,129 @@ _WHY: dict[AttemptEnd, Why] = {
 _COLUMN = {column.name.lower(): int(column) for column in EventColumn}
 
 
+_OF_ATTEMPTS = frozenset({_ENDS, _PLACES, _STARTS, _ENDS_AT_ONCE})
+
+
+class _Attempt(NamedTuple):
+    """What is told of one attempt, beside when."""
+
+    job: int
+    number: int
+    """0: it never began."""
+    outcome: AttemptEnd
+    is_last: bool
+    asked: SeatRequest
+
+
+class ToldSpan(NamedTuple):
+    """The time that is told: after one moment and up to another, both since 1970."""
+
+    begins_ms: int
+    """The zero of the journal."""
+    mark_ms: int
+    end_ms: int
+
+
 class HistoryTimeline:
-    """Events of jobs and machines by moment, made into batches on the way."""
+    """Events of jobs and machines by moment, made into batches on the way.
+
+    ``measured``: events of what was measured, as rows of a batch. ``world``: what was told before.
+    """
 
     def __init__(
-        self, ordered: Sorted, machines: list[SeenNode], begins_ms: int, end_ms: int,
+        self,
+        ordered: Sorted,
+        machines: Sequence[SeenNode | None],
+        span: ToldSpan,
         measured: I64,
-    ) -> None:  # fmt: skip
-        self._attempts, self._jobs = ordered.attempts, ordered.jobs
-        self._measured = measured
-        self._begins_ms, self._end_ms = begins_ms, end_ms
-        self._machines = _Machines(machines)
-        self._numbers = {node.name: n for n, node in enumerate(machines)}
+        world: World | None = None,
+    ) -> None:
+        self._ordered, self._attempts, self._jobs = ordered, ordered.attempts, ordered.jobs
+        self._measured, self._begins_ms = measured, span.begins_ms
+        self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
+        self._world = world if world is not None else World()
+        self._machines = NodeStates(machines, self._world, *span)
+        self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
 
-    def batches(self, dictionary: Dictionary) -> Iterator[Batch]:
-        """Every event after the opening."""
-        writer = _Writer(dictionary, _job_rows(self._jobs, dictionary), self._jobs["job"].to_list())
-        numbers, tries = (self._attempts[name].to_list() for name in ("number", "attempt"))
-        outcomes = [AttemptEnd(word) for word in self._attempts["outcome"].to_list()]
-        lasts, asked = self._attempts["is_last"].to_list(), self._asked()
-        machines, seating = self._machines, self._machines.seating
-        eligible = self._jobs["is_eligible"].to_list()
-        measured = self._measured.tolist()
+    def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
+        """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
+        writer, machines = _Writer(dictionary, self._jobs, self._world), self._machines
+        attempts, measured = self._told_attempts(), self._measured.tolist()
+        for n in range(len(machines)):
+            writer.moved(self._mark_ms, machines.settle(n))
         for at, code, who in self._moments():
-            if code == _PLACES:
-                found = seating.take(who, asked[who])
-                self.over += found.over_milli > 0
-                writer.placed(at, numbers[who], tries[who], found.seats, found.over_milli)
-            elif code == _STARTS:
-                writer.write(at, ev.JobStarted, numbers[who], tries[who])
+            if code in _OF_ATTEMPTS:
+                self._tell(writer, at, code, attempts[who])
             elif code == _SUBMITS:
                 writer.submitted(at)
-                if not eligible[who]:
-                    writer.not_eligible(at)
-            elif code == _MACHINES:
-                writer.moved(at, machines.turn(who))
             elif code == _MEASURES:
                 writer.rows.append(measured[who])
+            elif code == _FREED:
+                writer.eligible(at, self._ordered.freed[who][0])
             else:
-                writer.ended(at, numbers[who], tries[who], outcomes[who], lasts[who])
-                for n in seating.give_back(who):
-                    writer.moved(at, machines.settle(n))
-            if len(writer.rows) >= BATCH_ROWS:
+                writer.moved(at, machines.turn(who))
+            if len(writer.rows) >= BATCH_ROWS and not in_one:
                 yield writer.take()
         self._say_reasons(writer)
+        for n in machines.gone():
+            writer.moved(self._end_ms, [(n, NodeState.GONE)])
         writer.write(self._end_ms, ev.Woke)
         yield writer.take()
 
+    def _tell(self, writer: "_Writer", at: int, code: int, attempt: "_Attempt") -> None:
+        """What happens to an attempt."""
+        seating = self._machines.seating
+        if code == _PLACES:
+            found = seating.take(attempt.job, attempt.asked)
+            self.over += found.over_milli > 0
+            writer.placed(at, attempt.job, attempt.number, found.seats, found.over_milli)
+        elif code == _STARTS:
+            writer.write(at, ev.JobStarted, attempt.job, attempt.number)
+        else:
+            writer.ended(at, attempt)
+            for n in seating.give_back(attempt.job):
+                writer.moved(at, self._machines.settle(n))
+
     def _say_reasons(self, writer: "_Writer") -> None:
-        """Why the jobs that still wait do so, by their own scheduler's account."""
+        """Why the jobs that still wait do so, by their own scheduler's account, if that is news."""
         waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("reason").is_not_null()
         told = self._attempts.filter(waits & pl.col("is_last"))
         columns = ("number", "reason_cause", "reason_layer", "reason")
         for j, cause, layer, reason in told.sort("number").select(columns).iter_rows():
-            writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
+            known = self._world.reason_of(j) if j < self._world.job_count else None
+            if known is None or known.words != reason[:LONGEST_REASON]:
+                writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
+
+    def _is_begun(self) -> Flags:
+        """Attempts that hold what they were given: now, or since before."""
+        rows = self._attempts
+        found: Flags = (rows["start_ms"].is_not_null() | rows["is_told"]).to_numpy()
+        return found
 
     def _moments(self) -> Iterator[tuple[int, int, int]]:
         """When what happens to whom, in order: jobs and attempts by number, turns of machines."""
-        rows, begins = self._attempts, self._begins_ms
+        rows, begins, freed = self._attempts, self._begins_ms, self._ordered.freed
         submits = self._jobs["first_submit_ms"].to_numpy() - begins
-        is_begun = rows["start_ms"].is_not_null().to_numpy()
+        starting = (rows["start_ms"].is_not_null() & ~rows["is_told"]).to_numpy()
         starts = rows["start_ms"].fill_null(0).to_numpy() - begins
-        ups = rows["up_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
         ends = rows["end_ms"].fill_null(0).to_numpy() - begins
-        begun, over = np.flatnonzero(is_begun), np.flatnonzero(has_ended)
-        up = np.flatnonzero(is_begun & (ups <= self._end_ms))
-        is_at_once = ~is_begun[over] | (ends[over] <= starts[over])
-        turns = self._machines.turns_ms(begins)
+        begun, over = np.flatnonzero(starting), np.flatnonzero(has_ended)
+        ups = rows["up_ms"].fill_null(0).to_numpy() - begins
+        is_new = ~rows["is_up_told"].to_numpy() & rows["up_ms"].is_not_null().to_numpy()
+        up = np.flatnonzero(is_new & (ups <= self._end_ms))
+        is_at_once = ~self._is_begun()[over] | (starting[over] & (ends[over] <= starts[over]))
+        turns = self._machines.turns_ms()
         told: list[tuple[I64, int | I64, I64]] = [
-            (submits, _SUBMITS, np.arange(len(submits))),
+            (submits, _SUBMITS, self._world.job_count + np.arange(len(submits))),
             (starts[begun], _PLACES, begun),
             (ups[up], _STARTS, up),
             (self._measured[:, EventColumn.AT], _MEASURES, np.arange(len(self._measured))),
             (ends[over], np.where(is_at_once, _ENDS_AT_ONCE, _ENDS), over),
-            (turns[turns <= self._end_ms], _MACHINES, np.flatnonzero(turns <= self._end_ms)),
+            (turns, _MACHINES, np.arange(len(turns))),
+            (np.array([at - begins for _, at in freed], np.int64), _FREED, np.arange(len(freed))),
         ]
         at = np.concatenate([when for when, _, _ in told])
         code = np.concatenate([np.broadcast_to(what, when.shape) for when, what, _ in told])
@@ -127,69 +179,47 @@ class HistoryTimeline:
             some = order[first : first + BATCH_ROWS]
             yield from zip(at[some].tolist(), code[some].tolist(), who[some].tolist(), strict=True)
 
+    def _told_attempts(self) -> list[_Attempt]:
+        rows = self._attempts
+        names = ("number", "attempt", "outcome", "is_last")
+        columns = [rows[name].to_list() for name in names]
+        ends = {str(end): end for end in AttemptEnd}
+        both = zip(*columns, self._is_begun().tolist(), self._asked(), strict=True)
+        return [
+            _Attempt(job, number if is_begun else 0, ends[outcome], is_last, asked)
+            for job, number, outcome, is_last, is_begun, asked in both
+        ]
+
     def _asked(self) -> list[SeatRequest]:
         """How each attempt is to be seated; one in which no time passes takes no seat from others.
 
         Clocks of a second show what ran one after the other as if it had run at once.
         """
         rows, number = self._attempts, self._numbers
-        anywhere, found = range(len(number)), list[SeatRequest]()
+        anywhere, found = self._machines.standing(), list[SeatRequest]()
         names = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms")
         columns = (rows[name].to_list() for name in names)
         for replicas, each, nodes, masks, start_ms, end_ms in zip(*columns, strict=True):
-            if end_ms is not None and end_ms == start_ms:
+            if start_ms is None or end_ms == start_ms:
                 found.append(NO_SEAT)
                 continue
             where = [number[name] for name in nodes] if nodes else anywhere
-            found.append(SeatRequest(replicas, each, where, masks))
+            found.append(SeatRequest(replicas, each, where, masks, is_anywhere=not nodes))
         return found
-
-
-class _Machines:
-    """The states of nodes. One that is down with work on it is closed until the work has ended."""
-
-    def __init__(self, nodes: list[SeenNode]) -> None:
-        self.seating = Seating([node.gpus for node in nodes])
-        self._states = [NodeState.READY] * len(nodes)
-        self._wanted = [NodeState.READY] * len(nodes)
-        turns = list[tuple[int, int, NodeState]]()
-        for n, node in enumerate(nodes):
-            for start_ms, end_ms, state in node.out:
-                turns.append((start_ms, n, state))
-                if end_ms is not None:
-                    turns.append((end_ms, n, NodeState.READY))
-        self._turns = sorted(turns, key=lambda turn: (turn[0], turn[1], turn[2] is NodeState.READY))
-
-    def turns_ms(self, begins_ms: int) -> I64:
-        """When nodes change; what changed before the beginning is so from the beginning."""
-        found: I64 = np.array([at - begins_ms for at, _, _ in self._turns], np.int64)
-        return np.maximum(found, 0)
-
-    def turn(self, i: int) -> list[tuple[int, NodeState]]:
-        """The moves of the node that changes now."""
-        _, n, self._wanted[n] = self._turns[i]
-        return self.settle(n)
-
-    def settle(self, n: int) -> list[tuple[int, NodeState]]:
-        """The moves that bring a node nearer to the state that it was shown in."""
-        state, wanted = self._states[n], self._wanted[n]
-        if wanted is NodeState.UNHEALTHY and not self.seating.is_empty(n):
-            wanted = NodeState.CORDONED if state is NodeState.READY else state
-        if state is wanted:
-            return []
-        self._states[n] = wanted
-        is_direct = NodeState.READY in (state, wanted) or wanted is NodeState.UNHEALTHY
-        return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
 
 
 class _Writer:
     """Rows of events, and what they need beside them, for the next batch."""
 
-    def __init__(self, dictionary: Dictionary, jobs: I64, names: list[str]) -> None:
-        self._dictionary, self._jobs, self._names = dictionary, jobs, names
+    def __init__(self, dictionary: Dictionary, jobs: pl.DataFrame, world: World) -> None:
+        self._dictionary, self._world = dictionary, world
+        self._jobs, self._names = _job_rows(jobs, dictionary), jobs["job"].to_list()
+        self._is_eligible = jobs["is_eligible"].to_list()
         self._submitted = self._taken = 0
         self._pieces: list[tuple[int, int, int, int, int]] = []
-        self._ineligible: set[int] = set()
+        self._shapes = dict[int, int]()
+        """The number that each shape of the dictionary has, or gets, in the cluster state."""
+        self._new_shapes = 0
         self.rows: list[list[int]] = []
 
     def write(
@@ -202,16 +232,22 @@ class _Writer:
         self.rows.append(row)
 
     def submitted(self, at: int) -> None:
-        """The next job is submitted."""
-        self._submitted += 1
+        """The next job is submitted; it may wait for something else than GPUs at first."""
+        s = self._jobs.item(self._submitted, JobColumn.SHAPE)
+        if s not in self._shapes:
+            known = self._world.shape_number.get(self._dictionary.shapes.rows[s])
+            self._shapes[s] = len(self._world.shape_rows) + self._new_shapes
+            if known is not None:
+                self._shapes[s] = known
+            self._new_shapes += known is None
         self.write(at, ev.JobSubmitted)
+        if not self._is_eligible[self._submitted]:
+            self.write(at, ev.CauseChanged, self._shapes[s], why=int(Cause.NOT_ELIGIBLE))
+        self._submitted += 1
 
-    def not_eligible(self, at: int) -> None:
-        """The job that was submitted last waits for something else than GPUs, and its like."""
-        s = self._jobs.item(self._submitted - 1, JobColumn.SHAPE)
-        if s not in self._ineligible:
-            self._ineligible.add(s)
-            self.write(at, ev.CauseChanged, s, why=int(Cause.NOT_ELIGIBLE))
+    def eligible(self, at: int, j: int) -> None:
+        """A job that waited for something else waits for GPUs now."""
+        self.write(at, ev.CauseChanged, self._world.jobs.shape.item(j), why=int(Cause.NONE))
 
     def reason(self, at: int, j: int, cause: int, layer: int, words: str) -> None:
         """What another scheduler says of a waiting job."""
@@ -224,16 +260,17 @@ class _Writer:
             self._pieces.append((0, n, replicas, mask - (1 << 64) if mask >> 63 else mask, 0))
         self.write(at, ev.PlacementSeen, j, attempt, value=over_milli, count=len(seats))
 
-    def ended(self, at: int, j: int, attempt: int, outcome: AttemptEnd, is_last: bool) -> None:
+    def ended(self, at: int, attempt: _Attempt) -> None:
         """An attempt is over, and with the last one its job, unless that waits again."""
-        if outcome is AttemptEnd.CANCELLED and is_last:
+        j, number, outcome, is_last, _ = attempt
+        if (outcome is AttemptEnd.CANCELLED and is_last) or not number:
             self.write(at, ev.JobCancelled, j)
         elif outcome is AttemptEnd.DONE and is_last:
-            self.write(at, ev.JobFinished, j, attempt)
+            self.write(at, ev.JobFinished, j, number)
         else:
             is_final = is_last and outcome is not AttemptEnd.REQUEUED
             why = codes.WHY_CODE[_WHY.get(outcome, Why.UNSAID)]
-            self.write(at, ev.JobFailed, j, attempt, why=why, value=int(is_final))
+            self.write(at, ev.JobFailed, j, number, why=why, value=int(is_final))
 
     def moved(self, at: int, moves: list[tuple[int, NodeState]]) -> None:
         """Nodes change their states."""
@@ -257,10 +294,8 @@ def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary) -> I64:
     rows[:, JobColumn.ESTIMATE] = jobs["limit_ms"].to_numpy()
     rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
     shapes = dict[tuple[object, ...], int]()
-    jobs = jobs.with_columns(
-        priority=pl.when("is_eligible").then("priority").otherwise(NOT_ELIGIBLE)
-    )
-    form = jobs.select("team", "priority", "kind", "replicas", "each", "cpus", "memory_mib")
+    held = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held")
+    form = jobs.select("team", "priority", "kind", held, "replicas", "each", "cpus", "memory_mib")
     numbers = []
     for row in form.iter_rows():
         if row not in shapes:
@@ -271,11 +306,12 @@ def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary) -> I64:
     return rows
 
 
-def _shape(team: str, priority: int, kind: str, *asked: int) -> Shape:
+def _shape(team: str, priority: int, kind: str, held: str, *asked: int) -> Shape:
     """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
     replicas, each, cpus, memory_mib = asked
     role = Role(
-        count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
-        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
+        name=f"{_HELD} {held}"[:LONGEST_NAME] if held else "worker", count=replicas,
+        accelerators=each, cpu_milli=1000 * cpus // replicas, memory_mib=memory_mib // replicas,
+        kinds=(kind,) if kind else (),
     )  # fmt: skip
     return Shape(team, (role,), priority=priority)

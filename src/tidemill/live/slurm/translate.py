@@ -13,6 +13,7 @@ import polars as pl
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons, states
 from tidemill.live.slurm.columns import Output
+from tidemill.live.slurm.reading import SlurmReading
 from tidemill.live.slurm.reasons import ReasonMeaning
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
@@ -52,7 +53,8 @@ _ROW = {
     "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
     "node_count": pl.Int64, "nodes_requested": pl.Int64, "required_nodes": pl.String,
     "cpus": pl.Int64, "cluster": pl.String, "alloc_tres": pl.String, "req_tres": pl.String,
-    "gres_detail": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
+    "gres_detail": pl.String, "tres_per_node": pl.String, "gpus_requested": pl.Int64,
+    "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
 
@@ -69,31 +71,53 @@ class SlurmPast(NamedTuple):
 
 def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
     """All of these files; each is told by what it holds."""
-    jobs, nodes, events = list[pl.DataFrame](), list[SlurmNode](), list[SlurmNodeEvent]()
-    notes, refused = list[str](), dict[str, Refusals]()
+    gathering = Gathering()
     for path in paths:
         with reading.open_output(path, zone=zone) as opened:
-            for makes, frame in opened.frames():
-                if makes is SlurmJob:
-                    is_live = opened.output in _LIVE
-                    tells = frame["eligible_ms"].null_count() < len(frame)
-                    jobs.append(
-                        frame.select(*_ROW).with_columns(
-                            is_live=pl.lit(is_live), tells_eligible=pl.lit(tells)
-                        )
+            gathering.add(path.name, opened)
+    return gathering.past()
+
+
+class Gathering:
+    """Outputs of Slurm, one after the other, on their way to one past."""
+
+    def __init__(self) -> None:
+        self._jobs = list[pl.DataFrame]()
+        self._nodes = list[SlurmNode]()
+        self._events = list[SlurmNodeEvent]()
+        self._notes = list[str]()
+        self._refused = dict[str, Refusals]()
+
+    def add(self, name: str, opened: SlurmReading) -> None:
+        """Read all of one output; ``name``: where it is from, for messages."""
+        for makes, frame in opened.frames():
+            if makes is SlurmJob:
+                is_live = opened.output in _LIVE
+                tells = frame["eligible_ms"].null_count() < len(frame)
+                self._jobs.append(
+                    frame.select(*_ROW).with_columns(
+                        is_live=pl.lit(is_live), tells_eligible=pl.lit(tells)
                     )
-                elif makes is SlurmNode:
-                    nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
-                elif makes is SlurmNodeEvent:
-                    events += cast("Iterator[SlurmNodeEvent]", frames.rows_of(makes, frame))
-            if opened.refusals.total:
-                refused[path.name] = opened.refusals
-            notes += [f"{path.name}: {text}" for text in opened.errors]
-    flags = {"is_live": pl.Boolean, "tells_eligible": pl.Boolean}
-    told = pl.concat(jobs) if jobs else pl.DataFrame(schema={**_ROW, **flags})
-    out = reasons.nodes_out(nodes) if nodes else None
-    attempts = _attempts(told, out, notes)
-    return SlurmPast(attempts, _nodes(nodes, events), tuple(notes), refused)
+                )
+            elif makes is SlurmNode:
+                self._nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
+            elif makes is SlurmNodeEvent:
+                self._events += cast("Iterator[SlurmNodeEvent]", frames.rows_of(makes, frame))
+        if opened.refusals.total:
+            self._refused[name] = opened.refusals
+        self._notes += [f"{name}: {text}" for text in opened.errors]
+
+    def past(self, unknown_ms: int | None = None) -> SlurmPast:
+        """What they tell together.
+
+        ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
+        """
+        flags = {"is_live": pl.Boolean, "tells_eligible": pl.Boolean}
+        told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema={**_ROW, **flags})
+        out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
+        attempts = _attempts(told, out, notes)
+        nodes = _nodes(self._nodes, self._events, unknown_ms)
+        return SlurmPast(attempts, nodes, tuple(notes), self._refused)
 
 
 def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) -> pl.DataFrame:
@@ -150,6 +174,7 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         gpu_type=pl.col("gpu_type"),
         nodes=pl.when(pl.col("start_ms").is_not_null()).then("nodes"),
         node_count=pl.coalesce("node_count", "nodes_requested"),
+        is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
     ).select(name for name in ATTEMPTS if name != "priority")
 
@@ -261,7 +286,9 @@ def _in_order(masks: dict[str, int] | None, nodes: list[str] | None) -> list[int
     return [masks[node] for node in nodes]
 
 
-def _nodes(told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent]) -> list[SeenNode]:
+def _nodes(
+    told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent], unknown_ms: int | None
+) -> list[SeenNode]:
     """Nodes with GPUs; when they took no work comes from Slurm's own record, else from now."""
     found = dict[str, SeenNode]()
     past = dict[str, list[tuple[int, int | None, NodeState]]]()
@@ -273,7 +300,8 @@ def _nodes(told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent]) -> list[
         state = _out(node.state, node.state_flags)
         out = past.get(node.name, [])
         if state is not None and not any(end is None for _, end, _ in out):
-            since = node.reason_ms if node.reason_ms is not None else node.last_busy_ms
+            told_ms = (node.reason_ms, node.last_busy_ms, unknown_ms)
+            since = next((ms for ms in told_ms if ms is not None), None)
             out = [*out, (since, None, state)] if since is not None else out
         found[node.name] = SeenNode(
             name=node.name, gpus=node.gpus or 0, gpu_type=node.gpu_type or "",

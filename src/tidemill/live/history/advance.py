@@ -1,0 +1,142 @@
+"""Going on with a journal: what a source shows now, as the events since the watermark.
+
+The cluster state that was folded from the journal is all that has to be known of what was told: an
+observer that was killed reads its journal and goes on. Every event of a moment is told at once, so
+the last moment of a journal is the watermark, whenever its writer stopped.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.history import events, fleet, telling
+from tidemill.live.history.attempts import Sorted, go_on, sequence
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.history.telling import ToldJobs
+from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
+from tidemill.live.measured import joining
+from tidemill.model.batch import Batch, Dictionary
+from tidemill.model.batch.convert import of_events
+from tidemill.model.states import NodeState
+from tidemill.model.world import World
+from tidemill.reservation.types import OBSERVED
+
+
+class SourceAnswer(NamedTuple):
+    """What a source shows when it is asked once."""
+
+    attempts: pl.DataFrame
+    nodes: Sequence[SeenNode]
+    now_ms: int
+    """When it was asked, by its own clock, since 1970."""
+    is_whole: bool = True
+    """Whether it shows every node, and every job that is not over: what is not shown is gone."""
+
+
+class Advance:
+    """The events that bring a journal up to a moment.
+
+    Whoever uses it folds each batch into ``world``, and keeps it, before asking for the next.
+    """
+
+    def __init__(
+        self, world: World, begins_ms: int, shown: SourceAnswer, prices: Mapping[str, int]
+    ) -> None:
+        self._world, self._begins_ms = world, begins_ms
+        self._shown, self._prices = shown, prices
+        self._rows = sequence(shown.attempts)
+        self.late = telling.NOTHING_LATE
+        self.over = 0
+        """Attempts of which a part is not booked, for others hold the devices."""
+        self.notes = self._rows.notes
+
+    def batches(self, until_ms: int) -> Iterator[Batch]:
+        """Every event after the watermark and up to a moment, in some batches."""
+        ordered = self._ordered(until_ms)
+        if arrivals := self._arrivals(ordered, until_ms):
+            for at_ms, nodes in arrivals:
+                if at_ms > self._mark_ms:
+                    yield from self._told(self._ordered(at_ms), at_ms)
+                yield from self._added(nodes)
+            ordered = self._ordered(until_ms)
+        yield from self._told(ordered, until_ms)
+
+    @property
+    def _mark_ms(self) -> int:
+        return self._begins_ms + self._world.now_ms
+
+    def _ordered(self, until_ms: int) -> Sorted:
+        known = ToldJobs(self._world, self._begins_ms, is_whole=self._shown.is_whole)
+        return go_on(self._rows, known, self._mark_ms, until_ms)
+
+    def _told(self, ordered: Sorted, until_ms: int) -> Iterator[Batch]:
+        """What happens up to a moment on the nodes that there are."""
+        world, dictionary = self._world, Dictionary()
+        new = [team for team in events.teams(ordered.jobs) if team.name not in world.queue_number]
+        if new:
+            yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
+        span = ToldSpan(self._begins_ms, self._mark_ms, until_ms)
+        measured = joining.rows_of(ordered.attempts, None, self._begins_ms, until_ms)
+        lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world)
+        yield from lines.batches(dictionary, in_one=True)
+        self.late = self.late.plus(ordered.late)
+        self.over += lines.over
+
+    def _added(self, nodes: list[SeenNode]) -> Iterator[Batch]:
+        """Nodes that are there from now on."""
+        world = self._world
+        contracts, under = fleet.contracts_of(nodes, self._prices, world, OBSERVED)
+        opening = events.opened(world.now_ms, contracts, (), under, world)
+        yield of_events(opening, Dictionary())
+
+    def _arrivals(self, ordered: Sorted, until_ms: int) -> list[tuple[int, list[SeenNode]]]:
+        """When nodes that the journal does not have came, in order.
+
+        At the beginning of the journal, or else just before the end of what is told now: that is
+        when they were first seen. Where work that is told now ran on them, just before it began.
+        """
+        seen = fleet.with_unlisted(self._shown.nodes, ordered.attempts)
+        new = {node.name: node for node in seen if self._number(node.name) is None}
+        if not self._world.seq:
+            return [(self._mark_ms, list(new.values()))] if new else []
+        begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
+        first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())
+        found = dict[int, list[SeenNode]]()
+        for name, node in new.items():
+            at_ms = max(self._mark_ms, min(until_ms, first.get(name, until_ms)) - 1)
+            found.setdefault(at_ms, []).append(node)
+        return sorted(found.items(), key=lambda one: one[0])
+
+    def _number(self, name: str) -> int | None:
+        """The number of a node that is there."""
+        numbers = self._world.node_number
+        life = telling.present(name, numbers)
+        if life is None or self._world.nodes.state[numbers[life]] == NodeState.GONE:
+            return None
+        return numbers[life]
+
+    def _machines(self, ordered: Sorted) -> list[SeenNode | None]:
+        """The nodes of the journal as they are shown, by number; None: not shown any more.
+
+        One that work is shown on is there, whoever lists it.
+        """
+        found: list[SeenNode | None] = [None] * self._world.node_count
+        shown = {node.name: node for node in self._shown.nodes}
+        named = {name for some in ordered.attempts["nodes"].to_list() for name in some or ()}
+        if not self._shown.is_whole:
+            numbers = self._world.node_number
+            named |= {telling.origin(name, numbers) for name in numbers}
+        for name in {*shown, *named}:
+            if (n := self._number(name)) is not None:
+                found[n] = shown.get(name) or self._as_before(n, name)
+        return found
+
+    def _as_before(self, n: int, name: str) -> SeenNode:
+        """A node that nobody lists: it is as it was."""
+        nodes = self._world.nodes
+        state, since_ms = NodeState(nodes.state.item(n)), self._begins_ms + nodes.since_ms.item(n)
+        out = () if state is NodeState.READY else ((since_ms, None, state),)
+        is_missed = self._shown.is_whole
+        gpus = nodes.devices.item(n)
+        return SeenNode(name=name, gpus=gpus, gpu_type="", out=out, is_inferred=is_missed)

@@ -1,0 +1,118 @@
+"""The nodes of a history: their states as a source shows them, and who sits on their devices.
+
+A node that is down with work on it is closed until the work that the source still shows there has
+ended. What a source shows of the time before the watermark is so from the watermark on.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.history.seating import Seat, Seating
+from tidemill.model.rows import Piece
+from tidemill.model.states import LAUNCHED, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+
+
+class NodeStates:
+    """The states of nodes, by number, from the watermark to the end of a window.
+
+    ``nodes``: as they are shown; None: known to the journal, and not shown any more. Times since
+    1970; ``begins_ms``: the zero of the journal.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[SeenNode | None],
+        world: World,
+        begins_ms: int,
+        mark_ms: int,
+        end_ms: int,
+    ) -> None:
+        known, self._begins_ms = world.node_count, begins_ms
+        states = [NodeState(state) for state in world.nodes.state[:known].tolist()]
+        self._states = states + [NodeState.READY] * (len(nodes) - known)
+        sizes = world.nodes.devices[:known].tolist()
+        sizes += [node.gpus for node in nodes[known:] if node is not None]
+        self.seating = Seating(sizes, ((j, _seats(world.placements[j])) for j in world.placements))
+        self._is_listed = [
+            n >= known or (node is not None and not node.is_inferred)
+            for n, node in enumerate(nodes)
+        ]
+        self._wanted = list(self._states)
+        turns = list[tuple[int, int, NodeState]]()
+        for n, node in enumerate(nodes):
+            if node is None:
+                continue
+            since_ms = begins_ms + world.nodes.since_ms.item(n) if n < known else 0
+            self._wanted[n] = _wanted(node, self._states[n], mark_ms, since_ms)
+            for start_ms, stop_ms, state in node.out:
+                turns.append((start_ms, n, state))
+                if stop_ms is not None:
+                    turns.append((stop_ms, n, NodeState.READY))
+        inside = [turn for turn in turns if mark_ms < turn[0] <= end_ms]
+        self._turns = sorted(
+            inside, key=lambda turn: (turn[0], turn[1], turn[2] is NodeState.READY)
+        )
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def standing(self) -> list[int]:
+        """The nodes that are there."""
+        return [n for n, state in enumerate(self._states) if state in LAUNCHED]
+
+    def turns_ms(self) -> I64:
+        """When nodes change in the window, from the zero of the journal."""
+        return np.array([at - self._begins_ms for at, _, _ in self._turns], np.int64)
+
+    def turn(self, i: int) -> list[tuple[int, NodeState]]:
+        """The moves of the node that changes now."""
+        _, n, self._wanted[n] = self._turns[i]
+        return self.settle(n)
+
+    def settle(self, n: int) -> list[tuple[int, NodeState]]:
+        """The moves that bring a node nearer to the state that it was shown in."""
+        state, wanted = self._states[n], self._wanted[n]
+        if wanted is NodeState.UNHEALTHY and not self.seating.is_empty(n):
+            wanted = NodeState.CORDONED if state is NodeState.READY else state
+        if state is wanted or state not in LAUNCHED:
+            return []
+        self._states[n] = wanted
+        is_direct = NodeState.READY in (state, wanted) or wanted is NodeState.UNHEALTHY
+        return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
+
+    def gone(self) -> list[int]:
+        """Nodes that are not listed any more, and on which no work is shown either."""
+        return [
+            n
+            for n, state in enumerate(self._states)
+            if state in LAUNCHED and not self._is_listed[n] and self.seating.is_empty(n)
+        ]
+
+
+def _wanted(node: SeenNode, told: NodeState, mark_ms: int, since_ms: int) -> NodeState:
+    """How a node is shown to be at the watermark.
+
+    One that was told to be out, and is shown to be out only since later, was out all along: what
+    changed is the reason that somebody gave. (``since_ms``: since when it was told to be.)
+    """
+    at_mark = [
+        state
+        for start_ms, stop_ms, state in node.out
+        if start_ms <= mark_ms and (stop_ms is None or stop_ms > mark_ms)
+    ]
+    if at_mark:
+        return at_mark[-1]
+    is_out_later = any(stop_ms is None for _, stop_ms, _ in node.out)
+    was_back = any(
+        stop_ms is not None and since_ms < stop_ms <= mark_ms for _, stop_ms, _ in node.out
+    )
+    is_out = told not in (NodeState.READY, NodeState.GONE)
+    return told if is_out and is_out_later and not was_back else NodeState.READY
+
+
+def _seats(pieces: Sequence[Piece]) -> list[Seat]:
+    return [(piece.node, piece.replicas, piece.devices) for piece in pieces]

@@ -1,0 +1,321 @@
+"""What a journal already tells of jobs, and what a source's rows add to it.
+
+A source that is asked again and again shows the same attempts again and again. The journal is told
+up to a moment, the watermark: what rows say of the time before it was told, or comes too late. What
+comes too late is taken *at* the watermark (it cannot be written into the past), and counted:
+nothing is told twice, and no hour is booked that was booked otherwise.
+"""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.model.reasons import Cause
+from tidemill.model.states import ACTIVE, JobState
+from tidemill.model.world import World
+
+LIFE = "#"
+"""Between the name of a job or node that was over, and the number of its next life."""
+
+
+class Late(NamedTuple):
+    """What came to light after its time was told, and what was made of it."""
+
+    submissions: int = 0
+    """Jobs that were submitted before the watermark: they wait from it on."""
+    starts: int = 0
+    """Attempts that began before the watermark: taken as begun then."""
+    ends: int = 0
+    """Attempts that ended before the watermark: taken as ended then."""
+    gpu_ms: int = 0
+    """GPU-milliseconds that late starts and ends put wrong."""
+    corrected: int = 0
+    """Attempts that are told to have begun at another time than before: the first word stands."""
+    unseen: int = 0
+    """Jobs that no row tells of any more: taken as over since the watermark."""
+    again: int = 0
+    """Jobs that were told to be over and go on: they have another life, under another name."""
+
+    def plus(self, other: "Late") -> "Late":
+        """Both together."""
+        return Late(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def words(self) -> list[str]:
+        """What to say of it; nothing where nothing was late."""
+        said = {
+            "job(s) were submitted before the watermark: they wait from it on": self.submissions,
+            "attempt(s) began before the watermark: taken as begun at it": self.starts,
+            "attempt(s) ended before the watermark: taken as ended at it": self.ends,
+            "attempt(s) told to have begun at another time: what was told stands": self.corrected,
+            "job(s) that the source shows no more: taken as over": self.unseen,
+            "job(s) told to be over go on: booked under another name": self.again,
+        }
+        found = [f"{count:,} {text}" for text, count in said.items() if count]
+        if self.gpu_ms:
+            found.append(f"{self.gpu_ms / 3_600_000:.2f} GPU-hours lie before the watermark")
+        return found
+
+
+NOTHING_LATE = Late()
+
+
+class ToldJob(NamedTuple):
+    """One job as the journal has it, in its present life."""
+
+    number: int
+    name: str
+    attempt: int
+    """How many attempts were told."""
+    is_active: bool
+    is_up: bool
+    """Whether it works on what it holds."""
+    is_over: bool
+    is_held: bool
+    """Whether it was told to wait for something else than GPUs."""
+    start_ms: int
+    """Of its last attempt."""
+    since_ms: int
+    """When it was last told to begin to wait, to run, or to be over."""
+    each: int
+    """GPUs of each of its replicas."""
+
+
+class ToldJobs:
+    """The jobs of a cluster state; times since 1970.
+
+    ``is_whole``: the source shows every job that is not over, so that one that is not shown is.
+    """
+
+    def __init__(self, world: World, begins_ms: int, *, is_whole: bool = False) -> None:
+        self._world, self.begins_ms, self.is_whole = world, begins_ms, is_whole
+
+    @property
+    def names(self) -> Mapping[str, int]:
+        """Every job, and every life of it, by name."""
+        return self._world.job_number
+
+    @property
+    def count(self) -> int:
+        """How many jobs were told."""
+        return self._world.job_count
+
+    def find(self, name: str) -> ToldJob | None:
+        """A job by the name that the source has for it."""
+        life = present(name, self.names)
+        return None if life is None else self.row(self.names[life])
+
+    def row(self, j: int) -> ToldJob:
+        """A job by its number."""
+        world, jobs = self._world, self._world.jobs
+        state, s = JobState(jobs.state.item(j)), jobs.shape.item(j)
+        is_active = state in ACTIVE
+        return ToldJob(
+            j, world.job_names[j], jobs.attempt.item(j), is_active,
+            state is JobState.RUNNING, not is_active and state is not JobState.WAITING,
+            world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE,
+            self.begins_ms + jobs.placed_ms.item(j), self.begins_ms + jobs.since_ms.item(j),
+            world.shape_rows[s].roles[0].accelerators,
+        )  # fmt: skip
+
+    def unfinished(self) -> Iterable[int]:
+        """The jobs that wait or run, by number."""
+        world = self._world
+        return sorted([*world.placements, *(j for line in world.waiting for j in line)])
+
+
+def present(name: str, known: Container[str]) -> str | None:
+    """The name of the present life of what a source calls so; None: nobody knows it."""
+    if name not in known:
+        return None
+    life = 2
+    while f"{name}{LIFE}{life}" in known:
+        life += 1
+    return name if life == 2 else f"{name}{LIFE}{life - 1}"
+
+
+def next_life(name: str, known: Container[str]) -> str:
+    """A name for what a source calls so, and which was over."""
+    base = origin(name, known)
+    life = 2
+    while f"{base}{LIFE}{life}" in known:
+        life += 1
+    return f"{base}{LIFE}{life}"
+
+
+def origin(name: str, known: Container[str]) -> str:
+    """What a source calls this life."""
+    base, _, life = name.rpartition(LIFE)
+    return base if life.isdecimal() and base in known else name
+
+
+class Met(NamedTuple):
+    """The rows that are news, with the number of their job where it has one."""
+
+    rows: pl.DataFrame
+    late: Late
+    freed: tuple[tuple[int, int], ...]
+
+
+def as_new(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of which nothing was told."""
+    return rows.with_columns(
+        number=pl.lit(None, dtype=pl.Int64),
+        attempt=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("job"),
+        is_told=pl.lit(value=False),
+        is_up_told=pl.lit(value=False),
+    )
+
+
+def meet(rows: pl.DataFrame, known: ToldJobs, mark_ms: int) -> Met:
+    """What rows add to a journal that was told up to the watermark; by job and start."""
+    told = {name: job for name in rows["job"].unique().to_list() if (job := known.find(name))}
+    is_known = pl.col("job").is_in(list(told))
+    fresh = as_new(rows.filter(~is_known))
+    is_past = (pl.col("end_ms") <= known.begins_ms).fill_null(value=False)
+    fresh = fresh.filter(~is_past)
+    meeting = _Meeting(known, mark_ms)
+    by_job = dict[str, list[dict[str, Any]]]()
+    for row in rows.filter(is_known).iter_rows(named=True):
+        by_job.setdefault(row["job"], []).append(row)
+    for name, some in by_job.items():
+        meeting.job(told[name], some)
+    if known.is_whole:
+        shown = {*rows["job"].to_list()}
+        meeting.missing(j for j in known.unfinished() if not _is_shown(known, j, shown))
+    known_rows = pl.DataFrame(meeting.found, schema=fresh.schema, orient="row")
+    both = pl.concat([fresh, known_rows]) if meeting.found else fresh
+    late = meeting.late
+    if mark_ms > known.begins_ms:
+        late = late.plus(_lateness(both, mark_ms))
+    both = both.with_columns(
+        pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
+    )
+    return Met(both.sort("job", "attempt", maintain_order=True), late, tuple(meeting.freed))
+
+
+def _is_shown(known: ToldJobs, j: int, shown: set[str]) -> bool:
+    return origin(known.row(j).name, known.names) in shown
+
+
+def _lateness(rows: pl.DataFrame, mark_ms: int) -> Late:
+    """How many of these attempts begin or end before the watermark."""
+    begun = (pl.col("start_ms") <= mark_ms).fill_null(value=False) & ~pl.col("is_told")
+    ended = (pl.col("end_ms") <= mark_ms).fill_null(value=False) & (pl.col("gpus") > 0)
+    is_new = pl.col("number").is_null() & (pl.col("attempt") == 1) & ~begun
+    submissions, starts, ends, wrong, over = rows.select(
+        submissions=((pl.col("submit_ms") <= mark_ms) & is_new).sum(),
+        starts=begun.sum(),
+        ends=ended.sum(),
+        wrong=((mark_ms - pl.col("start_ms")) * pl.col("gpus")).filter(begun).sum(),
+        over=((mark_ms - pl.col("end_ms")) * pl.col("gpus")).filter(ended).sum(),
+    ).row(0)
+    return Late(submissions, starts, ends, gpu_ms=(wrong or 0) + (over or 0))
+
+
+class _Meeting:
+    """Rows of jobs that the journal knows, one job after the other."""
+
+    def __init__(self, known: ToldJobs, mark_ms: int) -> None:
+        self._known, self._mark_ms = known, mark_ms
+        self.found: list[dict[str, Any]] = []
+        self.freed: list[tuple[int, int]] = []
+        self.late = NOTHING_LATE
+
+    def job(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
+        """What these rows, by start, add to a job."""
+        begun = [row for row in rows if row["start_ms"] is not None]
+        rest = rows[-1] if rows[-1]["start_ms"] is None else None
+        if job.is_held and not job.is_over and rows[-1]["is_eligible"]:
+            self.freed.append((job.number, max(self._mark_ms, rows[-1]["submit_ms"])))
+        if job.is_active:
+            held = self._held(job, begun)
+            if held is None:
+                self._unseen(job, is_last=rest is None)
+            else:
+                self._add(job, held, attempt=job.attempt, is_told=True)
+            fresh = begun[begun.index(held) + 1 :] if held else []
+        else:
+            fresh = [row for row in begun if not self._was_told(job, row)]
+        self._go_on(job, fresh, rest)
+
+    def missing(self, numbers: Iterable[int]) -> None:
+        """No row tells of these jobs any more."""
+        for j in numbers:
+            self._unseen(self._known.row(j), is_last=True)
+
+    def _go_on(
+        self, job: ToldJob, fresh: Sequence[dict[str, Any]], rest: dict[str, Any] | None
+    ) -> None:
+        """Attempts that were not told yet, and how it stands after them."""
+        is_back = rest is not None and rest["end_ms"] is None and (
+            rest["submit_ms"] >= job.since_ms
+        )  # fmt: skip
+        if job.is_over:
+            if fresh or is_back:
+                self._live_again(job, [*fresh, *([rest] if rest else [])])
+            return
+        for i, row in enumerate(fresh):
+            if row["each"] % job.each:
+                self._retell(job, [*fresh[i:], *([rest] if rest else [])])
+                return
+            divided = {"each": job.each, "replicas": row["gpus"] // job.each}
+            self._add(job, row | divided, attempt=job.attempt + i + 1)
+        if rest is not None:
+            self._add(job, rest, attempt=job.attempt + len(fresh) + 1)
+
+    def _held(self, job: ToldJob, begun: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+        """The row of the attempt that the journal has as running."""
+        before = [row for row in begun if row["start_ms"] <= job.start_ms]
+        if before:
+            row = before[-1]
+            end_ms = row["end_ms"]
+            if row["start_ms"] == job.start_ms or end_ms is None or end_ms > job.start_ms:
+                return row
+        after = begun[len(before) :]
+        if after:
+            self.late = self.late.plus(Late(corrected=1))
+            return after[0]
+        return None
+
+    def _was_told(self, job: ToldJob, row: dict[str, Any]) -> bool:
+        """Whether an attempt is one of those that were told, from its start to its end."""
+        if not job.attempt or row["end_ms"] is None or row["end_ms"] > self._mark_ms:
+            return False
+        return bool(row["start_ms"] <= job.start_ms or row["start_ms"] < job.since_ms)
+
+    def _unseen(self, job: ToldJob, *, is_last: bool) -> None:
+        """A job that waits or runs by the journal, and of which the source has no row."""
+        self.late = self.late.plus(Late(unseen=1))
+        outcome = AttemptEnd.UNSEEN if job.is_active else AttemptEnd.CANCELLED
+        self._end(job, self._mark_ms, outcome, is_last=is_last)
+
+    def _retell(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
+        """A job that runs in other parts than it was told to need: it ends, and another begins."""
+        start_ms = max(self._mark_ms, rows[0]["start_ms"])
+        self._end(job, start_ms, AttemptEnd.CANCELLED, is_last=True)
+        self._live_again(job, [row | {"submit_ms": start_ms} for row in rows])
+
+    def _end(self, job: ToldJob, at_ms: int, outcome: AttemptEnd, *, is_last: bool) -> None:
+        """A row that no source has."""
+        row = {"end_ms": at_ms, "submit_ms": at_ms, "outcome": str(outcome), "gpus": 0}
+        self._add(job, row | {"is_last": is_last}, attempt=job.attempt, is_told=job.is_active)
+
+    def _live_again(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
+        self.late = self.late.plus(Late(again=1))
+        name = next_life(job.name, self._known.names)
+        for i, row in enumerate(rows):
+            submit_ms = max(job.since_ms, self._mark_ms, row["submit_ms"])
+            self.found.append(
+                row | {"job": name, "number": None, "attempt": i + 1, "is_told": False,
+                       "is_up_told": False, "submit_ms": submit_ms}
+            )  # fmt: skip
+
+    def _add(
+        self, job: ToldJob, row: dict[str, Any], *, attempt: int, is_told: bool = False
+    ) -> None:
+        self.found.append(
+            row | {"job": job.name, "number": job.number, "attempt": attempt, "is_told": is_told,
+                   "is_up_told": is_told and job.is_up}
+        )  # fmt: skip
