@@ -16,7 +16,8 @@ from typing import Any
 
 from bench.spine import reference_per_cpu_s
 from tidemill import api
-from tidemill.live.history import events, fleet
+from tidemill.live.history import events
+from tidemill.live.prices import rules
 from tidemill.live.slurm import translate
 from tidemill.live.slurm.commands import SACCT_COLUMNS
 from tidemill.live.slurm.reading import open_output
@@ -71,7 +72,7 @@ def _import(path: Path, journal: Path) -> dict[str, Any]:
     """The whole way into a journal, with its books, as `tidemill import slurm` goes."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     past = translate.read([path], "UTC")
-    history = events.build(past.attempts, past.nodes, {fleet.ANY: 2_000_000})
+    history = events.build(past.attempts, past.nodes, rules.flat({rules.ANY: 2_000_000}))
     total = api.keep_history(history, str(journal)).statement.total()
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     with path.open() as file:

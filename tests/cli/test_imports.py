@@ -1,6 +1,7 @@
 """``tidemill import``: a stranger's table of jobs becomes books that add up, and honest answers."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,26 @@ def test_a_table_of_jobs_becomes_a_ledger(jobs: Path, tmp_path: Path):
     assert "3 of 3 nodes were not listed" in done.err
 
 
+def test_books_without_prices_say_so_and_show_no_dollars(jobs: Path, tmp_path: Path):
+    """An import needs no price; then no table, report or answer shows an amount of dollars."""
+    journal = str(tmp_path / "j.sqlite")
+    done = tidemill("import", "csv", str(jobs), "-j", journal)
+    assert done.code == 0, done.err
+    assert "dollars: unknown, because nobody said a price" in done.out
+    page = tmp_path / "page.html"
+    asked = (
+        ("report", journal, "--out", str(page)), ("ledger", journal, "--by", "team"),
+        ("ledger", journal, "--tree"), ("ledger", journal, "--top", "3"), ("pending", journal),
+        ("why", "4", "-j", journal), ("fleet", journal),
+    )  # fmt: skip
+    said = [tidemill(*words) for words in asked]
+    assert [one.code for one in said] == [0] * len(said)
+    shown = re.findall(r"\$[\d,.]+", "".join(one.out for one in (done, *said)))
+    assert set(shown) <= {"$0.00"}  # what takes no work costs nothing where all takes work
+    assert "unknown" in page.read_text()
+    assert not re.search(r"\$\d", page.read_text())
+
+
 def test_answers_claim_nothing_for_another_scheduler(jobs: Path, tmp_path: Path):
     """`why` of a job that would fit does not say that it starts: somebody else decides that."""
     journal = str(tmp_path / "j.sqlite")
@@ -57,7 +78,6 @@ def test_answers_claim_nothing_for_another_scheduler(jobs: Path, tmp_path: Path)
         (("--map", "gpus"), "FIELD=COLUMN"),
         (("--zone", "Mars/Base"), "Mars/Base"),
         (("--usd-per-hour", "cheap"), "no price"),
-        (("--usd-per-hour", "A100=1"), "nobody said what one `GPU` costs"),
         (("--from", "soon"), "no date"),
     ],
 )

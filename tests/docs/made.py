@@ -409,7 +409,7 @@ def _default(name: str, value: object) -> str:
                 return f"{value // unit_ms}{unit}"
     if isinstance(value, bool):
         return str(value).lower()
-    return "empty" if value in ((), "") else f"{value}"
+    return "empty" if value in ((), "", msgspec.UNSET) else f"{value}"
 
 
 def _type(annotation: object) -> str:

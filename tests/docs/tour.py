@@ -137,6 +137,7 @@ def _picture(story: str) -> str:
 def _waterfall(found: LedgerDocument) -> Iterator[str]:
     tree = [line for line in _say("ledger", "-j", JOURNAL, "--tree").splitlines() if "$" in line]
     by_title = {match[1]: match.groups() for line in tree if (match := _BRANCH.match(line))}
+    assert found.totals.usd_micro is not None, "a twin knows its prices"
     paid = found.totals.usd_micro / 1e6
     yield f"{'paid':<27}{f'${paid:,.2f}':>12}  100.00 %  {'█' * BAR}"
     left = 10_000

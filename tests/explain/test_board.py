@@ -80,7 +80,8 @@ def test_idle_parts_add_up_to_what_is_free():
         assert board.free_milli == free
         assert sum(row.idle_milli for row in board.rows) + board.unclaimed_milli == free
         dollars = [row.idle_usd_micro_per_hour for row in board.rows]
-        assert sum(dollars) + board.unclaimed_usd_micro_per_hour == board.free_usd_micro_per_hour
+        dollars.append(board.unclaimed_usd_micro_per_hour)
+        assert sum(usd or 0 for usd in dollars) == board.free_usd_micro_per_hour
         assert board.jobs == sum(len(world.waiting[s]) for s in world.queued)
         looked += bool(board.rows)
 

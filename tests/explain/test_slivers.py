@@ -41,7 +41,7 @@ def test_three_slivers_fit_on_one_device():
     assert [row.job for row in told.held] == ["j0", "j1", "j2"]
     assert told.held[0].memory_ppm == 300_000
     assert (told.devices, told.would_do) == (3, 1)
-    assert told.freed_usd_micro_per_hour == 2 * told.held[0].usd_micro_per_hour
+    assert told.freed_usd_micro_per_hour == 2 * (told.held[0].usd_micro_per_hour or 0)
 
 
 def test_a_full_axis_is_no_sliver():

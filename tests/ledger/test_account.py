@@ -17,6 +17,9 @@ AMOUNT = st.one_of(st.just(0), st.integers(0, 10**18), st.integers(0, 50))
 RATES = st.sampled_from((0, 1, 999_999, 2_000_000, 3_333_333))
 
 
+NOTHING = (0,) * len(Bucket)
+
+
 @st.composite
 def accounts(draw: st.DrawFn) -> Account:
     """Any account: amounts of several contracts, each with its price and power."""
@@ -30,6 +33,7 @@ def accounts(draw: st.DrawFn) -> Account:
         tuple(sum(column) for column in columns),
         tuple(sum(a * r for a, r in zip(column, rates, strict=True)) for column in columns),
         tuple(sum(a * p for a, p in zip(column, powers, strict=True)) for column in columns),
+        NOTHING,
     )
 
 
@@ -53,6 +57,7 @@ NEARLY_A_CENT_MORE = Account(
     (0,) * (len(Bucket) - 3)
     + (9_391_990_608, 289_457_990_608_719_933, 1_109_443_067_999_999_555_823),
     None,
+    NOTHING,
 )
 """The largest line is just under a whole cent, and the total is rounded up."""
 
@@ -106,10 +111,10 @@ def test_goodput_says_when_it_is_a_lower_bound():
     """Work of unknown efficiency, or not saved yet, may be useful: the goodput is at least this."""
     amounts = [0] * len(Bucket)
     amounts[Bucket.USEFUL] = amounts[Bucket.NO_DEMAND] = 10
-    known = Account(tuple(amounts), tuple(amounts), None)
+    known = Account(tuple(amounts), tuple(amounts), None, NOTHING)
     assert not ratios.goodput(known).is_lower_bound
     amounts[Bucket.UNKNOWN] = 1
-    assert ratios.goodput(Account(tuple(amounts), tuple(amounts), None)).is_lower_bound
+    assert ratios.goodput(Account(tuple(amounts), tuple(amounts), None, NOTHING)).is_lower_bound
 
 
 @given(accounts(), accounts())
@@ -118,7 +123,7 @@ def test_columns_of_a_difference_add_up(before: Account, after: Account):
     found = difference(before, after)
     assert [change.bucket for change in found] == list(Bucket)
     assert sum(c.milli_ms for c in found) == after.paid_milli_ms - before.paid_milli_ms
-    assert sum(c.usd_micro for c in found) == after.paid_usd_micro - before.paid_usd_micro
+    assert sum(c.usd_micro or 0 for c in found) == after.paid_usd_micro - before.paid_usd_micro
     shares = 10_000 * (bool(after.paid_milli_ms) - bool(before.paid_milli_ms))
     assert sum(c.basis_points for c in found) == shares
 
@@ -135,12 +140,14 @@ def test_a_share_that_did_not_change_shows_no_change(account: Account, more: int
     """Another fleet, so many times as large and used alike, differs in no share; and where two
     lines change, the others show nothing, however the remainders of either side fall.
     """
-    larger = Account(tuple(amount * more for amount in account.milli_ms), account.money, None)
+    larger = Account(
+        tuple(amount * more for amount in account.milli_ms), account.money, None, NOTHING
+    )
     assert all(change.basis_points == 0 for change in difference(account, larger))
     amounts = [*account.milli_ms]
     amounts[Bucket.NO_DEMAND] += amounts[Bucket.USEFUL]
     amounts[Bucket.USEFUL] = 0
-    for change in difference(account, Account(tuple(amounts), account.money, None)):
+    for change in difference(account, Account(tuple(amounts), account.money, None, NOTHING)):
         if change.bucket not in (Bucket.NO_DEMAND, Bucket.USEFUL):
             assert change.basis_points == 0
 
@@ -189,7 +196,10 @@ def test_prices_of_an_hour():
     amounts, hour = [0] * len(Bucket), MILLI_MS_PER_UNIT_HOUR
     amounts[Bucket.USEFUL], amounts[Bucket.NO_DEMAND] = hour // 2, hour * 3 // 2
     account = Account(
-        tuple(amounts), tuple(3_000_000 * a for a in amounts), tuple(312_000 * a for a in amounts)
+        tuple(amounts),
+        tuple(3_000_000 * a for a in amounts),
+        tuple(312_000 * a for a in amounts),
+        NOTHING,
     )
     assert ratios.usd_micro_per_paid_hour(account) == 3_000_000
     assert ratios.usd_micro_per_useful_hour(account) == 12_000_000
@@ -204,7 +214,7 @@ def test_an_idle_point_for_a_year():
     """
     amounts = [0] * len(Bucket)
     amounts[Bucket.NO_DEMAND] = 100 * MILLI_MS_PER_UNIT_HOUR
-    account = Account(tuple(amounts), tuple(2_000_000 * a for a in amounts), None)
+    account = Account(tuple(amounts), tuple(2_000_000 * a for a in amounts), None, NOTHING)
     assert ratios.idle_point_usd_micro_per_year(account, HOUR_MS) == 17_520_000_000
     assert ratios.mean_accelerators(account, HOUR_MS) == 100
     assert ratios.idle_point_usd_micro_per_year(account, 0) == 0

@@ -16,11 +16,12 @@ from tidemill.ledger.statement import DIMENSIONS, Dimension, read
 
 def added(parts: list[Account]) -> Account:
     """The sum of accounts, bucket by bucket; capability is unknown when one of them is."""
-    columns = zip(*((part.milli_ms, part.money) for part in parts), strict=True)
-    milli_ms, money = (tuple(map(sum, zip(*column, strict=True))) for column in columns)
+    columns = zip(*((part.milli_ms, part.money, part.unpriced) for part in parts), strict=True)
+    milli_ms, money, unpriced = (tuple(map(sum, zip(*column, strict=True))) for column in columns)
     known = [part.capability for part in parts if part.capability is not None]
     is_known = len(known) == len(parts)
-    return Account(milli_ms, money, tuple(map(sum, zip(*known, strict=True))) if is_known else None)
+    power = tuple(map(sum, zip(*known, strict=True))) if is_known else None
+    return Account(milli_ms, money, power, unpriced)
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)

@@ -51,14 +51,14 @@ def check_sums(made: LedgerDocument) -> None:
     for parts in (made.lines, made.breakdown.rows if made.breakdown else ()):
         if parts:
             assert sum(part.milli_ms for part in parts) == totals.milli_ms
-            assert sum(part.usd_micro for part in parts) == totals.usd_micro
+            assert sum(part.usd_micro or 0 for part in parts) == totals.usd_micro
             assert sum(part.share_ppm for part in parts) == 1_000_000 * bool(totals.milli_ms)
     if totals.capability_h100_milli_ms is not None:
         lines = [line.capability_h100_milli_ms or 0 for line in made.lines]
         assert sum(lines) == totals.capability_h100_milli_ms
     for row in made.breakdown.rows if made.breakdown else ():
         assert sum(cell.milli_ms for cell in row.cells) == row.milli_ms
-        assert sum(cell.usd_micro for cell in row.cells) == row.usd_micro
+        assert sum(cell.usd_micro or 0 for cell in row.cells) == row.usd_micro
 
 
 @pytest.mark.parametrize("dimension", DIMENSIONS)

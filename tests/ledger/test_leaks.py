@@ -48,6 +48,7 @@ def test_every_fix_is_complete(events: Story):
             assert all((fix.words, fix.rule, fix.costs, fix.evidence))
             assert fix.who
             assert fix.edits or fix.measure
+            assert fix.touches_usd_micro is not None
             assert 0 <= fix.touches_usd_micro <= leak.usd_micro + 1
             assert (fix.saves_usd_micro or 0) >= 0
             assert fix.adds_useful_milli_ms >= 0

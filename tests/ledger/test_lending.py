@@ -200,7 +200,9 @@ def test_dollars_are_those_of_the_kind_and_add_up():
             loans_of = [loan for loan in part.loans if loan.kind == kind]
             milli_ms = sum(loan.milli_ms for loan in loans_of)
             exact = Fraction(milli_ms * account.paid_money, account.paid_milli_ms * DENOMINATOR)
-            assert sum(loan.usd_micro for loan in loans_of) == math.floor(exact + Fraction(1, 2))
+            assert sum(loan.usd_micro or 0 for loan in loans_of) == math.floor(
+                exact + Fraction(1, 2)
+            )
             k = statement.world.kind_number[kind]
             assert milli_ms == _of(lent.lent, k) + _of(lent.unowned, k)
         kept = sum(row.kept_milli_ms for row in part.idle)

@@ -11,7 +11,7 @@ def of(**amounts: int) -> Account:
     """An account of these buckets, in percent of what was paid."""
     time = tuple(amounts.get(bucket.name.lower(), 0) for bucket in Bucket)
     assert sum(time) == 100
-    return Account(time, time, None)
+    return Account(time, time, None, (0,) * len(time))
 
 
 FLEETS = (

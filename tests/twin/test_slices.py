@@ -48,6 +48,7 @@ def test_the_ledger_of_the_example_shows_what_is_stranded():
     assert 0.005 < stranded / total.paid_milli_ms < 0.1
     (advice,) = fixes(statement, Bucket.STRANDED)
     assert "strands" in advice.words
+    assert advice.touches_usd_micro is not None
     assert 0 <= advice.touches_usd_micro <= total.usd_micro()[Bucket.STRANDED]
 
 

@@ -33,9 +33,11 @@ def buckets(before: Account, after: Account, names: tuple[str, str]) -> Table:
     shown += [b for b in ABOUT if before.milli_ms[b] or after.milli_ms[b]]
     for b in shown:
         first, second, tenths, points = (sum(c) if b is None else c[b] for c in columns)
+        is_known = difference.is_comparable(before, after, b)
         made.add_row(
-            "paid" if b is None else f"  {ABOUT[b].title}", cents(first), cents(second),
-            _signed(cents(second - first)), _signed(hours(tenths)),
+            "paid" if b is None else f"  {ABOUT[b].title}", before.told(cents(first), b),
+            after.told(cents(second), b), _signed(cents(second - first)) if is_known else UNKNOWN,
+            _signed(hours(tenths)),
             _signed(percent(points)), style="bold" if b is None else "",
         )  # fmt: skip
     return made

@@ -90,6 +90,7 @@ def csv(
     """The books of a table of jobs: any header, guessed and shown."""
     from tidemill.live.csv import headers, tables
     from tidemill.live.history import events
+    from tidemill.live.prices.rules import flat
 
     refuse_input(journal, *(path for path in (jobs, nodes) if path))
     told = headers.told_map(mapped or ())
@@ -100,7 +101,7 @@ def csv(
         screen.note(text)
     prices |= prices_of(usd_per_hour or ())
     history = events.build(
-        table.attempts, listed, prices, moment_ms(start, zone, "--from"),
+        table.attempts, listed, flat(prices), moment_ms(start, zone, "--from"),
         moment_ms(end, zone, "--to"), measured=measured_of(track, table.attempts),
     )  # fmt: skip
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
@@ -132,12 +133,13 @@ def track_command(
     """The books of training loops by themselves, as they told them with tidemill.track."""
     from tidemill.live.history import events
     from tidemill.live.measured import loops
+    from tidemill.live.prices.rules import flat
 
     refuse_input(journal, path)
     told = tracked(path)
     attempts = loops.attempts(told, gpu_type=gpu_type)
     history = events.build(
-        attempts, [], prices_of(usd_per_hour or ()), moment_ms(start, zone, "--from"),
+        attempts, [], flat(prices_of(usd_per_hour or ())), moment_ms(start, zone, "--from"),
         moment_ms(end, zone, "--to"), measured=loops.measured(told),
     )  # fmt: skip
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
@@ -174,6 +176,7 @@ def slurm(
 ) -> None:
     """The books of a Slurm cluster, from what its own commands print."""
     from tidemill.live.history import events
+    from tidemill.live.prices.rules import flat
     from tidemill.live.slurm import translate
 
     refuse_input(journal, *files)
@@ -187,7 +190,7 @@ def slurm(
     for text in past.notes:
         screen.note(text)
     history = events.build(
-        past.attempts, past.nodes, prices_of(usd_per_hour or ()),
+        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())),
         moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to"),
         measured=measured_of(track, past.attempts),
     )  # fmt: skip
@@ -267,7 +270,7 @@ def refuse_input(journal: str, *files: Path) -> None:
 def prices_of(told: Sequence[str]) -> Mapping[str, int]:
     """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
     from tidemill.live.history.attempts import kind_of
-    from tidemill.live.history.fleet import ANY
+    from tidemill.live.prices.rules import ANY
 
     found: dict[str, int] = {}
     for part in (part.strip() for text in told for part in text.split(",")):

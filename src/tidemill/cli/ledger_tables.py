@@ -9,7 +9,7 @@ from rich.tree import Tree
 from tidemill.cli import screen, waits_tables
 from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
-from tidemill.ledger import ratios
+from tidemill.ledger import pricing, ratios
 from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, divided, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
@@ -58,14 +58,15 @@ def lines(statement: Statement) -> Table:
         account.tenths_of_hours(), account.basis_points(), account.h100_tenths_of_hours(),
         account.cents(), account.dollar_points(),
     )  # fmt: skip
-    made.add_row("paid", *_amounts([c and sum(c) for c in columns]), style="bold")
+    paid = _amounts([c and sum(c) for c in columns])
+    made.add_row("paid", *_told(account, paid), style="bold")
     for bucket in ABOUT:
         if bucket == Bucket.USEFUL and is_useful_unknown(account):
             made.add_row("  useful", "unknown", "", "", "", "", "workload", "unknown")
         elif account.milli_ms[bucket] or bucket == Bucket.USEFUL:
             made.add_row(
                 f"  {ABOUT[bucket].title}",
-                *_amounts([column and column[bucket] for column in columns]),
+                *_told(account, _amounts([c and c[bucket] for c in columns]), bucket),
                 ABOUT[bucket].owner.name.lower(),
                 statement.confidence(bucket),
                 style="bold green" if bucket == Bucket.USEFUL else "",
@@ -83,6 +84,13 @@ def _amounts(amounts: "list[int | list[int] | None]") -> tuple[str, ...]:
     )
 
 
+def _told(account: Account, amounts: tuple[str, ...], bucket: int | None = None) -> tuple[str, ...]:
+    """The same with dollars that are unknown, or known in part, said so."""
+    *time, usd, share = amounts
+    is_known = account.has_price(bucket)
+    return (*time, account.told(usd, bucket), share if is_known else "—")
+
+
 def unusable(statement: Statement) -> str | None:
     """What arrivals could not have used of what was free; None where nothing is to be said."""
     rows = free(statement)
@@ -91,10 +99,11 @@ def unusable(statement: Statement) -> str | None:
         return None
     free_hours = whole.free_milli_ms / MILLI_MS_PER_UNIT_HOUR
     share = whole.unusable_milli_ms / whole.free_milli_ms
-    usd_micro = rounded(whole.unusable_money, DENOMINATOR)
+    usd_micro = rounded(whole.unusable_money, DENOMINATOR) if whole.is_priced else None
+    cost = "" if usd_micro is None else f" (it cost {dollars_text(usd_micro)})"
     return (
         f"of {free_hours:,.1f} free accelerator-hours {share:.2%}"
-        f" of the time (it cost {dollars_text(usd_micro)}) could not have been used by jobs like"
+        f" of the time{cost} could not have been used by jobs like"
         " those that arrived (inferred; see `tidemill fleet`)"
     )
 
@@ -109,21 +118,23 @@ def footnote(statement: Statement) -> str:
 def tree(account: Account) -> Tree:
     """The ledger as a tree: stages, then buckets."""
     money, points = account.cents(), account.basis_points()
-    root = Tree(screen.styled("[bold]paid[/]  {}", cents(sum(money))))
+    root = Tree(screen.styled("[bold]paid[/]  {}", account.told(cents(sum(money)))))
     for group in Stage:
         inside = [b for b in ABOUT if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
-        total, share = sum(money[b] for b in inside), sum(points[b] for b in inside)
-        branch = root.add(_branch(GROUP_TITLES[group], total, share))
+        share = sum(points[b] for b in inside)
+        cost = cents(sum(money[b] for b in inside))
+        branch = root.add(_branch(GROUP_TITLES[group], account.told_of(cost, inside), share))
         if len(inside) > 1:
             for b in inside:
-                branch.add(_branch(ABOUT[b].title, money[b], points[b]))
+                cost = account.told(cents(money[b]), b)
+                branch.add(_branch(ABOUT[b].title, cost, points[b]))
     return root
 
 
-def _branch(title: str, money: int, points: int) -> Text:
-    return screen.styled("{}  {}  [dim]{}[/]", title, cents(money), percent(points))
+def _branch(title: str, cost: str, points: int) -> Text:
+    return screen.styled("{}  {}  [dim]{}[/]", title, cost, percent(points))
 
 
 def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: int) -> Table:
@@ -144,8 +155,10 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     else:
         made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
     for row in shown:
-        made.add_row(row.key, hours(row.tenths), cents(row.cents), *_shares(row.account, bucket))
-    summed = (hours(sum(row.tenths for row in shown)), cents(sum(row.cents for row in shown)))
+        cost = row.account.told(cents(row.cents), bucket)
+        made.add_row(row.key, hours(row.tenths), cost, *_shares(row.account, bucket))
+    paid = total.told(cents(sum(row.cents for row in shown)), bucket)
+    summed = (hours(sum(row.tenths for row in shown)), paid)
     made.add_row("paid" if bucket is None else "total", *summed, *_shares(total, bucket),
                  style="bold")  # fmt: skip
     return made
@@ -208,8 +221,11 @@ def summary(statement: Statement) -> list[str]:
     account = statement.total()
     point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
     answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
-    idle = f"one idle percentage point of this fleet costs {dollars_text(point, 0)} a year"
-    made = [*answer, _utilisation(account), waits_tables.line(statement), idle]
+    made = [*answer, _utilisation(account), waits_tables.line(statement)]
+    if point is not None:
+        cost = account.told(dollars_text(point, 0))
+        made.append(f"one idle percentage point of this fleet costs {cost} a year")
+    made += pricing.words(statement)
     return [*made, statement.source.words] if statement.source.is_simulated else made
 
 
@@ -265,7 +281,7 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
 
 def _headline(remedy: leaking.LeakRemedy) -> str:
     leak, fix, wins = remedy
-    of = f"{ABOUT[leak.bucket].title}, {dollars_text(leak.usd_micro, 0)}"
+    of = f"{ABOUT[leak.bucket].title}, {leak.cost}"
     won = "no win predicted" if wins is None else f"wins {dollars_text(wins, 0)}"
     return f"{fix.words} ({won}; {of})"
 

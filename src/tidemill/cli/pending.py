@@ -10,7 +10,7 @@ import typer
 
 from tidemill.cli import options, screen
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, duration_text
+from tidemill.model.measures import SECOND_MS, WHOLE_MILLI, dollars_text, duration_text
 from tidemill.model.names import visible
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ def _print_causes(
         if not jobs:
             continue
         oldest = max(jobs, key=lambda job: (job.waited_ms, -job.position))
-        idle = f"{row.idle_usd_micro_per_hour / 1e6:,.2f}" if is_all else ""
+        usd = row.idle_usd_micro_per_hour
+        idle = dollars_text(usd).removeprefix("$") if is_all else ""
         made.add_row(
             label(row.cause), row.owner, f"{len(jobs):,}",
             f"{sum(job.accelerator_milli for job in jobs) / WHOLE_MILLI:,g}",

@@ -11,7 +11,7 @@ from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import TopJob
 from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, cost_text, dollars_text, duration_text
 
 NONE = "—"
 _FIGURES = (
@@ -96,9 +96,12 @@ def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
         made.add_row(
             row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
             f"{row.paid_milli_ms / (WHOLE_MILLI * HOUR_MS):,.1f}",
-            dollars_text(paid_cents[row.job] * CENT_MICRO), dollars_text(row.wasted_usd_micro),
-            dollars_text(row.unknown_usd_micro) if row.unknown_usd_micro else NONE,
-            f"{ABOUT[row.leak].title} ({dollars_text(row.leak_usd_micro)})",
+            dollars_text(
+                None if row.paid_usd_micro is None else paid_cents[row.job] * CENT_MICRO
+            ),
+            cost_text(row.wasted_usd_micro, row.wasted_milli_ms),
+            NONE if row.unknown_usd_micro == 0 else dollars_text(row.unknown_usd_micro),
+            f"{ABOUT[row.leak].title} ({cost_text(row.leak_usd_micro, row.leak_milli_ms)})",
         )  # fmt: skip
     return made
 

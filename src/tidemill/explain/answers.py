@@ -43,7 +43,7 @@ class Withheld(Struct, frozen=True):
     place: str
     accelerator_milli: int
     nodes: int
-    usd_micro_per_hour: int
+    usd_micro_per_hour: int | None
     words: str
 
 
@@ -78,7 +78,7 @@ class PricedFix(Struct, frozen=True):
     words: str
     usd_micro_per_hour: int | None = 0
     lost_milli_ms: int = 0
-    lost_usd_micro: int = 0
+    lost_usd_micro: int | None = 0
     instead: Alternative | None = None
     sets: tuple[Queue, ...] = ()
 
@@ -185,7 +185,7 @@ class BoardRow(Struct, frozen=True):
     oldest_waited_ms: int
     teams: tuple[TeamWaits, ...]
     idle_milli: int
-    idle_usd_micro_per_hour: int
+    idle_usd_micro_per_hour: int | None
     first: tuple[str, ...]
     words: str
     eta: Band | None = None
@@ -233,9 +233,9 @@ class Board(Struct, frozen=True):
     jobs: int
     asked_milli: int
     free_milli: int
-    free_usd_micro_per_hour: int
+    free_usd_micro_per_hour: int | None
     unclaimed_milli: int
-    unclaimed_usd_micro_per_hour: int
+    unclaimed_usd_micro_per_hour: int | None
     layers: tuple[LayerRow, ...]
     rows: tuple[BoardRow, ...]
     words: str

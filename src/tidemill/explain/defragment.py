@@ -28,7 +28,7 @@ class DefragMove(Struct, frozen=True):
     accelerator_milli: int
     leaves: tuple[str, ...]
     goes_to: tuple[str, ...]
-    lost_usd_micro: int
+    lost_usd_micro: int | None
 
 
 class Defrag(Struct, frozen=True):
@@ -38,7 +38,7 @@ class Defrag(Struct, frozen=True):
     admits: bool
     """Whether the job then starts in the next scheduling cycle: it was tried, and it does."""
     moves: tuple[DefragMove, ...]
-    lost_usd_micro: int
+    lost_usd_micro: int | None
     words: str
     wait: Band | None = None
     """When it starts as things are, from now; null where nothing would move."""
@@ -71,14 +71,16 @@ def _nothing(name: str, admits: bool, text: str) -> Defrag:
 
 def _moving(case: Case, found: tuple[Mover, ...]) -> Defrag:
     rows = tuple(_move(case.world, mover) for mover in found)
-    cost = sum(mover.victim.usd_micro for mover in found)
+    each = [row.lost_usd_micro for row in rows]
+    cost = None if None in each else sum(usd for usd in each if usd is not None)
     is_tried, starts = case.trials.may_try(), case.trials.places_moved(case.j, found)
     if case.world.is_observed:
         is_tried = starts = False
     seen = futures.look(case.before, case.policy, [case.j])
     count = phrasing.many(len(rows), "move")
     does = "would start" if starts else "would make room for"
-    text = f"{count}, {dollars_text(cost)} of lost work, {does} job `{case.name}`"
+    lost = "lost work at an unknown price" if cost is None else f"{dollars_text(cost)} of lost work"
+    text = f"{count}, {lost}, {does} job `{case.name}`"
     if case.world.is_observed:
         text += "; whether the cluster's own scheduler then starts it is not known"
     elif not is_tried:
@@ -107,8 +109,13 @@ def _move(world: World, mover: moves.Mover) -> DefragMove:
         victim.milli,
         _nodes(world, victim.pieces),
         _nodes(world, mover.gained),
-        victim.usd_micro,
+        victim.usd_micro if _is_priced(world, victim.pieces) else None,
     )
+
+
+def _is_priced(world: World, pieces: tuple[Piece, ...]) -> bool:
+    contracts = {world.nodes.contract.item(piece.node) for piece in pieces}
+    return all(world.contract_rows[c].is_priced for c in contracts)
 
 
 def _nodes(world: World, pieces: tuple[Piece, ...]) -> tuple[str, ...]:

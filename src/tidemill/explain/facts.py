@@ -9,7 +9,7 @@ from tidemill.explain import commands, holders, phrasing, supply
 from tidemill.explain.answers import Fact, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
-from tidemill.model.measures import FOREVER_MS, dollars_text, duration_text
+from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
 from tidemill.scheduling import protection, shares
@@ -93,7 +93,8 @@ def withheld(case: Case) -> tuple[Withheld, ...]:
 
 def _withheld(place: Place, lot: Lot) -> Withheld:
     where = f" ({phrasing.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
-    paid = f", paid {dollars_text(lot.usd_micro_per_hour)} an hour" * (lot.usd_micro_per_hour > 0)
+    usd = lot.usd_micro_per_hour
+    paid = "" if usd == 0 else f", {'paid ' * (usd is not None)}{hourly_text(usd)}"
     text = (
         f"{phrasing.amount(lot.milli)} {place} on {phrasing.many(lot.nodes, 'node')}{where}{paid}"
     )

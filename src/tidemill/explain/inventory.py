@@ -29,7 +29,7 @@ class ContractRow(Struct, frozen=True):
     launched_milli: int
     can_work_milli: int
     in_use_milli: int
-    seam_usd_micro_per_hour: int
+    seam_usd_micro_per_hour: int | None
 
 
 class NodeRow(Struct, frozen=True):

@@ -13,7 +13,7 @@ from tidemill.explain import futures, phrasing, rerun
 from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
-from tidemill.model.measures import WHOLE_MILLI, dollars_text, share_out
+from tidemill.model.measures import WHOLE_MILLI, hourly_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
@@ -30,6 +30,8 @@ class _Idle(NamedTuple):
 
     milli: int
     milli_usd: int
+    is_priced: bool = True
+    """Whether somebody said a price of all of it."""
 
 
 def with_eta(
@@ -81,7 +83,8 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
             jobs.setdefault(cause, []).append(j)
     idle, unclaimed = _claims(world, policy, memo, causes)
     parts = [idle.get(cause, _Idle(0, 0)) for cause in jobs]
-    *dollars, left_usd = _dollars([*parts, unclaimed])
+    every = [*parts, unclaimed]
+    free_usd, *dollars, left_usd = _dollars(every)
     rows = sorted(
         (
             _row(world, cause, jobs[cause], part.milli, usd)
@@ -89,11 +92,11 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         ),
         key=lambda row: (-row.asked_milli, row.cause),
     )
-    free = sum(part.milli for part in (*parts, unclaimed))
+    free = sum(part.milli for part in every)
     return Board(
         world.now_ms, sum(row.jobs for row in rows), sum(row.asked_milli for row in rows), free,
-        sum(dollars) + left_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
-        _words(rows, free, sum(dollars) + left_usd, unclaimed.milli),
+        free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
+        _words(rows, free, free_usd, unclaimed.milli),
         _waiting(world, policy, memo, jobs),
     )  # fmt: skip
 
@@ -122,7 +125,9 @@ def _waiting(
     return tuple(found)
 
 
-def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd: int) -> BoardRow:
+def _row(
+    world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd: int | None
+) -> BoardRow:
     layer = LAYER_OF[cause]
     jobs.sort(key=lambda j: (int(world.jobs.since_ms[j]), j))
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
@@ -134,7 +139,7 @@ def _row(world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd:
     )
     if idle_milli:
         free = phrasing.amount(idle_milli)
-        text += f"; {free} idle meanwhile, {dollars_text(idle_usd)} an hour"
+        text += f"; {free} idle meanwhile, {hourly_text(idle_usd)}"
     return BoardRow(
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
         _teams(world, jobs), idle_milli, idle_usd,
@@ -186,10 +191,17 @@ def _claims(
             part = min(demand, free[c])
             free[c] -= part
             demand -= part
-            milli, milli_usd = idle.get(causes[s], _Idle(0, 0))
-            idle[causes[s]] = _Idle(milli + part, milli_usd + part * rates[c])
+            before = idle.get(causes[s], _Idle(0, 0))
+            idle[causes[s]] = _Idle(
+                before.milli + part,
+                before.milli_usd + part * rates[c],
+                before.is_priced and (not part or world.contract_rows[c].is_priced),
+            )
     left = sum(part * rate for part, rate in zip(free, rates, strict=True))
-    return idle, _Idle(sum(free), left)
+    is_priced = all(
+        row.is_priced for row, part in zip(world.contract_rows, free, strict=True) if part
+    )
+    return idle, _Idle(sum(free), left, is_priced)
 
 
 def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
@@ -213,19 +225,22 @@ def _may_use(world: World, shape: Shape) -> list[int]:
     ]  # fmt: skip
 
 
-def _dollars(parts: list[_Idle]) -> list[int]:
-    """Whole micro-dollars an hour that add up to the rounded total."""
+def _dollars(parts: list[_Idle]) -> list[int | None]:
+    """Whole micro-dollars an hour: of all, then of each; they add up. None: no price is known."""
     exact = [part.milli_usd for part in parts]
-    return share_out(sum(exact) // WHOLE_MILLI, exact) if sum(exact) else [0] * len(exact)
+    total = sum(exact) // WHOLE_MILLI
+    each = share_out(total, exact) if sum(exact) else [0] * len(exact)
+    known = [usd if part.is_priced else None for usd, part in zip(each, parts, strict=True)]
+    return [None if None in known else total, *known]
 
 
-def _words(rows: list[BoardRow], free: int, free_usd: int, unclaimed: int) -> str:
+def _words(rows: list[BoardRow], free: int, free_usd: int | None, unclaimed: int) -> str:
     if not rows:
         return f"nothing waits; {_gpus(free)} free"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     return (
         f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
-        f" {_gpus(free)} free ({dollars_text(free_usd)} an hour), of which"
+        f" {_gpus(free)} free ({hourly_text(free_usd)}), of which"
         f" {phrasing.amount(unclaimed)} of no use to any waiting job"
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
-from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text, hourly_text
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
@@ -202,13 +202,15 @@ def price(fix: PricedFix) -> str:
         return "price unknown"
     if fix.lost_milli_ms:
         hours = amount(fix.lost_milli_ms // HOUR_MS)
-        lost = f"{hours} accelerator-hours of lost work, {dollars_text(fix.lost_usd_micro)}"
+        lost = f"{hours} accelerator-hours of lost work"
+        if fix.lost_usd_micro is not None:
+            lost += f", {dollars_text(fix.lost_usd_micro)}"
         return lost + (f", and {_hourly(fix)}" if fix.usd_micro_per_hour else "")
     return _hourly(fix) if fix.usd_micro_per_hour else "no extra cost"
 
 
 def _hourly(fix: PricedFix) -> str:
-    return f"{dollars_text(fix.usd_micro_per_hour or 0)} an hour"
+    return hourly_text(fix.usd_micro_per_hour)
 
 
 def _asks(role: Role) -> str:

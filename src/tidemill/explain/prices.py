@@ -20,7 +20,8 @@ class Loss(NamedTuple):
     """What stopping jobs now would lose."""
 
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
+    """None where nobody said a price of some of it."""
 
 
 def launch(case: Case, replicas: int) -> PricedFix | None:
@@ -34,23 +35,25 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
         nodes = -(-replicas // per_node)
         have = int(contracts.nodes[c]) + int(contracts.asked_nodes[c])
         if nodes and have + nodes <= row.count // row.node.devices:
-            usd = nodes * row.node.devices * row.usd_micro_per_hour
+            usd = nodes * row.node.devices * row.rate_usd_micro
             offers.append((usd, c, nodes))
     if not offers:
         return None
     usd, c, nodes = min(offers)
-    name = case.world.contract_rows[c].name
-    return PricedFix(f"launch {phrasing.many(nodes, 'node')} of contract `{name}`", usd)
+    row = case.world.contract_rows[c]
+    words = f"launch {phrasing.many(nodes, 'node')} of contract `{row.name}`"
+    return PricedFix(words, usd if row.is_priced else None)
 
 
 def lost(world: World, jobs: Iterable[int]) -> Loss:
     """Accelerator-time and dollars that stopping these active jobs now would lose."""
-    milli_ms = usd = 0
+    milli_ms, usd, is_priced = 0, 0, True
     for j in jobs:
         lost_ms, roles = cost.lost_ms(world, j), world.shape_of(j).roles
         for piece in world.placements[j]:
             held = piece.replicas * roles[piece.role].replica_milli * lost_ms
-            rate = world.contracts.rate_usd_micro[world.nodes.contract[piece.node]]
+            row = world.contract_rows[world.nodes.contract.item(piece.node)]
+            is_priced = is_priced and row.is_priced
             milli_ms += held
-            usd += held * int(rate)
-    return Loss(milli_ms, usd // (WHOLE_MILLI * HOUR_MS))
+            usd += held * row.rate_usd_micro
+    return Loss(milli_ms, usd // (WHOLE_MILLI * HOUR_MS) if is_priced else None)

@@ -82,12 +82,18 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
         per_node = diagnose.replicas_per_node(row, case.role)
         if per_node:
             nodes = -(-lacking // per_node)
-            offers.append((nodes * row.node.devices * row.usd_micro_per_hour, c, nodes))
+            offers.append((nodes * row.node.devices * row.rate_usd_micro, c, nodes))
     if not offers:
         return ()
     usd, c, nodes = min(offers)
-    name = case.world.contract_rows[c].name
-    return (PricedFix(f"enlarge contract `{name}` by {phrasing.many(nodes, 'node')}", usd),)
+    row = case.world.contract_rows[c]
+    more = phrasing.many(nodes, "node")
+    words = (
+        f"add {more} of `{row.kind}`"
+        if case.world.is_observed
+        else (f"enlarge contract `{row.name}` by {more}")
+    )
+    return (PricedFix(words, usd if row.is_priced else None),)
 
 
 _MORE: dict[Cause, Callable[[Case], tuple[PricedFix, ...]]] = {

@@ -30,7 +30,7 @@ class HeldDevices(NamedTuple):
     compute_ppm: int
     bandwidth_ppm: int
     memory_ppm: int
-    usd_micro_per_hour: int
+    usd_micro_per_hour: int | None
 
     @property
     def is_sliver(self) -> bool:
@@ -49,7 +49,7 @@ class Slivers(NamedTuple):
     held: tuple[HeldDevices, ...]
     devices: int
     would_do: int
-    freed_usd_micro_per_hour: int
+    freed_usd_micro_per_hour: int | None
     unknown: int
     """Running jobs on whole devices that said nothing, or not all three axes."""
 
@@ -73,20 +73,21 @@ def find(world: World, said: Mapping[int, Demand], book: Catalogue) -> Slivers:
                 unknown += 1
             elif row.is_sliver:
                 rows.append(row._replace(devices=devices, usd_micro_per_hour=usd_micro))
-    rows.sort(key=lambda row: (-row.usd_micro_per_hour, row.job))
+    rows.sort(key=lambda row: (-(row.usd_micro_per_hour or 0), row.job))
     devices = sum(row.devices for row in rows)
     would_do, freed = 0, 0
     for kind in sorted({row.kind for row in rows}):
         some = [row for row in rows if row.kind == kind]
         needed, have = _first_fit(some), sum(row.devices for row in some)
         would_do += needed
-        freed += sum(row.usd_micro_per_hour for row in some) * (have - needed) // have
-    return Slivers(tuple(rows), devices, would_do, freed, unknown)
+        freed += sum(row.usd_micro_per_hour or 0 for row in some) * (have - needed) // have
+    is_priced = all(row.usd_micro_per_hour is not None for row in rows)
+    return Slivers(tuple(rows), devices, would_do, freed if is_priced else None, unknown)
 
 
-def _whole(world: World, j: int) -> dict[str, tuple[int, int]]:
+def _whole(world: World, j: int) -> dict[str, tuple[int, int | None]]:
     """Whole devices of single-device replicas by kind: how many, and their price an hour."""
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, tuple[int, int | None]] = {}
     roles = world.shape_of(j).roles
     for piece in world.placements[j]:
         role = roles[piece.role]
@@ -95,7 +96,9 @@ def _whole(world: World, j: int) -> dict[str, tuple[int, int]]:
         contract = world.contract_rows[world.nodes.contract.item(piece.node)]
         devices, usd_micro = found.get(contract.kind, (0, 0))
         more = piece.devices.bit_count()
-        found[contract.kind] = (devices + more, usd_micro + more * contract.usd_micro_per_hour)
+        is_priced = usd_micro is not None and contract.is_priced
+        usd = (usd_micro or 0) + more * contract.rate_usd_micro
+        found[contract.kind] = (devices + more, usd if is_priced else None)
     return found
 
 

@@ -60,8 +60,8 @@ class Lot(NamedTuple):
 
     milli: int
     nodes: int
-    usd_micro_per_hour: int
-    """What is paid for it now."""
+    usd_micro_per_hour: int | None
+    """What is paid for it now; None where nobody said a price."""
     examples: tuple[str, ...]
 
 
@@ -113,7 +113,7 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
         for place, count in _off_nodes(world, c):
             paid = min(count, unused)
             unused -= paid
-            usd = paid * row.usd_micro_per_hour // WHOLE_MILLI
+            usd = paid * row.usd_micro_per_hour // WHOLE_MILLI if row.is_priced else None
             _add(lots, place, Lot(count, count // (WHOLE_MILLI * row.node.devices), usd, ()))
     return Supply(contracts, lots, _ready_milli(world, mine))
 
@@ -249,16 +249,18 @@ def _lot(world: World, where: Mask, milli: I64) -> Lot:
     here = np.flatnonzero(where & (milli > 0))
     contracts, c = world.contracts, world.nodes.contract[here]
     is_paid = (world.nodes.state[here] != NodeState.ASKED) | (contracts.is_elastic[c] == 0)
+    is_priced = all(world.contract_rows[one].is_priced for one in np.unique(c).tolist())
     usd = int((milli[here] * contracts.rate_usd_micro[c] * is_paid).sum()) // WHOLE_MILLI
     examples = tuple(world.node_rows[n].name for n in here[:3].tolist())
-    return Lot(int(milli[here].sum()), len(here), usd, examples)
+    return Lot(int(milli[here].sum()), len(here), usd if is_priced else None, examples)
 
 
 def _add(lots: dict[Place, Lot], place: Place, lot: Lot) -> None:
     if lot.milli:
         old = lots.get(place, NOTHING)
         examples = (*old.examples, *lot.examples)[:3]
+        usd = (old.usd_micro_per_hour, lot.usd_micro_per_hour)
         lots[place] = Lot(
             old.milli + lot.milli, old.nodes + lot.nodes,
-            old.usd_micro_per_hour + lot.usd_micro_per_hour, examples,
+            None if usd[0] is None or usd[1] is None else usd[0] + usd[1], examples,
         )  # fmt: skip

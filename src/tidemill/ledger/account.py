@@ -9,7 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidemill.ledger.buckets import ABOUT
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM, share_out
+from tidemill.model.measures import (
+    MILLI_MS_PER_UNIT_HOUR,
+    ONE_PPM,
+    UNKNOWN_DOLLARS,
+    share_out,
+)
 from tidemill.units.capability import REFERENCE_GFLOPS
 
 DENOMINATOR = MILLI_MS_PER_UNIT_HOUR
@@ -26,6 +31,8 @@ class Account(NamedTuple):
     """Micro-dollars × DENOMINATOR."""
     capability: tuple[int, ...] | None
     """milli·ms × GFLOP/s; None when some of the time is of a kind of unknown capability."""
+    unpriced: tuple[int, ...]
+    """milli·ms that nobody said a price of: what they cost is no part of ``money``."""
 
     @property
     def paid_milli_ms(self) -> int:
@@ -41,6 +48,42 @@ class Account(NamedTuple):
     def paid_usd_micro(self) -> int:
         """Everything that was paid, to the nearest micro-dollar."""
         return rounded(self.paid_money, DENOMINATOR)
+
+    @property
+    def unpriced_milli_ms(self) -> int:
+        """Of everything paid for, the time that nobody said a price of."""
+        return sum(self.unpriced)
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether nobody said a price of any of it: then no amount of dollars is known."""
+        return 0 < self.paid_milli_ms == self.unpriced_milli_ms
+
+    def has_price(self, bucket: int | None = None) -> bool:
+        """Whether the price of some of a bucket (of everything) is known, or nothing is in it."""
+        if bucket is None or self.is_unpriced:
+            return not self.is_unpriced
+        return not self.milli_ms[bucket] or self.unpriced[bucket] < self.milli_ms[bucket]
+
+    def known_usd(self, usd_micro: int, bucket: int | None = None) -> int | None:
+        """Dollars of a bucket (of everything): the known part; None where none of it is known."""
+        return usd_micro if self.has_price(bucket) else None
+
+    def told(self, text: str, bucket: int | None = None) -> str:
+        """Dollars of a bucket (of everything) in words: at least so much where some is unpriced."""
+        return self.told_of(text, range(len(self.milli_ms)) if bucket is None else (bucket,))
+
+    def told_of(self, text: str, buckets: Iterable[int]) -> str:
+        """The same of some buckets together."""
+        some = [*buckets]
+        without = sum(self.unpriced[bucket] for bucket in some)
+        if self.is_unpriced or (without and without == self.of(some)):
+            return UNKNOWN_DOLLARS
+        return f"≥ {text}" if without else text
+
+    def priced_milli_ms(self, bucket: int) -> int:
+        """The time in a bucket whose price is known."""
+        return self.milli_ms[bucket] - self.unpriced[bucket]
 
     def of(self, buckets: Iterable[int]) -> int:
         """The accelerator-time of some buckets together."""
@@ -92,16 +135,16 @@ class Account(NamedTuple):
 def zero(has_capability: bool = True) -> Account:
     """An account with nothing in it."""
     nothing = (0,) * len(ABOUT)
-    return Account(nothing, nothing, nothing if has_capability else None)
+    return Account(nothing, nothing, nothing if has_capability else None, nothing)
 
 
 def added(accounts: Iterable[Account]) -> Account:
     """Accounts of different things as one; its capability is unknown if any of theirs is."""
     columns = list(zip(*accounts, strict=True))
-    time, money, capability = ([*column] for column in columns)
+    time, money, capability, unpriced = ([*column] for column in columns)
     known = None if None in capability else tuple(map(sum, zip(*capability, strict=True)))
-    sums = [tuple(map(sum, zip(*column, strict=True))) for column in (time, money)]
-    return Account(sums[0], sums[1], known)
+    sums = [tuple(map(sum, zip(*column, strict=True))) for column in (time, money, unpriced)]
+    return Account(sums[0], sums[1], known, sums[2])
 
 
 def divided(total: Account, parts: Iterable[Account], unit_micro: int) -> list[int]:

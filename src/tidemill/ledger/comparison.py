@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Literal, NamedTuple
 
 from tidemill.ledger import ratios
+from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.waits import WaitSpread
@@ -94,7 +95,8 @@ def _sides(statement: Statement) -> list[tuple[str, str, Unit, Side]]:
     is_known = useful > 0 or not is_bound
     per_hour = ratios.usd_micro_per_useful_hour(account)
     rows: list[tuple[str, str, Unit, Side]] = [
-        ("paid", "paid", "usd_micro", Side(account.paid_usd_micro)),
+        ("paid", "paid", "usd_micro",
+         Side(account.known_usd(account.paid_usd_micro), _is_partly_priced(account))),
         ("paid_hours", "paid GPU-hours", "milli_ms", Side(account.paid_milli_ms)),
         ("useful_hours", "useful GPU-hours", "milli_ms",
          Side(useful if is_known else None, is_lower_bound=is_bound and is_known)),
@@ -112,6 +114,10 @@ def _sides(statement: Statement) -> list[tuple[str, str, Unit, Side]]:
     rows += _spread("completion", "submit to end", "ms", figures.completion)
     rows += _spread("slowdown", "slowdown", "milli", figures.slowdown, "largest")
     return rows
+
+
+def _is_partly_priced(account: Account) -> bool:
+    return 0 < account.unpriced_milli_ms < account.paid_milli_ms
 
 
 def _spread(

@@ -20,7 +20,8 @@ class BucketChange(NamedTuple):
     bucket: int
     before_milli_ms: int
     after_milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
+    """None where some of it has no price, before or after."""
     basis_points: int
 
     @property
@@ -33,9 +34,18 @@ def difference(before: Account, after: Account) -> list[BucketChange]:
     """What changed, bucket by bucket; every column adds up to the change of the whole."""
     (first, second), shares = sides(before, after, 1), basis_points(before, after)
     return [
-        BucketChange(b, before.milli_ms[b], after.milli_ms[b], second[b] - first[b], shares[b])
+        BucketChange(
+            b, before.milli_ms[b], after.milli_ms[b],
+            second[b] - first[b] if is_comparable(before, after, b) else None, shares[b],
+        )
         for b in ABOUT
-    ]
+    ]  # fmt: skip
+
+
+def is_comparable(before: Account, after: Account, bucket: int | None = None) -> bool:
+    """Whether the dollars of a bucket (of everything) are known in full on both sides."""
+    sides = before.unpriced, after.unpriced
+    return not any(sum(side) if bucket is None else side[bucket] for side in sides)
 
 
 def sides(before: Account, after: Account, unit_micro: int) -> tuple[list[int], list[int]]:

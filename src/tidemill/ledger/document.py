@@ -116,6 +116,7 @@ def _top(row: top.TopJob) -> TopJobPart:
     return TopJobPart(
         row.job, row.team, user, row.gpu_milli, row.paid_usd_micro, row.wasted_usd_micro,
         row.unknown_usd_micro, ABOUT[row.leak].key, row.leak_usd_micro, row.paid_milli_ms,
+        row.wasted_milli_ms,
     )  # fmt: skip
 
 
@@ -128,7 +129,7 @@ def _totals(account: Account, window_ms: int) -> Totals:
     equivalent = account.h100_milli_ms()
     return Totals(
         milli_ms=account.paid_milli_ms,
-        usd_micro=account.paid_usd_micro,
+        usd_micro=account.known_usd(account.paid_usd_micro),
         capability_h100_milli_ms=None if equivalent is None else sum(equivalent),
         useful_milli_ms=_useful(account),
         usd_micro_per_paid_hour=ratios.usd_micro_per_paid_hour(account),
@@ -136,6 +137,7 @@ def _totals(account: Account, window_ms: int) -> Totals:
         usd_micro_per_useful_h100_hour=ratios.usd_micro_per_useful_h100_hour(account),
         idle_point_usd_micro_per_year=ratios.idle_point_usd_micro_per_year(account, window_ms),
         mean_accelerators=_ratio(ratios.mean_accelerators(account, window_ms)),
+        unpriced_milli_ms=account.unpriced_milli_ms,
     )
 
 
@@ -151,10 +153,11 @@ def _lines(statement: Statement, account: Account) -> tuple[BucketLine, ...]:
             owner=about.owner.name.lower(),
             confidence=statement.confidence(bucket),
             milli_ms=account.milli_ms[bucket],
-            usd_micro=usd_micro[bucket],
+            usd_micro=account.known_usd(usd_micro[bucket], bucket),
             share_ppm=shares_ppm[bucket],
             capability_h100_milli_ms=None if equivalent is None else equivalent[bucket],
             usd_share_ppm=None if usd_shares_ppm is None else usd_shares_ppm[bucket],
+            unpriced_milli_ms=account.unpriced[bucket],
         )
         for bucket, about in ABOUT.items()
         if bucket not in is_unknown
@@ -206,7 +209,14 @@ def _rows(accounts: Mapping[str, Account]) -> tuple[BreakdownRow, ...]:
     usd_ppm = share_out(ONE_PPM, money) if sum(money) else [None] * len(money)
     return tuple(
         BreakdownRow(
-            key, account.paid_milli_ms, usd, ppm, _useful(account), _cells(account, usd), of_usd
+            key,
+            account.paid_milli_ms,
+            account.known_usd(usd),
+            ppm,
+            _useful(account),
+            _cells(account, usd),
+            of_usd,
+            account.unpriced_milli_ms,
         )
         for (key, account), usd, ppm, of_usd in zip(
             accounts.items(), usd_micro, shares_ppm, usd_ppm, strict=True
@@ -217,7 +227,7 @@ def _rows(accounts: Mapping[str, Account]) -> tuple[BreakdownRow, ...]:
 def _cells(account: Account, usd_micro: int) -> tuple[Cell, ...]:
     parts = share_out(usd_micro, account.money) if account.paid_money else account.usd_micro()
     return tuple(
-        Cell(ABOUT[bucket].key, account.milli_ms[bucket], parts[bucket])
+        Cell(ABOUT[bucket].key, account.milli_ms[bucket], account.known_usd(parts[bucket], bucket))
         for bucket in ABOUT
         if account.milli_ms[bucket]
     )
@@ -228,13 +238,12 @@ def _free(statement: Statement) -> FreePart | None:
     if rows is None:
         return None
     money = [row.unusable_money for row in rows]
-    usd_micro = (
-        share_out(rounded(sum(money), DENOMINATOR), money) if sum(money) else [0] * len(rows)
-    )
+    known = share_out(rounded(sum(money), DENOMINATOR), money) if sum(money) else [0] * len(rows)
+    usd_micro = [usd if row.is_priced else None for usd, row in zip(known, rows, strict=True)]
     whole = total(rows)
     return FreePart(
         Confidence.INFERRED, whole.free_milli_ms, whole.usable_milli_ms, whole.unusable_milli_ms,
-        whole.unasked_milli_ms, sum(usd_micro),
+        whole.unasked_milli_ms, sum(known) if whole.is_priced else None,
         tuple(
             FreeRow(
                 row.kind, row.pool, row.free_milli_ms, row.usable_milli_ms, row.unusable_milli_ms,
@@ -254,7 +263,7 @@ def _leak(statement: Statement, leak: Leak) -> LeakPart:
         leak.owner.name.lower(),
         leak.confidence,
         leak.milli_ms,
-        leak.usd_micro,
+        None if leak.is_unpriced else leak.usd_micro,
         leak.evidence,
         leak.command,
         fixes[0],
@@ -267,7 +276,9 @@ def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
     return FixPart(
         words=fix.words,
         rule=fix.rule,
-        at_most_usd_micro=min(fix.touches_usd_micro, leak.usd_micro),
+        at_most_usd_micro=(
+            None if fix.touches_usd_micro is None else min(fix.touches_usd_micro, leak.usd_micro)
+        ),
         price_usd_micro=fix.price_usd_micro,
         who=fix.who,
         evidence=fix.evidence,

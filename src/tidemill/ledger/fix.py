@@ -41,8 +41,8 @@ class Fix(NamedTuple):
     """Exactly those whom it touches: ``contract `a```, ``workload `b` of team `c```."""
     evidence: str
     """What they have to do with the leak, in numbers."""
-    touches_usd_micro: int
-    """What of the leak is theirs: no fix wins more of it."""
+    touches_usd_micro: int | None
+    """What of the leak is theirs: no fix wins more of it. None: nobody said a price."""
     edits: tuple[Edit, ...] = ()
     """The same as ``words`` for a spec; empty for advice that only people can follow."""
     saves_milli_ms: int = 0

@@ -32,7 +32,7 @@ def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
                 rule,
                 tuple(part.words for part in theirs),
                 touched.words(theirs),
-                sum(part.usd_micro for part in theirs),
+                touched.known_usd(theirs),
                 costs=costs,
                 measure=measure
                 or f"tidemill ledger --bucket {ABOUT[bucket].key} --by {_by(bucket)}",
@@ -56,7 +56,7 @@ def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
                 rule,
                 tuple(part.words for part in theirs),
                 f"their jobs waited beside what was free: {touched.words(theirs)}",
-                sum(part.usd_micro for part in theirs),
+                touched.known_usd(theirs),
                 edits,
                 costs=costs,
             )

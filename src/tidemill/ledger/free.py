@@ -20,6 +20,8 @@ class Free(NamedTuple):
     """Free before anybody had asked for this kind."""
     unusable_money: int
     """What the unusable part cost, in micro-dollars × ``account.DENOMINATOR``."""
+    is_priced: bool = True
+    """Whether somebody said a price of all of it."""
 
     @property
     def unusable_milli_ms(self) -> int:
@@ -35,11 +37,12 @@ def free(statement: Statement) -> tuple[Free, ...] | None:
     found: dict[tuple[str, str], Free] = {}
     for c, row in enumerate(statement.world.contract_rows):
         all_ms, usable, unasked = (int(part[:, c].sum()) for part in use)
-        money = (all_ms - usable - unasked) * row.usd_micro_per_hour
+        money = (all_ms - usable - unasked) * row.rate_usd_micro
         before = found.get((row.kind, row.pool), Free(row.kind, row.pool, 0, 0, 0, 0))
         found[row.kind, row.pool] = Free(
             row.kind, row.pool, before.free_milli_ms + all_ms, before.usable_milli_ms + usable,
             before.unasked_milli_ms + unasked, before.unusable_money + money,
+            before.is_priced and row.is_priced,
         )  # fmt: skip
     return tuple(found[key] for key in sorted(found))
 
@@ -50,4 +53,5 @@ def total(rows: tuple[Free, ...]) -> Free:
         "", "",
         sum(row.free_milli_ms for row in rows), sum(row.usable_milli_ms for row in rows),
         sum(row.unasked_milli_ms for row in rows), sum(row.unusable_money for row in rows),
+        all(row.is_priced for row in rows),
     )  # fmt: skip

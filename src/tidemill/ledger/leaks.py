@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger import prices
-from tidemill.ledger.account import rounded
+from tidemill.ledger.account import Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.fix import Fix
 from tidemill.ledger.fixes import fixes
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM, dollars_text
 from tidemill.model.reasons import Layer
 from tidemill.model.states import Confidence
 
@@ -26,12 +26,21 @@ class Leak(NamedTuple):
     bucket: int
     milli_ms: int
     usd_micro: int
+    """What is known of what it cost."""
+    unpriced_milli_ms: int
+    cost: str
+    """What it cost in words: dollars, at least so many, or hours where dollars are unknown."""
     owner: Layer
     confidence: Confidence
     evidence: str
     command: str
     fixes: tuple[Fix, ...]
     """What could be done, the best first; never empty."""
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether nobody said a price of any of it."""
+        return self.unpriced_milli_ms == self.milli_ms
 
     @property
     def fix(self) -> Fix:
@@ -49,14 +58,16 @@ class LeakRemedy(NamedTuple):
 
 
 def leaks(statement: Statement) -> list[Leak]:
-    """All leaks that hold something, the dearest first."""
+    """All leaks that hold something, the dearest first; the longest where some has no price."""
     account = statement.total()
     usd = account.usd_micro()
     found = [
-        _leak(statement, bucket, account.milli_ms[bucket], usd[bucket])
+        _leak(statement, bucket, usd[bucket])
         for bucket in ABOUT
         if bucket != Bucket.USEFUL and account.milli_ms[bucket]
     ]
+    if account.unpriced_milli_ms:
+        return sorted(found, key=lambda leak: (-leak.milli_ms, leak.bucket))
     return sorted(found, key=lambda leak: (-leak.usd_micro, leak.bucket))
 
 
@@ -103,19 +114,29 @@ def to_try(statement: Statement, least_ppm: int = 5_000) -> list[LeakRemedy]:
     )
 
 
-def _leak(statement: Statement, bucket: int, milli_ms: int, usd_micro: int) -> Leak:
-    about = ABOUT[bucket]
+def _leak(statement: Statement, bucket: int, usd_micro: int) -> Leak:
+    about, account = ABOUT[bucket], statement.total()
     dimension = "job" if bucket in ALLOCATED else "contract"
     return Leak(
         bucket,
-        milli_ms,
+        account.milli_ms[bucket],
         usd_micro,
+        account.unpriced[bucket],
+        _cost(account, bucket, usd_micro),
         about.owner,
         statement.confidence(bucket),
         _evidence(statement, bucket),
         f"tidemill ledger --bucket {about.key} --by {dimension}",
         fixes(statement, bucket),
     )
+
+
+def _cost(account: Account, bucket: int, usd_micro: int) -> str:
+    """As the lines of the ledger have it."""
+    if account.has_price(bucket):
+        return account.told(dollars_text(usd_micro, 0), bucket)
+    tenths = account.tenths_of_hours()[bucket]
+    return f"{tenths // 10:,}.{tenths % 10} GPU-hours"
 
 
 def _evidence(statement: Statement, bucket: int) -> str:

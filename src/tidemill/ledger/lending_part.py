@@ -49,7 +49,9 @@ def _idle(kind: str, k: int, lent: Lent, account: Account, names: list[str]) -> 
     ]
 
 
-def _usd_micro(milli_ms: Sequence[int], account: Account) -> list[int]:
+def _usd_micro(milli_ms: Sequence[int], account: Account) -> Sequence[int | None]:
+    if account.unpriced_milli_ms:
+        return [None] * len(milli_ms)
     paid = max(1, account.paid_milli_ms)
     total = rounded(sum(milli_ms) * account.paid_money, paid * DENOMINATOR)
     return share_out(total, milli_ms) if sum(milli_ms) else [0] * len(milli_ms)

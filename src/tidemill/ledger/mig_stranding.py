@@ -32,6 +32,7 @@ def lay_out(statement: Statement, bucket: int) -> list[Fix]:
     devices = sum(one.devices for one in found)
     least = sum(one.stranded_milli for one in found)
     theirs = [part for _, part in touched.by_contract(statement, bucket)]
+    usd = touched.known_usd(theirs)
     many = f"{devices:,} device{'s'[: devices != 1]}"
     advice = (
         f"lay the same instances out on {many}: that strands {_slices(least)} instead of"
@@ -46,7 +47,7 @@ def lay_out(statement: Statement, bucket: int) -> list[Fix]:
             "the mean number of instances of each profile, on the fewest devices",
             tuple(part.words for part in theirs),
             f"stranded: {touched.words(theirs)}",
-            sum(part.usd_micro for part in theirs) * max(0, stranded - least) // max(1, stranded),
+            None if usd is None else usd * max(0, stranded - least) // max(1, stranded),
             costs="instances in use must end or move before their GPU is cut anew",
             measure=_command(mixes, found),
         )

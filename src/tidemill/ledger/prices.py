@@ -56,7 +56,7 @@ def _released(statement: Statement, cut: release.SmallerContract, free: touched.
         f"{touched.hours_text(free.milli_ms)} of it free with nothing waiting",
         free.usd_micro,
         (Edit("contract", row.name, "count", kept, row.count),),
-        saves_usd_micro=min(cut.usd_micro, free.usd_micro),
+        saves_usd_micro=min(cut.usd_micro, free.usd_micro or 0),
         costs=costs,
     )
 
@@ -68,7 +68,7 @@ def return_sooner(statement: Statement) -> list[Fix]:
     paid = [
         theirs for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND) if not committed[c]
     ]
-    usd_micro = sum(theirs.usd_micro for theirs in paid)
+    usd_micro = touched.known_usd(paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:
         return []
     new = duration_text(RETURN_AFTER_MS)
@@ -117,7 +117,7 @@ def cull(statement: Statement) -> list[Fix]:
             (*(part.words for part in theirs),
              *(f"contract `{rows[cut.c].name}`" for cut in cuts)),
             f"idle: {touched.words(theirs)}",
-            sum(part.usd_micro for part in theirs),
+            touched.known_usd(theirs),
             (
                 _policy("cull_idle_after", CULL_AFTER_MS, 0),
                 *(Edit("contract", rows[cut.c].name, "count", rows[cut.c].count - cut.devices,
@@ -143,7 +143,7 @@ def save_better(statement: Statement, bucket: int) -> list[Fix]:
 def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
     group = found.group
     jobs = np.flatnonzero(statement.groups.of_job == found.number)
-    theirs = sum(part.usd_micro for _, part in touched.by_group(statement, bucket, jobs))
+    theirs = touched.known_usd(part for _, part in touched.by_group(statement, bucket, jobs))
     now, new = duration_text(group.interval_ms), duration_text(found.interval_ms)
     saves_usd_micro, useful = _worth(statement, jobs, found.win)
     size = f"{found.size_milli / WHOLE_MILLI:,.3g}"
@@ -194,7 +194,7 @@ def fewer_spares(statement: Statement) -> list[Fix]:
                     Edit("contract", row.name, "count", row.count - devices, row.count),
                     Edit("contract", row.name, "spares", row.spares - devices // each, row.spares),
                 ),
-                saves_usd_micro=min(cut.usd_micro, spare[c].usd_micro),
+                saves_usd_micro=min(cut.usd_micro, spare[c].usd_micro or 0),
                 costs="after a failure in a busy hour the gang waits for a node to come free",
             )
         )
@@ -248,9 +248,9 @@ def wins_usd_micro(statement: Statement, fix: Fix) -> int | None:
 
     Useful time counts as what a useful hour costs: so much less must be paid for the same.
     """
-    if not fix.is_predicted:
-        return None
     account = statement.total()
+    if not fix.is_predicted or account.unpriced_milli_ms:
+        return None
     useful = account.milli_ms[Bucket.USEFUL]
     value = account.paid_usd_micro * fix.adds_useful_milli_ms // useful if useful else 0
     return (fix.saves_usd_micro or 0) + value

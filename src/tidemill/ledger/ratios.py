@@ -121,25 +121,30 @@ _MEMORY_HIDES = Misleading(
 
 
 def usd_micro_per_paid_hour(account: Account) -> int | None:
-    """The mean price of an accelerator-hour."""
-    return _per_hour(account.paid_money, account.paid_milli_ms)
+    """The mean price of an accelerator-hour that has one; None where none has."""
+    return _per_hour(account.paid_money, account.paid_milli_ms - account.unpriced_milli_ms)
 
 
 def usd_micro_per_useful_hour(account: Account) -> int | None:
-    """What an hour of useful accelerator-time really costs; None when nothing was useful."""
-    return _per_hour(account.paid_money, account.milli_ms[Bucket.USEFUL])
+    """What an hour of useful accelerator-time really costs; None when nothing was useful.
+
+    Where not all has a price: of the part that has one.
+    """
+    return _per_hour(account.paid_money, account.priced_milli_ms(Bucket.USEFUL))
 
 
 def usd_micro_per_useful_h100_hour(account: Account) -> int | None:
     """The same per hour of a useful BF16-H100 equivalent, so that unlike fleets compare."""
-    if account.capability is None:
+    if account.capability is None or account.unpriced_milli_ms:
         return None
     useful = account.capability[Bucket.USEFUL]
     return _per_hour(account.paid_money * capability.REFERENCE_GFLOPS, useful)
 
 
-def idle_point_usd_micro_per_year(account: Account, window_ms: int) -> int:
-    """What one percentage point of this fleet, idle for a year, costs."""
+def idle_point_usd_micro_per_year(account: Account, window_ms: int) -> int | None:
+    """What one percentage point of this fleet, idle for a year, costs: what is known of it."""
+    if account.is_unpriced:
+        return None
     if not window_ms:
         return 0
     return rounded(account.paid_money * YEAR_MS, DENOMINATOR * window_ms * 100)

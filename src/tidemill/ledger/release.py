@@ -58,17 +58,17 @@ def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> Smal
     row = statement.world.contract_rows[c]
     milli_ms = int(statement.paid[:, c].sum()) * devices // row.count
     return SmallerContract(
-        c, devices, milli_ms * row.usd_micro_per_hour // MILLI_MS_PER_UNIT_HOUR, is_noticed
+        c, devices, milli_ms * row.rate_usd_micro // MILLI_MS_PER_UNIT_HOUR, is_noticed
     )
 
 
 def reserved(statement: Statement) -> list[int]:
-    """Contracts that are paid whether they are used or not, and were."""
+    """Contracts that are paid whether they are used or not, and were, at a price that is known."""
     is_elastic = statement.world.contracts.is_elastic
     return [
         c
-        for c in range(statement.world.contract_count)
-        if not is_elastic[c] and statement.paid[:, c].any()
+        for c, row in enumerate(statement.world.contract_rows)
+        if row.is_priced and not is_elastic[c] and statement.paid[:, c].any()
     ]
 
 

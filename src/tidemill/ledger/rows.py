@@ -88,16 +88,18 @@ def accounts(
     powers = [capability.gflops(row.kind) for row in contracts]
     is_known = np.ones(count, bool)
     is_known[group[np.array([power is None for power in powers], bool)[contract]]] = False
-    rates = np.array([row.usd_micro_per_hour for row in contracts], object)
+    rates = np.array([row.rate_usd_micro for row in contracts], object)
+    unpriced = np.array([not row.is_priced for row in contracts], object)
     known_powers = np.array([power or 0 for power in powers], object)
     columns = (
         _matrix(count, group, bucket, amounts),
         _matrix(count, group, bucket, amounts * rates[contract]),
         _matrix(count, group, bucket, amounts * known_powers[contract]),
+        _matrix(count, group, bucket, amounts * unpriced[contract]),
     )
     return [
-        Account(milli_ms, money, power if known else None)
-        for milli_ms, money, power, known in zip(*columns, is_known.tolist(), strict=True)
+        Account(milli_ms, money, power if known else None, without)
+        for milli_ms, money, power, without, known in zip(*columns, is_known.tolist(), strict=True)
     ]
 
 

@@ -35,7 +35,7 @@ class Totals(Struct, frozen=True):
     """What was paid, and what it came to; lines add up to the first three."""
 
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
     capability_h100_milli_ms: int | None
     useful_milli_ms: int | None
     """A lower bound when some efficiency is unknown; null when all of it is."""
@@ -43,8 +43,10 @@ class Totals(Struct, frozen=True):
     usd_micro_per_useful_hour: int | None
     """An upper bound when some efficiency is unknown; null when nothing is known to be useful."""
     usd_micro_per_useful_h100_hour: int | None
-    idle_point_usd_micro_per_year: int
+    idle_point_usd_micro_per_year: int | None
     mean_accelerators: Ratio
+    unpriced_milli_ms: int = 0
+    """Of ``milli_ms``, what nobody said a price of: dollars are then of the rest, null if all."""
 
 
 class BucketLine(Struct, frozen=True):
@@ -56,12 +58,14 @@ class BucketLine(Struct, frozen=True):
     owner: str
     confidence: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
     share_ppm: int
     """Of the accelerator-hours that were paid for."""
     capability_h100_milli_ms: int | None
     usd_share_ppm: int | None
     """Of the dollars; null where nothing cost anything."""
+    unpriced_milli_ms: int = 0
+    """Of ``milli_ms``, what nobody said a price of: ``usd_micro`` is then of the rest."""
 
 
 class Unknown(Struct, frozen=True):
@@ -101,7 +105,7 @@ class Cell(Struct, frozen=True):
 
     key: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
 
 
 class BreakdownRow(Struct, frozen=True):
@@ -109,7 +113,7 @@ class BreakdownRow(Struct, frozen=True):
 
     key: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
     share_ppm: int
     """Of the accelerator-hours that were paid for."""
     useful_milli_ms: int | None
@@ -117,6 +121,7 @@ class BreakdownRow(Struct, frozen=True):
     cells: tuple[Cell, ...]
     usd_share_ppm: int | None
     """Of the dollars."""
+    unpriced_milli_ms: int = 0
 
 
 class Breakdown(Struct, frozen=True):
@@ -142,7 +147,7 @@ class FixPart(Struct, frozen=True):
 
     words: str
     rule: str
-    at_most_usd_micro: int
+    at_most_usd_micro: int | None
     """What of the leak belongs to those whom it touches."""
     price_usd_micro: int | None
     who: tuple[str, ...]
@@ -170,7 +175,7 @@ class LeakPart(Struct, frozen=True):
     owner: str
     confidence: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
     evidence: str
     command: str
     fix: FixPart
@@ -189,7 +194,7 @@ class FreeRow(Struct, frozen=True):
     unusable_milli_ms: int
     unasked_milli_ms: int
     """Free before anybody had asked for this kind."""
-    unusable_usd_micro: int
+    unusable_usd_micro: int | None
 
 
 class FreePart(Struct, frozen=True):
@@ -200,7 +205,7 @@ class FreePart(Struct, frozen=True):
     usable_milli_ms: int
     unusable_milli_ms: int
     unasked_milli_ms: int
-    unusable_usd_micro: int
+    unusable_usd_micro: int | None
     rows: tuple[FreeRow, ...]
 
 
@@ -211,7 +216,7 @@ class Loan(Struct, frozen=True):
     lender: str | None
     borrower: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
 
 
 class IdleFloor(Struct, frozen=True):
@@ -221,8 +226,8 @@ class IdleFloor(Struct, frozen=True):
     owner: str
     kept_milli_ms: int
     unasked_milli_ms: int
-    kept_usd_micro: int
-    unasked_usd_micro: int
+    kept_usd_micro: int | None
+    unasked_usd_micro: int | None
 
 
 class LendingPart(Struct, frozen=True):
@@ -286,13 +291,15 @@ class TopJobPart(Struct, frozen=True):
     user: str | None
     gpu_milli: int
     """What it requests; an elastic job may run on less."""
-    paid_usd_micro: int
-    wasted_usd_micro: int
-    unknown_usd_micro: int
+    paid_usd_micro: int | None
+    wasted_usd_micro: int | None
+    unknown_usd_micro: int | None
     leak: str
-    leak_usd_micro: int
+    leak_usd_micro: int | None
     paid_milli_ms: int
     """What it held, for how long."""
+    wasted_milli_ms: int = 0
+    """The time behind ``wasted_usd_micro``, which is null where some of it has no price."""
 
 
 class AlarmPart(Struct, frozen=True):

@@ -25,16 +25,23 @@ class TopJob(NamedTuple):
     """What it requests; an elastic job may run on less."""
     paid_milli_ms: int
     """What it held, for how long."""
-    paid_usd_micro: int
-    wasted_usd_micro: int
-    unknown_usd_micro: int
+    paid_usd_micro: int | None
+    """These are None where nobody said a price of some of it."""
+    wasted_usd_micro: int | None
+    unknown_usd_micro: int | None
     leak: int
-    leak_usd_micro: int
+    leak_usd_micro: int | None
+    wasted_milli_ms: int
+    leak_milli_ms: int
 
 
 def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
-    """The jobs that wasted most dollars, the worst first; ties in the order of the journal."""
+    """The jobs that wasted most dollars, the worst first; ties in the order of the journal.
+
+    Hours instead of dollars where some of the fleet has no price.
+    """
     rows, contracts = statement.rows, statement.world.contract_rows
+    by_hours = statement.total().unpriced_milli_ms > 0
     wasted: dict[int, int] = {}
     is_mine = (rows.job >= 0) & np.isin(rows.bucket, wasted_buckets())
     for c, contract in enumerate(contracts):
@@ -42,7 +49,9 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
         sums = np.zeros(statement.world.job_count, np.int64)
         np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
         for j in np.flatnonzero(sums).tolist():
-            wasted[j] = wasted.get(j, 0) + int(sums[j]) * contract.usd_micro_per_hour
+            wasted[j] = wasted.get(j, 0) + int(sums[j]) * (
+                1 if by_hours else contract.rate_usd_micro
+            )
     worst = sorted((j for j in wasted if wasted[j]), key=lambda j: (-wasted[j], j))[:most]
     return [_top(statement, j) for j in worst]
 
@@ -60,15 +69,19 @@ def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
 
 def _top(statement: Statement, j: int) -> TopJob:
     world, account = statement.world, statement.select(statement.rows.job == j)
-    leak = max(wasted_buckets(), key=lambda bucket: (account.money[bucket], -bucket))
+    amounts = account.milli_ms if account.unpriced_milli_ms else account.money
+    leak = max(wasted_buckets(), key=lambda bucket: (amounts[bucket], -bucket))
     unknown = [b for b in ABOUT if ABOUT[b].group is Stage.UNKNOWN]
     shape = world.shape_of(j)
     return TopJob(
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
-        account.paid_milli_ms, account.paid_usd_micro, _usd(account, wasted_buckets()),
-        _usd(account, unknown), leak, _usd(account, [leak]),
+        account.paid_milli_ms, _usd(account, ABOUT), _usd(account, wasted_buckets()),
+        _usd(account, unknown), leak, _usd(account, [leak]), account.of(wasted_buckets()),
+        account.milli_ms[leak],
     )  # fmt: skip
 
 
-def _usd(account: Account, buckets: Collection[int]) -> int:
+def _usd(account: Account, buckets: Collection[int]) -> int | None:
+    if account.unpriced_milli_ms:
+        return None
     return rounded(sum(account.money[bucket] for bucket in buckets), DENOMINATOR)

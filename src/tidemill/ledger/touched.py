@@ -1,12 +1,14 @@
 """Touched: whose a leak is, in dollars: groups of alike jobs, teams that wait, contracts."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.ledger.account import DENOMINATOR
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, cost_text
 from tidemill.model.tables import I64
 
 MOST = 3  # named in a sentence
@@ -17,7 +19,13 @@ class Theirs(NamedTuple):
 
     words: str
     milli_ms: int
-    usd_micro: int
+    usd_micro: int | None
+    """None where nobody said a price of some of it."""
+
+    @property
+    def amount(self) -> str:
+        """Its dollars, or its hours where dollars are unknown."""
+        return cost_text(self.usd_micro, self.milli_ms, 0)
 
 
 def by_group(
@@ -53,17 +61,29 @@ def _parts(
     hours, usd = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     np.add.at(hours, keys, statement.rows.milli_ms[mask])
     np.add.at(usd, keys, _usd_micro(statement, mask))
+    unpriced = np.zeros(len(names), bool)
+    unpriced[keys[_is_unpriced(statement, mask)]] = True
     found = np.flatnonzero(hours)
-    found = found[np.argsort(-usd[found], kind="stable")]
-    each = zip(found.tolist(), hours[found].tolist(), usd[found].tolist(), strict=True)
-    return [(key, Theirs(names[key], milli_ms, usd_micro)) for key, milli_ms, usd_micro in each]
+    by = hours if unpriced.any() else usd
+    found = found[np.argsort(-by[found], kind="stable")]
+    each = zip(*(column[found].tolist() for column in (hours, usd, unpriced)), strict=True)
+    return [
+        (key, Theirs(names[key], milli_ms, None if is_unpriced else usd_micro))
+        for key, (milli_ms, usd_micro, is_unpriced) in zip(found.tolist(), each, strict=True)
+    ]
 
 
 def words(theirs: list[Theirs], most: int = MOST) -> str:
     """The dearest of them with their dollars, and how many more there are."""
-    named = ", ".join(f"{t.words} {dollars_text(t.usd_micro, 0)}" for t in theirs[:most])
+    named = ", ".join(f"{t.words} {t.amount}" for t in theirs[:most])
     more = len(theirs) - most
     return named + (f" and {more:,} more" if more > 0 else "")
+
+
+def known_usd(theirs: Iterable[Theirs]) -> int | None:
+    """What some have of a leak together; None where nobody said a price of some of it."""
+    each = [part.usd_micro for part in theirs]
+    return None if None in each else sum(usd for usd in each if usd is not None)
 
 
 def hours_text(milli_ms: int) -> str:
@@ -73,6 +93,13 @@ def hours_text(milli_ms: int) -> str:
 
 def _usd_micro(statement: Statement, mask: np.ndarray) -> I64:
     """Micro-dollars of each row, rounded down: for telling who, never for adding up the books."""
-    rates = np.array([r.usd_micro_per_hour / DENOMINATOR for r in statement.world.contract_rows])
+    rates = np.array([r.rate_usd_micro / DENOMINATOR for r in statement.world.contract_rows])
     rows = statement.rows
     return (rows.milli_ms[mask] * rates[rows.contract[mask]]).astype(np.int64)
+
+
+def _is_unpriced(statement: Statement, mask: np.ndarray) -> NDArray[np.bool_]:
+    """Of each row, whether nobody said what its contract costs."""
+    contracts = [not row.is_priced for row in statement.world.contract_rows]
+    found: NDArray[np.bool_] = np.array(contracts, bool)[statement.rows.contract[mask]]
+    return found

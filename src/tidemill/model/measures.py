@@ -89,13 +89,32 @@ def duration_text(ms: int) -> str:
     return " ".join(f"{count}{unit}" for count, unit in words if count)
 
 
-def dollars_text(usd_micro: int, places: int = 2) -> str:
-    """Write micro-dollars as dollars, rounded half up, with thousands separators."""
+UNKNOWN_DOLLARS = "unknown"
+
+
+def dollars_text(usd_micro: int | None, places: int = 2) -> str:
+    """Write micro-dollars as dollars, rounded half up, with thousands separators; None: unknown."""
+    if usd_micro is None:
+        return UNKNOWN_DOLLARS
     scale = 10 ** (6 - places)
     units = (abs(usd_micro) + scale // 2) // scale
     sign = "-" if usd_micro < 0 and units else ""
     whole, part = divmod(units, 10**places)
     return f"{sign}${whole:,}" + (f".{part:0{places}d}" if places else "")
+
+
+def hourly_text(usd_micro_per_hour: int | None) -> str:
+    """``$2.50 an hour``, or that nobody said a price."""
+    if usd_micro_per_hour is None:
+        return "price unknown"
+    return f"{dollars_text(usd_micro_per_hour)} an hour"
+
+
+def cost_text(usd_micro: int | None, milli_ms: int, places: int = 2) -> str:
+    """What accelerator-time cost: dollars, or the hours themselves where nobody said a price."""
+    if usd_micro is None:
+        return f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} GPU-hours"
+    return dollars_text(usd_micro, places)
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.states import Confidence, JobClass, Terms
@@ -14,6 +14,8 @@ MAX_COUNT = 10_000_000
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 Count = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
 Natural = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
+UNPRICED = -1
+"""Instead of a price: nobody said one. Unknown, which is not $0."""
 Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
@@ -30,20 +32,33 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     """A claim on accelerators of one kind in one pool, and what it costs.
 
     ``count`` is in whole accelerators: all of them paid from start to end when reserved, the most
-    that may be launched otherwise. ``spares`` nodes are kept idle by design.
+    that may be launched otherwise. ``spares`` nodes are kept idle by design. A price of -1:
+    nobody said what it costs. ``price_source``: who said the price, where that is not the contract
+    itself; such as ``list price, assumed``.
     """
 
     name: Name
     pool: Name
     kind: Name
     count: Count
-    usd_micro_per_hour: Natural
+    usd_micro_per_hour: Annotated[int, Meta(ge=UNPRICED, le=FOREVER_MS)]
     node: Template
     terms: Name = Terms.RESERVED.value
     """Its type; see ``reservation.types``."""
     start_ms: Natural = 0
     end_ms: Natural = FOREVER_MS
     spares: Natural = 0
+    price_source: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET  # then not written
+
+    @property
+    def is_priced(self) -> bool:
+        """Whether anybody said what it costs."""
+        return self.usd_micro_per_hour != UNPRICED
+
+    @property
+    def rate_usd_micro(self) -> int:
+        """What is known of its price: for sums of the known part, beside which the rest is told."""
+        return max(0, self.usd_micro_per_hour)
 
 
 class Node(Struct, frozen=True, forbid_unknown_fields=True):

@@ -61,13 +61,13 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
         sum(total.tenths_of_hours()), [account.paid_milli_ms for account in accounts]
     )
     rows = tuple(
-        _row(name, account, words.usd(usd, unit), hours)
+        _row(name, account, account.told(words.usd(usd, unit)), hours)
         for (name, account), usd, hours in zip(named, money, tenths, strict=True)
     )
     title, column = TITLES[dimension]
     return BreakdownTable(
         str(dimension), title, column, rows,
-        words.usd(sum(money), unit), words.hours(sum(tenths)),
+        total.told(words.usd(sum(money), unit)), words.hours(sum(tenths)),
         words.bounded(total.basis_points()[Bucket.USEFUL], _unknown(total) > 0),
     )  # fmt: skip
 

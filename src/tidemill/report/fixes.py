@@ -37,9 +37,14 @@ def cards(statement: Statement) -> tuple[FixCard, ...]:
     unit = words.unit_micro(account)
     money = account.in_units(unit)
     return tuple(
-        _card(remedy, words.usd(money[remedy.leak.bucket], unit))
+        _card(remedy, _cost(remedy.leak, words.usd(money[remedy.leak.bucket], unit)))
         for remedy in leaks.remedies(statement, MOST_FIXES)
     )
+
+
+def _cost(leak: leaks.Leak, text: str) -> str:
+    """Dollars as the page's unit has them, or as the ledger says what is not known in full."""
+    return leak.cost if leak.unpriced_milli_ms else text
 
 
 def _card(remedy: leaks.LeakRemedy, costs: str) -> FixCard:

@@ -7,9 +7,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from tidemill.ledger import ratios
-from tidemill.ledger.account import Account
+from tidemill.ledger.account import Account, shown
 from tidemill.ledger.buckets import ABOUT, Bucket, Stage
-from tidemill.model.measures import WHOLE_MILLI, dollars_text, duration_text
+from tidemill.model.measures import (
+    MILLI_MS_PER_UNIT_HOUR,
+    WHOLE_MILLI,
+    dollars_text,
+    duration_text,
+)
 from tidemill.report import words
 from tidemill.units import capability
 
@@ -62,13 +67,14 @@ def _largest_leak(account: Account) -> str:
     leaks = [b for b in ABOUT if b != Bucket.USEFUL and account.milli_ms[b]]
     if not leaks:
         return ""
-    most = max(leaks, key=lambda b: (usd[b], -b))
+    by = account.milli_ms if account.unpriced_milli_ms else usd
+    most = max(leaks, key=lambda b: (by[b], -b))
     is_leak = ABOUT[most].group is not Stage.UNKNOWN
+    what = f"The largest {'leak' if is_leak else 'part of the rest'} is “{ABOUT[most].title}”:"
+    if account.unpriced_milli_ms:
+        return f"{what} {words.percent(account.basis_points()[most])} of the hours."
     share = f", {words.percent(points[most])} of the dollars" if points is not None else ""
-    return (
-        f"The largest {'leak' if is_leak else 'part of the rest'} is “{ABOUT[most].title}”:"
-        f" {words.usd(usd[most], unit)}{share}."
-    )
+    return f"{what} {words.usd(usd[most], unit)}{share}."
 
 
 def _paid(account: Account, window_ms: int) -> HeadlineFigure:
@@ -81,7 +87,14 @@ def _paid(account: Account, window_ms: int) -> HeadlineFigure:
         equal = Fraction(sum(account.capability), _reference() * WHOLE_MILLI * window_ms)
         note += f", worth {_plain(equal)} {capability.REFERENCE}"
     unit = words.unit_micro(account)
-    return HeadlineFigure("paid", "Paid", words.usd(sum(account.in_units(unit)), unit), note)
+    if account.unpriced_milli_ms:
+        note += f"; nobody said a price of {words.hours(sum(_unpriced_tenths(account)))} of them"
+    paid = account.told(words.usd(sum(account.in_units(unit)), unit))
+    return HeadlineFigure("paid", "Paid", paid, note)
+
+
+def _unpriced_tenths(account: Account) -> list[int]:
+    return shown(account.unpriced, MILLI_MS_PER_UNIT_HOUR // 10)
 
 
 def _useful(account: Account) -> HeadlineFigure:
@@ -106,6 +119,8 @@ def _hourly(account: Account) -> HeadlineFigure:
     paid = ratios.usd_micro_per_paid_hour(account)
     useful = ratios.usd_micro_per_useful_hour(account)
     name = "A useful hour costs"
+    if paid is None and account.is_unpriced:
+        return HeadlineFigure("hourly", name, "unknown", "nobody said a price")
     if paid is None or useful is None:
         note = "nothing is known to have been useful"
         return HeadlineFigure(
@@ -121,7 +136,8 @@ def _hourly(account: Account) -> HeadlineFigure:
 def _idle_point(account: Account, window_ms: int) -> HeadlineFigure:
     usd_micro = ratios.idle_point_usd_micro_per_year(account, window_ms)
     note = "a year, for each percentage point of this fleet that stands idle"
-    return HeadlineFigure("point", "One idle point costs", dollars_text(usd_micro, 0), note)
+    cost = account.told(dollars_text(usd_micro, 0))
+    return HeadlineFigure("point", "One idle point costs", cost, note)
 
 
 def _reference() -> int:

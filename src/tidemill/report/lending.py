@@ -50,7 +50,11 @@ def lending(part: LendingPart) -> LendingSection:
     idle = tuple(
         IdleRow(
             row.owner, row.kind, _hours(row.kept_milli_ms), _hours(row.unasked_milli_ms),
-            _usd(row.kept_usd_micro + row.unasked_usd_micro),
+            _usd(
+                None
+                if row.kept_usd_micro is None or row.unasked_usd_micro is None
+                else row.kept_usd_micro + row.unasked_usd_micro
+            ),
         )
         for row in part.idle[:MOST_ROWS]
     )  # fmt: skip
@@ -67,5 +71,5 @@ def _hours(milli_ms: int) -> str:
     return words.hours(rounded(milli_ms * 10, MILLI_MS_PER_UNIT_HOUR))
 
 
-def _usd(usd_micro: int) -> str:
-    return words.cents(rounded(usd_micro, CENT_MICRO))
+def _usd(usd_micro: int | None) -> str:
+    return words.UNKNOWN if usd_micro is None else words.cents(rounded(usd_micro, CENT_MICRO))

@@ -83,7 +83,8 @@ def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
             ReportLine(
                 about.key, about.title, stages.style(about.group),
                 bucket not in is_unknown, not account.milli_ms[bucket],
-                words.percent(points[bucket]), words.usd(money[bucket], unit),
+                words.percent(points[bucket]),
+                account.told(words.usd(money[bucket], unit), bucket),
                 words.percent(of_dollars[bucket]) if of_dollars else "—",
                 words.hours(tenths[bucket]), words.hours(equal[bucket]) if equal else "",
                 is_unknown.get(bucket, ""),
@@ -99,7 +100,7 @@ def total(account: Account) -> Total:
     of_dollars = account.dollar_points()
     return Total(
         words.percent(sum(account.basis_points())),
-        words.usd(sum(account.in_units(unit)), unit),
+        account.told(words.usd(sum(account.in_units(unit)), unit)),
         words.percent(sum(of_dollars)) if of_dollars else "—",
         words.hours(sum(account.tenths_of_hours())),
         words.hours(sum(equal)) if equal else "",

@@ -4,7 +4,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.journal.moments import Calendar
-from tidemill.model.measures import dollars_text, duration_text
+from tidemill.model.measures import dollars_text, duration_text, hourly_text
 from tidemill.model.reasons import Layer
 from tidemill.report import words
 
@@ -80,5 +80,7 @@ def _teams(teams: "tuple[TeamWaits, ...]") -> str:
     return ", ".join(shown)
 
 
-def _hourly(usd_micro_per_hour: int) -> str:
+def _hourly(usd_micro_per_hour: int | None) -> str:
+    if usd_micro_per_hour is None:
+        return hourly_text(None)
     return f"{dollars_text(usd_micro_per_hour)}/h"

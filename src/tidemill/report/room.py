@@ -76,7 +76,9 @@ def _over(statement: Statement) -> Over | None:
         words.hours(tenths),
         words.share(Fraction(whole.usable_milli_ms, whole.free_milli_ms)),
         words.share(Fraction(whole.unusable_milli_ms, whole.free_milli_ms)),
-        words.cents(rounded(whole.unusable_money, DENOMINATOR * CENT_MICRO)),
+        words.cents(rounded(whole.unusable_money, DENOMINATOR * CENT_MICRO))
+        if whole.is_priced
+        else "price unknown",
     )
 
 

@@ -12,7 +12,7 @@ from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
 from tidemill.ledger.waits import ONE, WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import HOUR_MS, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, cost_text, dollars_text, duration_text
 from tidemill.report import stages, timeline, words
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, Slot, Tick
 
@@ -112,8 +112,9 @@ def jobs(statement: Statement) -> tuple[WastefulJob, ...]:
     return tuple(
         WastefulJob(
             row.job, row.team, row.user, words.accelerators(row.gpu_milli),
-            dollars_text(row.paid_usd_micro, 0), dollars_text(row.wasted_usd_micro, 0),
-            f"{ABOUT[row.leak].title} {dollars_text(row.leak_usd_micro, 0)}",
+            dollars_text(row.paid_usd_micro, 0),
+            cost_text(row.wasted_usd_micro, row.wasted_milli_ms, 0),
+            f"{ABOUT[row.leak].title} {cost_text(row.leak_usd_micro, row.leak_milli_ms, 0)}",
             stages.style(ABOUT[row.leak].group),
         )
         for row in top_jobs(statement, MOST_JOBS)

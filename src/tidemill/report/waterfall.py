@@ -6,6 +6,7 @@ out in percent of the drawing's width and in pixels of its height: text keeps it
 screen, and nothing needs to be scaled.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidemill.ledger.account import Account
@@ -86,24 +87,29 @@ def _rows(account: Account) -> list[_Row]:
     money, is_unknown = account.in_units(unit), is_useful_unknown(account)
     rest_usd, rest_points = sum(money), sum(points)
 
-    def told(amount: int, share: int) -> tuple[str, str]:
-        return words.usd(amount, unit), words.percent(share)
+    rest = [*ABOUT]
 
-    rows = [_Row("paid", "paid", "s-sum", True, 0, left, *told(rest_usd, rest_points), True)]
+    def told(amount: int, share: int, buckets: Iterable[int]) -> tuple[str, str]:
+        return account.told_of(words.usd(amount, unit), buckets), words.percent(share)
+
+    def summed(key: str, title: str) -> _Row:
+        said = told(rest_usd, rest_points, rest)
+        return _Row(key, title, "s-sum", True, 0, left, *said, True)
+
+    rows = [summed("paid", "paid")]
     for group in Stage:
         if group in stages.MILESTONES and not rows[-1].is_sum:
             name = stages.MILESTONES[group]
-            rows.append(
-                _Row(name.lower(), name, "s-sum", True, 0, left, *told(rest_usd, rest_points), True)
-            )
+            rows.append(summed(name.lower(), name))
         inside = [b for b in stages.members(group) if _is_shown(account, b)]
         for bucket in inside:
             amount = account.milli_ms[bucket]
             left -= amount
             rest_usd -= money[bucket]
             rest_points -= points[bucket]
+            rest.remove(bucket)
             about = ABOUT[bucket]
-            said = told(money[bucket], points[bucket])
+            said = told(money[bucket], points[bucket], (bucket,))
             if bucket == Bucket.USEFUL and is_unknown:
                 said = ("", words.UNKNOWN)
             rows.append(

@@ -17,7 +17,8 @@ class Seam(NamedTuple):
     paid_milli: int
     launched_milli: int
     schedulable_milli: int
-    gap_usd_micro_per_hour: int
+    gap_usd_micro_per_hour: int | None
+    """None where nobody said a price of what there is."""
 
 
 def seams(world: World) -> list[Seam]:
@@ -29,5 +30,6 @@ def _seam(world: World, c: int) -> Seam:
     row, levels = world.contract_rows[c], world.levels[c]
     paid = world.paid_milli(c)
     schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
-    gap = (paid - schedulable) * row.usd_micro_per_hour // WHOLE_MILLI
-    return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, gap)
+    gap = (paid - schedulable) * row.rate_usd_micro // WHOLE_MILLI
+    usd = gap if row.is_priced or paid == schedulable else None
+    return Seam(row.name, paid, int(world.contracts.launched_milli[c]), schedulable, usd)

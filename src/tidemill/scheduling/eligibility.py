@@ -43,7 +43,7 @@ def _cheapest_first(world: World) -> list[int]:
     for row in world.contract_rows:
         k = world.kind_number[row.kind]
         counts[k] += row.count
-        costs[k] += row.count * row.usd_micro_per_hour
+        costs[k] += row.count * row.rate_usd_micro
     rates = [cost // max(1, count) for cost, count in zip(costs, counts, strict=True)]
     return sorted(range(len(world.kinds)), key=lambda k: (rates[k], -counts[k], k))
 

@@ -14,6 +14,7 @@ from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
+from tidemill.live.prices import rules
 from tidemill.model.columns import JOB
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import WHOLE_MILLI
@@ -21,7 +22,7 @@ from tidemill.model.states import JobState, Level, NodeState
 from tidemill.model.world import World
 
 EPOCH_MS = 1_780_000_000_000
-PRICES = {"": 2_000_000}
+PRICES = rules.flat({"": 2_000_000})
 NODES = [SeenNode(name=f"n{i}", gpus=8, gpu_type="h100") for i in range(4)]
 
 
@@ -232,11 +233,13 @@ def test_what_contradicts_itself_is_left_out_and_told():
     assert len(history.notes) == 6
 
 
-def test_a_gpu_type_without_a_price_is_refused():
-    """Dollars are never made up: the message says for which type a price is missing, and how."""
+def test_a_gpu_type_without_a_price_is_unpriced():
+    """Dollars are never made up, and never zero: the hours count, what they cost is unknown."""
     rows = attempts({"gpus": 1, "nodes": ["n0"], "start_ms": 0, "end_ms": 5})
-    with pytest.raises(SpecError, match="H100"):
-        build(rows, NODES, {"A100": 1})
+    found = read(build(rows, NODES, rules.flat({"A100": 1}))).total()
+    assert found.is_unpriced
+    assert found.paid_milli_ms == found.unpriced_milli_ms == 5 * 1000 * sum(n.gpus for n in NODES)
+    assert found.known_usd(found.paid_usd_micro) is None
 
 
 def test_gpus_that_were_told_are_held_by_number():

@@ -16,11 +16,13 @@ from tests.rigs.slurm.story import STORY
 from tidemill import api, explain
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
+from tidemill.live.prices import rules
 from tidemill.live.slurm import translate
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Layer
 
+PRICES = rules.flat({rules.ANY: 2_000_000})
 GUIDE = ROOT / "docs" / "guides" / "import-your-cluster.md"
 
 
@@ -65,7 +67,7 @@ def test_the_books_are_what_sacct_says(exported: Path):
     files = [exported / name for name in ("sacct.txt", "nodes.txt", "events.txt")]
     past = translate.read(files, "UTC")
     assert {name: refusals.total for name, refusals in past.refused.items()} == {}
-    history = events.build(past.attempts, past.nodes, {"": 2_000_000}, until_ms=until * 1000)
+    history = events.build(past.attempts, past.nodes, PRICES, until_ms=until * 1000)
     run = api.keep_history(history)
     statement, found = run.statement, Counter[str]()
     teams = [queue.name for queue in statement.world.queue_rows]
@@ -86,7 +88,7 @@ def test_every_reason_is_told_at_the_right_layer(rig: Played, exported: Path):
     queue = exported / "squeue.json"
     queue.write_text(rig.cluster.run("squeue", "--json"))
     past = translate.read([exported / "sacct.txt", queue, exported / "nodes.txt"], "UTC")
-    world = api.keep_history(events.build(past.attempts, past.nodes, {"": 2_000_000})).world
+    world = api.keep_history(events.build(past.attempts, past.nodes, PRICES)).world
     told = [one for one in STORY if one.state == "PENDING" and one.gpus]
     for one in told:
         j = world.job_number[str(rig.ids[one.name])]

@@ -241,7 +241,7 @@ def _write_contract(world: World, c: int, row: Contract, kind: ContractType) -> 
     contracts = world.ink.contracts
     contracts.kind[c] = k
     contracts.count_milli[c] = row.count * WHOLE_MILLI
-    contracts.rate_usd_micro[c] = row.usd_micro_per_hour
+    contracts.rate_usd_micro[c] = row.rate_usd_micro
     contracts.committed_milli[c] = types.committed_milli(row)
     contracts.is_elastic[c] = kind.is_elastic
 

@@ -5,7 +5,7 @@ observer that was killed reads its journal and goes on. Every event of a moment 
 the last moment of a journal is the watermark, whenever its writer stopped.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -16,6 +16,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
+from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.states import NodeState
@@ -41,10 +42,10 @@ class Advance:
     """
 
     def __init__(
-        self, world: World, begins_ms: int, shown: SourceAnswer, prices: Mapping[str, int]
+        self, world: World, begins_ms: int, shown: SourceAnswer, price_of: PriceRule
     ) -> None:
         self._world, self._begins_ms = world, begins_ms
-        self._shown, self._prices = shown, prices
+        self._shown, self._price_of = shown, price_of
         self._rows = sequence(shown.attempts)
         self.late = telling.NOTHING_LATE
         self.over = 0
@@ -86,7 +87,8 @@ class Advance:
     def _added(self, nodes: list[SeenNode]) -> Iterator[Batch]:
         """Nodes that are there from now on."""
         world = self._world
-        contracts, under = fleet.contracts_of(nodes, self._prices, world, OBSERVED)
+        window_ms = (self._begins_ms, self._begins_ms + world.now_ms)
+        contracts, under = fleet.contracts_of(nodes, self._price_of, window_ms, world, OBSERVED)
         opening = events.opened(world.now_ms, contracts, (), under, world)
         yield of_events(opening, Dictionary())
 

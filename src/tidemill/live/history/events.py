@@ -1,6 +1,6 @@
 """A history as events: contracts, teams, machines, then the life of jobs (``timeline``)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -11,6 +11,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
 from tidemill.live.measured.windows import Measured
+from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
@@ -51,7 +52,7 @@ class History(NamedTuple):
 def build(  # noqa: PLR0913 - named, and most of them may be left out
     told: pl.DataFrame,
     nodes: Iterable[SeenNode],
-    prices: Mapping[str, int],
+    price_of: PriceRule = unpriced,
     from_ms: int | None = None,
     until_ms: int | None = None,
     queues: Sequence[Queue] = (),
@@ -60,6 +61,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
 ) -> History:
     """The history that these attempts and nodes make.
 
+    ``price_of``: what one GPU of a node costs per hour (default: nobody said).
     ``from_ms``: since when the machines are paid for (default: the first submission).
     ``until_ms``: when the source was asked (default: the last thing that happened).
     ``measured``: what was measured of the jobs while they ran.
@@ -84,7 +86,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         )
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
-    contracts, under = fleet.contracts_of(seen, prices)
+    contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms))
     opening = opened(0, contracts, teams(jobs, queues), under)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]

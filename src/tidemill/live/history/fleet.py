@@ -1,20 +1,25 @@
 """The machines of a history: nodes as they were listed or seen, and contracts that pay for them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain, count
 
 import polars as pl
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of, most_at_once, most_unnamed
 from tidemill.live.history.rows import SeenNode
-from tidemill.model.errors import SpecError
+from tidemill.live.prices.rules import Price
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import MAX_DEVICES, Contract, Node, Template
 from tidemill.model.states import Terms
 from tidemill.model.world import World
 
-ANY = ""
-"""In prices: of every GPU type that has none of its own."""
+_Form = tuple[str, int, int, int, Price]
+"""GPU type, GPUs, CPU and memory of a node, and the price of one of its GPUs."""
+_ALIKE = ("kind", "node", "usd_micro_per_hour", "end_ms", "price_source")
+"""What two nodes of one contract have in common."""
 
 
 def with_unlisted(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
@@ -38,30 +43,32 @@ def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
 
 def contracts_of(
     nodes: Iterable[SeenNode],
-    prices: Mapping[str, int],
+    price_of: Callable[[SeenNode], Price],
+    window_ms: tuple[int, int] = (0, FOREVER_MS),
     world: World | None = None,
     terms: str = Terms.RESERVED.value,
 ) -> tuple[list[Contract], list[Node]]:
-    """One new contract for the nodes of each GPU type and size, and the nodes under them.
+    """One new contract for the nodes of each GPU type, size and price, and the nodes under them.
 
-    ``world``: what there is already; nodes go under a contract that has room before a new one.
+    ``window_ms``: when the journal begins, and what is known of it ends, since 1970. ``world``:
+    what there is already; nodes go under a contract that has room before a new one. ``terms``:
+    where their price says none.
     """
     world = world if world is not None else World()
-    groups: dict[tuple[str, int, int, int], list[SeenNode]] = {}
+    groups: dict[_Form, list[SeenNode]] = {}
     for node in nodes:
-        form = (kind_of(node.gpu_type), node.gpus, node.cpu_milli, node.memory_mib)
+        form = (kind_of(node.gpu_type), node.gpus, node.cpu_milli, node.memory_mib, price_of(node))
         groups.setdefault(form, []).append(node)
     contracts, under, used = list[Contract](), list[Node](), {*world.contract_number}
-    for (kind, gpus, cpu, memory), some in sorted(groups.items()):
-        size = Template(gpus, cpu, memory)
-        usd_micro = price_of(kind, prices)
-        with_room = _with_room(world, kind, size, usd_micro)
+    for form in sorted(groups, key=lambda form: (*form[:4], *map(str, form[4]))):
+        some, asked = groups[form], _contract(form, window_ms, terms)
+        with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
-        rest = len(some) - len(names)
-        if rest:
-            name = _unused(f"{kind} x{gpus}", f"({cpu // 1000} CPUs, {memory} MiB)", used)
+        if rest := len(some) - len(names):
+            more = f"({asked.node.cpu_milli // 1000} CPUs, {asked.node.memory_mib} MiB)"
+            name = _unused(asked.name, more, used)
             used.add(name)
-            contracts.append(Contract(name, kind, kind, gpus * rest, usd_micro, size, terms))
+            contracts.append(replace(asked, name=name, count=asked.node.devices * rest))
             names += [name] * rest
         under += [
             Node(_life(one.name, world), name, one.labels)
@@ -70,12 +77,25 @@ def contracts_of(
     return contracts, under
 
 
-def _with_room(world: World, kind: str, size: Template, usd_micro: int) -> list[str]:
+def _contract(form: _Form, window_ms: tuple[int, int], terms: str) -> Contract:
+    """A contract for one node; its end is known where that is still to come."""
+    kind, gpus, cpu, memory, price = form
+    is_ahead = price.ends_ms is not None and price.ends_ms > window_ms[1]
+    return Contract(
+        f"{kind} x{gpus}" + (f" ({price.commitment[:100]})" if price.commitment else ""),
+        kind, kind, gpus, price.usd_micro, Template(gpus, cpu, memory),
+        terms=price.terms or terms,
+        end_ms=price.ends_ms - window_ms[0] if is_ahead and price.ends_ms else FOREVER_MS,
+        price_source=price.source or UNSET,
+    )  # fmt: skip
+
+
+def _with_room(world: World, asked: Contract) -> list[str]:
     """Contracts for such nodes that have room for more, each once for every node."""
     found = list[str]()
     for c, row in enumerate(world.contract_rows):
-        if (row.kind, row.node, row.usd_micro_per_hour) == (kind, size, usd_micro):
-            room = row.count // size.devices - world.contracts.nodes.item(c)
+        if all(getattr(row, field) == getattr(asked, field) for field in _ALIKE):
+            room = row.count // row.node.devices - world.contracts.nodes.item(c)
             found += [row.name] * (room if world.contracts.is_running[c] else 0)
     return found
 
@@ -89,15 +109,3 @@ def _unused(name: str, more: str, used: set[str]) -> str:
 def _life(name: str, world: World) -> str:
     """What a node is called in the journal: one that was gone and is there again is another."""
     return telling.next_life(name, world.node_number) if name in world.node_number else name
-
-
-def price_of(kind: str, prices: Mapping[str, int]) -> int:
-    """Micro-dollars per hour of one GPU of a type."""
-    found = prices.get(kind, prices.get(ANY))
-    if found is None:
-        told = ", ".join(f"`{name}`" for name in sorted(prices)) or "none"
-        raise SpecError(
-            f"nobody said what one `{kind}` costs an hour; prices were given for {told}",
-            hint=f"give --usd-per-hour {kind}=2.50, or --usd-per-hour 2.50 for every type",
-        )
-    return found

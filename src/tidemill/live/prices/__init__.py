@@ -1,0 +1,1 @@
+"""What machines cost: flat rates, price files, list prices."""

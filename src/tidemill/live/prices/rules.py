@@ -1,0 +1,63 @@
+"""Rules that say what the GPUs of a node cost per hour; the first that knows a node prices it.
+
+A rule is a function of a node. What none of them knows is unpriced: its hours count, its dollars
+are unknown.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.rows import SeenNode
+from tidemill.model.rows import UNPRICED
+
+ANY = ""
+"""In flat rates: of every GPU type that has none of its own."""
+
+
+class Price(NamedTuple):
+    """What one GPU of a node costs per hour, and under which terms."""
+
+    usd_micro: int = UNPRICED
+    source: str = ""
+    """Who said it, as the ledger prints it; "": the person who made the books."""
+    terms: str = ""
+    """How it is paid (``reservation.types``); "": as the source of the nodes has it."""
+    commitment: str = ""
+    """The name of what it is bought under: a reservation, a savings plan; "": nothing."""
+    ends_ms: int | None = None
+    """When that ends, in milliseconds since 1970; None: nobody said."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a price at all."""
+        return self.usd_micro != UNPRICED
+
+
+UNKNOWN = Price()
+PriceRule = Callable[[SeenNode], Price]
+
+
+def flat(rates: Mapping[str, int]) -> PriceRule:
+    """Micro-dollars per hour by GPU type."""
+
+    def rule(node: SeenNode) -> Price:
+        found = rates.get(kind_of(node.gpu_type), rates.get(ANY))
+        return UNKNOWN if found is None else Price(found)
+
+    return rule
+
+
+def unpriced(node: SeenNode) -> Price:  # noqa: ARG001 - a rule like others
+    """The rule of whoever has no prices."""
+    return UNKNOWN
+
+
+def first_of(rules: Sequence[PriceRule]) -> PriceRule:
+    """The price by the first rule that knows one."""
+
+    def rule(node: SeenNode) -> Price:
+        found = (one(node) for one in rules)
+        return next((price for price in found if price.is_known), UNKNOWN)
+
+    return rule
