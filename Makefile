@@ -23,6 +23,7 @@ test: $(VENV)/.dev ## run all the tests (what CI runs)
 	@tools/chromium.sh
 	@tools/slurm.sh
 	@tools/prometheus.sh
+	@tools/postgres.sh
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=ci --durations=15
 
 check: $(VENV)/.dev ## lint, format, types, import contracts, house rules
@@ -45,7 +46,7 @@ lock: $(VENV)/.made ## pin the dependencies again (LOCK_FLAGS=--upgrade takes ne
 	$(PIP) install --quiet uv==$(UV_VERSION)
 	$(LOCK) --group build --output-file requirements/run.txt
 	$(LOCK) --group build --extra probe --constraints requirements/run.txt --output-file requirements/probe.txt
-	$(LOCK) --group build --group dev --constraints requirements/run.txt --output-file requirements/dev.txt
+	$(LOCK) --group build --group dev --extra postgres --constraints requirements/run.txt --output-file requirements/dev.txt
 
 clean: ## remove .venv and everything built
 	rm -rf $(VENV) build dist site .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

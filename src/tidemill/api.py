@@ -7,7 +7,6 @@
 Everything here opens, runs and closes; the rooms below do the work and know nothing of files.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -20,9 +19,11 @@ import msgspec
 from tidemill import __version__
 from tidemill.engine.fold.one_event import pass_time
 from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
+from tidemill.journal import exists as journal_exists
 from tidemill.journal.completeness import Begun, Completeness
 from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import COUNTED, Calendar
+from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.source import FACT, Source
@@ -178,7 +179,7 @@ def run(  # noqa: PLR0913 - named, and each of them the caller's to choose
         loop = Loop(world, policy, backend, keeper, [ledger], TWIN_BEATS_PER_COMMIT)
         loop.run(on_beat=_every(100, on_progress, end_ms))
         keeper.finish()
-    return Run(journal, world, policy, Statement(ledger, calendar, source))
+    return Run(address.visible(journal), world, policy, Statement(ledger, calendar, source))
 
 
 def keep_history(
@@ -214,7 +215,8 @@ def keep_history(
             if on_progress is not None:
                 on_progress(ledger.world.now_ms, length_ms)
         keeper.finish()
-    return Run(journal, ledger.world, policy, Statement(ledger, calendar, Source.LIVE))
+    statement = Statement(ledger, calendar, Source.LIVE)
+    return Run(address.visible(journal), ledger.world, policy, statement)
 
 
 @contextmanager
@@ -240,9 +242,9 @@ def _nothing_kept_of(journal: str, *, is_kept: bool) -> Iterator[None]:
 
 def refuse_existing(journal: str) -> None:
     """A run writes a journal of its own; it never appends to that of another run."""
-    if journal != MEMORY and os.path.lexists(journal):
+    if journal_exists(journal):
         raise SpecError(
-            f"`{journal}` exists already; a run begins a journal of its own",
+            f"`{address.visible(journal)}` exists already; a run begins a journal of its own",
             hint="choose another path with --journal, or replace the file with --force; a run that"
             " was interrupted goes on with --resume",
         )
@@ -256,7 +258,7 @@ def forget_run(journal: str, name: str | None = None, *, is_forced: bool = False
     from tidemill.journal.forgetting import forget
 
     if journal != MEMORY:
-        forget(Path(journal), name, is_forced=is_forced)
+        forget(journal, name, is_forced=is_forced)
 
 
 @contextmanager
@@ -266,9 +268,7 @@ def replacing_run(
     """The same, for a run that begins now: if it leaves no journal, what was there stays."""
     from tidemill.journal.forgetting import replacing
 
-    with (
-        nullcontext() if journal == MEMORY else replacing(Path(journal), name, is_forced=is_forced)
-    ):
+    with nullcontext() if journal == MEMORY else replacing(journal, name, is_forced=is_forced):
         yield
 
 

@@ -36,6 +36,15 @@ UNTRIED = {
     ("docs/guides/import-your-cluster.md", "sacct --allusers"): (
         "needs a Slurm cluster; tests/live/slurm runs these lines on a real one"
     ),
+    ("docs/guides/journal-on-postgresql.md", "$ pip install"): (
+        "installs, and needs a server; tests/journal runs these commands on a real one"
+    ),
+    ("docs/guides/journal-on-postgresql.md", "$ tidemill journal copy"): (
+        "needs a server; tests/journal copies to a real one and back"
+    ),
+    ("docs/guides/journal-on-postgresql.md", "GRANT USAGE"): (
+        "needs a server; tests/journal grants these rights on a real one"
+    ),
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
     ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (

@@ -1,6 +1,5 @@
 """What every journal promises, proven for each place that one can be kept in."""
 
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -72,12 +71,12 @@ def test_events_in_columns_are_kept_as_they_are_one_by_one(journal: Journal, sto
     assert [e for batch in journal.batches(7) for e in convert.to_events(batch)] == story[7:]
 
 
-def test_events_in_columns_are_read_by_whoever_opens_the_journal(path: Path, story: list[Event]):
+def test_events_in_columns_are_read_by_whoever_opens_the_journal(where: str, story: list[Event]):
     """What a batch adds to the dictionary is kept with it; it was known to its writer alone."""
-    with open_journal(str(path), create=True) as writer:
+    with open_journal(where, create=True) as writer:
         for first in range(0, len(story), 90):
             writer.append_batch(convert.of_events(story[first : first + 90], Dictionary()))
-    with open_journal(str(path)) as reader:
+    with open_journal(where) as reader:
         assert list(reader.read()) == story
 
 

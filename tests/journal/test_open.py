@@ -9,7 +9,7 @@ from tests.journal import version1
 from tidemill.journal import open_journal
 from tidemill.journal.files import APPLICATION_ID
 from tidemill.model import events as ev
-from tidemill.model.errors import JournalError
+from tidemill.model.errors import JournalError, SpecError
 from tidemill.model.events import Event
 
 
@@ -48,11 +48,11 @@ def test_any_name_will_do(tmp_path: Path, name: str):
     open_journal(where).close()
 
 
-def test_postgresql_comes_later():
-    """An address of PostgreSQL is refused with the news that it comes later."""
-    with pytest.raises(JournalError, match="PostgreSQL") as refused:
+def test_an_address_names_a_journal():
+    """A database has many journals; which one is meant must be said."""
+    with pytest.raises(SpecError, match="names no journal") as refused:
         open_journal("postgresql://mill@db/tides")
-    assert "later" in refused.value.hint
+    assert "?journal=NAME" in refused.value.hint
 
 
 def test_other_addresses_are_refused():

@@ -14,9 +14,9 @@ from tidemill.model.events import Event
 from tidemill.model.world import World
 
 
-def test_the_first_write_makes_the_writer(path: Path):
+def test_the_first_write_makes_the_writer(where: str):
     """Many may have a journal open; whoever writes first is the writer until it closes."""
-    with open_journal(str(path), create=True) as first, open_journal(str(path)) as second:
+    with open_journal(where, create=True) as first, open_journal(where) as second:
         first.append([ev.Woke(1)])
         for write in (
             lambda: second.append([ev.Woke(1)]),
@@ -31,24 +31,24 @@ def test_the_first_write_makes_the_writer(path: Path):
         assert len(second) == 2
 
 
-def test_a_claim_is_refused_early(path: Path):
+def test_a_claim_is_refused_early(where: str):
     """A claim makes the writer before there is anything to write."""
-    with open_journal(str(path), create=True) as first, open_journal(str(path)) as second:
+    with open_journal(where, create=True) as first, open_journal(where) as second:
         first.claim()
         first.claim()
         with pytest.raises(JournalError, match="one writer at a time"):
             second.claim()
 
 
-def test_a_journal_that_grew_is_not_written(path: Path):
+def test_a_journal_that_grew_is_not_written(where: str):
     """A World that was rebuilt before others wrote must not go on writing after them."""
-    with open_journal(str(path), create=True) as stale:
-        with open_journal(str(path)) as other:
+    with open_journal(where, create=True) as stale:
+        with open_journal(where) as other:
             other.append([ev.Woke(1)])
         with pytest.raises(JournalError, match="had 0 events when it was opened"):
             stale.append([ev.Woke(1)])
         assert list(stale.read()) == [ev.Woke(1)]
-    with open_journal(str(path)) as fresh:
+    with open_journal(where) as fresh:
         fresh.append([ev.Woke(2)])
         assert len(fresh) == 2
 

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from tidemill.journal.moments import Calendar
 
 app = typer.Typer(
-    help="Journals: export, import, verify, salvage.",
+    help="Journals: export, import, copy, verify, salvage.",
     epilog=options.example(
         "tidemill journal verify run.sqlite",
         "tidemill journal export run.sqlite run.jsonl.gz",
         "tidemill journal import run.parquet copy.sqlite",
+        "tidemill journal copy run.sqlite 'postgresql://user@host/db?journal=run'",
         "tidemill journal salvage broken.sqlite saved.sqlite",
     ),
     no_args_is_help=True,
@@ -76,6 +77,35 @@ def import_(
     screen.note(f"{found.events:,} events in {journal}")
 
 
+@app.command(
+    "copy",
+    epilog=options.example(
+        "tidemill journal copy run.sqlite 'postgresql://user@host/db?journal=run'",
+        "tidemill journal copy 'postgresql://user@host/db?journal=run' copy.sqlite",
+    ),
+)
+def copy(
+    first: First,
+    second: Annotated[
+        str | None,
+        typer.Argument(help="The journal to create.", metavar="TARGET", show_default=False),
+    ] = None,
+    journal: options.Named = None,
+    keep_prefix: Annotated[
+        bool, typer.Option("--keep-prefix", help="Keep what precedes the first damage.")
+    ] = False,
+) -> None:
+    """Copy a journal between files and PostgreSQL: events, facts and snapshots, all checked."""
+    from tidemill.journal.copying import copy as copy_journal
+
+    source, target = options.journal_and("the journal to create", first, second, journal)
+    with screen.progress("copying") as update:
+        found = copy_journal(source, target, keep_prefix=keep_prefix, on_progress=update)
+    if found.stopped:
+        screen.note(f"stopped early: {found.stopped}")
+    screen.note(f"{found.events:,} events copied to {target}")
+
+
 @app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))
 @options.takes_journal
 def verify(
@@ -86,7 +116,7 @@ def verify(
 
     from tidemill.journal.verify import verify as read_all
 
-    moment = _calendar(Path(journal)).text
+    moment = _calendar(journal).text
     with screen.progress("verifying") as update:
         found = read_all(journal, on_progress=update)
     if as_json:
@@ -131,7 +161,7 @@ def salvage(
     broken, target = options.journal_and("the journal to create", first, second, journal)
     with screen.progress("salvaging") as update:
         found = save(broken, target, any_version=any_version, on_progress=update)
-    moment = _calendar(Path(target)).text
+    moment = _calendar(target).text
     screen.out().print(
         f"{found.kept:,} events kept, up to {moment(found.last_ms)}, in {found.out}",
         markup=False,
@@ -145,12 +175,12 @@ def _snapshots(number: int | None) -> str:
     return "snapshots unknown" if number is None else screen.count(number, "snapshot")
 
 
-def _calendar(journal: Path | str) -> "Calendar":
+def _calendar(journal: str) -> "Calendar":
     """How moments of a journal are written, as far as a broken one still says."""
     from tidemill import api
     from tidemill.journal.moments import COUNTED
 
     try:
-        return api.calendar_of(str(journal))
+        return api.calendar_of(journal)
     except JournalError:
         return COUNTED

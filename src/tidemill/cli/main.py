@@ -120,6 +120,10 @@ looking (82,247 jobs, November 2026).
 def main() -> None:
     """Run the program; turn errors into words and exit codes."""
     gc.set_threshold(*_NEW_AT_MOST)
+    if any("://" in word for word in sys.argv):
+        from tidemill.journal.postgres.address import without_passwords
+
+        sys.argv = without_passwords(sys.argv)  # before anybody can print one
     first = sys.argv[1] if len(sys.argv) > 1 else ""
     if first != "probe":  # nothing else multiplies matrices: threads for that would wait in vain
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

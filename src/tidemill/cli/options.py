@@ -1,7 +1,8 @@
 """Options that several commands share, and the one way in which a command is given a journal.
 
-A journal is named by its path alone, by ``-j/--journal``, or by ``$TIDEMILL_JOURNAL``; see
-``takes_journal``. Two different ones are refused: nobody should have to know which of them wins.
+A journal is named by its path (or its address in PostgreSQL) alone, by ``-j/--journal``, or by
+``$TIDEMILL_JOURNAL``; see ``takes_journal``. Two different ones are refused: nobody should have to
+know which of them wins.
 """
 
 import inspect
@@ -24,14 +25,14 @@ VARIABLE = "TIDEMILL_JOURNAL"
 _TO_READ = f"The journal to read; also as ${VARIABLE}, else {DEFAULT_JOURNAL}."
 _TO_WRITE = f"The journal to write; also as ${VARIABLE}, else {DEFAULT_JOURNAL}."
 
-Journal = Annotated[str, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH")]
+Journal = Annotated[str, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH|URL")]
 JournalIfAny = Annotated[
     str | None,
     typer.Option("--journal", "-j", help=f"A journal to look into; also as ${VARIABLE}.",
-                 metavar="PATH"),
+                 metavar="PATH|URL"),
 ]  # fmt: skip
-Target = Annotated[str, typer.Option("--journal", "-j", help=_TO_WRITE, metavar="PATH")]
-Named = Annotated[str | None, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH")]
+Target = Annotated[str, typer.Option("--journal", "-j", help=_TO_WRITE, metavar="PATH|URL")]
+Named = Annotated[str | None, typer.Option("--journal", "-j", help=_TO_READ, metavar="PATH|URL")]
 """For a command that has another path beside its journal; see ``journal_and``."""
 Force = Annotated[bool, typer.Option("--force", help="Replace the output file if it exists.")]
 Resume = Annotated[
@@ -98,7 +99,17 @@ def which(path: str | None, named: str | None, default: str | None = DEFAULT_JOU
             f"two journals were given: `{path}` and, with --journal, `{named}`",
             hint="give one of them",
         )
-    return path or named or os.environ.get(VARIABLE) or default
+    return path or named or _from_variable() or default
+
+
+def _from_variable() -> str | None:
+    """The journal that the variable names; a password in it is never shown."""
+    found = os.environ.get(VARIABLE)
+    if found and "://" in found:
+        from tidemill.journal.postgres.address import visible
+
+        return visible(found)
+    return found
 
 
 class Two(NamedTuple):

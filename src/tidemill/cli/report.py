@@ -97,7 +97,14 @@ def _meant(paths: list[str], named: str | None, out: Path | None) -> tuple[str, 
         raise SpecError(f"a report is of one journal, on one page; these are {what}: {found}",
                         hint="see `tidemill report --help`")  # fmt: skip
     source = options.which(journals[0] if journals else None, named) or options.DEFAULT_JOURNAL
-    return source, Path(pages[0] if pages else f"{Path(source).stem}.html")
+    return source, Path(pages[0] if pages else f"{_name(source)}.html")
+
+
+def _name(source: str) -> str:
+    """What a report is called after: the file of its journal, or its name on a server."""
+    from tidemill.journal.postgres import address
+
+    return address.of(source).name if address.is_address(source) else Path(source).stem
 
 
 def _refuse_spec(path: str) -> None:
@@ -111,8 +118,9 @@ def _refuse_spec(path: str) -> None:
 
 def _is_journal(path: str, named: str | None) -> bool:
     from tidemill.journal import files
+    from tidemill.journal.postgres import address
 
-    if files.kind_of(Path(path)) == "journal":
+    if address.is_address(path) or files.kind_of(Path(path)) == "journal":
         return True
     return named is None and not path.lower().endswith(PAGES)
 

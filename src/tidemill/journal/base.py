@@ -19,7 +19,7 @@ class Journal(ABC):
     """A list of events that only grows, with a few facts and snapshots beside it."""
 
     where: str
-    """The path it is kept under, for messages."""
+    """The path or address that it is kept under, for messages; never with a password."""
 
     @abstractmethod
     def append(self, events: Sequence[Event]) -> None:
@@ -73,6 +73,10 @@ class Journal(ABC):
     @abstractmethod
     def claim(self) -> None:
         """Become the one writer, or be refused, now instead of at the first write."""
+
+    @abstractmethod
+    def is_being_written(self) -> bool:
+        """Whether somebody, this process or another, is its writer now."""
 
     @abstractmethod
     def close(self) -> None:

@@ -7,13 +7,11 @@ is still being written if somebody holds its lock. Neither fact holds a date: th
 the same journal.
 """
 
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from tidemill.journal import lock
 from tidemill.journal.base import Journal
 from tidemill.model.errors import JournalError
 
@@ -89,7 +87,7 @@ def begun(journal: Journal) -> Begun | None:
 
 def of(journal: Journal) -> Completeness:
     """How far a journal goes."""
-    was_held = _is_held(journal)  # before the facts: a writer that ends says so before it lets go
+    was_held = journal.is_being_written()  # first: a writer that ends says so before it lets go
     facts, events = journal.facts(), len(journal)
     text = facts.get(COMPLETED, "")
     if text.isdecimal():
@@ -97,9 +95,5 @@ def of(journal: Journal) -> Completeness:
         return Completeness("complete" if events >= expected else "cut short", events, expected)
     if RUN not in facts:
         return Completeness("unrecorded", events)
-    is_held = was_held or _is_held(journal)
+    is_held = was_held or journal.is_being_written()
     return Completeness("being written" if is_held else "interrupted", events)
-
-
-def _is_held(journal: Journal) -> bool:
-    return lock.is_held(Path(journal.where).resolve())

@@ -72,7 +72,7 @@ def import_events(
     origin, world, stopped = Path(source), World(), ""
     facts, rows = _read(origin, form_of(origin))
     policies.of(facts, str(origin))
-    with building(Path(out)) as journal:
+    with building(out) as journal:
         for key, value in facts.items():
             journal.set_meta(key, value)
         try:

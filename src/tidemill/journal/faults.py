@@ -66,6 +66,9 @@ class StrangeFileError(DamageError):
 
 def rescue(where: str) -> str:
     """The hint for a broken journal: the command that keeps what is intact."""
+    if "://" in where:
+        command = shlex.join(["tidemill", "journal", "copy", where, "saved.sqlite"])
+        return f"keep what is intact with `{command} --keep-prefix`"
     path = Path(where)
     out = path.with_name(f"{path.stem}-salvaged{path.suffix or '.db'}")
     command = shlex.join(["tidemill", "journal", "salvage", where, str(out)])

@@ -4,8 +4,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from tidemill.journal import files, lock
+from tidemill.journal.postgres import address, require_psycopg
 from tidemill.journal.sqlite import schema
 from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.model.errors import SpecError
@@ -13,12 +15,16 @@ from tidemill.model.errors import SpecError
 ASIDE = ".replaced"  # the end of a name, until the new run has one that can be gone on with
 
 
-def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> None:
+def forget(where: Path | str, name: str | None = None, *, is_forced: bool = False) -> None:
     """Remove the journal of a run called ``name``, with what SQLite keeps beside it.
 
     Another file, and the journal of another run, are refused; with ``is_forced`` they go too. A
     journal that is being written is never removed. Where there is no file, nothing happens.
     """
+    if address.is_address(str(where)):
+        _postgres().forget(address.of(str(where)), name, is_forced=is_forced)
+        return
+    path = Path(where)
     if os.path.lexists(path):
         _refuse_unless_meant(path, name, is_forced=is_forced)
         with _unwritten(path):
@@ -26,12 +32,19 @@ def forget(path: Path, name: str | None = None, *, is_forced: bool = False) -> N
 
 
 @contextmanager
-def replacing(path: Path, name: str | None = None, *, is_forced: bool = False) -> Iterator[None]:
+def replacing(
+    where: Path | str, name: str | None = None, *, is_forced: bool = False
+) -> Iterator[None]:
     """The same, for whoever writes another one under this name.
 
     What was there is put aside meanwhile: if there is nothing new at the end, it takes its name
     again.
     """
+    if address.is_address(str(where)):
+        with _postgres().replacing(address.of(str(where)), name, is_forced=is_forced):
+            yield
+        return
+    path = Path(where)
     if not os.path.lexists(path):
         yield
         return
@@ -48,6 +61,13 @@ def replacing(path: Path, name: str | None = None, *, is_forced: bool = False) -
         raise
     finally:
         _remove(aside)
+
+
+def _postgres() -> ModuleType:
+    require_psycopg()
+    from tidemill.journal.postgres import making  # noqa: PLC0415 - an extra
+
+    return making
 
 
 def _refuse_unless_meant(path: Path, name: str | None, *, is_forced: bool) -> None:

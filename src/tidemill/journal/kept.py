@@ -1,4 +1,4 @@
-"""The events in a file, as every version of the form keeps them: what a reader may ask."""
+"""The events of a journal, as every version of the form keeps them: what a reader may ask."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from tidemill.model.batch import Batch
 from tidemill.model.events import Event
 
 Ask = Callable[..., list[tuple[Any, ...]]]
-"""Asks SQLite: a statement, its values, and ``seq=`` of the first event that is looked at."""
+"""Asks the database: a statement, its values, and ``seq=`` of the first event that is looked at."""
 
 MOST_EVENTS = 2**48  # ten million a second for a year; a larger number is damage
 
 
 class Kept(ABC):
-    """The events of one file."""
+    """The events of one journal."""
 
     version: int
     snapshots_up_to: str

@@ -100,6 +100,10 @@ class MemoryJournal(Journal):
         if not self._is_open:
             raise JournalError("the journal in memory is closed", hint="open another one")
 
+    def is_being_written(self) -> bool:
+        """Nobody else can see it while it is written."""
+        return False
+
     def close(self) -> None:
         """Take no more."""
         self._is_open = False

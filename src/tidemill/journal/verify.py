@@ -14,11 +14,14 @@ from tidemill.journal import completeness, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
 from tidemill.journal.completeness import Completeness
 from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError, rescue
+from tidemill.journal.postgres import address, require_psycopg
+from tidemill.journal.postgres.address import Address
 from tidemill.journal.replay import CANNOT_BE, refusal
 from tidemill.journal.snapshots import Stored
 from tidemill.journal.sqlite import intact
 from tidemill.journal.sqlite.journal import SqliteJournal
 from tidemill.journal.sqlite.schema import cut
+from tidemill.journal.table_journal import TableJournal
 from tidemill.model.world import World
 
 _OTHER = "the snapshot before it was taken of other events"
@@ -57,35 +60,70 @@ class Report(NamedTuple):
         return rescue(self.path) if self.events else RESTORE
 
 
-def verify(path: Path | str, *, on_progress: Progress | None = None) -> Report:
+def verify(where: Path | str, *, on_progress: Progress | None = None) -> Report:
     """Read a journal whole and report; it may be written meanwhile, the end is what it is now."""
-    world, faults = World(), list[Fault]()
-    stored: list[int] | None = None
-    extent: Completeness | None = None
+    if address.is_address(str(where)):
+        return _verify_server(address.of(str(where)), on_progress)
+    path, reading = Path(where), _Reading()
     try:
-        with SqliteJournal(Path(path), check_ends=False) as journal:
-            broken = [found for found in (*journal.page_faults(), cut(Path(path))) if found]
-            faults += (Fault(None, found) for found in broken)
-            stored = journal.snapshot_numbers()
-            for _ in _folded(journal, world, on_progress):
-                if world.seq in stored and (kept := journal.stored_snapshot(world.seq)):
-                    faults += _snapshot_faults(journal, kept, world)
-            faults += (Fault(s, _OTHER) for s in stored if not 0 <= s <= world.seq)
-            policies.of(journal.facts(), str(path))
-            extent = completeness.of(journal)
+        with SqliteJournal(path, check_ends=False) as journal:
+            broken = [found for found in (*journal.storage_faults(), cut(path)) if found]
+            reading.faults += (Fault(None, found) for found in broken)
+            reading.all(journal, on_progress)
         if broken:  # SQLite may pass over what is behind a broken page
-            world = intact.of(Path(path)).world
+            reading.world = intact.of(path).world
     except DamageError as error:
-        found = intact.of(Path(path))
+        found = intact.of(path)
         if isinstance(error, StrangeFileError) and not found.world.seq:
             raise intact.placed(error) from error
-        world = found.world
-        faults.append(Fault(world.seq if found.why else None, error.found))
-    digest, count = snapshot.digest(world), None if stored is None else len(stored)
-    return Report(str(path), world.seq, world.now_ms, digest, count, tuple(faults), extent)
+        reading.world = found.world
+        reading.faults.append(Fault(found.world.seq if found.why else None, error.found))
+    return reading.report(str(where))
 
 
-def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) -> Iterator[None]:
+def _verify_server(where: Address, on_progress: Progress | None) -> Report:
+    """The same of a journal in PostgreSQL: what follows the first damage is not looked for."""
+    require_psycopg()
+    from tidemill.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - an extra
+
+    reading = _Reading()
+    with PostgresJournal(where, check_ends=False) as journal:
+        try:
+            reading.all(journal, on_progress)
+        except DamageError as error:
+            reading.faults.append(Fault(reading.world.seq, error.found))
+    return reading.report(where.shown)
+
+
+class _Reading:
+    """What was found so far."""
+
+    def __init__(self) -> None:
+        self.world, self.faults = World(), list[Fault]()
+        self._stored: list[int] | None = None
+        self._extent: Completeness | None = None
+
+    def all(self, journal: TableJournal, on_progress: Progress | None) -> None:
+        """Read everything, up to the first damage."""
+        world = self.world
+        stored = self._stored = journal.snapshot_numbers()
+        for _ in _folded(journal, world, on_progress):
+            if world.seq in stored and (kept := journal.stored_snapshot(world.seq)):
+                self.faults += _snapshot_faults(journal, kept, world)
+        self.faults += (Fault(s, _OTHER) for s in stored if not 0 <= s <= world.seq)
+        policies.of(journal.facts(), journal.where)
+        self._extent = completeness.of(journal)
+
+    def report(self, where: str) -> Report:
+        """All of it."""
+        world, stored = self.world, self._stored
+        return Report(
+            where, world.seq, world.now_ms, snapshot.digest(world),
+            None if stored is None else len(stored), tuple(self.faults), self._extent,
+        )  # fmt: skip
+
+
+def _folded(journal: TableJournal, world: World, on_progress: Progress | None) -> Iterator[None]:
     """Fold every event, and stop before the first and after each to be looked at."""
     total = len(journal)
     yield
@@ -99,7 +137,7 @@ def _folded(journal: SqliteJournal, world: World, on_progress: Progress | None) 
         yield
 
 
-def _snapshot_faults(journal: SqliteJournal, stored: Stored, world: World) -> Iterator[Fault]:
+def _snapshot_faults(journal: TableJournal, stored: Stored, world: World) -> Iterator[Fault]:
     if found := snapshots.fault(stored):
         yield Fault(stored.seq, f"the snapshot before it: {found}")
     elif not journal.is_of_these_events(stored):

@@ -8,7 +8,8 @@ from tidemill.journal import files, lock
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
 from tidemill.journal.completeness import COMPLETED
-from tidemill.journal.faults import RESTORE
+from tidemill.journal.faults import RESTORE, rescue
+from tidemill.journal.postgres import address
 from tidemill.journal.sqlite import intact, schema
 from tidemill.journal.sqlite.intact import Intact
 from tidemill.journal.sqlite.pages import Pages
@@ -39,6 +40,11 @@ def salvage(
     know of it would be lost without a word. ``any_version`` takes it that the header is damaged.
     A file in which no event is found is refused, and nothing is written.
     """
+    if address.is_address(str(broken)):
+        raise JournalError(
+            f"journal `{address.visible(str(broken))}` is not in a file; only files are salvaged",
+            hint=rescue(address.visible(str(broken))),
+        )
     source, target = Path(broken), Path(out)
     _refuse_unusable(source)
     files.refuse(target, option="")

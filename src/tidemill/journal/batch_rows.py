@@ -1,7 +1,10 @@
-"""Journals of version 2, as they are written now: one row per batch of events (see ``codec``)."""
+"""Events as they are written now, in SQLite and in PostgreSQL: one row per batch (see ``codec``).
+
+The statements are such that both understand them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
-from sqlite3 import Connection
+from typing import Any
 
 from tidemill.journal import codec
 from tidemill.journal.codec import Opener, Row, Tail
@@ -27,6 +30,9 @@ _PUT = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 Made = Callable[[Dictionary], Iterable[Batch]]
 """Batches, given the dictionary that they are to name things by."""
 
+Execute = Callable[[str, tuple[Any, ...]], object]
+"""Writes within a transaction: a statement and its values."""
+
 
 class BatchRows(Kept):
     """The table ``batches``."""
@@ -34,7 +40,8 @@ class BatchRows(Kept):
     version = 2
     snapshots_up_to = """SELECT s.seq FROM snapshots AS s LEFT JOIN batches AS b
         ON b.seq = (SELECT max(seq) FROM batches WHERE seq < s.seq)
-        WHERE s.seq = 0 OR b.last_ms <= ?1 OR (b.first_ms <= ?1 AND b.seq + b.events > s.seq)
+        WHERE s.seq = 0
+        OR CASE WHEN b.seq + b.events > s.seq THEN b.first_ms ELSE b.last_ms END <= ?
         ORDER BY s.seq DESC"""
 
     def __init__(self, where: str, ask: Ask) -> None:
@@ -71,28 +78,35 @@ class BatchRows(Kept):
         """The events in columns, every row checked."""
         if start >= end:
             return
-        tail, most = self._tail_before(self._first_of(start)), PAGE_ROWS
+        for rows, batch in self.opened(self._first_of(start), end):
+            seq = rows[0][0]
+            yield cut(batch, max(0, start - seq), end - seq)
+
+    def opened(self, first: int, end: int) -> Iterator[tuple[list[Row], Batch]]:
+        """Rows as they are kept, every one checked, with the events in them.
+
+        From the row with the number ``first`` to the one that holds the event before ``end``.
+        """
+        tail, most = self._tail_before(first), PAGE_ROWS
         while tail.seq < end:
             self._learn(tail.seq)
             rows = [row for row in self._rows(tail.seq, most) if row[0] < end]
             if not rows:
                 raise DamageError(self.where, tail.seq, "it is missing")
             for run in codec.runs(rows):
-                for batch in self._opened(run, tail):
-                    yield cut(batch, max(0, start - tail.seq), end - tail.seq)
-                    tail = tail._replace(seq=tail.seq + len(batch.events))
+                yield from self._opened(run, tail)
                 tail = codec.tail_after(run[-1])
             most = PAGE_ROWS if tail.seq - rows[0][0] > SMALL_PAGE else SMALL_ROWS
 
-    def _opened(self, run: list[Row], tail: Tail) -> Iterator[Batch]:
+    def _opened(self, run: list[Row], tail: Tail) -> Iterator[tuple[list[Row], Batch]]:
         """The batch in a run of rows; where one of them is damaged, those before it one by one."""
         try:
-            yield self._opener.open(run, tail)
+            yield run, self._opener.open(run, tail)
         except DamageError:
             if len(run) == 1:
                 raise
             for row in run:
-                yield self._opener.open([row], tail)
+                yield [row], self._opener.open([row], tail)
                 tail = codec.tail_after(row)
 
     def read(self, start: int, end: int) -> Iterator[Event]:
@@ -100,7 +114,7 @@ class BatchRows(Kept):
         for batch in self.batches(start, end):
             yield from convert.to_events(batch)
 
-    def put(self, connection: Connection, tail: Tail, made: Made) -> Tail:
+    def put(self, execute: Execute, tail: Tail, made: Made) -> Tail:
         """Write the batches that are made with the journal's dictionary after this tail.
 
         Their events were checked. Return the new tail.
@@ -108,8 +122,16 @@ class BatchRows(Kept):
         self._learn(tail.seq)
         dictionary = self._opener.dictionary
         for row in codec.rows(made(dictionary), tail, dictionary):
-            connection.execute(_PUT, row)
+            execute(_PUT, row)
             tail, self._opener.known = codec.tail_after(row), row[0]
+        return tail
+
+    def put_rows(self, execute: Execute, tail: Tail, rows: Iterable[Row]) -> Tail:
+        """Write rows of another journal as they are, after this tail. Return the new tail."""
+        for row in rows:
+            codec.check_link(row, tail, self.where)
+            execute(_PUT, row)
+            tail = codec.tail_after(row)
         return tail
 
     def forget(self) -> None:

@@ -1,0 +1,198 @@
+"""What journals in a database have in common, whichever it is: batches, snapshots and facts.
+
+The statements here are understood by SQLite and by PostgreSQL. How to connect, who may write, and
+what an error of the database means is for each of them to say.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from tidemill.journal import codec, snapshots
+from tidemill.journal.base import Journal
+from tidemill.journal.batch_rows import BatchRows, Execute, Made
+from tidemill.journal.codec import Row, Tail
+from tidemill.journal.faults import DamageError
+from tidemill.journal.kept import Kept
+from tidemill.journal.snapshots import Stored
+from tidemill.model.batch import Batch
+from tidemill.model.errors import JournalError
+from tidemill.model.events import Event
+from tidemill.model.world import World
+
+_SNAPSHOTS = "SELECT seq FROM snapshots ORDER BY seq DESC"
+_SNAPSHOT = "SELECT seq, crc, layout, digest, body FROM snapshots WHERE seq = ?"
+_PUT_SNAPSHOT = "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)"
+_FORGET = "DELETE FROM snapshots WHERE seq = ?"
+_FACTS = "SELECT key, value, crc FROM facts ORDER BY key"
+_PUT_FACT = """INSERT INTO facts VALUES (?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET value = excluded.value, crc = excluded.crc"""
+
+
+class Writing(Protocol):
+    """A transaction that is open."""
+
+    def execute(self, statement: str, values: tuple[Any, ...] = (), /) -> Any:  # noqa: ANN401
+        """Run a statement; what it gives can be gone through."""
+
+
+class TableJournal(Journal):
+    """Reads at once; the first write makes it the writer."""
+
+    _kept: Kept
+    _tail: Tail
+    _is_writer: bool
+    _meant: Tail
+    """The tail as it is when the append that is under way, or was the last, has been kept."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Keep these events in one transaction; they are on the disk when this returns."""
+        if events:
+            self.claim()
+            codec.checked(events, self._tail)
+            self._make(lambda dictionary: codec.in_columns(events, self._tail, dictionary))
+
+    def append_batch(self, batch: Batch) -> None:
+        """The same for events in columns."""
+        if len(batch.events):
+            self.claim()
+            codec.checked_batch(batch, self._tail)
+            self._make(lambda dictionary: codec.named(batch, dictionary))
+
+    def append_rows(self, rows: Sequence[Row], copied: Iterable[Stored] = ()) -> None:
+        """Keep rows of another journal, and snapshots of it, as they are there."""
+        self.claim()
+        kept = self._rows()
+
+        def put(execute: Execute) -> Tail:
+            for stored in copied:
+                execute(_PUT_SNAPSHOT, stored)
+            return kept.put_rows(execute, self._tail, rows)
+
+        self._put(put)
+        kept.forget()  # what they add to the dictionary is read when it is needed
+
+    def _make(self, made: Made) -> None:
+        kept = self._rows()
+        self._put(lambda execute: kept.put(execute, self._tail, made))
+
+    def _put(self, put: Callable[[Execute], Tail]) -> None:
+        """Write in one transaction; ``put`` writes, and says what the tail is then."""
+        self._meant = self._tail
+        try:
+            with self._transaction() as writing:
+                self._meant = put(writing.execute)
+        except BaseException:
+            self._rows().forget()
+            raise
+        self._tail = self._meant
+
+    def _rows(self) -> BatchRows:
+        assert isinstance(self._kept, BatchRows), "whoever is the writer writes this version"
+        return self._kept
+
+    def rows(self) -> Iterator[tuple[list[Row], Batch]] | None:
+        """Rows as they are kept, with the events in them; None: it is of an older version."""
+        return self._kept.opened(0, len(self)) if isinstance(self._kept, BatchRows) else None
+
+    def read(self, start: int = 0) -> Iterator[Event]:
+        """The events from number ``start`` to what is the end now; each is checked."""
+        assert start >= 0, start
+        return self._kept.read(start, len(self))
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The same in columns, as they are kept."""
+        assert start >= 0, start
+        return self._kept.batches(start, len(self))
+
+    def __len__(self) -> int:
+        if self._is_writer:
+            return self._tail.seq
+        return self._kept.count()
+
+    def save_snapshot(self, world: World, *, is_last: bool = False) -> None:
+        """Keep the World as it is now, and forget the snapshots that are not needed any more."""
+        self.claim()
+        snapshots.refuse_future(world, self._tail.seq)
+        stored = snapshots.pack(world, self._kept.tail_at(world.seq).crc)
+        with self._transaction() as writing:
+            there = {world.seq, *(seq for (seq,) in writing.execute(_SNAPSHOTS))}
+            worn = snapshots.worn(there, self._tail.seq, is_last=is_last)
+            for seq in sorted({*worn, world.seq}):  # before the new one, which takes their pages
+                writing.execute(_FORGET, (seq,))
+            if world.seq not in worn:
+                writing.execute(_PUT_SNAPSHOT, stored)
+
+    def latest_snapshot(self, up_to_ms: int | None = None) -> World | None:
+        """The newest snapshot that is intact and was taken of these events."""
+        for seq in self.snapshot_numbers(up_to_ms):
+            stored = self.stored_snapshot(seq)
+            if stored is None or not self.is_of_these_events(stored):
+                continue
+            world = snapshots.unpack(stored)
+            if world is not None and (up_to_ms is None or world.now_ms <= up_to_ms):
+                return world
+        return None
+
+    def snapshot_numbers(self, up_to_ms: int | None = None) -> list[int]:
+        """After how many events there are snapshots, newest first, usable or not."""
+        if up_to_ms is None:
+            rows = self._ask(_SNAPSHOTS, seq=len(self))
+        else:
+            rows = self._ask(self._kept.snapshots_up_to, (up_to_ms,), seq=len(self))
+        return [seq for (seq,) in rows]
+
+    def stored_snapshot(self, seq: int) -> Stored | None:
+        """The snapshot after so many events, as it is kept; None if its writer forgot it."""
+        found = self._ask(_SNAPSHOT, (seq,), seq=len(self))
+        return Stored._make(found[0]) if found else None
+
+    def is_of_these_events(self, stored: Stored) -> bool:
+        """Whether the last event before a snapshot is the one it was taken after."""
+        try:
+            return self._kept.tail_at(stored.seq).crc == stored.crc
+        except DamageError:
+            return False
+
+    def storage_faults(self) -> list[str]:
+        """What the database itself finds wrong in the structure of what it keeps."""
+        return []
+
+    def meta(self, key: str) -> str | None:
+        """A small fact about this journal; None if it was never set."""
+        return self.facts().get(key)
+
+    def facts(self) -> dict[str, str]:
+        """Every small fact; one that was damaged is an error."""
+        rows = self._ask(_FACTS, seq=len(self))
+        for key, value, crc in rows:
+            if codec.fact_sum(str(key), str(value)) != crc:
+                raise DamageError(self.where, len(self), f"the fact `{key}` was damaged")
+        return {key: value for key, value, _ in rows}
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keep a small fact."""
+        self.claim()
+        with self._transaction() as writing:
+            writing.execute(_PUT_FACT, (key, value, codec.fact_sum(key, value)))
+
+    def _refuse_if_grown(self) -> None:
+        """Refuse to write after others did: what was computed before them is not of this state."""
+        tail = self._kept.end()
+        if tail != self._tail:
+            raise JournalError(
+                f"journal `{self.where}` had {self._tail.seq} events when it was opened for this"
+                f" writer, and has {tail.seq} now",
+                hint="open it again, rebuild the cluster state, and go on from there",
+            )
+
+    @abstractmethod
+    def _ask(
+        self, statement: str, values: tuple[object, ...] = (), *, seq: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """All rows that a statement gives; ``seq``: the first event that is looked at."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Writing]:
+        """All that is written in its block is kept when it ends, or nothing."""
