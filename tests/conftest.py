@@ -20,6 +20,7 @@ settings.load_profile("plain")
 
 TOGETHER = {
     "tests/docs/test_tour.py": "demo",
+    "tests/live/prometheus/test_books.py": "prometheus",
     "tests/live/prometheus/test_reading.py": "prometheus",
     "tests/live/prometheus/test_windows.py": "prometheus",
     "tests/live/slurm/test_import.py": "slurm",

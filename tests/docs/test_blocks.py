@@ -47,6 +47,11 @@ UNTRIED = {
     ),
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
+    ("docs/guides/prometheus-dcgm.md", "$ tidemill prometheus check"): (
+        "needs a Prometheus; tests/live/prometheus runs these lines on a real one"
+    ),
+    ("docs/guides/prometheus-dcgm.md", "$ tidemill import slurm"): "as above",
+    ("docs/guides/prometheus-dcgm.md", "$ tidemill prometheus fetch"): "as above",
     ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (
         "kills a process; tests/track does so twenty times"
     ),

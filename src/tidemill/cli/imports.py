@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.cli import options, screen, twin
+from tidemill.cli import activity, options, screen, twin
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tidemill.live.history.events import History
     from tidemill.live.measured.loops import Launch
     from tidemill.live.measured.windows import Measured
+    from tidemill.live.prometheus.joining import Whose
 
 app = typer.Typer(
     help="Bring the history of a real cluster onto the books: what happened, not a simulation.",
@@ -84,6 +85,9 @@ def csv(
     start: From = None,
     end: Until = None,
     track: Track = None,
+    prometheus: activity.Source = None,
+    resolution: activity.Resolution = activity.RESOLUTION,
+    ahead: activity.Ahead = activity.AHEAD,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -91,6 +95,7 @@ def csv(
     from tidemill.live.csv import headers, tables
     from tidemill.live.history import events
     from tidemill.live.prices.rules import flat
+    from tidemill.live.prometheus.joining import Whose
 
     refuse_input(journal, *(path for path in (jobs, nodes) if path))
     told = headers.told_map(mapped or ())
@@ -100,10 +105,12 @@ def csv(
     for text in table.notes:
         screen.note(text)
     prices |= prices_of(usd_per_hour or ())
+    start_ms, end_ms = moment_ms(start, zone, "--from"), moment_ms(end, zone, "--to")
+    asked = activity.ActivityOptions(prometheus, resolution, ahead)
+    measured = measured_of(track, asked, Whose(table.attempts), start_ms, end_ms)
     history = events.build(
-        table.attempts, listed, flat(prices), moment_ms(start, zone, "--from"),
-        moment_ms(end, zone, "--to"), measured=measured_of(track, table.attempts),
-    )  # fmt: skip
+        table.attempts, listed, flat(prices), start_ms, end_ms, measured=measured
+    )
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
 
@@ -150,6 +157,8 @@ SLURM_EXAMPLES = options.example(
     "tidemill import slurm jobs.txt nodes.txt --zone Europe/Berlin --usd-per-hour 2.50"
     " -j fleet.sqlite",
     "tidemill import slurm jobs.json nodes.json --from 2026-10-01 --usd-per-hour H100=2.80",
+    "tidemill import slurm jobs.txt nodes.txt --prometheus http://prometheus:9090"
+    " --usd-per-hour 2.50",
 )
 
 
@@ -171,12 +180,16 @@ def slurm(
     start: From = None,
     end: Until = None,
     track: Track = None,
+    prometheus: activity.Source = None,
+    resolution: activity.Resolution = activity.RESOLUTION,
+    ahead: activity.Ahead = activity.AHEAD,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """The books of a Slurm cluster, from what its own commands print."""
     from tidemill.live.history import events
     from tidemill.live.prices.rules import flat
+    from tidemill.live.prometheus.joining import Whose
     from tidemill.live.slurm import translate
 
     refuse_input(journal, *files)
@@ -189,10 +202,12 @@ def slurm(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
+    start_ms, end_ms = moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to")
+    asked = activity.ActivityOptions(prometheus, resolution, ahead)
+    whose = Whose(past.attempts, numbers=past.numbers)
     history = events.build(
-        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())),
-        moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to"),
-        measured=measured_of(track, past.attempts),
+        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())), start_ms, end_ms,
+        measured=measured_of(track, asked, whose, start_ms, end_ms),
     )  # fmt: skip
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
@@ -220,8 +235,25 @@ def tracked(path: Path) -> "list[Launch]":
     return told
 
 
-def measured_of(path: Path | None, attempts: "pl.DataFrame") -> "Measured | None":
-    """What loops measured of jobs that a scheduler tells of, joined by name or number."""
+def measured_of(
+    track: Path | None,
+    asked: activity.ActivityOptions,
+    whose: "Whose",
+    start_ms: int | None,
+    end_ms: int | None,
+) -> "Measured | None":
+    """What loops and devices measured of jobs that a scheduler tells of."""
+    from tidemill.live.measured import windows
+
+    by_loops = loops_of(track, whose.attempts)
+    by_devices = activity.measured_of(asked, whose, start_ms, end_ms)
+    if by_loops is None or by_devices is None:
+        return by_loops or by_devices
+    return windows.both(by_loops, by_devices)
+
+
+def loops_of(path: Path | None, attempts: "pl.DataFrame") -> "Measured | None":
+    """What loops measured, joined to the jobs by name or number."""
     from tidemill.live.measured import loops
 
     if path is None:

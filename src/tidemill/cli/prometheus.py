@@ -19,6 +19,7 @@ app = typer.Typer(
         "tidemill prometheus check http://prometheus:9090",
         "tidemill prometheus fetch http://prometheus:9090 --from 2026-10-01 --to 2026-11-01"
         " --out activity",
+        "tidemill import slurm jobs.txt nodes.txt --prometheus activity --usd-per-hour 2.50",
     ),
     no_args_is_help=True,
 )
@@ -133,7 +134,8 @@ def fetch(
 ) -> None:
     """Keep the activity of GPUs in a folder, hour by hour; called again, it goes on.
 
-    Samples are averaged to minutes of a GPU.
+    Samples are averaged to minutes of a GPU. `tidemill import` takes the folder with --prometheus,
+    in place of an address.
     """
     import time
 

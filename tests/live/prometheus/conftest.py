@@ -18,6 +18,6 @@ def prometheus() -> Iterator[str]:
         pytest.skip(f"this test starts a real Prometheus, and cannot: {reason}")
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
-        server.running(Path(folder), series.lines(story.whole())) as url,
+        server.running(Path(folder), series.lines([*story.whole(), *story.example()])) as url,
     ):
         yield url

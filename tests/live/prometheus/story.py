@@ -113,3 +113,24 @@ def _cluster() -> list[Recorded]:
         told = {"cpu": str(cpu), "mode": "iowait", "instance": "n1:9100"}
         found.append(Recorded("node_cpu_seconds_total", told, waited, is_counter=True))
     return found
+
+
+EXAMPLE_S = 1_793_602_800
+"""2 November 2026, 08:00 in Berlin: the day of ``examples/history``."""
+
+
+def example() -> list[Recorded]:
+    """Twelve hours of the nodes of ``examples/history``, scraped every two minutes."""
+    first = EXAMPLE_S - BEGIN_S
+    found = list[Recorded]()
+    for node, busy in (("g1", 60), ("g2", 60), ("g3", 25)):
+        for gpu in range(8):
+            told = dcgm(node, gpu)
+            for metric, value in (
+                ("DCGM_FI_DEV_GPU_UTIL", busy),
+                ("DCGM_FI_PROF_DRAM_ACTIVE", busy / 400),
+                ("DCGM_FI_DEV_FB_USED", 300 * busy),
+                ("DCGM_FI_DEV_FB_FREE", 80_000 - 300 * busy),
+            ):
+                found.append(Recorded(metric, told, steady(value, first, first + 12 * 3600, 120)))
+    return found

@@ -137,7 +137,8 @@ def _up_ms() -> pl.Expr:
     """Since when an attempt works: not before it holds its GPUs, and before it has ended."""
     up = pl.max_horizontal("start_ms", "up_ms")
     last = pl.max_horizontal(pl.col("start_ms"), pl.col("end_ms") - 1)
-    return pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
+    known = pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
+    return pl.when(pl.col("start_ms").is_not_null()).then(known)  # else it never held any
 
 
 def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.DataFrame:

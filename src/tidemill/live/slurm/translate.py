@@ -41,6 +41,8 @@ _HELD = (
     "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
 )  # fmt: skip
 """Reasons of jobs that no free GPU would start."""
+_UNTOLD = ("priority", "up_ms")
+"""What Slurm does not tell of attempts: its priorities are of now, and no loop is known."""
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 MOST_TASKS = 10_000
 """Members of one array that pend together and are told one by one."""
@@ -67,6 +69,8 @@ class SlurmPast(NamedTuple):
     notes: tuple[str, ...]
     refused: dict[str, Refusals]
     """What could not be read, by file."""
+    numbers: dict[str, str]
+    """Jobs whose own number is not their name: members of arrays, parts of heterogeneous jobs."""
 
 
 def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
@@ -117,23 +121,13 @@ class Gathering:
         out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
         attempts = _attempts(told, out, notes)
         nodes = _nodes(self._nodes, self._events, unknown_ms)
-        return SlurmPast(attempts, nodes, tuple(notes), self._refused)
+        return SlurmPast(attempts, nodes, tuple(notes), self._refused, _numbers(told))
 
 
 def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) -> pl.DataFrame:
     """Rows of jobs as attempts; ``out``: nodes that take no work, if anybody said."""
-    rows = _each_task(told)
-    is_array = pl.col("array_task_id").is_not_null()
-    is_part = pl.col("het_offset").is_not_null()
-    is_one = told["cluster"].n_unique() <= 1
-    prefix = pl.lit("") if is_one else pl.coalesce(pl.col("cluster") + "/", pl.lit(""))
-    rows = rows.with_columns(
-        job=prefix
-        + pl.when(is_array)
-        .then(pl.format("{}_{}", "array_job_id", "array_task_id"))
-        .when(is_part)
-        .then(pl.format("{}+{}", "het_job_id", "het_offset"))
-        .otherwise(pl.col("job_id").cast(pl.String)),
+    rows = _each_task(told).with_columns(
+        job=_name(told),
         word=pl.when(pl.col("state_flags").str.contains("REQUEUED").fill_null(value=False))
         .then(pl.lit("REQUEUED"))
         .otherwise(pl.col("state")),
@@ -176,7 +170,27 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         node_count=pl.coalesce("node_count", "nodes_requested"),
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
-    ).select(name for name in ATTEMPTS if name != "priority")
+    ).select(name for name in ATTEMPTS if name not in _UNTOLD)
+
+
+def _name(told: pl.DataFrame) -> pl.Expr:
+    """What a job is called: as Slurm prints it, with its cluster where there are several."""
+    is_array = pl.col("array_task_id").is_not_null()
+    is_part = pl.col("het_offset").is_not_null()
+    is_one = told["cluster"].n_unique() <= 1
+    prefix = pl.lit("") if is_one else pl.coalesce(pl.col("cluster") + "/", pl.lit(""))
+    return prefix + pl.when(is_array).then(
+        pl.format("{}_{}", "array_job_id", "array_task_id")
+    ).when(is_part).then(pl.format("{}+{}", "het_job_id", "het_offset")).otherwise(
+        pl.col("job_id").cast(pl.String)
+    )
+
+
+def _numbers(told: pl.DataFrame) -> dict[str, str]:
+    """The names of jobs that have run, by their own number, where that is another."""
+    ran = told.filter(pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null())
+    named = ran.select(number=pl.col("job_id").cast(pl.String), name=_name(told))
+    return dict(named.filter(pl.col("number") != pl.col("name")).iter_rows())
 
 
 def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:

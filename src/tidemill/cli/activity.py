@@ -1,0 +1,109 @@
+"""``--prometheus`` of every import: what GPUs measured of themselves while the jobs ran."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from tidemill.cli import prometheus, screen
+
+if TYPE_CHECKING:
+    from tidemill.live.measured.windows import Measured
+    from tidemill.live.prometheus.joining import Activity, Whose
+    from tidemill.live.prometheus.reading import Hour
+
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "--prometheus",
+        help="Activity of the GPUs: the address of a Prometheus that has dcgm-exporter's metrics"
+        " (a token from $TIDEMILL_PROMETHEUS_TOKEN), or a folder that `tidemill prometheus fetch`"
+        " made.",
+        metavar="URL|FOLDER",
+    ),
+]
+Resolution = Annotated[
+    str, typer.Option("--resolution", help="Average activity over so long.", metavar="TIME")
+]
+Ahead = Annotated[
+    str,
+    typer.Option(
+        "--prometheus-ahead",
+        help="How far the clock of Prometheus was ahead of the cluster's (-30s: behind it).",
+        metavar="TIME",
+    ),
+]
+RESOLUTION, AHEAD = "5m", "0s"
+
+
+class ActivityOptions(NamedTuple):
+    """What was asked for on the command line."""
+
+    source: str | None
+    resolution: str = RESOLUTION
+    ahead: str = AHEAD
+
+
+def measured_of(
+    asked: ActivityOptions, whose: "Whose", start_ms: int | None, end_ms: int | None
+) -> "Measured | None":
+    """What devices measured of these jobs; None where nobody asked."""
+    from tidemill.live.measured.windows import nothing
+
+    if asked.source is None:
+        return None
+    found = read(asked, asked.source, whose, (start_ms, end_ms))
+    for text in found.notes:
+        screen.note(text)
+    if len(found.xids):
+        screen.note(_errors(found))
+    return nothing()._replace(windows=found.measured())
+
+
+def read(
+    asked: ActivityOptions, source: str, whose: "Whose", span: tuple[int | None, int | None]
+) -> "Activity":
+    """The activity of jobs from an address or a folder, in the time in which they ran."""
+    from tidemill.live.prometheus import joining
+
+    resolution_ms = screen.span_ms(asked.resolution, "--resolution") or joining.RESOLUTION_MS
+    sign = -1 if asked.ahead.startswith("-") else 1
+    ahead_ms = sign * (screen.span_ms(asked.ahead.lstrip("+-"), "--prometheus-ahead") or 0)
+    start_ms, end_ms = _ran(whose, *span)
+    hours = _hours(source, start_ms + ahead_ms, end_ms + ahead_ms)
+    return joining.join(hours, whose, resolution_ms, ahead_ms)
+
+
+def _hours(source: str, start_ms: int, end_ms: int) -> "Iterator[Hour]":
+    from tidemill.live.prometheus import fetching, store
+    from tidemill.live.prometheus.client import Access, Client
+
+    if not fetching.is_address(source):
+        folder = fetching.folder_of(source)
+        prometheus.say_skew(folder.about.ahead_ms)
+        yield from store.kept(folder, start_ms, end_ms)
+        return
+    with (
+        Client(source, Access.told()) as client,
+        screen.progress(f"reading {client.url}") as update,
+    ):
+        prometheus.say_skew(client.clock_ahead_ms())
+        yield from fetching.read(client, start_ms, end_ms, update)
+        prometheus.say_warnings(client)
+
+
+def _ran(whose: "Whose", start_ms: int | None, end_ms: int | None) -> tuple[int, int]:
+    """From the first start to the last that is known, within what was asked for."""
+    rows = whose.attempts
+    first, last = rows["start_ms"].min(), rows.select("start_ms", "end_ms").max().row(0)
+    begins = max(ms for ms in (first, start_ms, 0) if isinstance(ms, int))
+    ends = max((ms for ms in last if isinstance(ms, int)), default=begins)
+    return begins, max(begins, ends if end_ms is None else end_ms) + 1
+
+
+def _errors(found: "Activity") -> str:
+    """The errors that drivers reported, by code."""
+    by_code: Mapping[int, int] = dict(found.xids.group_by("xid").len().sort("xid").iter_rows())
+    held = found.xids["job"].drop_nulls().n_unique()
+    told = ", ".join(f"XID {code}: {count:,}" for code, count in by_code.items())
+    return f"errors that GPU drivers reported: {told}; on GPUs of {screen.count(held, 'job')}"

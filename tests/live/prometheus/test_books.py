@@ -1,0 +1,66 @@
+"""The books of a Slurm history beside a real Prometheus: what stood idle is measured."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.conftest import ROOT
+from tests.docs import pages
+from tests.ledger.sums import amounts
+from tidemill import api
+from tidemill.cli.main import app
+from tidemill.ledger.buckets import Bucket
+
+GUIDE = ROOT / "docs" / "guides" / "prometheus-dcgm.md"
+HELD_S = {
+    # GPUs, seconds, percent that was not busy
+    "101": [(16, 4 * 3600 - 10, 40)],
+    "102": [(8, 89 * 60 + 55, 75), (8, 6 * 3600 - 5, 40)],
+    "105": [(8, 7 * 3600 - 1, 75)],
+}
+
+
+def by_hand() -> dict[str, int]:
+    """Milli-GPU-milliseconds that each job held and did not use, from the story."""
+    return {
+        job: sum(gpus * seconds * percent * 10_000 for gpus, seconds, percent in some)
+        for job, some in HELD_S.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def desk(prometheus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the lines of the guide have been run, on a real Prometheus."""
+    folder = tmp_path_factory.mktemp("guide")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    text = GUIDE.read_text(encoding="utf-8")
+    blocks = [block.text for block in pages.blocks(text, "text") if "$ tidemill" in block.text]
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for line in lines:
+            words = line.replace("http://prometheus:9090", prometheus).split()
+            if words[:2] == ["$", "tidemill"]:
+                done = CliRunner().invoke(app, words[2:])
+                assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception}"
+    return folder
+
+
+def test_what_stood_idle_is_measured(desk: Path):
+    """By job, in whole milliseconds: the share of time that DCGM's counter was not busy."""
+    statement = api.read_statement(str(desk / "fleet.sqlite"))
+    names = statement.world.job_names
+    found = {
+        names[job]: amount
+        for (bucket, job), amount in amounts(statement, "bucket", "job").items()
+        if bucket == Bucket.IDLE
+    }
+    assert found == by_hand()
+
+
+def test_a_folder_says_what_the_address_says(desk: Path):
+    """The events from kept hours are the events from the server itself."""
+    one, two = (api.events_frame(str(desk / name)) for name in ("fleet.sqlite", "again.sqlite"))
+    assert one.equals(two)
+    assert len(one) > 20
