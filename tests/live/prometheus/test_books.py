@@ -8,9 +8,12 @@ from typer.testing import CliRunner
 from tests.conftest import ROOT
 from tests.docs import pages
 from tests.ledger.sums import amounts
+from tests.live.prometheus.story import EXAMPLE_S
 from tidemill import api
 from tidemill.cli.main import app
 from tidemill.ledger.buckets import Bucket
+from tidemill.live.prometheus import answers
+from tidemill.live.prometheus.client import Client
 
 GUIDE = ROOT / "docs" / "guides" / "prometheus-dcgm.md"
 HELD_S = {
@@ -64,3 +67,16 @@ def test_a_folder_says_what_the_address_says(desk: Path):
     one, two = (api.events_frame(str(desk / name)) for name in ("fleet.sqlite", "again.sqlite"))
     assert one.equals(two)
     assert len(one) > 20
+
+
+def test_the_same_figures_by_hand(prometheus: str):
+    """What the guide asks Prometheus itself: busy hours, idle pods, memory at most."""
+    text = GUIDE.read_text(encoding="utf-8")
+    asked = [block.text.strip() for block in pages.blocks(text, "promql")]
+    end_ms = (EXAMPLE_S + 12 * 3600) * 1000
+    with Client(prometheus) as client:
+        told = [client.curve(query, end_ms, end_ms + 1, 1000) for query in asked]
+    hours, idle, memory = [answers.samples(one, end_ms, end_ms + 1).values for one in told]
+    assert hours.tolist() == [pytest.approx(8 * 12 * 0.6)]
+    assert idle.tolist() == []
+    assert sorted(memory.tolist()) == pytest.approx([0.09375] * 8 + [0.225] * 16)
