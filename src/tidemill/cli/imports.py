@@ -212,6 +212,71 @@ def slurm(
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 
+KUBERNETES_EXAMPLES = options.example(
+    "kubectl get nodes,pods,jobs,events -A -o json > cluster.json",
+    "tidemill import kubernetes cluster.json --usd-per-hour 2.50 -j fleet.sqlite",
+    "tidemill import kubernetes exported/ --team-by queue --usd-per-hour H100=2.80",
+    "tidemill import kubernetes nodes.json pods.json --team-by label:team --usd-per-hour 2.50",
+)
+
+
+@app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+def kubernetes(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="What `kubectl get … -o json` printed: files, or folders with such files. Nodes"
+            " and pods at least; jobs, events, pod groups, Kueue's objects and more say more."
+        ),
+    ],
+    journal: options.Target = options.DEFAULT_JOURNAL,
+    usd_per_hour: Prices = None,
+    team_by: Annotated[
+        str,
+        typer.Option(
+            "--team-by",
+            help="What a team is: namespace, queue (Kueue, Volcano, KAI), or label:KEY.",
+            metavar="WHAT",
+        ),
+    ] = "namespace",
+    zone: Zone = "UTC",
+    start: From = None,
+    end: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            help="When the files were made (default: the last time in them, such as the last"
+            " heartbeat of a node).",
+            metavar="DATE",
+        ),
+    ] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+) -> None:
+    """The books of a Kubernetes cluster, from what kubectl prints."""
+    from tidemill.live.history import events
+    from tidemill.live.kubernetes import translate
+    from tidemill.live.prices.rules import flat
+
+    refuse_input(journal, *files)
+    shown = checked_zone(zone)
+    with screen.progress("reading " + ", ".join(path.name for path in files)):
+        past = translate.read(files, team_by)
+    if past.refusals:
+        screen.note(f"{screen.count(past.refusals, 'object')} left out")
+        for refusal in past.refused[:5]:
+            screen.note(f"  {refusal.words()}")
+    for text in past.notes:
+        screen.note(text)
+    until_ms = moment_ms(end, shown, "--to")
+    history = events.build(
+        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())),
+        moment_ms(start, shown, "--from"), past.seen_ms if until_ms is None else until_ms,
+        past.queues, shapes=past.shapes,
+    )  # fmt: skip
+    keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
 def tracked(path: Path) -> "list[Launch]":
     """The launches that records tell of; what could not be read is noted."""
     from tidemill.live.measured import loops

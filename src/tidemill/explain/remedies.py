@@ -179,11 +179,11 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
+    if case.world.is_observed and case.world.reason_of(case.j) is not None:
+        return _make("", PricedFix("do what its own scheduler's reason asks for"))
     if case.world.is_observed:
-        return _make(
-            "",
-            PricedFix("ask the cluster's own scheduler why (Slurm: squeue -o '%i %r' -j JOB)"),
-        )
+        ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
+        return _make("", PricedFix(f"ask the cluster's own scheduler why ({ask})"))
     ahead = f"do not resubmit: {phrasing.many(case.line.jobs, 'job')} ahead, and it fits"
     return _make(
         ahead if case.trials.is_submitted else "", PricedFix("wait: the next cycle places it")

@@ -29,7 +29,8 @@ _TITLE = {why: title for title, some in _KINDS for why in some}
 
 _ASKED = (KIND_CODE[ev.AskedEvict], KIND_CODE[ev.AskedMove])
 _DONE = (KIND_CODE[ev.JobEvicted], KIND_CODE[ev.JobMoved])
-_COUNTED = (*_ASKED, *_DONE, KIND_CODE[ev.JobFailed])
+_SEEN = KIND_CODE[ev.PlacementSeen]
+_COUNTED = (*_ASKED, *_DONE, KIND_CODE[ev.JobFailed], _SEEN)
 
 
 class Stops:
@@ -38,6 +39,8 @@ class Stops:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._asked: dict[int, Why] = {}
+        self._attempts: dict[int, int] = {}
+        """The attempt in which each job was seen to sit somewhere, unless it has failed since."""
 
     def by_why(self, stopped: int) -> dict[str, int]:
         """All that were stopped, by why, in a fixed order, without zeros.
@@ -52,14 +55,22 @@ class Stops:
     def count(self, batch: Batch) -> None:
         """Count the events of a batch."""
         rows = batch.events[np.isin(batch.events[:, EventColumn.KIND], _COUNTED)]
-        columns = (EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE)
-        for kind, job, why, is_final in rows[:, columns].tolist():
-            if kind in _ASKED:
+        columns = (
+            EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE,
+            EventColumn.ATTEMPT,
+        )  # fmt: skip
+        for kind, job, why, is_final, attempt in rows[:, columns].tolist():
+            if kind == _SEEN:
+                if self._attempts.get(job, attempt) != attempt:  # it sat elsewhere until now
+                    self._add(Why.MOVED)
+                self._attempts[job] = attempt
+            elif kind in _ASKED:
                 self._asked[job] = WHYS[why]
             elif kind in _DONE:
                 self._add(self._asked.pop(job, Why.UNSAID))
             else:
                 self._asked.pop(job, None)
+                self._attempts.pop(job, None)
                 if not is_final:
                     self._add(WHYS[why])
 

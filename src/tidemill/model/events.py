@@ -129,6 +129,10 @@ class PlacementSeen(_Event, frozen=True, tag="placement_seen"):
     What the world shows is taken as it is: on nodes that take no new work, with more CPU or memory
     than a node has, or only a part of a gang. ``over_milli``: of what it was shown to hold, the
     part that others hold already, or that no device is known for; it is not booked twice.
+
+    Seen again of a job that holds something, it is all that the job holds from now on: of one that
+    still comes up, in the same attempt (a gang that grows pod by pod); of one that works, as its
+    next attempt.
     """
 
     job: Number
@@ -141,7 +145,8 @@ class ReasonSeen(_Event, frozen=True, tag="reason_seen"):
     """Why a waiting job's own scheduler says that it waits, and which layer owns that.
 
     ``cause``: the nearest of our own causes; none where we have none. It holds until the job is
-    placed, or until another reason is seen.
+    placed, or until another reason is seen. A gang of which only a part is placed waits for the
+    rest of it.
     """
 
     job: Number

@@ -150,7 +150,12 @@ class Placements(Mapping[int, tuple[Piece, ...]]):
     def __init__(self, world: "World") -> None:
         self._world = world
         self._read: dict[int, tuple[int, tuple[Piece, ...]]] = {}
-        """By job: the attempt, and its pieces; an attempt sits where it sits."""
+        """By job: the attempt, and its pieces; an attempt sits where it sits, unless it is seen to
+        hold something else."""
+
+    def forget(self, j: int) -> None:
+        """A job holds something else, in the same attempt."""
+        self._read.pop(j, None)
 
     def __len__(self) -> int:
         return self._world.ink.w.at.item(AT.ACTIVE)

@@ -339,7 +339,7 @@ class World:
     def reason_of(self, j: int) -> SeenReason | None:
         """Why another scheduler says that a job waits, if it said so in this wait."""
         found = self.reasons.get(j)
-        waits = self.jobs.state.item(j) == JobState.WAITING
+        waits = self.jobs.state.item(j) in (JobState.WAITING, JobState.STARTING)
         is_of_now = found is not None and found.attempt == self.jobs.attempt.item(j)
         return found if waits and is_of_now else None
 

@@ -359,7 +359,10 @@ def follow(w, b, j, keeps, now):
         open_attempt(w, b, j, now)
     elif state == RUNNING:
         go_on(jobs, b, j, now)
-    elif not is_active:
+    elif is_active:  # still coming up, and seen to hold something else
+        end_attempt(jobs, b, j, 0, now)
+        open_attempt(w, b, j, now)
+    else:
         if state == WAITING:
             marks[MARK.STOPPED] += 1
         end_attempt(jobs, b, j, 1 if state == DONE else 0, now)

@@ -3,7 +3,7 @@
 from typing import NoReturn
 
 from tidemill.core import fold as core
-from tidemill.core import lines, quotas, rows
+from tidemill.core import lines, places, quotas, rows
 from tidemill.engine.fold import queues, room, topology
 from tidemill.model import events as ev
 from tidemill.model import tables
@@ -90,21 +90,28 @@ def placed(world: World, event: ev.AskedPlace) -> list[int]:
 
 
 def seen(world: World, event: ev.PlacementSeen) -> list[int]:
-    """A gang, or a part of one, sits where somebody else put it, whatever our rules say of that."""
+    """A gang, or a part of one, sits where somebody else put it, whatever our rules say of that.
+
+    What a job that sits somewhere already is seen to hold is all that it holds from now on.
+    """
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_WAITING,), 1)
-    shape = world.shape_of(j)
-    room.refuse_if_booked(world, j, shape.roles, event.pieces)
-    _take_place(world, j, event.pieces, event.at_ms)
+    _refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
+    state = world.jobs.state.item(j)
+    _refuse_unless(world, j, event.attempt, (state,), 0 if state == _STARTING else 1)
+    room.refuse_if_booked(world, j, world.shape_of(j).roles, event.pieces)
+    if state == _WAITING:
+        _take_place(world, j, event.pieces, event.at_ms)
+    else:
+        _change_place(world, j, event.pieces, event.at_ms)
     world.ink.w.jobs[j, JOB.OVER_MILLI] = event.over_milli
     world.ink.w.at[AT.SEEN] += 1
     return [j]
 
 
 def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
-    """Another scheduler says why a job waits."""
+    """Another scheduler says why a job waits, or the rest of one that is placed in part."""
     j = event.job
-    _refuse_unless(world, j, None, (_WAITING,))
+    _refuse_unless(world, j, None, (_WAITING, _STARTING))
     attempt = world.jobs.attempt.item(j)
     world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
     return []
@@ -421,6 +428,24 @@ def _take_place(world: World, j: int, pieces: Pieces, at_ms: int) -> None:
     _settle(world, j, at_ms)
     count = room.write_found(world, pieces)  # may renew the columns
     core.placed(world.ink.w, j, count, at_ms)
+    if shape.elastic_role is not None:
+        world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, pieces)
+
+
+def _change_place(world: World, j: int, pieces: Pieces, at_ms: int) -> None:
+    """A job that holds something holds these pieces instead; one that worked comes up again."""
+    is_running, shape = world.jobs.state.item(j) == _RUNNING, world.shape_of(j)
+    if is_running:
+        _save(world, j, at_ms, keeps_all=True)
+    _leave(world, j, at_ms)
+    core.release(world.ink.w, j, 0, at_ms)
+    count = room.write_found(world, pieces)  # may renew the columns
+    core.hold(world.ink.w, j, count, 0)
+    world.placements.forget(j)
+    if is_running:
+        core.come_up_again(world.ink.w, j, at_ms)
+    elif world.ink.w.at.item(AT.TIERS):
+        world.ink.w.jobs[j, JOB.HOP] = places.hop_of(world.ink.w, j)
     if shape.elastic_role is not None:
         world.ink.jobs.speed_ppm[j] = speedup.speed_of(shape, pieces)
 

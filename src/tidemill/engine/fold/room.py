@@ -80,8 +80,7 @@ def refuse_if_taken(world: World, j: int, roles: tuple[Role, ...], pieces: Piece
 def refuse_if_booked(world: World, j: int, roles: tuple[Role, ...], pieces: Pieces) -> None:
     """Refuse devices that others hold, that failed, or that no launched node has."""
     nodes = world.nodes
-    taken: dict[int, int] = {}
-    slices: dict[int, int] = {}
+    taken, slices = _own(world, j, roles)
     for piece in pieces:
         _refuse_if_unfit(world, j, roles, piece)
         n, role = piece.node, roles[piece.role]
@@ -92,10 +91,26 @@ def refuse_if_booked(world: World, j: int, roles: tuple[Role, ...], pieces: Piec
                 _refuse_if_sliced(world, j, role, piece, slices, taken)
                 continue
             taken[d] = taken.get(d, 0) + role.milli
-            free = 0 if d in slices else world.devices.free_milli[d]
+            free = 0 if slices.get(d) else world.devices.free_milli[d]
             if world.devices.is_failed[d] or taken[d] > free:
                 asked = f"{taken[d]} milli of `{world.node_rows[n].name}` device {bit}"
                 raise _refusal(world, j, asked, "it is not free")
+
+
+def _own(world: World, j: int, roles: tuple[Role, ...]) -> tuple[dict[int, int], dict[int, int]]:
+    """What a job holds already is free for it: milli by device, less than none taken, and slices.
+
+    Slices of a device that only this job cut are as if nobody had.
+    """
+    taken, slices = dict[int, int](), dict[int, int]()
+    for piece in world.placements.get(j, ()):
+        first, role = int(world.nodes.first_device[piece.node]), roles[piece.role]
+        for d in (first + bit for bit in bits(piece.devices)):
+            if role.profile:
+                slices[d] = slices.get(d, int(world.devices.slices[d])) & ~piece.slices
+            else:
+                taken[d] = taken.get(d, 0) - role.milli
+    return taken, slices
 
 
 def _refuse_if_sliced(
@@ -112,7 +127,8 @@ def _refuse_if_sliced(
     if piece.slices not in (mig.claim(row, start) for start in row.starts):
         raise _refusal(world, j, asked, f"no `{role.profile}` may sit there")
     state = slices.get(d, int(world.devices.slices[d]))
-    is_empty = not state and world.devices.free_milli[d] == WHOLE_MILLI and d not in taken
+    is_own = d in slices or world.devices.free_milli[d] == WHOLE_MILLI
+    is_empty = not state and is_own and d not in taken
     if world.devices.is_failed[d] or state & piece.slices or not (state or is_empty):
         raise _refusal(world, j, asked, "they are not free")
     slices[d] = state | piece.slices

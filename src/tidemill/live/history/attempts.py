@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.history import telling
-from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
+from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES
 
@@ -134,10 +134,20 @@ def _until(rows: pl.DataFrame, until_ms: int | None, notes: list[str]) -> pl.Dat
 
 
 def _up_ms() -> pl.Expr:
-    """Since when an attempt works: not before it holds its GPUs, and before it has ended."""
+    """Since when an attempt works: not before it holds its GPUs, and before it has ended.
+
+    What was done was at work, whoever says that it never was.
+    """
     up = pl.max_horizontal("start_ms", "up_ms")
     last = pl.max_horizontal(pl.col("start_ms"), pl.col("end_ms") - 1)
-    known = pl.when(pl.col("end_ms").is_null()).then(up).otherwise(pl.min_horizontal(up, last))
+    is_never = up >= NEVER_UP_MS
+    known = (
+        pl.when(is_never & (pl.col("outcome") == AttemptEnd.DONE))
+        .then("start_ms")
+        .when(is_never | pl.col("end_ms").is_null())
+        .then(up)
+        .otherwise(pl.min_horizontal(up, last))
+    )
     return pl.when(pl.col("start_ms").is_not_null()).then(known)  # else it never held any
 
 

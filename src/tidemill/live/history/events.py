@@ -1,12 +1,14 @@
 """A history as events: contracts, teams, machines, then the life of jobs (``timeline``)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
+from msgspec.structs import replace
 
 from tidemill.live.history import fleet
 from tidemill.live.history.attempts import put_in_order
+from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
@@ -17,7 +19,7 @@ from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
-from tidemill.model.rows import Contract, Node, Queue
+from tidemill.model.rows import Contract, Node, Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
@@ -57,6 +59,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     until_ms: int | None = None,
     queues: Sequence[Queue] = (),
     *,
+    shapes: Sequence[Shape] = (),
     measured: Measured | None = None,
 ) -> History:
     """The history that these attempts and nodes make.
@@ -64,6 +67,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ``price_of``: what one GPU of a node costs per hour (default: nobody said).
     ``from_ms``: since when the machines are paid for (default: the first submission).
     ``until_ms``: when the source was asked (default: the last thing that happened).
+    ``shapes``: what jobs request, where a source says it at more length than by columns.
     ``measured``: what was measured of the jobs while they ran.
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
@@ -86,13 +90,18 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         )
     notes = [*ordered.notes, *_unlisted(seen)]
     begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
-    contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms))
-    opening = opened(0, contracts, teams(jobs, queues), under)
+    seen = [node for node in _since(seen, attempts) if (node.since_ms or begins_ms) <= end_ms]
+    later = {node.name for node in seen if joins_later(node, begins_ms)}
+    if later:
+        joined = "1 node" if len(later) == 1 else f"{len(later):,} nodes"
+        notes.append(f"{joined} joined after the beginning: paid for from then on")
+    contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=later)
+    opening = opened(0, contracts, teams(jobs, queues), under, later=later)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
     rows = joining.rows_of(attempts, measured, begins_ms, end_ms)
     span = ToldSpan(begins_ms, begins_ms, end_ms)
-    lines = HistoryTimeline(ordered, machines, span, rows)
+    lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
@@ -111,6 +120,18 @@ def _window(
     return begins, last if until_ms is None else until_ms
 
 
+def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNode]:
+    """Nodes; where work is shown on one before it joined, it was there by then."""
+    held = attempts.filter(pl.col("start_ms").is_not_null()).select("nodes", "start_ms")
+    first = held.explode("nodes").group_by("nodes").agg(pl.col("start_ms").min())
+    seen = {name: ms for name, ms in first.iter_rows() if name is not None}
+    for node in nodes:
+        if node.since_ms is None:
+            yield node
+        else:
+            yield replace(node, since_ms=min(node.since_ms, seen.get(node.name, node.since_ms)))
+
+
 def _unlisted(nodes: Sequence[SeenNode]) -> Iterator[str]:
     if count := sum(node.is_inferred for node in nodes):
         yield (
@@ -125,8 +146,12 @@ def opened(
     queues: Sequence[Queue],
     nodes: Sequence[Node],
     world: World | None = None,
+    later: Collection[str] = (),
 ) -> list[Event]:
-    """Contracts, teams and nodes that are new; ``world``: what there is already."""
+    """Contracts, teams and nodes that are new; ``world``: what there is already.
+
+    Nodes that join ``later`` are known by name, and not there yet.
+    """
     world = world if world is not None else World()
     c, n = world.contract_count, world.node_count
     found: list[Event] = [ev.ContractSigned(at, contract) for contract in contracts]
@@ -134,7 +159,9 @@ def opened(
     found += [ev.ContractStarted(at, c + i) for i in range(len(contracts))]
     found += [ev.NodeAdded(at, node) for node in nodes]
     for state in (NodeState.BOOTING, NodeState.READY):
-        found += [ev.NodeMoved(at, n + i, state) for i in range(len(nodes))]
+        found += [
+            ev.NodeMoved(at, n + i, state) for i, node in enumerate(nodes) if node.name not in later
+        ]
     return found
 
 

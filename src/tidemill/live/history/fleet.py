@@ -1,6 +1,6 @@
 """The machines of a history: nodes as they were listed or seen, and contracts that pay for them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import chain, count
 
 import polars as pl
@@ -15,9 +15,12 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import MAX_DEVICES, Contract, Node, Template
 from tidemill.model.states import Terms
 from tidemill.model.world import World
+from tidemill.reservation.types import OBSERVED
 
-_Form = tuple[str, int, int, int, Price]
-"""GPU type, GPUs, CPU and memory of a node, and the price of one of its GPUs."""
+_Form = tuple[str, int, int, int, str, str, Price]
+"""GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, and the price of one
+of its GPUs."""
+_PAID = {Terms.ON_DEMAND.value: "on demand", Terms.SPOT.value: "spot", OBSERVED: "while there"}
 _ALIKE = ("kind", "node", "usd_micro_per_hour", "end_ms", "price_source")
 """What two nodes of one contract have in common."""
 
@@ -47,21 +50,27 @@ def contracts_of(
     window_ms: tuple[int, int] = (0, FOREVER_MS),
     world: World | None = None,
     terms: str = Terms.RESERVED.value,
+    later: Collection[str] = (),
 ) -> tuple[list[Contract], list[Node]]:
     """One new contract for the nodes of each GPU type, size and price, and the nodes under them.
 
     ``window_ms``: when the journal begins, and what is known of it ends, since 1970. ``world``:
     what there is already; nodes go under a contract that has room before a new one. ``terms``:
-    where their price says none.
+    where neither their price nor they themselves say any. Those that join ``later`` are paid while
+    they are there.
     """
     world = world if world is not None else World()
     groups: dict[_Form, list[SeenNode]] = {}
     for node in nodes:
-        form = (kind_of(node.gpu_type), node.gpus, node.cpu_milli, node.memory_mib, price_of(node))
+        price, size = price_of(node), (node.gpus, node.cpu_milli, node.memory_mib)
+        paid = price.terms or node.terms or terms
+        if node.name in later and paid == Terms.RESERVED.value:
+            paid = OBSERVED
+        form = (kind_of(node.gpu_type), *size, node.box, paid, price)
         groups.setdefault(form, []).append(node)
     contracts, under, used = list[Contract](), list[Node](), {*world.contract_number}
-    for form in sorted(groups, key=lambda form: (*form[:4], *map(str, form[4]))):
-        some, asked = groups[form], _contract(form, window_ms, terms)
+    for form in sorted(groups, key=lambda form: (*form[:6], *map(str, form[6]))):
+        some, asked = groups[form], _contract(form, window_ms)
         with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
         if rest := len(some) - len(names):
@@ -77,14 +86,14 @@ def contracts_of(
     return contracts, under
 
 
-def _contract(form: _Form, window_ms: tuple[int, int], terms: str) -> Contract:
+def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
     """A contract for one node; its end is known where that is still to come."""
-    kind, gpus, cpu, memory, price = form
+    kind, gpus, cpu, memory, box, paid, price = form
     is_ahead = price.ends_ms is not None and price.ends_ms > window_ms[1]
+    bought = price.commitment[:100] or (_PAID.get(paid, "") if box else "")
     return Contract(
-        f"{kind} x{gpus}" + (f" ({price.commitment[:100]})" if price.commitment else ""),
-        kind, kind, gpus, price.usd_micro, Template(gpus, cpu, memory),
-        terms=price.terms or terms,
+        (box[:80] or f"{kind} x{gpus}") + (f" ({bought})" if bought else ""),
+        kind, kind, gpus, price.usd_micro, Template(gpus, cpu, memory), terms=paid,
         end_ms=price.ends_ms - window_ms[0] if is_ahead and price.ends_ms else FOREVER_MS,
         price_source=price.source or UNSET,
     )  # fmt: skip

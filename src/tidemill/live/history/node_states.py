@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.history.seating import Seat, Seating
-from tidemill.model.rows import Piece
+from tidemill.live.history.seating import Seating, SeenSeat
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -33,10 +33,14 @@ class NodeStates:
     ) -> None:
         known, self._begins_ms = world.node_count, begins_ms
         states = [NodeState(state) for state in world.nodes.state[:known].tolist()]
-        self._states = states + [NodeState.READY] * (len(nodes) - known)
-        sizes = world.nodes.devices[:known].tolist()
-        sizes += [node.gpus for node in nodes[known:] if node is not None]
-        self.seating = Seating(sizes, ((j, _seats(world.placements[j])) for j in world.placements))
+        new = [node for node in nodes[known:] if node is not None]
+        self._states = states + [
+            NodeState.ASKED if joins_later(node, mark_ms) else NodeState.READY for node in new
+        ]
+        sizes = world.nodes.devices[:known].tolist() + [node.gpus for node in new]
+        kinds = [world.kinds[k] for k in world.nodes.kind[:known].tolist()]
+        kinds += [kind_of(node.gpu_type) for node in new]
+        self.seating = Seating(sizes, kinds, ((j, _seats(world, j)) for j in world.placements))
         self._is_listed = [
             n >= known or (node is not None and not node.is_inferred)
             for n, node in enumerate(nodes)
@@ -48,7 +52,11 @@ class NodeStates:
                 continue
             since_ms = begins_ms + world.nodes.since_ms.item(n) if n < known else 0
             self._wanted[n] = _wanted(node, self._states[n], mark_ms, since_ms)
-            for start_ms, stop_ms, state in node.out:
+            if self._states[n] is NodeState.ASKED and node.since_ms is not None:
+                self._wanted[n] = NodeState.ASKED
+                turns.append((node.since_ms, n, NodeState.READY))
+            for told_ms, stop_ms, state in node.out:
+                start_ms = max(told_ms, node.since_ms or 0)
                 turns.append((start_ms, n, state))
                 if stop_ms is not None:
                     turns.append((stop_ms, n, NodeState.READY))
@@ -78,9 +86,12 @@ class NodeStates:
         state, wanted = self._states[n], self._wanted[n]
         if wanted is NodeState.UNHEALTHY and not self.seating.is_empty(n):
             wanted = NodeState.CORDONED if state is NodeState.READY else state
-        if state is wanted or state not in LAUNCHED:
+        if state is wanted or (state not in LAUNCHED and state is not NodeState.ASKED):
             return []
         self._states[n] = wanted
+        if state is NodeState.ASKED:  # it joins now
+            steps = dict.fromkeys((NodeState.BOOTING, NodeState.READY, wanted))
+            return [(n, step) for step in steps]
         is_direct = NodeState.READY in (state, wanted) or wanted is NodeState.UNHEALTHY
         return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
 
@@ -114,5 +125,17 @@ def _wanted(node: SeenNode, told: NodeState, mark_ms: int, since_ms: int) -> Nod
     return told if is_out and is_out_later and not was_back else NodeState.READY
 
 
-def _seats(pieces: Sequence[Piece]) -> list[Seat]:
-    return [(piece.node, piece.replicas, piece.devices) for piece in pieces]
+def _seats(world: World, j: int) -> list[SeenSeat]:
+    roles = world.shape_of(j).roles
+    return [
+        SeenSeat(
+            piece.node, piece.replicas, piece.devices, piece.role, piece.slices,
+            roles[piece.role].milli,
+        )
+        for piece in world.placements[j]
+    ]  # fmt: skip
+
+
+def joins_later(node: SeenNode, mark_ms: int) -> bool:
+    """Whether a node was not there yet at a moment."""
+    return node.since_ms is not None and node.since_ms > mark_ms

@@ -26,6 +26,8 @@ class AttemptEnd(StrEnum):
     REQUEUED = "requeued"
     CANCELLED = "cancelled"
     UNSEEN = "end not seen"
+    CHANGED = "changed"
+    """It goes on, and holds something else: the next row of its job follows at once."""
 
 
 ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -51,8 +53,17 @@ ATTEMPTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "reason_cause": pl.Int64,
     "reason_layer": pl.Int64,
     "devices": pl.List(pl.Int64),  # one mask for each of the nodes; null: nobody said which
+    "shape": pl.Int64,  # what its job requests, by number among those that the source tells
+    "roles": pl.List(pl.Int64),  # with a shape: of which role the replica on each of the nodes is
 }
-"""One row per attempt. What a source does not know is null, or not there at all."""
+"""One row per attempt. What a source does not know is null, or not there at all.
+
+With a ``shape``, ``nodes`` has one name for each replica that sits somewhere (so a node may be
+named twice, and a gang be there in part), and ``gpus`` is what those hold.
+"""
+
+NEVER_UP_MS = 1 << 60
+"""In ``up_ms``: it never works in this attempt (a gang of which only a part is there)."""
 
 
 class SeenNode(Struct, frozen=True, kw_only=True):
@@ -66,5 +77,11 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     labels: tuple[tuple[str, str], ...] = ()
     out: tuple[tuple[int, int | None, NodeState], ...] = ()
     """Stretches of time in which it took no new work: from, to (None: still), and how."""
+    since_ms: int | None = None
+    """When it joined the cluster, if the source says so; None: it was there from the beginning."""
+    terms: str = ""
+    """How it is paid (``reservation.types``), if the source says so; "": nobody said."""
+    box: str = ""
+    """The instance or server type, if the source says so."""
     is_inferred: bool = False
     """Whether nobody listed it, and its size is what jobs were seen to hold at once."""

@@ -2,22 +2,35 @@
 
 Sources such as ``sacct`` say how many GPUs of a node a job had, and seldom which. Books need every
 device in one place at a time, so attempts are seated in the order of time; what finds no free
-device is not booked twice but counted as *over*.
+device is not booked twice but counted as *over*. Parts of a device (MIG instances, shares of a
+device that several use) sit beside others of their sort, as long as there is room.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Role
+from tidemill.units.mig import geometry as mig
 
-Seat = tuple[int, int, int]
-"""A node, replicas there, and the mask of their devices."""
+
+class SeenSeat(NamedTuple):
+    """Replicas of a role on a node, and their devices: the mask, and slices of a MIG instance."""
+
+    node: int
+    replicas: int
+    devices: int
+    role: int = 0
+    slices: int = 0
+    milli: int = WHOLE_MILLI
+    """Of each device."""
 
 
 class Seated(NamedTuple):
     """What an attempt holds, and how much of what it was shown to hold is not booked."""
 
-    seats: list[Seat]
+    seats: list[SeenSeat]
     over_milli: int
 
 
@@ -30,22 +43,38 @@ class SeatRequest(NamedTuple):
     masks: list[int] | None
     is_anywhere: bool = False
     """Nobody said on which nodes: on any of these that have some free."""
+    roles: list[int] | None = None
+    """With these, each of the nodes has one replica of the role at its place."""
+    shape: tuple[Role, ...] = ()
 
 
 NO_SEAT = SeatRequest(0, 1, [], None)
 
 
 class Seating:
-    """The devices of every node that nobody holds."""
+    """The devices of every node that nobody holds.
 
-    def __init__(self, sizes: list[int], held: Iterable[tuple[int, list[Seat]]] = ()) -> None:
+    ``kinds``: the GPU type of each node. ``held``: what jobs hold already.
+    """
+
+    def __init__(
+        self,
+        sizes: list[int],
+        kinds: list[str],
+        held: Iterable[tuple[int, list[SeenSeat]]] = (),
+    ) -> None:
         self._free = [(1 << size) - 1 for size in sizes]
-        self._held: dict[int, list[Seat]] = {}
+        self._kinds = kinds
+        self._held: dict[int, list[SeenSeat]] = {}
         self._aboard = [0] * len(sizes)
+        self._shares: dict[tuple[int, int], int] = {}
+        """By node and device: milli of it that shares hold."""
+        self._slices: dict[tuple[int, int], int] = {}
+        """By node and device: slices of it that MIG instances hold."""
         for who, seats in held:
             self._held[who] = seats
-            for n, _, mask in seats:
-                self._claim(n, mask)
+            for seat in seats:
+                self._claim(seat)
 
     def is_empty(self, n: int) -> bool:
         """Whether nobody holds a device of a node."""
@@ -53,7 +82,9 @@ class Seating:
 
     def take(self, who: int, asked: SeatRequest) -> Seated:
         """Seat the attempt of a job."""
-        seats, left, is_anywhere = list[Seat](), asked.replicas, asked.is_anywhere
+        if asked.roles is not None:
+            return self._take_each(who, asked, asked.roles)
+        seats, left, is_anywhere = list[SeenSeat](), asked.replicas, asked.is_anywhere
         share = asked.replicas if is_anywhere else -(-asked.replicas // max(1, len(asked.nodes)))
         missing = 0
         for i, n in enumerate(asked.nodes):
@@ -62,26 +93,115 @@ class Seating:
             wanted = min(share, left)
             mask, count = self._find(n, wanted, asked.each, asked.masks[i] if asked.masks else 0)
             if count:
-                seats.append((n, count, mask))
-                self._claim(n, mask)
+                seats.append(SeenSeat(n, count, mask))
+                self._claim(seats[-1])
             left -= count if is_anywhere else wanted
             missing += 0 if is_anywhere else wanted - count
         self._held[who] = seats
         return Seated(seats, (missing + left) * asked.each * WHOLE_MILLI)
 
-    def _claim(self, n: int, mask: int) -> None:
-        self._free[n] &= ~mask
-        self._aboard[n] += 1
+    def leave_for(self, who: int, after: SeatRequest) -> tuple[list[int], bool]:
+        """Of what a job holds, only what its next attempt holds too stays.
+
+        The nodes that are empty now, and whether anything was left. Replicas are told apart by
+        their role and node, and by nothing else.
+        """
+        stays = Counter(zip(after.roles or (), after.nodes, strict=True))
+        kept, gone = list[SeenSeat](), list[SeenSeat]()
+        for seat in self._held.pop(who, ()):
+            place = (seat.role, seat.node)
+            (kept if stays[place] > 0 else gone).append(seat)
+            stays[place] -= 1
+        for seat in gone:
+            self._release(seat)
+        self._held[who] = kept
+        return sorted({seat.node for seat in gone if self.is_empty(seat.node)}), bool(gone)
+
+    def held(self, who: int) -> list[SeenSeat]:
+        """What a job holds."""
+        return joined(self._held.get(who, []))
 
     def give_back(self, who: int) -> list[int]:
         """An attempt holds nothing any more; the nodes that are empty now."""
         empty = []
-        for n, _, mask in self._held.pop(who, ()):
-            self._free[n] |= mask
-            self._aboard[n] -= 1
-            if not self._aboard[n]:
-                empty.append(n)
+        for seat in self._held.pop(who, ()):
+            self._release(seat)
+            if not self._aboard[seat.node]:
+                empty.append(seat.node)
         return empty
+
+    def _take_each(self, who: int, asked: SeatRequest, roles: list[int]) -> Seated:
+        """One replica for each of the nodes; those that sit already stay where they are."""
+        seats = self._held.get(who, [])
+        seated = Counter((seat.role, seat.node) for seat in seats)
+        over_milli = 0
+        for i, (r, n) in enumerate(zip(roles, asked.nodes, strict=True)):
+            if seated[r, n] > 0:
+                seated[r, n] -= 1
+                continue
+            role = asked.shape[r]
+            seat = self._seat(r, n, role, asked.masks[i] if asked.masks else 0)
+            if seat is None:
+                over_milli += role.replica_milli
+            else:
+                self._claim(seat)
+                seats.append(seat)
+        self._held[who] = seats
+        return Seated(joined(seats), over_milli)
+
+    def _seat(self, r: int, n: int, role: Role, told: int) -> SeenSeat | None:
+        """A place for one replica."""
+        if role.profile:
+            return self._instance(r, n, role)
+        if role.milli < WHOLE_MILLI:
+            shared = (d for (node, d), used in self._shares.items()
+                      if node == n and used + role.milli <= WHOLE_MILLI)  # fmt: skip
+            d = next(shared, self._next_device(n))
+            return None if d is None else SeenSeat(n, 1, 1 << d, r, milli=role.milli)
+        mask, count = self._find(n, 1, role.accelerators, told)
+        return SeenSeat(n, 1, mask, r) if count else None
+
+    def _instance(self, r: int, n: int, role: Role) -> SeenSeat | None:
+        """A MIG instance where one may start, on a device that has some already if there is one."""
+        geometry = mig.of_kind(self._kinds[n])
+        row = geometry.find(role.profile) if geometry else None
+        if geometry is None or row is None or geometry.milli(row) != role.milli:
+            return None
+        best = mig.tables(geometry).best[geometry.profiles.index(row)]
+        cut = (d for (node, d), state in self._slices.items() if node == n and best[state])
+        d = next(cut, self._next_device(n))
+        if d is None:
+            return None
+        return SeenSeat(n, 1, 1 << d, r, best[self._slices.get((n, d), 0)], role.milli)
+
+    def _next_device(self, n: int) -> int | None:
+        """The first free device of a node."""
+        free = self._free[n]
+        return (free & -free).bit_length() - 1 if free else None
+
+    def _claim(self, seat: SeenSeat) -> None:
+        n, d = seat.node, seat.devices.bit_length() - 1
+        self._free[n] &= ~seat.devices
+        self._aboard[n] += 1
+        if seat.slices:
+            self._slices[n, d] = self._slices.get((n, d), 0) | seat.slices
+        elif seat.milli < WHOLE_MILLI:
+            self._shares[n, d] = self._shares.get((n, d), 0) + seat.milli
+
+    def _release(self, seat: SeenSeat) -> None:
+        n, d = seat.node, seat.devices.bit_length() - 1
+        self._aboard[n] -= 1
+        if seat.slices:
+            self._slices[n, d] &= ~seat.slices
+            if self._slices[n, d]:
+                return
+            del self._slices[n, d]
+        elif seat.milli < WHOLE_MILLI:
+            self._shares[n, d] -= seat.milli
+            if self._shares[n, d]:
+                return
+            del self._shares[n, d]
+        self._free[n] |= seat.devices
 
     def _find(self, n: int, replicas: int, each: int, told: int) -> tuple[int, int]:
         """Devices of a node for as many of the replicas as find some, and how many those are."""
@@ -95,3 +215,16 @@ class Seating:
             mask |= low
             free ^= low
         return mask, count
+
+
+def joined(seats: list[SeenSeat]) -> list[SeenSeat]:
+    """Replicas of one role that hold whole devices of one node, as one."""
+    found = dict[tuple[int, ...], SeenSeat]()
+    for i, seat in enumerate(seats):
+        is_part = seat.slices or seat.milli < WHOLE_MILLI
+        key = (seat.role, seat.node, *([i] if is_part else ()))
+        before = found.get(key, seat._replace(replicas=0, devices=0))
+        found[key] = seat._replace(
+            replicas=before.replicas + seat.replicas, devices=before.devices | seat.devices
+        )
+    return list(found.values())

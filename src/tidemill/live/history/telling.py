@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
 from tidemill.model.reasons import Cause
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
@@ -159,10 +159,18 @@ class Met(NamedTuple):
 
 
 def as_new(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows of which nothing was told."""
+    """Rows of which nothing was told.
+
+    What goes on from a row that was never at work is still the same attempt: it comes up.
+    """
+    is_changed = pl.col("outcome") == AttemptEnd.CHANGED
+    follows = (pl.col("start_ms").shift(-1).over("job") == pl.col("end_ms")).fill_null(value=False)
+    lost = pl.when(is_changed & ~follows).then(pl.lit(AttemptEnd.REQUEUED)).otherwise("outcome")
+    rows = rows.with_columns(outcome=lost)
+    comes_up = (is_changed & (pl.col("up_ms") >= NEVER_UP_MS)).shift(1).over("job")
     return rows.with_columns(
         number=pl.lit(None, dtype=pl.Int64),
-        attempt=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("job"),
+        attempt=(~comes_up.fill_null(value=False)).cast(pl.Int64).cum_sum().over("job"),
         is_told=pl.lit(value=False),
         is_up_told=pl.lit(value=False),
     )

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted
 from tidemill.live.history.node_states import NodeStates
-from tidemill.live.history.rows import AttemptEnd, SeenNode
-from tidemill.live.history.seating import NO_SEAT, Seat, SeatRequest
+from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, SeenNode
+from tidemill.live.history.seating import NO_SEAT, SeatRequest, SeenSeat
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
@@ -59,6 +60,8 @@ class _Attempt(NamedTuple):
     outcome: AttemptEnd
     is_last: bool
     asked: SeatRequest
+    after: "_Attempt | None" = None
+    """As what it goes on, and holds something else."""
 
 
 class ToldSpan(NamedTuple):
@@ -74,6 +77,7 @@ class HistoryTimeline:
     """Events of jobs and machines by moment, made into batches on the way.
 
     ``measured``: events of what was measured, as rows of a batch. ``world``: what was told before.
+    ``shapes``: what jobs request, for attempts that say it by number.
     """
 
     def __init__(
@@ -83,9 +87,10 @@ class HistoryTimeline:
         span: ToldSpan,
         measured: I64,
         world: World | None = None,
+        shapes: Sequence[Shape] = (),
     ) -> None:
         self._ordered, self._attempts, self._jobs = ordered, ordered.attempts, ordered.jobs
-        self._measured, self._begins_ms = measured, span.begins_ms
+        self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
         self._world = world if world is not None else World()
         self._machines = NodeStates(machines, self._world, *span)
@@ -95,7 +100,8 @@ class HistoryTimeline:
 
     def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
         """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
-        writer, machines = _Writer(dictionary, self._jobs, self._world), self._machines
+        writer = _Writer(dictionary, self._jobs, self._world, self._shapes)
+        machines = self._machines
         attempts, measured = self._told_attempts(), self._measured.tolist()
         for n in range(len(machines)):
             writer.moved(self._mark_ms, machines.settle(n))
@@ -128,14 +134,30 @@ class HistoryTimeline:
         elif code == _STARTS:
             writer.write(at, ev.JobStarted, attempt.job, attempt.number)
         else:
-            writer.ended(at, attempt)
-            for n in seating.give_back(attempt.job):
+            for n in self._leave(writer, at, attempt):
                 writer.moved(at, self._machines.settle(n))
 
+    def _leave(self, writer: "_Writer", at: int, attempt: "_Attempt") -> list[int]:
+        """An attempt ends, or leaves what it does not hold any more; nodes that are empty now."""
+        seating, j = self._machines.seating, attempt.job
+        if attempt.after is None:
+            writer.ended(at, attempt)
+            return seating.give_back(j)
+        empty, is_less = seating.leave_for(j, attempt.after.asked)
+        if is_less:
+            writer.placed(at, j, attempt.after.number, seating.held(j), 0)
+        return empty
+
     def _say_reasons(self, writer: "_Writer") -> None:
-        """Why the jobs that still wait do so, by their own scheduler's account, if that is news."""
-        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("reason").is_not_null()
-        told = self._attempts.filter(waits & pl.col("is_last"))
+        """Why the jobs that still wait do so, by their own scheduler's account, if that is news.
+
+        Also of a gang of which a part sits somewhere: why the rest of it does not.
+        """
+        runs = pl.col("outcome") == AttemptEnd.RUNNING
+        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_last")
+        waits &= ~runs.any().over("job")
+        waits |= runs & (pl.col("up_ms") >= NEVER_UP_MS)
+        told = self._attempts.filter(waits & pl.col("reason").is_not_null())
         columns = ("number", "reason_cause", "reason_layer", "reason")
         for j, cause, layer, reason in told.sort("number").select(columns).iter_rows():
             known = self._world.reason_of(j) if j < self._world.job_count else None
@@ -185,9 +207,13 @@ class HistoryTimeline:
         columns = [rows[name].to_list() for name in names]
         ends = {str(end): end for end in AttemptEnd}
         both = zip(*columns, self._is_begun().tolist(), self._asked(), strict=True)
-        return [
+        found = [
             _Attempt(job, number if is_begun else 0, ends[outcome], is_last, asked)
             for job, number, outcome, is_last, is_begun, asked in both
+        ]
+        return [
+            one._replace(after=found[i + 1]) if one.outcome is AttemptEnd.CHANGED else one
+            for i, one in enumerate(found)
         ]
 
     def _asked(self) -> list[SeatRequest]:
@@ -197,13 +223,17 @@ class HistoryTimeline:
         """
         rows, number = self._attempts, self._numbers
         anywhere, found = self._machines.standing(), list[SeatRequest]()
-        names = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms")
+        names = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms", "shape", "roles")
         columns = (rows[name].to_list() for name in names)
-        for replicas, each, nodes, masks, start_ms, end_ms in zip(*columns, strict=True):
+        for replicas, each, nodes, masks, start_ms, end_ms, s, roles in zip(*columns, strict=True):
             if start_ms is None or end_ms == start_ms:
                 found.append(NO_SEAT)
                 continue
             where = [number[name] for name in nodes] if nodes else anywhere
+            if s is not None:
+                roles_ = self._shapes[s].roles
+                found.append(SeatRequest(0, 1, where if nodes else [], masks, False, roles, roles_))
+                continue
             found.append(SeatRequest(replicas, each, where, masks, is_anywhere=not nodes))
         return found
 
@@ -211,9 +241,11 @@ class HistoryTimeline:
 class _Writer:
     """Rows of events, and what they need beside them, for the next batch."""
 
-    def __init__(self, dictionary: Dictionary, jobs: pl.DataFrame, world: World) -> None:
+    def __init__(
+        self, dictionary: Dictionary, jobs: pl.DataFrame, world: World, told: Sequence[Shape]
+    ) -> None:
         self._dictionary, self._world = dictionary, world
-        self._jobs, self._names = _job_rows(jobs, dictionary), jobs["job"].to_list()
+        self._jobs, self._names = _job_rows(jobs, dictionary, told), jobs["job"].to_list()
         self._is_eligible = jobs["is_eligible"].to_list()
         self._submitted = self._taken = 0
         self._pieces: list[tuple[int, int, int, int, int]] = []
@@ -254,15 +286,16 @@ class _Writer:
         number = self._dictionary.users.number(words[:LONGEST_REASON])
         self.write(at, ev.ReasonSeen, j, why=cause, to=layer, value=number)
 
-    def placed(self, at: int, j: int, attempt: int, seats: list[Seat], over_milli: int) -> None:
+    def placed(self, at: int, j: int, attempt: int, seats: list[SeenSeat], over_milli: int) -> None:
         """An attempt holds these seats."""
-        for n, replicas, mask in seats:
-            self._pieces.append((0, n, replicas, mask - (1 << 64) if mask >> 63 else mask, 0))
+        for n, replicas, mask, role, slices, _ in seats:
+            devices = mask - (1 << 64) if mask >> 63 else mask
+            self._pieces.append((role, n, replicas, devices, slices))
         self.write(at, ev.PlacementSeen, j, attempt, value=over_milli, count=len(seats))
 
     def ended(self, at: int, attempt: _Attempt) -> None:
         """An attempt is over, and with the last one its job, unless that waits again."""
-        j, number, outcome, is_last, _ = attempt
+        j, number, outcome, is_last, *_ = attempt
         if (outcome is AttemptEnd.CANCELLED and is_last) or not number:
             self.write(at, ev.JobCancelled, j)
         elif outcome is AttemptEnd.DONE and is_last:
@@ -288,30 +321,39 @@ class _Writer:
         return Batch(events, pieces, jobs, names, [], self._dictionary)
 
 
-def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary) -> I64:
-    """Submitted jobs in columns."""
+def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape]) -> I64:
+    """Submitted jobs in columns; ``told``: what they request, where they say that by number."""
     rows = np.zeros((len(jobs), len(JobColumn)), np.int64)
     rows[:, JobColumn.ESTIMATE] = jobs["limit_ms"].to_numpy()
     rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
     shapes = dict[tuple[object, ...], int]()
     held = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held")
-    form = jobs.select("team", "priority", "kind", held, "replicas", "each", "cpus", "memory_mib")
+    form = jobs.select(
+        "shape", held, "team", "priority", "kind", "replicas", "each", "cpus", "memory_mib"
+    )
     numbers = []
-    for row in form.iter_rows():
-        if row not in shapes:
-            shapes[row] = dictionary.shapes.number(_shape(*row))
-        numbers.append(shapes[row])
+    for s, held_as, *row in form.iter_rows():
+        key = (held_as, *row) if s is None else (held_as, s)
+        if key not in shapes:
+            shape = _shape(*row) if s is None else told[s]
+            shapes[key] = dictionary.shapes.number(_held(shape, held_as) if held_as else shape)
+        numbers.append(shapes[key])
     rows[:, JobColumn.SHAPE] = numbers
     rows[:, JobColumn.USER] = [dictionary.users.number(user) for user in jobs["user"].to_list()]
     return rows
 
 
-def _shape(team: str, priority: int, kind: str, held: str, *asked: int) -> Shape:
+def _shape(team: str, priority: int, kind: str, *asked: int) -> Shape:
     """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
     replicas, each, cpus, memory_mib = asked
     role = Role(
-        name=f"{_HELD} {held}"[:LONGEST_NAME] if held else "worker", count=replicas,
-        accelerators=each, cpu_milli=1000 * cpus // replicas, memory_mib=memory_mib // replicas,
-        kinds=(kind,) if kind else (),
+        count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
+        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
     )  # fmt: skip
     return Shape(team, (role,), priority=priority)
+
+
+def _held(shape: Shape, job: str) -> Shape:
+    """The same of a job that waits for something else than GPUs."""
+    first, *rest = shape.roles
+    return replace(shape, roles=(replace(first, name=f"{_HELD} {job}"[:LONGEST_NAME]), *rest))

@@ -1,0 +1,237 @@
+"""Everything that the files of a cluster hold, read once and joined by name."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import dra, fields, groups, kueue, nodes, owners, pods, resources
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceSlice
+from tidemill.live.kubernetes.fields import Object
+from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
+from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.objects import Objects
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod, Owner
+from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
+
+OwnerKey = tuple[str, str, str, str]
+"""API group, kind, namespace and name."""
+
+
+class KubeEvent(Struct, frozen=True):
+    """An Event: something that a controller says happened to an object."""
+
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+    at_ms: int
+
+
+class Quota(Struct, frozen=True):
+    """A ResourceQuota: what a namespace may request of accelerators."""
+
+    namespace: str
+    name: str
+    hard: Mapping[str, int]
+
+
+class Budget(Struct, frozen=True):
+    """A PodDisruptionBudget, and whether it lets any of its pods go now."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    allows: bool
+
+
+class Cluster(Struct, frozen=True, kw_only=True):
+    """A cluster as files show it, at one moment."""
+
+    nodes: tuple[KubeNode, ...]
+    pods: tuple[KubePod, ...]
+    owners: Mapping[OwnerKey, OwnerObject]
+    parts: Mapping[tuple[str, str, str], tuple[PodTemplate, ...]]
+    """By namespace, kind and name: the pods of all objects that it owns."""
+    groups: Mapping[GroupKey, PodGroup]
+    workloads: tuple[KueueWorkload, ...]
+    cluster_queues: tuple[ClusterQueue, ...]
+    local_queues: Mapping[tuple[str, str], LocalQueue]
+    flavors: Mapping[str, Flavor]
+    happenings: Mapping[tuple[str, str, str], tuple[KubeEvent, ...]]
+    """By kind, namespace and name, the youngest last."""
+    quotas: tuple[Quota, ...]
+    budgets: tuple[Budget, ...]
+    priorities: Mapping[str, int]
+    namespaces: Mapping[str, Mapping[str, str]]
+    """Their labels."""
+    devices: Mapping[tuple[str, str, str], tuple[str, int]]
+    """By driver, pool and device (DRA): its node and its number there."""
+    claims: Mapping[tuple[str, str], DeviceClaim]
+    seen_ms: int
+    """The youngest time in any object: about when the files were made."""
+
+    def owner(self, of: Owner | None, namespace: str) -> OwnerObject | None:
+        """The object that owns another, if the files have it."""
+        return None if of is None else self.owners.get((of.group, of.kind, namespace, of.name))
+
+    def last(self, kind: str, namespace: str, name: str, *reasons: str) -> KubeEvent | None:
+        """The youngest event of an object with one of these reasons."""
+        for found in reversed(self.happenings.get((kind, namespace, name), ())):
+            if found.reason in reasons:
+                return found
+        return None
+
+
+def read(told: Objects) -> Cluster:
+    """All that is known here of these objects; kinds that are not stay behind."""
+    found = {
+        (row.group, row.kind, row.namespace, row.name): row
+        for kind, rows in owners.KINDS.items()
+        for one in rows
+        for group in one.groups
+        for row in told.read(kind, (group,), owners.reader(kind, group))
+    }
+    slices = told.read("ResourceSlice", (dra.GROUP,), dra.read_slice)
+    claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
+    claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
+    by_claim = {(claim.namespace, claim.name): claim for claim in claims}
+    all_pods = _with_claims(told.read("Pod", ("",), pods.read), by_claim)
+    happenings = _by_object(told)
+    grouped = told.read("PodGroup", groups.DIALECTS, groups.read)
+    for inside in told.read("Workload", (groups.CORE,), groups.read_workload):
+        grouped += inside
+    all_nodes = _with_slices(told.read("Node", ("",), nodes.read), slices)
+    times = [pod.seen_ms for pod in all_pods] + [node.seen_ms for node in all_nodes]
+    times += [one.at_ms for some in happenings.values() for one in some]
+    times += [row.created_ms or 0 for row in found.values()]
+    locals_ = told.read("LocalQueue", (kueue.GROUP,), kueue.read_local_queue)
+    return Cluster(
+        nodes=(*all_nodes, *_coming(told, all_nodes)), pods=tuple(all_pods), owners=found,
+        parts=_parts(found), groups={group.key: group for group in grouped},
+        workloads=tuple(told.read("Workload", (kueue.GROUP,), kueue.read_workload)),
+        cluster_queues=tuple(told.read("ClusterQueue", (kueue.GROUP,), kueue.read_cluster_queue)),
+        local_queues={(one.namespace, one.name): one for one in locals_},
+        flavors={f.name: f for f in told.read("ResourceFlavor", (kueue.GROUP,), kueue.read_flavor)},
+        happenings=happenings,
+        quotas=tuple(told.read("ResourceQuota", ("",), _quota)),
+        budgets=tuple(told.read("PodDisruptionBudget", ("policy",), _budget)),
+        priorities=dict(told.read("PriorityClass", ("scheduling.k8s.io",), _priority)),
+        namespaces=dict(told.read("Namespace", ("",), _namespace)),
+        devices=dra.masks(slices), claims=by_claim, seen_ms=max(times, default=0),
+    )  # fmt: skip
+
+
+def _parts(
+    found: Mapping[OwnerKey, OwnerObject],
+) -> dict[tuple[str, str, str], tuple[PodTemplate, ...]]:
+    made = dict[tuple[str, str, str], tuple[PodTemplate, ...]]()
+    for row in found.values():
+        if row.owner is not None and row.templates:
+            above = (row.namespace, row.owner.kind, row.owner.name)
+            made[above] = (*made.get(above, ()), *row.templates)
+    return made
+
+
+def _with_claims(
+    all_pods: list[KubePod], claims: Mapping[tuple[str, str], DeviceClaim]
+) -> list[KubePod]:
+    """Pods whose accelerators come by claims (DRA) request so many; a shared claim counts once."""
+    counted, found = set[tuple[str, str]](), []
+    for pod in sorted(all_pods, key=lambda pod: (pod.created_ms, pod.full_name)):
+        total = 0
+        for inside, name in pod.request.claims:
+            claim = claims.get((pod.namespace, pod.claim_names.get(inside) or name))
+            claim = claim or claims.get((pod.namespace, name))
+            if claim is None or (claim.namespace, claim.name) in counted:
+                continue
+            if not claim.name.startswith("template/"):
+                counted.add((claim.namespace, claim.name))
+            total += len(claim.held) or claim.wanted
+        gpu = pod.request.gpu or (GpuRequest(CLAIMED, total) if total else None)
+        found.append(replace(pod, request=replace(pod.request, gpu=gpu)))
+    return found
+
+
+def _with_slices(all_nodes: list[KubeNode], slices: list[DeviceSlice]) -> list[KubeNode]:
+    """Nodes whose accelerators are published in slices (DRA) have those."""
+    mine = dict[str, list[DeviceSlice]]()
+    for one in slices:
+        if one.driver in dra.DRIVERS:
+            mine.setdefault(one.node, []).append(one)
+    found = []
+    for node in all_nodes:
+        published = mine.get(node.name, [])
+        count = sum(len(one.devices) for one in published)
+        if not count or node.capacity:
+            found.append(node)
+            continue
+        kind = next((one.gpu_type for one in published if one.gpu_type), "")
+        has = {CLAIMED: count}
+        found.append(replace(node, capacity=has, allocatable=has, gpu_type=node.gpu_type or kind))
+    return found
+
+
+def _coming(told: Objects, all_nodes: list[KubeNode]) -> list[KubeNode]:
+    """Machines that Karpenter launched and that are no nodes yet."""
+    there = {node.name for node in all_nodes}
+    claims = told.read("NodeClaim", ("karpenter.sh",), nodes.read_claim)
+    return [
+        nodes.of_claim(claim)
+        for claim in claims
+        if claim.is_launched and claim.capacity and claim.node not in there
+    ]
+
+
+def _by_object(told: Objects) -> dict[tuple[str, str, str], tuple[KubeEvent, ...]]:
+    found = dict[tuple[str, str, str], list[KubeEvent]]()
+    for one in told.read("Event", ("", "events.k8s.io"), _happening):
+        found.setdefault((one.kind, one.namespace, one.name), []).append(one)
+    return {key: tuple(sorted(some, key=lambda one: one.at_ms)) for key, some in found.items()}
+
+
+def _happening(one: Object) -> KubeEvent:
+    about = fields.inner(one, "involvedObject") or fields.inner(one, "regarding")
+    times = (
+        fields.moment_ms(one, "series", "lastObservedTime"), fields.moment_ms(one, "lastTimestamp"),
+        fields.moment_ms(one, "deprecatedLastTimestamp"), fields.moment_ms(one, "eventTime"),
+        fields.moment_ms(one, "firstTimestamp"),
+        fields.moment_ms(one, "metadata", "creationTimestamp"),
+    )  # fmt: skip
+    return KubeEvent(
+        fields.text(about, "kind"), fields.text(about, "namespace") or "default",
+        fields.text(about, "name"), fields.text(one, "reason"),
+        fields.text(one, "message") or fields.text(one, "note"),
+        next((ms for ms in times if ms is not None), 0),
+    )  # fmt: skip
+
+
+def _quota(one: Object) -> Quota:
+    hard = {
+        name.removeprefix("requests."): amount
+        for name, amount in fields.amounts(one, "spec", "hard").items()
+        if name.startswith("requests.")
+    }
+    return Quota(
+        fields.text(one, "metadata", "namespace") or "default",
+        fields.text(one, "metadata", "name"),
+        {name: int(hard[name]) for name in hard if resources.is_accelerator(name)},
+    )
+
+
+def _budget(one: Object) -> Budget:
+    allowed = fields.number(one, "status", "disruptionsAllowed")
+    return Budget(
+        fields.text(one, "metadata", "namespace") or "default",
+        fields.words(one, "spec", "selector", "matchLabels"), allowed != 0,
+    )  # fmt: skip
+
+
+def _priority(one: Object) -> tuple[str, int]:
+    return fields.text(one, "metadata", "name"), fields.number(one, "value") or 0
+
+
+def _namespace(one: Object) -> tuple[str, Mapping[str, str]]:
+    return fields.text(one, "metadata", "name"), fields.words(one, "metadata", "labels")

@@ -1,0 +1,166 @@
+"""Fields of an object, read strictly: what is there has the right type, or the object is refused.
+
+Objects are plain dicts, as JSON has them. Each function takes an object and the way to a field; a
+field that is missing or null is absent, one of another type is a ``Malformed`` object.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+Object = Mapping[str, Any]
+
+_QUANTITY = re.compile(r"([+-]?[0-9]+(?:\.[0-9]*)?|[+-]?\.[0-9]+)([eE][+-]?[0-9]+|[a-zA-Z]{0,2})")
+_SUFFIX = {
+    "": 1, "n": 10**-9, "u": 10**-6, "m": 10**-3, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+    "P": 10**15, "E": 10**18, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
+    "Ei": 2**60,
+}  # fmt: skip
+_LARGEST = 1e18
+EARLIEST_MS, LATEST_MS = 0, 4_102_444_800_000
+"""1970 to 2100: a time outside is a mistake."""
+
+
+class MalformedObjectError(ValueError):
+    """An object that has something else in a field than its API says."""
+
+
+def text(source: Object, *way: str) -> str:
+    """A string; "": it is not there."""
+    found = _at(source, way)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a string")
+    return found
+
+
+def number(source: Object, *way: str) -> int | None:
+    """A whole number; None: it is not there."""
+    found = _at(source, way)
+    if found is None:
+        return None
+    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > _LARGEST:
+        raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a whole number")
+    return found
+
+
+def flag(source: Object, *way: str) -> bool:
+    """True or false; what is not there is false."""
+    found = _at(source, way)
+    if found is not None and not isinstance(found, bool):
+        raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not true or false")
+    return bool(found)
+
+
+def inner(source: Object, *way: str) -> Object:
+    """An object in an object; {}: it is not there."""
+    found = _at(source, way)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not an object")
+    return found
+
+
+def each(source: Object, *way: str) -> Iterator[Object]:
+    """The objects of a list; none: it is not there."""
+    for one in _list(source, way):
+        if not isinstance(one, dict):
+            raise MalformedObjectError(f"`{'.'.join(way)}` has {_kind(one)} in it, not an object")
+        yield one
+
+
+def texts(source: Object, *way: str) -> tuple[str, ...]:
+    """The strings of a list."""
+    found = _list(source, way)
+    for one in found:
+        if not isinstance(one, str):
+            raise MalformedObjectError(f"`{'.'.join(way)}` has {_kind(one)} in it, not a string")
+    return tuple(found)
+
+
+def words(source: Object, *way: str) -> dict[str, str]:
+    """A map of strings: labels, annotations, selectors."""
+    found = inner(source, *way)
+    for key, value in found.items():
+        if not isinstance(value, str):
+            raise MalformedObjectError(f"`{'.'.join((*way, key))}` is {_kind(value)}, not a string")
+    return dict(found)
+
+
+def amounts(source: Object, *way: str) -> dict[str, float]:
+    """A map of quantities: capacity, requests, quotas."""
+    return {key: quantity(value) for key, value in inner(source, *way).items()}
+
+
+def quantity(told: object) -> float:
+    """A quantity of Kubernetes: `8`, `500m`, `1.5Gi`, `1e3`; whole ones come out whole."""
+    if isinstance(told, int | float) and not isinstance(told, bool):
+        told = repr(told)
+    found = _QUANTITY.fullmatch(told.strip()) if isinstance(told, str) else None
+    if found is None:
+        raise MalformedObjectError(f"`{told!r}` is no quantity")
+    digits, suffix = found.groups()
+    if suffix[:1] in ("e", "E") and suffix != "E" and len(suffix) > 1 and suffix[1:] != "i":
+        made = float(digits + suffix)
+    elif suffix in _SUFFIX:
+        made = float(digits) * _SUFFIX[suffix]
+    else:
+        raise MalformedObjectError(f"`{told}` is no quantity")
+    if not abs(made) <= _LARGEST:
+        raise MalformedObjectError(f"`{told}` is more than anything has")
+    return made
+
+
+def moment_ms(source: Object, *way: str) -> int | None:
+    """A time of the API (RFC 3339) as milliseconds since 1970; None: it is not there."""
+    told = text(source, *way)
+    if not told:
+        return None
+    try:
+        found = datetime.fromisoformat(told)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise MalformedObjectError(
+            f"`{'.'.join(way)}` is `{told[:40]}`, which is no time with a zone"
+        )
+    made = int(found.timestamp() * 1000)
+    if not EARLIEST_MS <= made <= LATEST_MS:
+        raise MalformedObjectError(f"`{'.'.join(way)}` is `{told[:40]}`, not from 1970 to 2100")
+    return made
+
+
+def condition(source: Object, kind: str, *way: str) -> Object:
+    """The condition of a type in `status.conditions`; {}: it has none."""
+    for one in each(source, *(way or ("status", "conditions"))):
+        if text(one, "type") == kind:
+            return one
+    return {}
+
+
+def _at(source: Object, way: tuple[str, ...]) -> Any:  # noqa: ANN401 - whatever JSON holds
+    found: Any = source
+    for step in way:
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise MalformedObjectError(f"`{step}` is asked of {_kind(found)}, not of an object")
+        found = found.get(step)
+    return found
+
+
+def _list(source: Object, way: tuple[str, ...]) -> list[Any]:
+    found = _at(source, way)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise MalformedObjectError(f"`{'.'.join(way)}` is {_kind(found)}, not a list")
+    return found
+
+
+def _kind(found: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
+    return names.get(type(found), "a number")

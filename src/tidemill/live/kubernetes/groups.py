@@ -1,0 +1,128 @@
+"""Pod groups: which pods start together, in the words of four schedulers.
+
+Each has a kind `PodGroup` in an API group of its own, and a pod names its group in its own way:
+
+- Kubernetes itself (`scheduling.k8s.io`): `spec.schedulingGroup`; or `spec.workloadRef`, for the
+  groups inside a `Workload`.
+- scheduler-plugins (`scheduling.x-k8s.io`): the label `scheduling.x-k8s.io/pod-group`.
+- Volcano (`scheduling.volcano.sh`): the annotation `scheduling.k8s.io/group-name`.
+- KAI (`scheduling.run.ai`): the annotation `pod-group-name`.
+
+Kueue groups plain pods too, by a label.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes.fields import Object
+from tidemill.live.kubernetes.pods import KubePod, Owner, owner_of
+
+CORE, PLUGINS, VOLCANO, KAI, KUEUE = (
+    "scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai",
+    "kueue.x-k8s.io",
+)  # fmt: skip
+DIALECTS = (CORE, PLUGINS, VOLCANO, KAI)
+_LABELS = {
+    "scheduling.x-k8s.io/pod-group": PLUGINS,
+    "pod-group.scheduling.sigs.k8s.io": PLUGINS,
+    "pod-group.scheduling.sigs.k8s.io/name": PLUGINS,
+    "kueue.x-k8s.io/pod-group-name": KUEUE,
+}
+_ANNOTATIONS = {
+    "scheduling.k8s.io/group-name": VOLCANO,
+    "scheduling.volcano.sh/group-name": VOLCANO,
+    "pod-group-name": KAI,
+}
+KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+
+GroupKey = tuple[str, str, str]
+"""Dialect, namespace and name."""
+
+
+class PodGroup(Struct, frozen=True):
+    """A group of pods, and how many of them start together at least."""
+
+    dialect: str
+    namespace: str
+    name: str
+    least: int
+    """0: each pod by itself."""
+    queue: str
+    created_ms: int | None
+    reason: str
+    message: str
+    owner: Owner | None
+
+    @property
+    def key(self) -> GroupKey:
+        """By which pods name it."""
+        return self.dialect, self.namespace, self.name
+
+    @property
+    def shown_by(self) -> str:
+        """The command that shows it."""
+        return f"kubectl describe podgroups.{self.dialect} -n {self.namespace} {self.name}"
+
+
+def of_pod(pod: KubePod) -> GroupKey | None:
+    """The group that a pod says it belongs to."""
+    if pod.scheduling_group:
+        return CORE, pod.namespace, pod.scheduling_group
+    workload, group, replica = pod.workload
+    if workload and group:
+        return CORE, pod.namespace, core_name(workload, group, replica)
+    for told, keys in ((pod.labels, _LABELS), (pod.annotations, _ANNOTATIONS)):
+        for key, dialect in keys.items():
+            if told.get(key):
+                return dialect, pod.namespace, told[key]
+    return None
+
+
+def core_name(workload: str, group: str, replica: str = "") -> str:
+    """What a group inside a Workload is called here."""
+    return "/".join(filter(None, (workload, group, replica)))
+
+
+def read(one: Object) -> PodGroup:
+    """A PodGroup of any dialect."""
+    dialect = fields.text(one, "apiVersion").rpartition("/")[0]
+    gang = fields.number(one, "spec", "schedulingPolicy", "gang", "minCount")
+    least = gang if dialect == CORE else fields.number(one, "spec", "minMember")
+    condition = _unschedulable(one)
+    return PodGroup(
+        dialect, fields.text(one, "metadata", "namespace") or "default",
+        fields.text(one, "metadata", "name"), max(least or 0, 0),
+        fields.text(one, "spec", "queue"), fields.moment_ms(one, "metadata", "creationTimestamp"),
+        fields.text(condition, "reason"), fields.text(condition, "message"), owner_of(one),
+    )  # fmt: skip
+
+
+def _unschedulable(one: Object) -> Object:
+    """The condition that says why it does not start."""
+    for way in (("status", "conditions"), ("status", "schedulingConditions")):
+        for found in fields.each(one, *way):
+            kind, status = fields.text(found, "type"), fields.text(found, "status")
+            bad = kind.startswith("Unschedulable") and status == "True"
+            if bad or (kind == "PodGroupScheduled" and status == "False"):
+                return found
+    return {}
+
+
+def read_workload(one: Object) -> list[PodGroup]:
+    """The pod groups inside a Workload of Kubernetes itself."""
+    return list(_inside(one))
+
+
+def _inside(one: Object) -> Iterator[PodGroup]:
+    namespace = fields.text(one, "metadata", "namespace") or "default"
+    created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
+    for key in ("podGroups", "podGroupTemplates"):
+        for group in fields.each(one, "spec", key):
+            policy = fields.inner(group, "policy") or fields.inner(group, "schedulingPolicy")
+            least = fields.number(policy, "gang", "minCount") or 0
+            name = core_name(fields.text(one, "metadata", "name"), fields.text(group, "name"))
+            yield PodGroup(
+                CORE, namespace, name, max(least, 0), "", created_ms, "", "", owner_of(one)
+            )

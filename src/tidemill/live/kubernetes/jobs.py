@@ -1,0 +1,398 @@
+"""Jobs: which pods are one job, what it requests in all, whose it is and what it is for.
+
+Pods that work together are one job, a gang, with its pods as replicas: those of one JobSet,
+training job, Ray cluster, Volcano job, group of a LeaderWorkerSet, pod group, or of an indexed Job
+all of whose pods run at once. A Job with one pod at a time is one job, its later pods are further
+attempts. Every other pod is a job of its own.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes import groups, kueue, owners
+from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.groups import GroupKey, PodGroup
+from tidemill.live.kubernetes.kueue import KueueWorkload
+from tidemill.live.kubernetes.nodes import OF_CONDITIONS
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod, Owner, PodRequest
+from tidemill.model.errors import SpecError
+from tidemill.model.states import JobClass
+
+LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
+LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
+_BY_LABEL = {
+    "jobset.sigs.k8s.io/jobset-name": ("jobset.x-k8s.io", "JobSet"),
+    "volcano.sh/job-name": ("batch.volcano.sh", "Job"),
+    "ray.io/cluster": ("ray.io", "RayCluster"),
+}
+"""Owners that pods name in a label, for files without the objects between."""
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_INTERACTIVE = {("component", "singleuser-server"), ("app", "jupyterhub")}
+_QUEUES = ("kai.scheduler/queue", "runai/queue", "volcano.sh/queue-name")
+MOST_ROLES = 64
+
+
+class UnitKey(Struct, frozen=True, order=True):
+    """What makes several pods one job."""
+
+    namespace: str
+    group: str
+    kind: str
+    name: str
+    part: str = ""
+
+    @property
+    def shown(self) -> str:
+        """What people call it."""
+        return f"{self.namespace}/{self.name}" + (f"-{self.part}" if self.part else "")
+
+
+class JobRole(Struct, frozen=True):
+    """So many equal replicas, and those of them that exist."""
+
+    name: str
+    count: int
+    request: PodRequest
+    pods: tuple[KubePod, ...]
+
+
+class KubeJob(Struct, frozen=True, kw_only=True):
+    """A job: a gang, or one pod at a time."""
+
+    key: UnitKey
+    name: str
+    team: str
+    job_class: JobClass
+    submit_ms: int | None
+    roles: tuple[JobRole, ...]
+    least: int
+    """With how many of its pods it works."""
+    priority: int
+    is_suspended: bool
+    is_preemptible: bool
+    end: tuple[AttemptEnd, int] | None
+    owner: OwnerObject | None
+    group: PodGroup | None
+    workload: KueueWorkload | None
+
+    @property
+    def pods(self) -> tuple[KubePod, ...]:
+        """All that exist."""
+        return tuple(pod for role in self.roles for pod in role.pods)
+
+    @property
+    def size(self) -> int:
+        """Pods in all."""
+        return sum(role.count for role in self.roles)
+
+
+class TeamRule:
+    """How jobs are told apart by teams: by namespace, by a label, or by queue."""
+
+    def __init__(self, told: str, cluster: Cluster) -> None:
+        self.by, _, self.label = told.partition(":")
+        if self.by not in ("namespace", "label", "queue") or (self.by == "label") != bool(
+            self.label
+        ):
+            raise SpecError(
+                f"--team-by is `{told}`",
+                hint="namespace, queue, or label:KEY such as label:team",
+            )
+        self._cluster = cluster
+
+    def team(self, namespace: str, labels: Iterable[Mapping[str, str]], queue: str) -> str:
+        """The team of a job; ``labels`` of its owner and pods, the owner first."""
+        if self.by == "label":
+            told = (*labels, self._cluster.namespaces.get(namespace, {}))
+            return next((one[self.label] for one in told if one.get(self.label)), "unknown")
+        if self.by == "queue" and queue:
+            local = self._cluster.local_queues.get((namespace, queue))
+            return local.cluster_queue if local and local.cluster_queue else queue
+        return namespace
+
+
+def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
+    """All jobs that request accelerators, or that may."""
+    units = dict[UnitKey, list[KubePod]]()
+    for pod in cluster.pods:
+        units.setdefault(unit_of(cluster, pod), []).append(pod)
+    by_owner = _workloads(cluster)
+    used = set[int]()
+    for key, pods in units.items():
+        workload = _workload(by_owner, key, pods)
+        used.add(id(workload))
+        yield _job(cluster, rule, key, pods, workload)
+    for (group, kind, namespace, name), owner in cluster.owners.items():
+        key = UnitKey(namespace, group, kind, name)
+        if key in units or not _stands_alone(cluster, owner):
+            continue
+        workload = _workload(by_owner, key, [])
+        used.add(id(workload))
+        if owner.end is None and any(part.request.gpu for part in owner.templates):
+            yield _job(cluster, rule, key, [], workload)
+    for workload in cluster.workloads:
+        if id(workload) not in used and workload.finished_ms is None:
+            yield _of_workload(rule, workload)
+
+
+def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
+    """Which job a pod belongs to."""
+    labels, namespace = pod.labels, pod.namespace
+    if labels.get(LWS_NAME):
+        group = "leaderworkerset.x-k8s.io"
+        return UnitKey(
+            namespace, group, "LeaderWorkerSet", labels[LWS_NAME], labels.get(LWS_GROUP, "0")
+        )
+    top = _top(cluster, pod)
+    grouped = groups.of_pod(pod)
+    if top is not None and owners.is_gang_kind(top.kind, top.group):
+        key = UnitKey(namespace, top.group, top.kind, top.name)
+        if top.kind != "Job" or top.group != "batch" or grouped:
+            return key
+        owner = cluster.owners.get((top.group, top.kind, namespace, top.name))
+        if owner is None:
+            return key if _INDEX in labels else _alone(pod)
+        is_one = owner.is_gang or sum(part.count for part in owner.templates) <= 1
+        return key if is_one else _alone(pod)
+    if grouped:
+        return UnitKey(namespace, grouped[0], "PodGroup", grouped[2])
+    return _alone(pod)
+
+
+def _alone(pod: KubePod) -> UnitKey:
+    return UnitKey(pod.namespace, "", "Pod", pod.name)
+
+
+def _top(cluster: Cluster, pod: KubePod) -> Owner | None:
+    """The topmost owner that is a job, as far as files and labels show it."""
+    for label, (group, kind) in _BY_LABEL.items():
+        if pod.labels.get(label):
+            labelled = Owner(group, kind, pod.labels[label])
+            return _climb(cluster, labelled, pod.namespace)
+    return None if pod.owner is None else _climb(cluster, pod.owner, pod.namespace)
+
+
+def _climb(cluster: Cluster, found: Owner, namespace: str) -> Owner:
+    for _ in range(owners.DEEPEST):
+        owner = cluster.owner(found, namespace)
+        above = owner.owner if owner is not None else None
+        if above is None or not owners.is_gang_kind(above.kind, above.group):
+            break
+        found = above
+    return found
+
+
+def _class_of(cluster: Cluster, key: UnitKey, pods: list[KubePod]) -> JobClass:
+    """What a job is for: by the kinds of its owners, whoever of them says so first."""
+    for pod in pods[:1]:
+        if _INTERACTIVE & set(pod.labels.items()) or "notebook-name" in pod.labels:
+            return JobClass.INTERACTIVE
+        if "serving.kserve.io/inferenceservice" in pod.labels:
+            return JobClass.INFERENCE
+    found = owners.class_of(key.kind, key.group)
+    if found is not None:
+        return found
+    above = pods[0].owner if pods else None
+    last = None
+    for _ in range(owners.DEEPEST):
+        if above is None:
+            break
+        last = owners.class_of(above.kind, above.group) or last
+        owner = cluster.owner(above, key.namespace)
+        above = owner.owner if owner is not None else None
+    return last or JobClass.TRAINING
+
+
+def _stands_alone(cluster: Cluster, owner: OwnerObject) -> bool:
+    """Whether an owner without pods is a job, and not a part of another."""
+    if not owners.is_gang_kind(owner.kind, owner.group) or owner.kind == "LeaderWorkerSet":
+        return False
+    above = owner.owner
+    return (
+        above is None
+        or not owners.is_gang_kind(above.kind, above.group)
+        or (cluster.owner(above, owner.namespace) is None)
+    )
+
+
+def _workloads(cluster: Cluster) -> dict[tuple[str, str, str], KueueWorkload]:
+    """Kueue's workloads by namespace, kind and name of what they are of."""
+    return {
+        (one.namespace, owner.kind, owner.name): one
+        for one in cluster.workloads
+        for owner in one.owners
+    }
+
+
+def _workload(
+    by_owner: Mapping[tuple[str, str, str], KueueWorkload], key: UnitKey, pods: list[KubePod]
+) -> KueueWorkload | None:
+    """What Kueue keeps of a job."""
+    names = ((key.kind, key.name), *(("Pod", pod.name) for pod in pods))
+    found = (by_owner.get((key.namespace, *name)) for name in names)
+    return next((one for one in found if one is not None), None)
+
+
+def _job(
+    cluster: Cluster,
+    rule: TeamRule,
+    key: UnitKey,
+    pods: list[KubePod],
+    workload: KueueWorkload | None,
+) -> KubeJob:
+    owner = cluster.owners.get((key.group, key.kind, key.namespace, key.name))
+    mine = {found for pod in pods if (found := groups.of_pod(pod)) is not None}
+    known = [cluster.groups[one] for one in sorted(mine) if one in cluster.groups]
+    roles = _roles(_templates(cluster, key, pods, owner, mine), pods)
+    size = sum(role.count for role in roles)
+    created = [pod.created_ms for pod in pods]
+    told = owner.created_ms if owner is not None else None
+    told = told if told is not None else workload.created_ms if workload else None
+    labels = [one.labels for one in (owner, *pods) if one is not None]
+    queue = _queue(labels, known, workload)
+    return KubeJob(
+        key=key, name=key.shown, team=rule.team(key.namespace, labels, queue),
+        job_class=_class_of(cluster, key, pods),
+        submit_ms=min([*created, *([told] if told is not None else [])], default=None),
+        roles=roles, least=_least(owner, known, roles, size),
+        priority=_priority(cluster, roles, workload),
+        is_suspended=owner is not None and owner.is_suspended and workload is None,
+        is_preemptible=not any(_is_kept(cluster, pod) for pod in pods),
+        end=owner.end if owner is not None else None, owner=owner,
+        group=next(iter(known), None), workload=workload,
+    )  # fmt: skip
+
+
+def _of_workload(rule: TeamRule, workload: KueueWorkload) -> KubeJob:
+    """A job of which only Kueue's workload is known: it waits for quota, and has no pods."""
+    owner = next(iter(workload.owners), None)
+    key = UnitKey(
+        workload.namespace, owner.group if owner else kueue.GROUP,
+        owner.kind if owner else "Workload", owner.name if owner else workload.name,
+    )  # fmt: skip
+    roles = _roles(workload.templates, [])
+    return KubeJob(
+        key=key, name=key.shown, team=rule.team(workload.namespace, (), workload.queue),
+        job_class=owners.class_of(key.kind, key.group) or JobClass.TRAINING,
+        submit_ms=workload.created_ms, roles=roles, least=sum(role.count for role in roles),
+        priority=workload.priority, is_suspended=not workload.is_active, is_preemptible=True,
+        end=None, owner=None, group=None, workload=workload,
+    )  # fmt: skip
+
+
+def _templates(
+    cluster: Cluster,
+    key: UnitKey,
+    pods: list[KubePod],
+    owner: OwnerObject | None,
+    mine: set[GroupKey],
+) -> tuple[PodTemplate, ...]:
+    """The pods that a job wants, by form; empty: nobody says, and those that exist count."""
+    if owner is not None and owner.templates:
+        return owner.templates
+    parts = cluster.parts.get((key.namespace, key.kind, key.name), ())
+    if parts:
+        return parts
+    least = sum(cluster.groups[one].least for one in mine if one in cluster.groups)
+    totals = [pod.annotations.get(groups.KUEUE_TOTAL, "") for pod in pods]
+    least = max([least, *(int(told) for told in totals if told.isdecimal() and len(told) < 7)])
+    live = [pod for pod in pods if not pod.is_over] or pods
+    forms = {pod.request for pod in live if pod.request.gpu}
+    if least > len(live) and len(forms) == 1:
+        return (PodTemplate("worker", least, forms.pop()),)
+    return ()
+
+
+def _roles(wanted: tuple[PodTemplate, ...], pods: list[KubePod]) -> tuple[JobRole, ...]:
+    """Equal requests are one role; pods that nobody wanted are a role too. Without GPUs: none."""
+    counts, names = dict[PodRequest, int](), dict[PodRequest, str]()
+    for part in wanted:
+        if part.request.gpu is not None and part.count:
+            form = _form(part.request)
+            counts[form] = counts.get(form, 0) + part.count
+            names.setdefault(form, part.name)
+    mine = dict[PodRequest, list[KubePod]]()
+    for pod in pods:
+        if pod.request.gpu is not None:
+            mine.setdefault(_nearest(_form(pod.request), counts), []).append(pod)
+    for form, some in mine.items():
+        if form not in counts:
+            alive = sum(not pod.is_over for pod in some)
+            counts[form] = alive or _at_once(some)
+    return tuple(
+        JobRole(names.get(form, "worker"), max(count, 1), form, tuple(mine.get(form, ())))
+        for form, count in list(counts.items())[:MOST_ROLES]
+    )
+
+
+def _form(request: PodRequest) -> PodRequest:
+    """A request without what differs between a template and the pods made of it."""
+    return PodRequest(
+        gpu=request.gpu, cpu_milli=request.cpu_milli, memory_mib=request.memory_mib,
+        selector=request.selector, terms=request.terms,
+        tolerations=tuple(t for t in request.tolerations if not t.key.startswith(OF_CONDITIONS)),
+        scheduler="", priority=0, priority_class="", claims=(),
+    )  # fmt: skip
+
+
+def _nearest(form: PodRequest, wanted: Mapping[PodRequest, int]) -> PodRequest:
+    """The form that a pod was made of: the same, else one with the same accelerators."""
+    if form in wanted:
+        return form
+    return next((other for other in wanted if other.gpu == form.gpu), form)
+
+
+def _at_once(pods: list[KubePod]) -> int:
+    """The most of these pods that held something at the same time."""
+    turns = [(pod.bound_ms, 1) for pod in pods if pod.bound_ms is not None]
+    turns += [(pod.end_ms, -1) for pod in pods if pod.bound_ms is not None and pod.end_ms]
+    level = most = 0
+    for _, change in sorted(turns):
+        level += change
+        most = max(most, level)
+    return max(most, 1)
+
+
+def _least(
+    owner: OwnerObject | None, known: list[PodGroup], roles: tuple[JobRole, ...], size: int
+) -> int:
+    """With how many of its pods with GPUs a gang works; with all of them, if nobody says less."""
+    told = sum(group.least for group in known) or (owner.least if owner is not None else 0)
+    if not told:
+        return size
+    others = 0
+    if owner is not None:  # pods without GPUs are a part of what was told
+        others = sum(part.count for part in owner.templates if part.request.gpu is None)
+    return min(max(told - others, 1), size) if len(roles) == 1 else size
+
+
+def _queue(
+    labels: Iterable[Mapping[str, str]], known: list[PodGroup], workload: KueueWorkload | None
+) -> str:
+    if workload is not None and workload.queue:
+        return workload.queue
+    for one in labels:
+        for key in (kueue.QUEUE_LABEL, *_QUEUES):
+            if one.get(key):
+                return one[key]
+    return next((group.queue for group in known if group.queue), "")
+
+
+def _priority(cluster: Cluster, roles: tuple[JobRole, ...], workload: KueueWorkload | None) -> int:
+    for role in roles:
+        for pod in role.pods:
+            name = pod.request.priority_class
+            return pod.request.priority or cluster.priorities.get(name, 0)
+    return workload.priority if workload is not None else 0
+
+
+def _is_kept(cluster: Cluster, pod: KubePod) -> bool:
+    """Whether a budget keeps a pod from being evicted now."""
+    return any(
+        not one.allows and one.namespace == pod.namespace and one.labels
+        and all(pod.labels.get(key) == value for key, value in one.labels.items())
+        for one in cluster.budgets
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""Kueue: workloads that wait for quota, queues with their quotas, and flavors of what there is."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from tidemill.live.kubernetes import fields, pods, resources
+from tidemill.live.kubernetes.fields import Object
+from tidemill.live.kubernetes.owners import MOST_PODS, PodTemplate
+from tidemill.live.kubernetes.pods import Owner
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.rows import Queue, Share
+
+GROUP = "kueue.x-k8s.io"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
+"""Scheduling gates that Kueue takes off when it admits a pod."""
+
+
+class KueueWorkload(Struct, frozen=True, kw_only=True):
+    """What Kueue keeps of one job."""
+
+    namespace: str
+    name: str
+    owner: Owner | None
+    owners: tuple[Owner, ...]
+    created_ms: int | None
+    templates: tuple[PodTemplate, ...]
+    queue: str
+    priority: int
+    has_quota: bool
+    is_admitted: bool
+    is_active: bool
+    finished_ms: int | None
+    succeeded: bool
+    reason: str
+    message: str
+    evicted: str
+
+    @property
+    def shown_by(self) -> str:
+        """The command that shows it."""
+        return f"kubectl describe workloads.{GROUP} -n {self.namespace} {self.name}"
+
+
+class ClusterQueue(Struct, frozen=True):
+    """A queue with quotas, as the cluster sees it."""
+
+    name: str
+    cohort: str
+    quotas: tuple[tuple[str, str, int, int | None, int | None], ...]
+    """Flavor, resource, nominal quota, borrowing limit and lending limit, of accelerators."""
+
+
+class LocalQueue(Struct, frozen=True):
+    """The name by which one namespace knows a queue."""
+
+    namespace: str
+    name: str
+    cluster_queue: str
+
+
+class Flavor(Struct, frozen=True):
+    """What a flavor of a resource is: nodes with these labels."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+def read_workload(one: Object) -> KueueWorkload:
+    """A Workload."""
+    reserved, finished = (fields.condition(one, kind) for kind in ("QuotaReserved", "Finished"))
+    admitted, evicted = (fields.condition(one, kind) for kind in ("Admitted", "Evicted"))
+    is_over = fields.text(finished, "status") == "True"
+    active = fields.inner(one, "spec").get("active")
+    return KueueWorkload(
+        namespace=fields.text(one, "metadata", "namespace") or "default",
+        name=fields.text(one, "metadata", "name"), owner=pods.owner_of(one),
+        owners=tuple(
+            Owner(
+                fields.text(owner, "apiVersion").rpartition("/")[0], fields.text(owner, "kind"),
+                fields.text(owner, "name"), fields.text(owner, "uid"),
+            )
+            for owner in fields.each(one, "metadata", "ownerReferences")
+        ),
+        created_ms=fields.moment_ms(one, "metadata", "creationTimestamp"),
+        templates=tuple(
+            PodTemplate(
+                fields.text(part, "name") or "main",
+                min(max(fields.number(part, "count") or 0, 0), MOST_PODS),
+                pods.request_of(fields.inner(part, "template", "spec")),
+            )
+            for part in fields.each(one, "spec", "podSets")
+        ),
+        queue=fields.text(one, "spec", "queueName"),
+        priority=fields.number(one, "spec", "priority") or 0,
+        has_quota=fields.text(reserved, "status") == "True",
+        is_admitted=fields.text(admitted, "status") == "True",
+        is_active=active is not False,
+        finished_ms=fields.moment_ms(finished, "lastTransitionTime") if is_over else None,
+        succeeded="Failed" not in fields.text(finished, "reason"),
+        reason=fields.text(reserved, "reason") or "Pending",
+        message=fields.text(reserved, "message"),
+        evicted=fields.text(evicted, "message") * (fields.text(evicted, "status") == "True"),
+    )  # fmt: skip
+
+
+def read_cluster_queue(one: Object) -> ClusterQueue:
+    """A ClusterQueue."""
+    found = []
+    for group in fields.each(one, "spec", "resourceGroups"):
+        for flavor in fields.each(group, "flavors"):
+            for resource in fields.each(flavor, "resources"):
+                name = fields.text(resource, "name")
+                if resources.is_accelerator(name):
+                    most = _units(resource.get("borrowingLimit"))
+                    lent = _units(resource.get("lendingLimit"))
+                    nominal = _units(resource.get("nominalQuota")) or 0
+                    found.append((fields.text(flavor, "name"), name, nominal, most, lent))
+    cohort = fields.text(one, "spec", "cohort") or fields.text(one, "spec", "cohortName")
+    return ClusterQueue(fields.text(one, "metadata", "name"), cohort, tuple(found))
+
+
+def _units(told: object) -> int | None:
+    return None if told is None else max(0, int(fields.quantity(told)))
+
+
+def read_local_queue(one: Object) -> LocalQueue:
+    """A LocalQueue."""
+    return LocalQueue(
+        fields.text(one, "metadata", "namespace") or "default",
+        fields.text(one, "metadata", "name"), fields.text(one, "spec", "clusterQueue"),
+    )  # fmt: skip
+
+
+def read_flavor(one: Object) -> Flavor:
+    """A ResourceFlavor."""
+    return Flavor(fields.text(one, "metadata", "name"), fields.words(one, "spec", "nodeLabels"))
+
+
+def queues(
+    told: Iterable[ClusterQueue],
+    flavors: Mapping[str, Flavor],
+    kinds: Iterable[tuple[str, Mapping[str, str]]],
+    notes: list[str],
+) -> list[Queue]:
+    """Cluster queues as teams with guaranteed and maximum quotas, below their cohorts.
+
+    ``kinds``: the GPU type and the labels of each node. A flavor whose nodes have several GPU
+    types, or none, is no quota on a GPU type: that is said.
+    """
+    types, rows, cohorts = list(kinds), list[Queue](), dict[str, None]()
+    for queue in sorted(told, key=lambda queue: queue.name):
+        shares = dict[str, tuple[int, int, int]]()
+        for flavor, resource, nominal, borrow, lend in queue.quotas:
+            if resources.GpuRequest(resource, 1).profile or resource.endswith(resources.SHARED):
+                notes.append(f"queue `{queue.name}`: a quota of `{resource}` is not read")
+                continue
+            kind = _kind_of(flavors.get(flavor), types)
+            if not kind:
+                notes.append(
+                    f"queue `{queue.name}`: flavor `{flavor}` is not the nodes of one GPU type, so"
+                    " its quota is not read"
+                )
+                continue
+            above = (FOREVER_MS if queue.cohort else 0) if borrow is None else borrow * WHOLE_MILLI
+            lent = FOREVER_MS if lend is None else lend * WHOLE_MILLI
+            floor, more, lends = shares.get(kind, (0, 0, 0))
+            shares[kind] = (
+                floor + nominal * WHOLE_MILLI, min(more + above, FOREVER_MS),
+                min(lends + lent, FOREVER_MS),
+            )  # fmt: skip
+        if queue.cohort:
+            cohorts[queue.cohort] = None
+        rows.append(
+            Queue(
+                queue.name,
+                tuple(
+                    Share(kind, floor, min(floor + more, FOREVER_MS), lend_milli=lends)
+                    for kind, (floor, more, lends) in sorted(shares.items())
+                ),
+                parent=cohort_name(queue.cohort) if queue.cohort else "",
+            )
+        )
+    return [*(Queue(cohort_name(name)) for name in cohorts), *rows]
+
+
+def cohort_name(name: str) -> str:
+    """What a cohort is called among teams: a queue may have the same name."""
+    return f"cohort {name}"
+
+
+def _kind_of(flavor: Flavor | None, kinds: list[tuple[str, Mapping[str, str]]]) -> str:
+    if flavor is None:
+        return ""
+    wanted = flavor.labels.items()
+    found = {kind for kind, labels in kinds if all(labels.get(k) == v for k, v in wanted)}
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,231 @@
+"""Nodes: what they advertise and should have, what they are called and cost, since when they are
+out.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import MAX_DEVICES
+from tidemill.model.states import NodeState, Terms
+from tidemill.units.mig import geometry as mig
+
+BOX = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+CAPACITY_TYPES = (
+    "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType",
+    "cloud.google.com/gke-provisioning", "kubernetes.azure.com/scalesetpriority",
+    "node.kubernetes.io/capacity-type",
+)  # fmt: skip
+"""Labels that say how a node is paid."""
+FLAGS = {"cloud.google.com/gke-spot": Terms.SPOT, "cloud.google.com/gke-preemptible": Terms.SPOT}
+TERMS = {
+    "spot": Terms.SPOT, "preemptible": Terms.SPOT, "on-demand": Terms.ON_DEMAND,
+    "on_demand": Terms.ON_DEMAND, "ondemand": Terms.ON_DEMAND, "standard": Terms.ON_DEMAND,
+    "regular": Terms.ON_DEMAND, "reserved": Terms.RESERVED, "reservation": Terms.RESERVED,
+    "capacity-block": Terms.RESERVED, "capacity_block": Terms.RESERVED,
+}  # fmt: skip
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+LEAVING = ("karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler")
+"""Taints of nodes that an autoscaler takes away."""
+OF_CONDITIONS = "node.kubernetes.io/"
+"""Taints that Kubernetes sets by itself: not-ready, unreachable, unschedulable, …-pressure."""
+
+
+class Taint(Struct, frozen=True):
+    """A taint: who does not tolerate it stays away."""
+
+    key: str
+    value: str
+    effect: str
+    added_ms: int | None = None
+
+    def __str__(self) -> str:
+        return f"{{{self.key}: {self.value}}}"
+
+
+class KubeNode(Struct, frozen=True, kw_only=True):
+    """A node as the API shows it."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    created_ms: int | None
+    allocatable: Mapping[str, int]
+    """Accelerators that pods may have, by resource."""
+    capacity: Mapping[str, int]
+    cpu_milli: int
+    memory_mib: int
+    is_ready: bool
+    ready_since_ms: int | None
+    not_ready_why: str
+    is_unschedulable: bool
+    box: str
+    terms: str
+    gpu_type: str
+    profile: str
+    """The MIG profile that each of its `nvidia.com/gpu` is; "": whole devices."""
+    seen_ms: int
+    """The youngest time in it: the kubelet's last heartbeat."""
+    expected: int
+    """Devices that it should have by its labels or instance type; 0: nobody says."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether it takes new pods that tolerate what its owner set."""
+        return self.is_ready and not self.is_unschedulable
+
+    @property
+    def replicas(self) -> int:
+        """Into how many shares its devices are divided; 1: they are whole."""
+        told = self.labels.get("nvidia.com/gpu.replicas", "1")
+        return min(max(int(told), 1), WHOLE_MILLI) if told.isdecimal() and len(told) < 6 else 1
+
+    @property
+    def devices(self) -> int:
+        """Physical accelerators: what it advertises, or should by its labels."""
+        return min(max(self.advertised(self.capacity), self.expected), MAX_DEVICES)
+
+    def advertised(self, amounts: Mapping[str, int]) -> int:
+        """Physical accelerators behind what it advertises, as far as that can be told."""
+        whole = shares = 0
+        milli = 0
+        for resource, count in amounts.items():
+            profile = resources.GpuRequest(resource, count).profile or (
+                self.profile if resource == "nvidia.com/gpu" else ""
+            )
+            if profile:
+                milli += count * (instance_milli(self.gpu_type, profile) or WHOLE_MILLI)
+            elif resource.endswith(resources.SHARED) or self.replicas > 1:
+                shares += count
+            else:
+                whole += count
+        return whole + -(-shares // self.replicas) + -(-milli // WHOLE_MILLI)
+
+    def out(self) -> tuple[tuple[int, int | None, NodeState], ...]:
+        """Since when it takes no new work, and how; empty: it does, or nobody says since when."""
+        if not self.is_ready:
+            since = self.ready_since_ms if self.ready_since_ms is not None else self.created_ms
+            return ((since or 0, None, NodeState.UNHEALTHY),)
+        if self.devices and not self.advertised(self.allocatable):
+            return ((self.created_ms or 0, None, NodeState.UNHEALTHY),)
+        leaving = [taint for taint in self.taints if taint.key in LEAVING]
+        if leaving:
+            return ((leaving[0].added_ms or self.seen_ms, None, NodeState.DRAINING),)
+        if self.is_unschedulable:
+            added = [t.added_ms for t in self.taints if t.key == UNSCHEDULABLE]
+            return ((next(filter(None, added), self.seen_ms), None, NodeState.CORDONED),)
+        return ()
+
+
+def instance_milli(gpu_type: str, profile: str) -> int:
+    """The share of a device that a MIG instance is; 0: nobody knows."""
+    geometry = mig.of_kind(gpu_type) if gpu_type else None
+    row = geometry.find(profile) if geometry else None
+    return geometry.milli(row) if geometry and row else 0
+
+
+def read(one: Object) -> KubeNode:
+    """A node."""
+    labels = fields.words(one, "metadata", "labels")
+    ready = fields.condition(one, "Ready")
+    name, box = fields.text(one, "metadata", "name"), _first(labels, BOX)
+    capacity = fields.amounts(one, "status", "capacity")
+    if "status" not in one:
+        raise MalformedObjectError("has no status")
+    allocatable = fields.amounts(one, "status", "allocatable")
+    product = resources.product(labels, box)
+    created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
+    beats = [
+        fields.moment_ms(c, key)
+        for c in fields.each(one, "status", "conditions")
+        for key in ("lastHeartbeatTime", "lastTransitionTime")
+    ]
+    return KubeNode(
+        name=name, labels=labels, taints=tuple(map(_taint, fields.each(one, "spec", "taints"))),
+        created_ms=created_ms,
+        allocatable=resources.accelerators(allocatable),
+        capacity=resources.accelerators(capacity),
+        cpu_milli=max(0, round(1000 * allocatable.get("cpu", capacity.get("cpu", 0)))),
+        memory_mib=max(0, int(allocatable.get("memory", capacity.get("memory", 0)) / 2**20)),
+        is_ready=fields.text(ready, "status") == "True",
+        ready_since_ms=fields.moment_ms(ready, "lastTransitionTime"),
+        not_ready_why=fields.text(ready, "message") or fields.text(ready, "reason"),
+        is_unschedulable=fields.flag(one, "spec", "unschedulable"),
+        box=box, terms=_terms(labels), gpu_type=product.gpu_type, profile=product.profile,
+        seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
+        expected=_expected(labels, box, product.profile),
+    )  # fmt: skip
+
+
+def _expected(labels: Mapping[str, str], box: str, profile: str) -> int:
+    """Devices by the label of GPU feature discovery, else by the instance type."""
+    told = labels.get("nvidia.com/gpu.count", "")
+    if told.isdecimal() and len(told) < 6 and not profile:  # with a profile it counts instances
+        return int(told)
+    return resources.box_size(box)
+
+
+def _taint(one: Object) -> Taint:
+    return Taint(
+        fields.text(one, "key"), fields.text(one, "value"), fields.text(one, "effect"),
+        fields.moment_ms(one, "timeAdded"),
+    )  # fmt: skip
+
+
+def _terms(labels: Mapping[str, str]) -> str:
+    for key, terms in FLAGS.items():
+        if labels.get(key) == "true":
+            return terms.value
+    told = _first(labels, CAPACITY_TYPES).lower()
+    return TERMS[told].value if told in TERMS else ""
+
+
+def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    return next((labels[key] for key in keys if labels.get(key)), "")
+
+
+class NodeClaim(Struct, frozen=True):
+    """A machine that Karpenter asked for; one without a node is launched and not there yet."""
+
+    name: str
+    node: str
+    created_ms: int | None
+    is_launched: bool
+    labels: Mapping[str, str]
+    capacity: Mapping[str, int]
+    cpu_milli: int
+    memory_mib: int
+    why: str
+
+
+def read_claim(one: Object) -> NodeClaim:
+    """A Karpenter NodeClaim."""
+    capacity = fields.amounts(one, "status", "capacity")
+    launched, registered = (fields.condition(one, kind) for kind in ("Launched", "Registered"))
+    return NodeClaim(
+        fields.text(one, "metadata", "name"), fields.text(one, "status", "nodeName"),
+        fields.moment_ms(one, "metadata", "creationTimestamp"),
+        fields.text(launched, "status") == "True",
+        fields.words(one, "metadata", "labels"), resources.accelerators(capacity),
+        max(0, round(1000 * capacity.get("cpu", 0))),
+        max(0, int(capacity.get("memory", 0) / 2**20)),
+        fields.text(registered, "message"),
+    )  # fmt: skip
+
+
+def of_claim(claim: NodeClaim) -> KubeNode:
+    """The machine of a claim whose node has not come yet: it is paid, and takes no work."""
+    box = _first(claim.labels, BOX)
+    product = resources.product(claim.labels, box)
+    return KubeNode(
+        name=f"nodeclaim/{claim.name}", labels=claim.labels, taints=(),
+        created_ms=claim.created_ms,
+        allocatable={}, capacity=claim.capacity, cpu_milli=claim.cpu_milli,
+        memory_mib=claim.memory_mib, is_ready=False, ready_since_ms=claim.created_ms,
+        not_ready_why=claim.why or "launched, but no node has joined the cluster",
+        is_unschedulable=False, box=box, terms=_terms(claim.labels), gpu_type=product.gpu_type,
+        profile="", seen_ms=claim.created_ms or 0, expected=resources.box_size(box),
+    )  # fmt: skip

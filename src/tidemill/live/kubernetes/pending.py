@@ -1,0 +1,112 @@
+"""Why a job waits, or the rest of one whose pods are bound in part: the first word that counts."""
+
+from typing import NamedTuple
+
+from tidemill.live.kubernetes import kueue, reasons
+from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.reasons import FleetNow, WhyPending
+from tidemill.model.reasons import Cause, Layer
+
+
+class PendingReason(NamedTuple):
+    """Why a job waits, as its history keeps it."""
+
+    words: str
+    cause: Cause
+    layer: Layer
+    is_eligible: bool = True
+
+
+def why(cluster: Cluster, fleet: FleetNow, job: KubeJob) -> PendingReason | None:
+    """Why what is missing of a job has no place; None: nobody says, and nothing shows it."""
+    waits = [pod for pod in job.pods if pod.is_pending]
+    gated = next((pod for pod in waits if pod.gates), None)
+    if gated is not None and not set(gated.gates) & set(kueue.GATES):
+        gates = ", ".join(gated.gates)
+        held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, f"held by scheduling gate {gates}")
+        return _made(held, "SchedulingGated", gated.message, _shown(gated), is_eligible=False)
+    if job.is_suspended:
+        held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "suspended by its owner")
+        return _made(held, "Suspended", "", _shown_owner(job), is_eligible=False)
+    workload = job.workload
+    if workload is not None and not workload.is_active:
+        held = WhyPending(Cause.NOT_ELIGIBLE, Layer.WORKLOAD, "its workload is deactivated")
+        return _made(held, "Kueue", workload.message, workload.shown_by, is_eligible=False)
+    if workload is not None and not workload.has_quota:
+        found = reasons.by_kueue(workload.reason, workload.message)
+        return _made(found, "Kueue", workload.message, workload.shown_by)
+    if workload is not None and not workload.is_admitted and not waits:
+        found = WhyPending(
+            Cause.NOTHING_LAUNCHED, Layer.PROVISIONING, "has quota; admission checks go on"
+        )
+        return _made(found, "Kueue", workload.message, workload.shown_by)
+    if waits:
+        return _of_pods(cluster, fleet, job, waits)
+    return _without_pods(cluster, job)
+
+
+def _of_pods(
+    cluster: Cluster, fleet: FleetNow, job: KubeJob, waits: list[KubePod]
+) -> PendingReason | None:
+    """By the pod that waits longest, held against the nodes."""
+    first = min(waits, key=lambda pod: (not pod.message, pod.created_ms, pod.name))
+    role = next(role for role in job.roles if first in role.pods)
+    bound = sum(bool(pod.node) and not pod.is_over for pod in role.pods)
+    missing = max(1, role.count - bound)
+    said = first.message or _said(cluster, first)
+    facts = reasons.by_facts(fleet, first.request, missing, role.count)
+    found = facts
+    if found is None or not found.is_sure:
+        found = reasons.by_message(said, beside_room=found is not None) or found
+    group = job.group
+    shown = _shown(first)
+    if facts is not None and not facts.is_sure and found is facts and group and group.message:
+        found = reasons.by_message(f"gang {group.message}") or found
+        said, shown = group.message, group.shown_by
+    if found is None:
+        return None
+    return _made(found, first.reason or "Pending", said, shown, also=_scaling(cluster, first))
+
+
+def _without_pods(cluster: Cluster, job: KubeJob) -> PendingReason | None:
+    """A job whose pods were never made: a quota of its namespace, or a webhook, refused them."""
+    failed = cluster.last(job.key.kind, job.key.namespace, job.key.name, "FailedCreate")
+    if failed is None:
+        return None
+    if "exceeded quota" in failed.message:
+        shown = f"kubectl describe resourcequota -n {job.key.namespace}"
+        over = WhyPending(
+            Cause.OVER_LIMIT, Layer.SCHEDULING, "the quota of its namespace is used up"
+        )
+        return _made(over, "FailedCreate", failed.message, shown)
+    refused = WhyPending(Cause.NONE, Layer.WORKLOAD, "its pods are refused, so it has none")
+    return _made(refused, "FailedCreate", failed.message, _shown_owner(job))
+
+
+def _said(cluster: Cluster, pod: KubePod) -> str:
+    found = cluster.last("Pod", pod.namespace, pod.name, "FailedScheduling")
+    return found.message if found else ""
+
+
+def _scaling(cluster: Cluster, pod: KubePod) -> str:
+    found = cluster.last("Pod", pod.namespace, pod.name, *reasons.SCALING)
+    return reasons.SCALING[found.reason] if found else ""
+
+
+def _shown(pod: KubePod) -> str:
+    return f"kubectl describe pod -n {pod.namespace} {pod.name}"
+
+
+def _shown_owner(job: KubeJob) -> str:
+    kind = f"{job.key.kind.lower()}s.{job.key.group}" if job.key.group else job.key.kind.lower()
+    return f"kubectl describe {kind} -n {job.key.namespace} {job.key.name}"
+
+
+def _made(
+    found: WhyPending, scheduler: str, said: str, shown: str, *, also: str = "",
+    is_eligible: bool = True,
+) -> PendingReason:  # fmt: skip
+    words = reasons.told(found, scheduler, said, shown, also)
+    return PendingReason(words, found.cause, found.layer, is_eligible)

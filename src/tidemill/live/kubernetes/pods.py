@@ -1,0 +1,362 @@
+"""Pods: what they request, where and when they held it, how they ended, and why they wait.
+
+A pod holds its devices from the moment it is bound (`PodScheduled`) until its last container has
+ended. It is *up* when its containers run.
+"""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.resources import GpuRequest
+
+_DISRUPTED = {
+    "PreemptionByScheduler": AttemptEnd.PREEMPTED,
+    "PreemptionByKubeScheduler": AttemptEnd.PREEMPTED,
+    "EvictionByEvictionAPI": AttemptEnd.PREEMPTED,
+    "DeletionByTaintManager": AttemptEnd.NODE_LOST,
+    "DeletionByPodGC": AttemptEnd.NODE_LOST,
+    "TerminationByKubelet": AttemptEnd.NODE_LOST,
+}
+"""Why something else ended a pod, by the reason of its condition `DisruptionTarget`."""
+_BY_REASON = {
+    "DeadlineExceeded": AttemptEnd.TIMED_OUT,
+    "NodeLost": AttemptEnd.NODE_LOST,
+    "NodeShutdown": AttemptEnd.NODE_LOST,
+    "Terminated": AttemptEnd.NODE_LOST,
+    "NodeAffinity": AttemptEnd.NODE_LOST,
+    "Preempting": AttemptEnd.PREEMPTED,
+}
+"""The same, by the reason of its status."""
+MOST_TERMS = 50
+
+
+class Owner(Struct, frozen=True):
+    """Whom an object belongs to."""
+
+    group: str
+    kind: str
+    name: str
+    uid: str = ""
+
+
+class Toleration(Struct, frozen=True):
+    """Taints that a pod accepts."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def accepts(self, key: str, value: str, effect: str) -> bool:
+        """Whether it accepts a taint."""
+        if self.effect and self.effect != effect:
+            return False
+        if self.operator == "Exists":
+            return not self.key or self.key == key
+        return self.key == key and self.value == value
+
+
+class Wanted(Struct, frozen=True):
+    """One requirement on the labels of a node."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+
+    def is_met(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it."""
+        found = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return found in self.values
+            case "NotIn":
+                return found not in self.values
+            case "Exists":
+                return found is not None
+            case "DoesNotExist":
+                return found is None
+            case "Gt" | "Lt":
+                try:
+                    here, bound = int(found or ""), int(self.values[0])
+                except (ValueError, IndexError):
+                    return False
+                return here > bound if self.operator == "Gt" else here < bound
+        return False
+
+    def __str__(self) -> str:
+        listed = ", ".join(self.values)
+        return f"{self.key} {self.operator}" + (f" ({listed})" if self.values else "")
+
+
+class PodRequest(Struct, frozen=True, kw_only=True):
+    """What one pod requests, whether it exists or is a template of its owner's."""
+
+    gpu: GpuRequest | None
+    cpu_milli: int
+    memory_mib: int
+    selector: tuple[tuple[str, str], ...]
+    terms: tuple[tuple[Wanted, ...], ...]
+    """Node affinity that is required: any of these, all requirements of it."""
+    tolerations: tuple[Toleration, ...]
+    scheduler: str
+    priority: int
+    priority_class: str
+    claims: tuple[tuple[str, str], ...]
+    """Claims of devices (DRA): names in the pod, and of the claim or `template/NAME`."""
+    uncounted: str = ""
+    """A resource that is a part of an accelerator of unknown size."""
+    also: tuple[str, ...] = ()
+    """Further accelerator resources beside the one that counts."""
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels may take it."""
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return not self.terms or any(all(w.is_met(labels) for w in term) for term in self.terms)
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        """Whether it accepts a taint; those that only prefer keep nobody out."""
+        if effect == "PreferNoSchedule":
+            return True
+        return any(one.accepts(key, value, effect) for one in self.tolerations)
+
+
+class KubePod(Struct, frozen=True, kw_only=True):
+    """A pod as the API shows it."""
+
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner: Owner | None
+    created_ms: int
+    request: PodRequest
+    node: str
+    phase: str
+    bound_ms: int | None
+    up_ms: int | None
+    end_ms: int | None
+    outcome: AttemptEnd
+    gates: tuple[str, ...]
+    reason: str
+    """Of the condition that says it is not scheduled."""
+    message: str
+    nominated: str
+    scheduling_group: str
+    workload: tuple[str, str, str]
+    """`spec.workloadRef`: name, pod group, replica key."""
+    restarts: int
+    seen_ms: int
+    claim_names: Mapping[str, str]
+
+    @property
+    def full_name(self) -> str:
+        """Namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it waits for a node."""
+        return not self.node and not self.is_over
+
+
+def read(one: Object) -> KubePod:
+    """A pod."""
+    phase, node = fields.text(one, "status", "phase"), fields.text(one, "spec", "nodeName")
+    created_ms = fields.moment_ms(one, "metadata", "creationTimestamp")
+    if created_ms is None:
+        raise MalformedObjectError("has no creationTimestamp")
+    scheduled = fields.condition(one, "PodScheduled")
+    told = [*_statuses(one)]
+    started = [_started_ms(status) for status in told]
+    begun = [ms for ms in started if ms is not None]
+    bound_ms = None
+    if node:
+        is_bound = fields.text(scheduled, "status") == "True"
+        bound_ms = fields.moment_ms(scheduled, "lastTransitionTime") if is_bound else None
+        bound_ms = bound_ms or fields.moment_ms(one, "status", "startTime") or created_ms
+    is_over = phase in ("Succeeded", "Failed")
+    end_ms = _end_ms(one, told, bound_ms) if is_over else None
+    times = (
+        created_ms,
+        bound_ms,
+        end_ms,
+        *begun,
+        fields.moment_ms(scheduled, "lastTransitionTime"),
+    )
+    is_up = bool(begun) and len(begun) == len(started)
+    return KubePod(
+        namespace=fields.text(one, "metadata", "namespace") or "default",
+        name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
+        labels=fields.words(one, "metadata", "labels"),
+        annotations=fields.words(one, "metadata", "annotations"),
+        owner=owner_of(one), created_ms=created_ms, request=request_of(fields.inner(one, "spec")),
+        node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
+        end_ms=end_ms, outcome=_outcome(one, told, phase, node),
+        gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
+        reason=fields.text(scheduled, "reason"), message=fields.text(scheduled, "message"),
+        nominated=fields.text(one, "status", "nominatedNodeName"),
+        scheduling_group=fields.text(one, "spec", "schedulingGroup", "podGroupName"),
+        workload=(
+            fields.text(one, "spec", "workloadRef", "name"),
+            fields.text(one, "spec", "workloadRef", "podGroup"),
+            fields.text(one, "spec", "workloadRef", "podGroupReplicaKey"),
+        ),
+        restarts=sum(fields.number(status, "restartCount") or 0 for status in told),
+        seen_ms=max(ms for ms in times if ms is not None),
+        claim_names={
+            fields.text(c, "name"): fields.text(c, "resourceClaimName")
+            for c in fields.each(one, "status", "resourceClaimStatuses")
+        },
+    )  # fmt: skip
+
+
+def owner_of(one: Object) -> Owner | None:
+    """The controller of an object."""
+    for owner in fields.each(one, "metadata", "ownerReferences"):
+        if fields.flag(owner, "controller"):
+            group = fields.text(owner, "apiVersion").rpartition("/")[0]
+            return Owner(
+                group, fields.text(owner, "kind"), fields.text(owner, "name"),
+                fields.text(owner, "uid"),
+            )  # fmt: skip
+    return None
+
+
+def request_of(spec: Object) -> PodRequest:
+    """What a pod of this spec requests."""
+    amounts = _requested(spec)
+    gpus = resources.accelerators(amounts)
+    first = min(gpus, default="")
+    affinity = fields.inner(
+        spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    terms = [
+        tuple(map(_wanted, fields.each(term, "matchExpressions")))
+        for term in fields.each(affinity, "nodeSelectorTerms")
+    ]
+    return PodRequest(
+        gpu=GpuRequest(first, gpus[first]) if first else None,
+        cpu_milli=max(0, round(1000 * amounts.get("cpu", 0))),
+        memory_mib=max(0, int(amounts.get("memory", 0) / 2**20)),
+        selector=tuple(sorted(fields.words(spec, "nodeSelector").items())),
+        terms=tuple(terms[:MOST_TERMS]),
+        tolerations=tuple(map(_toleration, fields.each(spec, "tolerations"))),
+        scheduler=fields.text(spec, "schedulerName"),
+        priority=fields.number(spec, "priority") or 0,
+        priority_class=fields.text(spec, "priorityClassName"),
+        claims=tuple(
+            (
+                fields.text(claim, "name"),
+                fields.text(claim, "resourceClaimName")
+                or f"template/{fields.text(claim, 'resourceClaimTemplateName')}",
+            )
+            for claim in fields.each(spec, "resourceClaims")
+        ),
+        uncounted=resources.uncounted(amounts),
+        also=tuple(sorted(set(gpus) - {first})),
+    )
+
+
+def _requested(spec: Object) -> dict[str, float]:
+    """What all containers request together; those that run before the others, at most as much."""
+    total: dict[str, float] = {}
+    for container in fields.each(spec, "containers"):
+        for resource, amount in _of_container(container).items():
+            total[resource] = total.get(resource, 0) + amount
+    beside, most = dict[str, float](), dict[str, float]()
+    for container in fields.each(spec, "initContainers"):
+        mine = _of_container(container)
+        if fields.text(container, "restartPolicy") == "Always":  # a sidecar: it stays
+            for resource, amount in mine.items():
+                beside[resource] = beside.get(resource, 0) + amount
+            continue
+        for resource, amount in mine.items():
+            most[resource] = max(most.get(resource, 0), amount + beside.get(resource, 0))
+    for resource, amount in beside.items():
+        total[resource] = total.get(resource, 0) + amount
+    for resource, amount in most.items():
+        total[resource] = max(total.get(resource, 0), amount)
+    return total
+
+
+def _of_container(container: Object) -> dict[str, float]:
+    limits = fields.amounts(container, "resources", "limits")
+    return limits | fields.amounts(container, "resources", "requests")
+
+
+def _wanted(one: Object) -> Wanted:
+    return Wanted(
+        fields.text(one, "key"), fields.text(one, "operator"), fields.texts(one, "values")
+    )
+
+
+def _toleration(one: Object) -> Toleration:
+    return Toleration(
+        fields.text(one, "key"), fields.text(one, "operator") or "Equal",
+        fields.text(one, "value"), fields.text(one, "effect"),
+    )  # fmt: skip
+
+
+def _statuses(one: Object) -> list[Object]:
+    """Of the containers that do the work."""
+    return list(fields.each(one, "status", "containerStatuses"))
+
+
+def _started_ms(status: Object) -> int | None:
+    """When a container came up for the first time, as far as that is kept.
+
+    Kubernetes keeps the last two starts: of one that was restarted more often nobody knows, and it
+    counts as up from the moment it was bound.
+    """
+    restarts = fields.number(status, "restartCount") or 0
+    if restarts > 1:
+        return 0
+    ways = (("lastState", "terminated"),) * (restarts == 1)
+    for way in (*ways, ("state", "running"), ("state", "terminated")):
+        found = fields.moment_ms(status, *way, "startedAt")
+        if found is not None:
+            return found
+    return None
+
+
+def _end_ms(one: Object, statuses: list[Object], bound_ms: int | None) -> int | None:
+    """When it had ended: its last container, else when something else ended it."""
+    ended = [fields.moment_ms(status, "state", "terminated", "finishedAt") for status in statuses]
+    times = [ms for ms in ended if ms is not None]
+    if not times:
+        for kind in ("DisruptionTarget", "Ready", "ContainersReady"):
+            found = fields.moment_ms(fields.condition(one, kind), "lastTransitionTime")
+            times += [found] if found is not None else []
+            if times:
+                break
+    if not times:
+        deleted = fields.moment_ms(one, "metadata", "deletionTimestamp")
+        times += [deleted] if deleted is not None else []
+    found = max(times, default=None)
+    return found if found is None or bound_ms is None else max(found, bound_ms)
+
+
+def _outcome(one: Object, statuses: list[Object], phase: str, node: str) -> AttemptEnd:
+    """How it ended, or that it waits or runs."""
+    if phase == "Succeeded":
+        return AttemptEnd.DONE
+    if phase != "Failed":
+        return AttemptEnd.RUNNING if node else AttemptEnd.WAITING
+    disrupted = fields.condition(one, "DisruptionTarget")
+    if fields.text(disrupted, "status") == "True":
+        return _DISRUPTED.get(fields.text(disrupted, "reason"), AttemptEnd.FAILED)
+    reasons = {fields.text(status, "state", "terminated", "reason") for status in statuses}
+    if "OOMKilled" in reasons:
+        return AttemptEnd.OUT_OF_MEMORY
+    return _BY_REASON.get(fields.text(one, "status", "reason"), AttemptEnd.FAILED)

@@ -1,0 +1,307 @@
+"""Why a pod waits: what its scheduler says, held against what nodes have.
+
+The scheduler's one line ("3 Insufficient nvidia.com/gpu") is the same for a cluster that is full, a
+request larger than any node, free GPUs in pieces too small, a device plugin that does not run and a
+gang that can never fit. The nodes and pods of the same moment tell them apart, so facts decide, and
+the line is quoted. Where no nodes were given the line has to do.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes.nodes import OF_CONDITIONS, KubeNode
+from tidemill.live.kubernetes.pods import KubePod, PodRequest
+from tidemill.model.reasons import LAYER_OF, Cause, Layer
+
+L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+LONGEST_WORDS = 500
+"""Of a reason, as events keep it."""
+SHORTEST_QUOTE = 20
+_NAMED = 3
+
+
+class WhyPending(Struct, frozen=True):
+    """Why something waits: our nearest cause, the layer that owns it, in words."""
+
+    cause: Cause
+    layer: Layer
+    words: str
+    is_sure: bool = True
+    """False: by nodes and pods it would fit, so that what the scheduler says counts."""
+    is_of_facts: bool = False
+    """Whether nodes and pods show it, and not only what somebody says."""
+
+
+def _ours(cause: Cause, words: str) -> WhyPending:
+    return WhyPending(cause, LAYER_OF[cause], words)
+
+
+class FleetNow:
+    """Nodes as they are now, and what pods hold of them."""
+
+    def __init__(self, nodes: Iterable[KubeNode], pods: Iterable[KubePod]) -> None:
+        self.nodes = list(nodes)
+        self._by_name = {node.name: node for node in self.nodes}
+        self._used: dict[str, dict[str, int]] = {}
+        self._cpu: dict[str, int] = {}
+        self._memory: dict[str, int] = {}
+        for pod in pods:
+            if pod.node and not pod.is_over:
+                self._hold(pod)
+
+    def _hold(self, pod: KubePod) -> None:
+        request, node = pod.request, pod.node
+        if request.gpu is not None:
+            mine = self._used.setdefault(node, {})
+            mine[request.gpu.resource] = mine.get(request.gpu.resource, 0) + request.gpu.each
+        self._cpu[node] = self._cpu.get(node, 0) + request.cpu_milli
+        self._memory[node] = self._memory.get(node, 0) + request.memory_mib
+
+    def free(self, node: KubeNode, resource: str) -> int:
+        """How many of a resource nobody holds on a node."""
+        used = self._used.get(node.name, {}).get(resource, 0)
+        return max(0, node.allocatable.get(resource, 0) - used)
+
+    def hosts(self, node: KubeNode, request: PodRequest, *, of_gpus: bool = False) -> int:
+        """How many pods of a request fit on a node now; ``of_gpus``: by its accelerators alone."""
+        assert request.gpu is not None
+        count = self.free(node, request.gpu.resource) // request.gpu.each
+        if of_gpus:
+            return count
+        if request.cpu_milli:
+            left = node.cpu_milli - self._cpu.get(node.name, 0)
+            count = min(count, max(0, left) // request.cpu_milli)
+        if request.memory_mib:
+            left = node.memory_mib - self._memory.get(node.name, 0)
+            count = min(count, max(0, left) // request.memory_mib)
+        return count
+
+    def is_bound_by(self, nodes: list[KubeNode], request: PodRequest) -> Cause:
+        """Which of CPU and memory keeps pods off nodes whose accelerators are free."""
+        for node in nodes:
+            left = node.cpu_milli - self._cpu.get(node.name, 0)
+            if self.hosts(node, request, of_gpus=True) and left < request.cpu_milli:
+                return Cause.CPU_BINDS
+        return Cause.MEMORY_BINDS
+
+
+def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending | None:
+    """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
+    if request.gpu is None or not fleet.nodes:
+        return None
+    return replace(_by_facts(fleet, request, missing, size), is_of_facts=True)
+
+
+def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending:
+    assert request.gpu is not None, "only those that request GPUs are asked about"
+    resource, count = request.gpu
+    able = [node for node in fleet.nodes if node.capacity.get(resource)]
+    if not able:
+        return _not_advertised(fleet, resource)
+    large = [node for node in able if node.capacity.get(resource, 0) >= count]
+    if not large:
+        most = max(node.capacity.get(resource, 0) for node in able)
+        words = f"requests {count} {resource} on one node; the largest node has {most}"
+        return _ours(Cause.IMPOSSIBLE_SIZE, words)
+    chosen = [node for node in large if request.selects(node.labels)]
+    if not chosen:
+        words = f"selects {_selected(request)}, which no node with {resource} has"
+        return _ours(Cause.IMPOSSIBLE_LABEL, words)
+    gang = _too_large(chosen, request, size)
+    if gang:
+        return gang
+    return _not_taking(chosen, request) or _no_room(fleet, chosen, request, missing, size)
+
+
+def _not_advertised(fleet: FleetNow, resource: str) -> WhyPending:
+    should = [node for node in fleet.nodes if node.expected]
+    if not should:
+        return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}")
+    words = (
+        f"no node advertises {resource}, though {_nodes(should)} should have accelerators: the"
+        " device plugin does not run there, or its driver failed"
+    )
+    return _ours(Cause.NOTHING_READY, words)
+
+
+def _too_large(chosen: list[KubeNode], request: PodRequest, size: int) -> WhyPending | None:
+    assert request.gpu is not None
+    resource, count = request.gpu
+    most = sum(node.capacity.get(resource, 0) // count for node in chosen)
+    if size <= most:
+        return None
+    words = f"a gang of {size} pods of {count} {resource}; all nodes that it may use hold {most}"
+    return _ours(Cause.IMPOSSIBLE_GANG, words)
+
+
+def _not_taking(chosen: list[KubeNode], request: PodRequest) -> WhyPending | None:
+    """All nodes that it could use are closed to it: by a taint, cordoned, not Ready, or unwell."""
+    assert request.gpu is not None
+    resource, count = request.gpu
+    open_ = [node for node in chosen if not _taints(node, request)]
+    if not open_:
+        first = _taints(chosen[0], request)[0]
+        words = f"does not tolerate the taint {first} of {_nodes(chosen)}, all that it could use"
+        return WhyPending(Cause.NONE, L2, words)
+    ready = [node for node in open_ if node.takes_work]
+    if not ready:
+        cordoned = sum(node.is_unschedulable for node in open_)
+        how = f"{cordoned} cordoned, {len(open_) - cordoned} not Ready"
+        return _ours(Cause.NOTHING_READY, f"no node that it could use takes work: {how}")
+    if not any(node.allocatable.get(resource, 0) >= count for node in ready):
+        most = max(node.allocatable.get(resource, 0) for node in ready)
+        words = f"requests {count} {resource} on one node; at most {most} of a node are healthy"
+        return _ours(Cause.NOT_ENOUGH_READY, words)
+    return None
+
+
+def _no_room(
+    fleet: FleetNow, chosen: list[KubeNode], request: PodRequest, missing: int, size: int
+) -> WhyPending:
+    """Nodes take work, and have no room for it now."""
+    assert request.gpu is not None
+    resource, count = request.gpu
+    usable = [node for node in chosen if node.takes_work and not _taints(node, request)]
+    most = sum(node.allocatable.get(resource, 0) // count for node in usable)
+    if size > most:
+        words = f"a gang of {size} pods of {count} {resource}; nodes that take work hold {most}"
+        return _ours(Cause.NOT_ENOUGH_READY, words)
+    free = [fleet.free(node, resource) for node in usable]
+    fits = sum(fleet.hosts(node, request) for node in usable)
+    by_gpus = sum(fleet.hosts(node, request, of_gpus=True) for node in usable)
+    if fits >= missing:
+        words = f"{sum(free)} {resource} are free, which is enough for it"
+        return WhyPending(Cause.NONE, L3, words, is_sure=False)
+    if by_gpus >= missing:
+        what = fleet.is_bound_by(usable, request)
+        short = "CPU" if what is Cause.CPU_BINDS else "memory"
+        return _ours(what, f"enough {resource} are free, but not the {short} beside them")
+    if sum(free) >= missing * count and count > 1:
+        words = f"{sum(free)} {resource} are free, but at most {max(free)} on one node"
+        return _ours(Cause.SCATTERED, words)
+    if fits and missing > 1:
+        words = f"only {fits} of its {missing} missing pods fit: {sum(free)} {resource} are free"
+        return _ours(Cause.PARTIAL_GANG, words)
+    return _ours(Cause.BUSY, f"needs {missing * count} {resource}, and {sum(free)} are free")
+
+
+def _taints(node: KubeNode, request: PodRequest) -> list[str]:
+    """What keeps a pod off a node that its owner set; what Kubernetes set by itself is a state."""
+    return [
+        str(taint)
+        for taint in node.taints
+        if not taint.key.startswith(OF_CONDITIONS)
+        and not request.tolerates(taint.key, taint.value, taint.effect)
+    ]
+
+
+def _selected(request: PodRequest) -> str:
+    told = [f"{key}={value}" for key, value in request.selector]
+    told += [" and ".join(map(str, term)) for term in request.terms[:_NAMED]]
+    return "; ".join(told)[:200]
+
+
+def _nodes(nodes: list[KubeNode]) -> str:
+    names = ", ".join(node.name for node in nodes[:_NAMED])
+    more = len(nodes) - _NAMED
+    return names + (f" and {more} more" if more > 0 else "")
+
+
+_Rule = Callable[[re.Match[str]], WhyPending]
+_LINES: tuple[tuple[str, _Rule], ...] = (
+    (r"Insufficient cpu", lambda _: _ours(Cause.CPU_BINDS, "not enough CPU is free")),
+    (r"Insufficient memory", lambda _: _ours(Cause.MEMORY_BINDS, "not enough memory is free")),
+    (r"Insufficient (\S+?)[,.]?(?:\s|$)", lambda m: _ours(Cause.BUSY, f"not enough {m[1]} free")),
+    (
+        r"cannot allocate all claims|resourceclaim",
+        lambda _: _ours(Cause.BUSY, "its claim of devices cannot be allocated now"),
+    ),
+    (
+        r"(?:pod group|podgroup|PodGroup|gang|minMember|minAvailable|Coscheduling)",
+        lambda _: _ours(Cause.PARTIAL_GANG, "not all of its pods fit together"),
+    ),
+    (
+        r"node affinity/selector|node\(s\) didn't match (?:Pod's )?node",
+        lambda _: _ours(Cause.IMPOSSIBLE_LABEL, "no node has the labels that it selects"),
+    ),
+    (
+        r"untolerated taint \{node\.kubernetes\.io/|were unschedulable|not ready",
+        lambda _: _ours(Cause.NOTHING_READY, "nodes are cordoned or not Ready"),
+    ),
+    (
+        r"untolerated taint (\{[^}]*\})",
+        lambda m: WhyPending(Cause.NONE, L2, f"does not tolerate the taint {m[1]}"),
+    ),
+    (
+        r"pod affinity|pod anti-affinity|topology spread|topology",
+        lambda _: _ours(Cause.TOPOLOGY, "where other pods are keeps it from nodes that are free"),
+    ),
+    (
+        r"volume|persistentvolumeclaim|PersistentVolumeClaim",
+        lambda _: WhyPending(Cause.NONE, L4, "its volumes are not there, or on other nodes"),
+    ),
+    (
+        r"free ports|Too many pods",
+        lambda _: WhyPending(Cause.NONE, L3, "nodes have no port, or no place for a pod, left"),
+    ),
+)
+_OTHER_THAN_ROOM = tuple(
+    rule for rule in _LINES if not rule[0].startswith("Insufficient (")
+)  # fmt: skip
+
+
+def by_message(message: str, *, beside_room: bool = False) -> WhyPending | None:
+    """What a scheduler's own line says; ``beside_room``: of what nodes and pods do not show."""
+    told = message.partition(" preemption: ")[0]
+    for pattern, rule in _OTHER_THAN_ROOM if beside_room else _LINES:
+        found = re.search(pattern, told)
+        if found:
+            return rule(found)
+    return None
+
+
+_QUOTAS: tuple[tuple[str, Cause, str], ...] = (
+    (
+        r"request > maximum capacity|maximum capacity|ExceedsMaxQuota",
+        Cause.OVER_LIMIT_ALWAYS,
+        "requests more than its queue may ever use",
+    ),
+    (r"topology|TopologyPlacementFailed", Cause.TOPOLOGY, "no topology domain has room for it"),
+    (r"insufficient (?:unused )?quota", Cause.OVER_LIMIT, "the quota of its queue is used up"),
+    (r"preempt", Cause.PROMISED, "waits for workloads that are being preempted"),
+    (r"affinity|taint", Cause.IMPOSSIBLE_LABEL, "no flavor of its queue has what it selects"),
+)
+
+
+def by_kueue(reason: str, message: str) -> WhyPending:
+    """What Kueue says of a workload without quota."""
+    told = f"{reason} {message}"
+    if re.search(r"(?:doesn't|does not) exist|inactive|stopped|not found", told):
+        return WhyPending(Cause.NONE, L3, "its queue does not exist, or takes no workloads")
+    for pattern, cause, words in _QUOTAS:
+        if re.search(pattern, told, re.IGNORECASE):
+            return _ours(cause, words)
+    return _ours(Cause.OVER_LIMIT, "waits in its queue for quota")
+
+
+SCALING: Mapping[str, str] = {
+    "TriggeredScaleUp": "the autoscaler is adding nodes",
+    "NotTriggerScaleUp": "the autoscaler says that no node it may add would help",
+    "Nominated": "a node is being launched for it",
+}
+"""Events of autoscalers, in words."""
+
+
+def told(why: WhyPending, scheduler: str, quoted: str, shown_by: str, also: str = "") -> str:
+    """A reason as events keep it: what the scheduler said, what it is, how to see it."""
+    source = "by its nodes and pods" if why.is_of_facts else "that is"
+    tail = f"; {source}: {why.words}" + (f"; {also}" if also else "") + f" ({shown_by})"
+    room = LONGEST_WORDS - len(scheduler) - len(tail) - 3
+    said = " ".join(quoted.split())
+    if not said or room < SHORTEST_QUOTE:
+        return (scheduler + tail)[:LONGEST_WORDS]
+    cut = said if len(said) <= room else said[: room - 1] + "…"
+    return f'{scheduler} "{cut}"{tail}'

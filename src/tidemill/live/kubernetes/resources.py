@@ -1,0 +1,117 @@
+"""Which resources of a node or a container are accelerators, and in which form they are counted.
+
+Whole devices, parts of a device that several pods share (time-slicing, MPS: `…gpu.shared`), and MIG
+instances (`nvidia.com/mig-1g.10gb`). Resources that nobody knows here are no accelerators.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tidemill.live.kubernetes.fields import MalformedObjectError
+from tidemill.units.catalogue.book import Catalogue
+
+SHARED = ".shared"
+_MIG = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb(?:\.me)?)(?:\.shared)?")
+WHOLE = (
+    "nvidia.com/gpu", "nvidia.com/pgpu", "amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron",
+    "aws.amazon.com/neurondevice", "habana.ai/gaudi", "gpu.intel.com/i915", "gpu.intel.com/xe",
+    "gpu.intel.com/gaudi",
+)  # fmt: skip
+"""Resource names that count whole accelerators."""
+UNCOUNTED = ("aws.amazon.com/neuroncore", "nvidia.com/vgpu")
+"""Parts of accelerators whose share of the whole nobody says."""
+CLAIMED = "resource claims"
+"""Instead of a resource name: devices that DRA allocates."""
+MOST_DEVICES = 10_000
+
+
+class GpuRequest(NamedTuple):
+    """What a pod requests of accelerators: so many of one resource."""
+
+    resource: str
+    each: int
+
+    @property
+    def profile(self) -> str:
+        """The MIG profile; "": whole devices, or shares of them."""
+        found = _MIG.fullmatch(self.resource)
+        return found[1].replace(".me", "+me") if found else ""
+
+
+def is_accelerator(resource: str) -> bool:
+    """Whether a resource counts accelerators, or known parts of them."""
+    return (
+        resource in WHOLE
+        or _MIG.fullmatch(resource) is not None
+        or (resource.removesuffix(SHARED) in WHOLE)
+    )
+
+
+def accelerators(amounts: Mapping[str, float]) -> dict[str, int]:
+    """The accelerators in a map of quantities, without zeros."""
+    found = {}
+    for resource, amount in amounts.items():
+        if is_accelerator(resource):
+            if amount < 0 or amount != int(amount) or amount > MOST_DEVICES:
+                raise MalformedObjectError(f"`{resource}` is {amount:g}: no number of devices")
+            if amount:
+                found[resource] = int(amount)
+    return found
+
+
+def uncounted(amounts: Mapping[str, float]) -> str:
+    """A resource that is a part of an accelerator of which nobody says how large; "": none."""
+    return next((name for name in UNCOUNTED if amounts.get(name, 0) > 0), "")
+
+
+_BY_LABEL = {
+    "amd.com/gpu.product-name": "", "beta.amd.com/gpu.product-name": "",
+    "cloud.google.com/gke-accelerator": "", "gpu.nvidia.com/class": "",
+    "k8s.amazonaws.com/accelerator": "", "node.coreweave.cloud/class": "",
+}  # fmt: skip
+"""Labels with the name of a GPU, after NVIDIA's own (`nvidia.com/gpu.product`)."""
+PRODUCT = "nvidia.com/gpu.product"
+_TPUS = {
+    "tpu-v4-podslice": "tpu-v4", "tpu-v5-lite-podslice": "tpu-v5e", "tpu-v5-lite-device": "tpu-v5e",
+    "tpu-v5p-slice": "tpu-v5p", "tpu-v6e-slice": "tpu-v6e", "tpu7x": "tpu-v7x",
+}  # fmt: skip
+"""What GKE calls slices of TPUs (`cloud.google.com/gke-tpu-accelerator`)."""
+_MIG_PRODUCT = re.compile(r"(.*)-MIG-(\d+g\.\d+gb)(\.me)?$", re.IGNORECASE)
+
+
+class ProductName(NamedTuple):
+    """What a label says of a node's accelerators."""
+
+    gpu_type: str
+    profile: str = ""
+    """With MIG in its *single* strategy: the profile that each of its `nvidia.com/gpu` is."""
+
+
+def product(labels: Mapping[str, str], box: str) -> ProductName:
+    """The GPU type of a node, by its labels or by its instance type; "": nobody says."""
+    told = labels.get(PRODUCT, "").removesuffix("-SHARED")
+    cut = _MIG_PRODUCT.match(told)
+    profile = ""
+    if cut:
+        told, profile = cut[1], cut[2] + ("+me" if cut[3] else "")
+    tpu = labels.get("cloud.google.com/gke-tpu-accelerator", "")
+    told = told or _TPUS.get(tpu, tpu) or next(filter(None, map(labels.get, _BY_LABEL)), "") or ""
+    if told:
+        return ProductName(short_name(told), profile)
+    found = Catalogue().find_box(box) if box else None
+    return ProductName(short_name(found.part) if found else "", profile)
+
+
+def short_name(told: str) -> str:
+    """What people call a GPU (`H100`) that a driver calls `NVIDIA-H100-80GB-HBM3`."""
+    found = Catalogue().find(told)
+    if found is not None and found.names:
+        return found.names[0].upper()
+    return told.removeprefix("NVIDIA-").removeprefix("Tesla-").upper()[:100]
+
+
+def box_size(box: str) -> int:
+    """How many accelerators an instance type has, if the catalogue knows it; else 0."""
+    found = Catalogue().find_box(box) if box else None
+    return found.count if found is not None and found.key == box.lower() else 0

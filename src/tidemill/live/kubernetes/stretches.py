@@ -1,0 +1,112 @@
+"""The life of a job, stretch by stretch: in each it holds the same pods' devices.
+
+A gang that grows pod by pod, loses one and gets another, is one job that holds something else from
+stretch to stretch. It has come up when as many of its pods run as it works with. What ends while
+none of its pods goes on is an attempt that ended.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
+from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.pods import KubePod
+
+
+class HeldPod(NamedTuple):
+    """A pod that sits on a node: from when to when, and of which role it is."""
+
+    pod: KubePod
+    role: int
+    start_ms: int
+    end_ms: int | None
+
+    def is_there(self, at_ms: int) -> bool:
+        """Whether it holds its devices at a moment."""
+        return self.start_ms <= at_ms and (self.end_ms is None or at_ms < self.end_ms)
+
+
+class Stretch(NamedTuple):
+    """A stretch of time in which a job holds the same pods' devices."""
+
+    start_ms: int
+    end_ms: int | None
+    outcome: AttemptEnd
+    held: tuple[HeldPod, ...]
+    up_ms: int
+    """When enough of it had come up; never: not in this stretch."""
+
+
+def held_pods(job: KubeJob) -> list[HeldPod]:
+    """The pods of a job that sit or sat somewhere for some time."""
+    return [
+        HeldPod(pod, r, pod.bound_ms, pod.end_ms)
+        for r, role in enumerate(job.roles)
+        for pod in role.pods
+        if pod.node and pod.bound_ms is not None and (pod.end_ms is not None or not pod.is_over)
+    ]
+
+
+def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
+    """All stretches in which it holds something, in order."""
+    lasting = [one for one in held if one.end_ms is None or one.end_ms > one.start_ms]
+    marks = {one.start_ms for one in lasting}
+    marks |= {one.end_ms for one in lasting if one.end_ms is not None}
+    moments = sorted(marks)
+    needs = _works_with(job, lasting)
+    here = tuple[HeldPod, ...]()
+    for i, start_ms in enumerate(moments):
+        here = tuple(one for one in lasting if one.is_there(start_ms))
+        if not here:
+            continue
+        end_ms = moments[i + 1] if i + 1 < len(moments) else None
+        done = sum(
+            one.pod.outcome is AttemptEnd.DONE and one.end_ms is not None and one.end_ms <= start_ms
+            for one in lasting
+        )
+        yield Stretch(
+            start_ms, end_ms, _outcome(job, lasting, here, end_ms), here,
+            _up_ms(here, max(needs - done, 1), start_ms, end_ms),
+        )  # fmt: skip
+
+
+def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> int:
+    """With how many pods it works; one, if any ended well before so many were there.
+
+    Whoever ends well alone did not need the others.
+    """
+    least = max(1, min(job.least, job.size))
+    ended = [one.end_ms for one in held if one.pod.outcome is AttemptEnd.DONE and one.end_ms]
+    if not ended:
+        return least
+    first = min(ended)
+    most = max(
+        sum(one.is_there(at) for one in held)
+        for at in {one.start_ms for one in held if one.start_ms < first}
+    )
+    return least if most >= least else 1
+
+
+def _up_ms(here: Sequence[HeldPod], needs: int, start_ms: int, end_ms: int | None) -> int:
+    """When the last of as many as it needs had come up."""
+    ups = sorted(one.pod.up_ms for one in here if one.pod.up_ms is not None)
+    up_ms = max(ups[needs - 1], start_ms) if len(ups) >= needs else NEVER_UP_MS
+    return up_ms if end_ms is None or up_ms < end_ms else NEVER_UP_MS
+
+
+def _outcome(
+    job: KubeJob, held: Sequence[HeldPod], here: Sequence[HeldPod], end_ms: int | None
+) -> AttemptEnd:
+    """How a stretch ends: in another one, or as the pods that end with it."""
+    if end_ms is None:
+        return AttemptEnd.RUNNING
+    if any(one.is_there(end_ms) for one in here):
+        return AttemptEnd.CHANGED
+    is_last = not any(one.start_ms >= end_ms for one in held)
+    if is_last and job.end is not None:
+        return job.end[0]
+    ways = [one.pod.outcome for one in here if one.end_ms == end_ms]
+    bad = [way for way in ways if way is not AttemptEnd.DONE]
+    if bad:
+        return bad[0]
+    return AttemptEnd.DONE if is_last else AttemptEnd.REQUEUED

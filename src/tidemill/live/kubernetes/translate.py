@@ -1,0 +1,335 @@
+"""What the files of a cluster show, as the attempts and nodes of a history (``live.history``)."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+from msgspec.structs import replace
+
+from tidemill.live.history.attempts import LONGEST_NAME, kind_of
+from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNode
+from tidemill.live.kubernetes import cluster as clusters
+from tidemill.live.kubernetes import jobs as units
+from tidemill.live.kubernetes import kueue, objects, pending, resources
+from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
+from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.objects import Objects, RefusedObject
+from tidemill.live.kubernetes.reasons import FleetNow
+from tidemill.live.kubernetes.resources import CLAIMED
+from tidemill.live.kubernetes.stretches import HeldPod, Stretch, held_pods, stretches
+from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Queue, Role, Shape, Share
+
+TOPOLOGY_LABELS = (
+    "topology.kubernetes.io/zone", "topology.kubernetes.io/region",
+    "topology.kubernetes.io/rack", "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-host",
+    "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
+    "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
+)  # fmt: skip
+"""Labels that say where a node is; of the others, those that some job selects are kept."""
+
+
+class KubernetesPast(NamedTuple):
+    """What the files of a cluster tell together."""
+
+    attempts: pl.DataFrame
+    shapes: list[Shape]
+    nodes: list[SeenNode]
+    queues: list[Queue]
+    notes: tuple[str, ...]
+    refused: list[RefusedObject]
+    """What could not be read: the first of them."""
+    refusals: int
+    seen_ms: int
+    """The youngest time in any object: about when the files were made."""
+
+
+def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
+    """All of these files and folders."""
+    return translate(objects.load(paths), team_by)
+
+
+def translate(told: Objects, team_by: str = "namespace") -> KubernetesPast:
+    """The history that these objects show."""
+    cluster = clusters.read(told)
+    rule = TeamRule(team_by, cluster)
+    made = _Translation(cluster)
+    for job in units.jobs_of(cluster, rule):
+        made.add(job)
+    nodes = [_seen(node, made.selected) for node in cluster.nodes if node.devices]
+    notes = [*made.said(), *_about_nodes(cluster)]
+    queues = _queues(cluster, rule, notes)
+    if left := told.left():
+        listed = ", ".join(f"{kind} ({count:,})" for kind, count in sorted(left.items()))
+        notes.append(f"not read: {listed}")
+    frame = pl.DataFrame(made.rows, schema=ATTEMPTS)
+    return KubernetesPast(
+        frame, made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
+        cluster.seen_ms,
+    )  # fmt: skip
+
+
+class _Translation:
+    """Rows and shapes, job by job, and what is to be said of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.rows: list[dict[str, Any]] = []
+        self.shapes: list[Shape] = []
+        self.selected: set[str] = set()
+        """Labels that jobs select nodes by."""
+        self._fleet = FleetNow(cluster.nodes, cluster.pods)
+        self._nodes = {node.name: node for node in cluster.nodes}
+        self._kinds = {kind_of(node.gpu_type) for node in cluster.nodes if node.devices}
+        self._numbers: dict[Shape, int] = {}
+        self._names: dict[str, units.UnitKey] = {}
+        self._notes: Counter[str] = Counter()
+
+    def add(self, job: KubeJob) -> None:
+        """Take a job in, if it requests accelerators."""
+        for pod in job.pods:
+            if pod.request.also:
+                listed = ", ".join(pod.request.also)
+                self._notes[f"pods request {listed} beside another accelerator: not booked"] += 1
+        if not job.roles:
+            return
+        made = [self._role(role) for role in job.roles]
+        if any(one is None for one in made):
+            return
+        roles = tuple(one for one in made if one is not None)
+        shape = Shape(
+            job.team[:LONGEST_NAME] or "unknown", self._elastic(job, roles), job.job_class,
+            max(-1_000_000, min(job.priority, 1_000_000)), job.is_preemptible,
+        )  # fmt: skip
+        held = held_pods(job)
+        rows = [self._row(job, shape, one) for one in stretches(job, held)]
+        self._end(job, shape, rows, held)
+        self.rows += rows
+
+    def said(self) -> list[str]:
+        """What people should know of it."""
+        return [f"{count:,} {words}" for words, count in sorted(self._notes.items())]
+
+    def _role(self, role: JobRole) -> Role | None:
+        """What a role asks for, in the words of the model; None: that cannot be said."""
+        assert role.request.gpu is not None, "roles without GPUs are left out"
+        resource, count = role.request.gpu
+        nodes = [node for node in self.cluster.nodes if node.capacity.get(resource)]
+        on = [self._nodes[pod.node] for pod in role.pods if pod.node in self._nodes]
+        labels, kinds = self._selection(role, on or nodes)
+        host: dict[str, Any] = {
+            "cpu_milli": role.request.cpu_milli, "memory_mib": role.request.memory_mib,
+            "labels": labels, "kinds": kinds,
+        }  # fmt: skip
+        profile = role.request.gpu.profile or next(
+            (node.profile for node in (on or nodes) if node.profile and resource != CLAIMED), ""
+        )
+        replicas = max((node.replicas for node in on or nodes), default=1)
+        if profile:
+            return self._instances(role, profile, count, on or nodes, host)
+        if resource.endswith(resources.SHARED) or replicas > 1:
+            return Role(
+                role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1,
+                max(1, WHOLE_MILLI // replicas), **host,
+            )  # fmt: skip
+        if count > MAX_DEVICES:
+            self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
+            return None
+        return Role(role.name[:LONGEST_NAME], min(role.count, MAX_COUNT), count, **host)
+
+    def _instances(
+        self, role: JobRole, profile: str, count: int, nodes: list[KubeNode], host: dict[str, Any]
+    ) -> Role | None:
+        """MIG instances, on GPU types of which it is known how they divide."""
+        kinds = {node.gpu_type: instance_milli(node.gpu_type, profile) for node in nodes}
+        sizes = {milli for milli in kinds.values() if milli}
+        if len(sizes) != 1:
+            self._notes[f"jobs request MIG `{profile}` of an unknown GPU type: left out"] += 1
+            return None
+        found = tuple(sorted(kind_of(kind) for kind, milli in kinds.items() if milli))
+        size = min(role.count * count, MAX_COUNT)
+        return Role(
+            role.name[:LONGEST_NAME], size, 1, sizes.pop(), profile=profile,
+            **(host | {"kinds": found}),
+        )  # fmt: skip
+
+    def _selection(
+        self, role: JobRole, nodes: Sequence[KubeNode]
+    ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+        """Labels that nodes must have, and GPU types that it may use; () is any.
+
+        Affinity with a choice of values or of terms is not said this way; the reason tells it.
+        """
+        wanted = dict(role.request.selector)
+        if len(role.request.terms) == 1:
+            for one in role.request.terms[0]:
+                if one.operator == "In" and len(one.values) == 1:
+                    wanted.setdefault(one.key, one.values[0])
+        self.selected.update(wanted)
+        assert role.request.gpu is not None
+        resource = role.request.gpu.resource
+        having = {kind_of(node.gpu_type) for node in nodes if node.capacity.get(resource)}
+        is_all = having == self._kinds or not having
+        return tuple(sorted(wanted.items()))[:16], () if is_all else tuple(sorted(having))
+
+    def _elastic(self, job: KubeJob, roles: tuple[Role, ...]) -> tuple[Role, ...]:
+        """A gang that works with fewer of its pods says so."""
+        if len(roles) != 1 or not 0 < job.least < roles[0].count:
+            return roles
+        (role,) = roles
+        is_whole = role.milli == WHOLE_MILLI and not role.profile
+        return (replace(role, least=job.least),) if is_whole else roles
+
+    def _row(self, job: KubeJob, shape: Shape, stretch: Stretch) -> dict[str, Any]:
+        start_ms, end_ms, outcome, held, up_ms = stretch
+        nodes, roles, masks = list[str](), list[int](), list[int]()
+        for one in held:
+            for mask in self._masks(one, shape.roles[one.role]):
+                nodes.append(one.pod.node)
+                roles.append(one.role)
+                masks.append(mask)
+        milli = sum(shape.roles[r].replica_milli for r in roles)
+        return self._base(job, shape) | {
+            "start_ms": start_ms, "end_ms": end_ms, "outcome": outcome, "nodes": nodes,
+            "roles": roles, "devices": masks, "up_ms": up_ms,
+            "gpus": max(1, -(-milli // WHOLE_MILLI)),
+        }  # fmt: skip
+
+    def _masks(self, one: HeldPod, role: Role) -> list[int]:
+        """For each replica that a pod is: the devices that it was given (DRA); 0: nobody says."""
+        gpu = one.pod.request.gpu
+        assert gpu is not None, "who holds something requests it"
+        if role.milli < WHOLE_MILLI or role.profile:
+            return [0] * gpu.each
+        mask = 0
+        for inside, name in one.pod.request.claims:
+            claimed = one.pod.claim_names.get(inside) or name
+            claim = self.cluster.claims.get((one.pod.namespace, claimed))
+            for device in claim.held if claim is not None else ():
+                node, number = self.cluster.devices.get(device, ("", 0))
+                if node == one.pod.node and number < MAX_DEVICES:
+                    mask |= 1 << number
+        return [mask]
+
+    def _end(
+        self, job: KubeJob, shape: Shape, rows: list[dict[str, Any]], held: list[HeldPod]
+    ) -> None:
+        """What becomes of a job after what its pods held: it waits, or was taken back."""
+        if not rows and not held and job.end is not None:
+            end_ms = max(job.end[1], job.submit_ms or 0)
+            rows.append(self._base(job, shape) | {
+                "end_ms": end_ms, "outcome": AttemptEnd.CANCELLED,
+                "gpus": _requested(shape),
+            })  # fmt: skip
+            return
+        last = rows[-1] if rows else None
+        if last is not None and last["end_ms"] is None:
+            if last["up_ms"] >= NEVER_UP_MS:
+                self._explain(job, last)
+            return
+        waits = [pod for pod in job.pods if pod.is_pending]
+        is_over = job.end is not None or (not waits and _is_finished(job))
+        if is_over:
+            return
+        row = self._base(job, shape) | {
+            "outcome": AttemptEnd.WAITING, "gpus": _requested(shape),
+        }  # fmt: skip
+        self._explain(job, row)
+        rows.append(row)
+
+    def _explain(self, job: KubeJob, row: dict[str, Any]) -> None:
+        found = pending.why(self.cluster, self._fleet, job)
+        if found is not None:
+            row["is_eligible"] = found.is_eligible
+            row["reason"], row["reason_cause"] = found.words, int(found.cause)
+            row["reason_layer"] = int(found.layer)
+
+    def _base(self, job: KubeJob, shape: Shape) -> dict[str, Any]:
+        number = self._numbers.setdefault(shape, len(self.shapes))
+        if number == len(self.shapes):
+            self.shapes.append(shape)
+        return dict.fromkeys(ATTEMPTS) | {
+            "job": self._name(job), "team": shape.team, "submit_ms": job.submit_ms,
+            "priority": shape.priority, "shape": number,
+        }  # fmt: skip
+
+    def _name(self, job: KubeJob) -> str:
+        """Its namespace and name; where two have the same, with its kind."""
+        name = job.name
+        if self._names.setdefault(name, job.key) != job.key:
+            name = f"{name} ({job.key.kind})"
+        if len(name) > LONGEST_NAME or self._names.setdefault(name, job.key) != job.key:
+            digest = sha256(repr(job.key).encode()).hexdigest()[:8]
+            name = f"{name[: LONGEST_NAME - 9]}-{digest}"
+        return name
+
+
+def _requested(shape: Shape) -> int:
+    return max(1, -(-shape.total_milli // WHOLE_MILLI))
+
+
+def _is_finished(job: KubeJob) -> bool:
+    """Whether a job without a word from its owner has ended: all that exists of it has."""
+    return bool(job.pods) and job.owner is None and all(pod.is_over for pod in job.pods)
+
+
+def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
+    kept = {*selected, *TOPOLOGY_LABELS}
+    return SeenNode(
+        name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
+        labels=tuple(sorted((k, v) for k, v in node.labels.items() if k in kept)),
+        out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
+    )  # fmt: skip
+
+
+def _about_nodes(cluster: Cluster) -> list[str]:
+    """Nodes that have fewer devices than they should."""
+    notes = []
+    for node in cluster.nodes:
+        healthy, whole = node.advertised(node.allocatable), node.devices
+        if whole and not node.advertised(node.capacity):
+            notes.append(
+                f"node `{node.name}` should have {whole} GPUs and advertises none: not Ready"
+                f" (kubectl describe node {node.name})"
+            )
+        elif node.is_ready and healthy < whole:
+            notes.append(
+                f"node `{node.name}` advertises {healthy} of {whole} GPUs: the others count as free"
+                f" here (kubectl describe node {node.name})"
+            )
+        if node.advertised(node.capacity) > MAX_DEVICES:
+            notes.append(
+                f"node `{node.name}` has more than {MAX_DEVICES} GPUs: the rest is left out"
+            )
+    return notes
+
+
+def _queues(cluster: Cluster, rule: TeamRule, notes: list[str]) -> list[Queue]:
+    """Teams with quotas: Kueue's cluster queues, or namespaces with a ResourceQuota."""
+    kinds = [(kind_of(node.gpu_type), node.labels) for node in cluster.nodes if node.devices]
+    if rule.by == "queue":
+        return kueue.queues(cluster.cluster_queues, cluster.flavors, kinds, notes)
+    if rule.by != "namespace":
+        return []
+    limits = dict[str, int]()
+    for quota in cluster.quotas:
+        for resource, hard in quota.hard.items():
+            if resource in resources.WHOLE:
+                limits[quota.namespace] = min(limits.get(quota.namespace, hard), hard)
+    types = {kind for kind, _ in kinds}
+    if limits and len(types) != 1:
+        notes.append(
+            f"{len(limits):,} namespaces have a quota of GPUs of all types together: not read,"
+            " since quotas here are by GPU type"
+        )
+        return []
+    return [
+        Queue(name, (Share(next(iter(types)), 0, min(hard * WHOLE_MILLI, FOREVER_MS)),))
+        for name, hard in sorted(limits.items())
+    ]

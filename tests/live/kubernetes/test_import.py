@@ -1,0 +1,304 @@
+"""Files of kubectl become books: against a count by hand, and job by job."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.ledger.sums import amounts
+from tests.live.kubernetes import made
+from tests.live.kubernetes.made import node, pod, pytorch_job, taken
+from tidemill import api, explain
+from tidemill.ledger.buckets import ALLOCATED, Bucket
+from tidemill.live.history import events
+from tidemill.live.kubernetes import objects, translate
+from tidemill.live.prices.rules import flat
+from tidemill.model.errors import SpecError
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause, Layer
+from tidemill.model.states import JobClass, JobState, Terms
+from tidemill.model.world import World
+
+Object = dict[str, Any]
+
+
+def kept(*objects: Object, team_by: str = "namespace") -> api.Run:
+    """The books of these objects, at $2 per GPU-hour."""
+    past = translate.translate(taken(*objects), team_by)
+    history = events.build(
+        past.attempts, past.nodes, flat({"": 2_000_000}), None, past.seen_ms, past.queues,
+        shapes=past.shapes,
+    )  # fmt: skip
+    return api.keep_history(history)
+
+
+def world_of(*objects: Object, team_by: str = "namespace") -> World:
+    """The cluster state that these objects lead to."""
+    return kept(*objects, team_by=team_by).world
+
+
+def reason(world: World, job: str) -> tuple[Layer, Cause, str]:
+    """What is known of why a job waits."""
+    found = world.reason_of(world.job_number[job])
+    assert found is not None
+    return Layer(found.layer), Cause(found.cause), found.words
+
+
+def test_a_pod_holds_its_gpus_from_binding_to_its_end():
+    """Bound at 100 s, up at 160 s, ended at 1000 s, 4 GPUs of 8 for an hour: to the millisecond."""
+    run = kept(node("n0"), pod("a", 4, on="n0", created=0, bound=100, up=160, end=1000))
+    found = amounts(run.statement, "bucket")
+    assert run.statement.total().paid_milli_ms == 8_000 * 3_600_000
+    assert found[(Bucket.STARTING,)] == 4_000 * 60_000
+    assert found[(Bucket.UNKNOWN,)] == 4_000 * 840_000
+
+
+def _cluster(luck: Random) -> tuple[list[Object], Counter[str]]:
+    """Gangs and pods that some cluster could have run, and by hand: GPU·s by namespace."""
+    free = {f"n{i}": 8 for i in range(6)}
+    objects = [node(name, at=5000) for name in free]
+    by_hand = Counter[str]()
+    for i in range(30):
+        size, gpus = luck.choice((1, 1, 2, 3)), luck.choice((1, 2, 4))
+        namespace, job = luck.choice(("ml", "vision")), f"job-{i}"
+        objects.append(pytorch_job(job, size, gpus, namespace=namespace))
+        for number in range(size):
+            name, owner = f"{job}-{number}", ("kubeflow.org/v1", "PyTorchJob", job)
+            nodes = [n for n, left in free.items() if left >= gpus]
+            if not nodes or luck.random() < 0.2:
+                objects.append(pod(name, gpus, owner=owner, namespace=namespace))
+                continue
+            on, bound = luck.choice(nodes), luck.randrange(4000)
+            free[on] -= gpus
+            end = bound + luck.randrange(1, 900) if luck.random() < 0.6 else None
+            phase = "" if end is None else luck.choice(("Succeeded", "Failed"))
+            objects.append(
+                pod(name, gpus, on=on, bound=bound, up=bound + luck.randrange(90), end=end,
+                    phase=phase, owner=owner, namespace=namespace)
+            )  # fmt: skip
+            by_hand[namespace] += gpus * ((5000 if end is None else end) - bound)
+    luck.shuffle(objects)
+    return objects, by_hand
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_books_agree_with_a_count_by_hand(seed: int):
+    """GPU-time by namespace is the sum over pods, however their gangs grew, lost pods and ended."""
+    objects, by_hand = _cluster(Random(seed))
+    run = kept(*objects)
+    found = Counter[str]()
+    names = [queue.name for queue in run.world.queue_rows]
+    for (bucket, team), amount in amounts(run.statement, "bucket", "team").items():
+        if bucket in ALLOCATED:
+            found[names[team]] += amount
+    assert found == {team: seconds * 1000 * WHOLE_MILLI for team, seconds in by_hand.items()}
+
+
+def test_a_gang_is_one_job_that_grows_pod_by_pod():
+    """Three pods bound one after the other: one job, one attempt, up when the last of them is."""
+    of = ("kubeflow.org/v1", "PyTorchJob", "g")
+    objects = [node("n0"), pytorch_job("g", 3, 2)]
+    objects += [pod(f"g-{i}", 2, on="n0", bound=60 * i, owner=of) for i in range(3)]
+    run = kept(*objects)
+    world, j = run.world, run.world.job_number["ml/g"]
+    assert (world.job_count, world.jobs.attempt[j], world.jobs.state[j]) == (1, 1, JobState.RUNNING)
+    assert amounts(run.statement, "bucket")[(Bucket.STARTING,)] == 2_000 * 60_000 + 4_000 * 60_000
+
+
+def test_a_gang_that_loses_a_pod_goes_on_as_its_next_attempt():
+    """While one is missing the gang restarts; no attempt is said to be lost with a node."""
+    of = ("kubeflow.org/v1", "PyTorchJob", "g")
+    objects = [node("n0"), pytorch_job("g", 2, 2), pod("g-0", 2, on="n0", owner=of)]
+    objects += [
+        pod("g-1", 2, on="n0", end=600, phase="Failed", owner=of),
+        pod("g-1b", 2, on="n0", bound=900, up=900, owner=of),
+    ]
+    run = kept(*objects)
+    assert run.world.jobs.attempt[0] == 2
+    assert amounts(run.statement, "bucket")[(Bucket.RESTART,)] == 2_000 * 300_000
+    assert run.statement.stops == {"moved or resized": 1}
+
+
+def test_a_failed_pod_that_its_job_replaces_is_another_attempt():
+    """A Job with one pod at a time: out of memory, then again; one job, two attempts."""
+    of = ("batch/v1", "Job", "retry")
+    spec = {"parallelism": 1, "template": made.template(4)}
+    run = kept(
+        node("n0"), made.owner("batch/v1", "Job", "retry", spec),
+        pod("retry-a", 4, on="n0", end=300, phase="Failed", why="OOMKilled", owner=of),
+        pod("retry-b", 4, on="n0", created=310, bound=330, owner=of),
+    )  # fmt: skip
+    world = run.world
+    assert (world.job_names, world.jobs.attempt[0]) == (["ml/retry"], 2)
+    assert amounts(run.statement, "bucket")[(Bucket.UNKNOWN,)] == 4_000 * (300_000 + 3_270_000)
+
+
+def test_classes_come_from_owners():
+    """Deployments serve, notebooks are interactive, Jobs train."""
+    world = world_of(
+        node("n0"),
+        pod("web", 1, on="n0", owner=("apps/v1", "ReplicaSet", "web-1")),
+        pod("desk", 1, on="n0", owner=("kubeflow.org/v1", "Notebook", "desk")),
+        pod("fit", 1, on="n0", owner=("batch/v1", "Job", "fit")),
+    )
+    found = {world.job_names[j]: world.shape_of(j).kind for j in range(world.job_count)}
+    assert found == {
+        "ml/web": JobClass.INFERENCE,
+        "ml/desk": JobClass.INTERACTIVE,
+        "ml/fit": JobClass.TRAINING,
+    }
+
+
+def test_teams_by_namespace_label_or_queue():
+    """The same pods, three ways to tell teams apart; who names no queue is its namespace's."""
+    objects = [
+        node("n0"),
+        pod("a", 1, on="n0", labels={"team": "red", "kueue.x-k8s.io/queue-name": "lq"}),
+        pod("b", 1, on="n0", labels={"team": "blue"}),
+        made.owner("kueue.x-k8s.io/v1beta1", "LocalQueue", "lq", {"clusterQueue": "research"}),
+    ]
+
+    def teams(by: str) -> set[str]:
+        world = world_of(*objects, team_by=by)
+        return {world.shape_of(j).team for j in range(world.job_count)}
+
+    assert teams("namespace") == {"ml"}
+    assert teams("label:team") == {"red", "blue"}
+    assert teams("queue") == {"research", "ml"}
+    with pytest.raises(SpecError, match="--team-by is `owner`"):
+        teams("owner")
+
+
+def test_contracts_come_from_instance_and_capacity_types():
+    """A spot node and a reserved one of the same type are two contracts, by name and type."""
+    box = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
+    world = world_of(
+        node("n0", labels=box), node("n1", labels=box | {"karpenter.sh/capacity-type": "spot"}),
+        pod("a", 1, on="n0"),
+    )  # fmt: skip
+    found = {row.name: row.terms for row in world.contract_rows}
+    assert found == {"p5.48xlarge": Terms.RESERVED, "p5.48xlarge (spot)": Terms.SPOT}
+
+
+def test_a_node_that_joins_later_is_paid_from_then_on():
+    """Eight GPUs for the hour, and eight more for its second half."""
+    run = kept(node("n0"), node("n1", since=1800), pod("a", 1, on="n0"))
+    assert run.statement.total().paid_milli_ms == 8_000 * 3_600_000 + 8_000 * 1_800_000
+
+
+def test_nodes_that_take_no_work_are_on_the_books_as_such():
+    """Not Ready for half of the hour, cordoned for a quarter, no device plugin: all of it."""
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule",
+             "timeAdded": made.moment(2700)}  # fmt: skip
+    bare = node("n3", labels={"nvidia.com/gpu.count": "8"}, amounts={"nvidia.com/gpu": None})
+    run = kept(
+        node("n0"), node("n1", ready=False, turned=1800),
+        node("n2", unschedulable=True, taints=[taint]), bare, pod("a", 1, on="n0"),
+    )  # fmt: skip
+    found = amounts(run.statement, "bucket")
+    assert found[(Bucket.UNHEALTHY,)] == 8_000 * (1_800_000 + 3_600_000)
+    assert found[(Bucket.CORDONED,)] == 8_000 * 900_000
+
+
+def test_mig_instances_are_parts_of_their_device():
+    """Seven instances of an H100 by MIG's own geometry: an eighth each; one too many is over."""
+    mig = {"nvidia.com/gpu": None, "nvidia.com/mig-1g.10gb": "7"}
+    amount = {"nvidia.com/mig-1g.10gb": 1}
+    objects = [node("n0", labels={"nvidia.com/gpu.count": "1"}, amounts=mig)]
+    run = kept(*objects, *(pod(f"p{i}", amount, on="n0") for i in range(3)))
+    world = run.world
+    assert world.shape_of(0).roles[0].profile == "1g.10gb"
+    assert world.device_count == 1
+    allocated = sum(a for (b,), a in amounts(run.statement, "bucket").items() if b in ALLOCATED)
+    assert allocated >= 3 * 125 * 3_600_000
+    assert "slice" in explain.why(world, Policy(), 0).words
+
+
+def test_shared_gpus_are_shares_of_one():
+    """Two GPUs, four replicas each: five pods of a quarter sit on two devices."""
+    labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.count": "2",
+              "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED"}  # fmt: skip
+    objects = [node("n0", 8, labels=labels)]
+    run = kept(*objects, *(pod(f"p{i}", 1, on="n0") for i in range(5)))
+    assert run.world.device_count == 2
+    total = amounts(run.statement, "bucket")
+    assert sum(total[(b,)] for b in ALLOCATED if (b,) in total) == 5 * 250 * 3_600_000
+
+
+def test_dra_devices_are_held_by_name():
+    """A claim says which devices a pod holds; nodes have what their slices publish."""
+    devices = [{"name": f"gpu-{i}", "attributes": {"type": {"string": "gpu"},
+                "productName": {"string": "NVIDIA H100 80GB HBM3"}}} for i in range(8)]  # fmt: skip
+    published = made.owner("resource.k8s.io/v1", "ResourceSlice", "s", {
+        "nodeName": "n0", "driver": "gpu.nvidia.com", "pool": {"name": "n0"}, "devices": devices,
+    })  # fmt: skip
+    results = [{"driver": "gpu.nvidia.com", "pool": "n0", "device": f"gpu-{i}"} for i in (5, 7)]
+    request = {"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 2}}
+    claim = made.owner(
+        "resource.k8s.io/v1", "ResourceClaim", "c", {"devices": {"requests": [request]}},
+        status={"allocation": {"devices": {"results": results}},
+                "reservedFor": [{"resource": "pods", "name": "a"}]},
+    )  # fmt: skip
+    bare = node("n0", labels={"nvidia.com/gpu.product": ""}, amounts={"nvidia.com/gpu": None})
+    holder = pod(
+        "a", 0, on="n0", spec={"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}
+    )
+    world = world_of(bare, published, claim, holder)
+    assert world.kinds == ["H100"]
+    assert world.placements[0][0].devices == 0b1010_0000
+
+
+def test_a_folder_a_list_and_single_objects_are_read(tmp_path: Path):
+    """The same cluster in three forms, one of them compressed, gives the same attempts."""
+    objects = [node("n0"), node("n1"), pod("a", 1, on="n0")]
+    whole = tmp_path / "all.json"
+    whole.write_text(json.dumps(made.listed(*objects)))
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    typed = {"apiVersion": "v1", "kind": "NodeList", "items": [
+        {key: value for key, value in one.items() if key not in ("kind", "apiVersion")}
+        for one in objects[:2]
+    ]}  # fmt: skip
+    (folder / "nodes.json").write_text(json.dumps(typed))
+    (folder / "pod.json.gz").write_bytes(gzip.compress(json.dumps(objects[2]).encode()))
+    first, second = translate.read([whole]), translate.read([folder])
+    assert first.attempts.equals(second.attempts)
+    assert first.nodes == second.nodes
+
+
+def test_bad_objects_are_refused_by_name_and_the_rest_counts():
+    """A pod whose node is a number, a node without a status, a string: three refusals."""
+    wrong = pod("wrong", 1, on="n0")
+    wrong["spec"]["nodeName"] = 7
+    headless = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "headless"}}
+    told = taken(node("n0"), pod("a", 1, on="n0"), wrong, headless)
+    told.add("text", "file.json, item 9")
+    past = translate.translate(told)
+    said = {one.words() for one in past.refused}
+    assert said == {
+        "file.json, item 9: no object",
+        "Pod ml/wrong: `spec.nodeName` is a number, not a string",
+        "Node headless: has no status",
+    }
+    assert len(past.attempts) == 1
+
+
+def test_of_an_object_in_two_files_the_youngest_counts():
+    """By its resource version, whichever file comes first."""
+    old, new = pod("a", 1), pod("a", 1, on="n0")
+    old["metadata"]["resourceVersion"], new["metadata"]["resourceVersion"] = "9", "10"
+    world = world_of(node("n0"), new, old)
+    assert world.jobs.state[0] == JobState.RUNNING
+
+
+def test_what_is_no_json_is_refused_with_a_hint(tmp_path: Path):
+    """A file that was cut off."""
+    path = tmp_path / "pods.json"
+    path.write_text('{"items": [')
+    with pytest.raises(SpecError, match="is not JSON"):
+        objects.load([path])
