@@ -1,19 +1,20 @@
 """``tidemill import``: the books of what a cluster did, from what it can export. Read-only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from tidemill.cli import activity, options, screen, twin
+from tidemill.cli import activity, given, options, screen, twin
 from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tidemill.live.history.events import History
+    from tidemill.live.history.rows import SeenNode
     from tidemill.live.measured.loops import Launch
     from tidemill.live.measured.windows import Measured
     from tidemill.live.prometheus.joining import Whose
@@ -27,14 +28,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-Prices = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--usd-per-hour",
-        help="Price of one GPU: 2.50 for all, or H100=2.50; may be repeated.",
-        metavar="[TYPE=]USD",
-    ),
-]
 Zone = Annotated[
     str, typer.Option("--zone", help="The time zone of dates without one.", metavar="ZONE")
 ]
@@ -80,7 +73,10 @@ def csv(
         list[str] | None,
         typer.Option("--map", help="FIELD=COLUMN where the guess is wrong; may be repeated."),
     ] = None,
-    usd_per_hour: Prices = None,
+    usd_per_hour: given.PerHour = None,
+    prices: given.PriceFiles = None,
+    list_prices: given.ListPrices = False,
+    assume: given.Assumed = None,
     zone: Zone = "UTC",
     start: From = None,
     end: Until = None,
@@ -93,24 +89,20 @@ def csv(
 ) -> None:
     """The books of a table of jobs: any header, guessed and shown."""
     from tidemill.live.csv import headers, tables
-    from tidemill.live.history import events
-    from tidemill.live.prices.rules import flat
     from tidemill.live.prometheus.joining import Whose
 
     refuse_input(journal, *(path for path in (jobs, nodes) if path))
     told = headers.told_map(mapped or ())
     table = tables.read_jobs(jobs, told, checked_zone(zone))
-    listed, prices = tables.read_nodes(nodes, {}) if nodes else ([], {})
+    listed, by_type = tables.read_nodes(nodes, {}) if nodes else ([], {})
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
     for text in table.notes:
         screen.note(text)
-    prices |= prices_of(usd_per_hour or ())
-    start_ms, end_ms = moment_ms(start, zone, "--from"), moment_ms(end, zone, "--to")
+    window = Window.read(start, end, zone)
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
-    measured = measured_of(track, asked, Whose(table.attempts), start_ms, end_ms)
-    history = events.build(
-        table.attempts, listed, flat(prices), start_ms, end_ms, measured=measured
-    )
+    measured = measured_of(track, asked, Whose(table.attempts), *window[:2])
+    said = given.Given(usd_per_hour, prices, list_prices, assume, by_type)
+    history = build(table.attempts, listed, said, window, measured)
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
 
 
@@ -130,7 +122,10 @@ def track_command(
     gpu_type: Annotated[
         str, typer.Option("--gpu-type", help="Which GPUs the loops ran on.", metavar="TYPE")
     ] = "",
-    usd_per_hour: Prices = None,
+    usd_per_hour: given.PerHour = None,
+    prices: given.PriceFiles = None,
+    list_prices: given.ListPrices = False,
+    assume: given.Assumed = None,
     zone: Zone = "UTC",
     start: From = None,
     end: Until = None,
@@ -138,17 +133,13 @@ def track_command(
     as_json: options.Json = False,
 ) -> None:
     """The books of training loops by themselves, as they told them with tidemill.track."""
-    from tidemill.live.history import events
     from tidemill.live.measured import loops
-    from tidemill.live.prices.rules import flat
 
     refuse_input(journal, path)
     told = tracked(path)
     attempts = loops.attempts(told, gpu_type=gpu_type)
-    history = events.build(
-        attempts, [], flat(prices_of(usd_per_hour or ())), moment_ms(start, zone, "--from"),
-        moment_ms(end, zone, "--to"), measured=loops.measured(told),
-    )  # fmt: skip
+    said = given.Given(usd_per_hour, prices, list_prices, assume)
+    history = build(attempts, [], said, Window.read(start, end, zone), loops.measured(told))
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
@@ -172,7 +163,10 @@ def slurm(
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: Prices = None,
+    usd_per_hour: given.PerHour = None,
+    prices: given.PriceFiles = None,
+    list_prices: given.ListPrices = False,
+    assume: given.Assumed = None,
     zone: Annotated[
         str | None,
         typer.Option("--zone", help="The time zone that Slurm printed dates in.", metavar="ZONE"),
@@ -187,8 +181,6 @@ def slurm(
     as_json: options.Json = False,
 ) -> None:
     """The books of a Slurm cluster, from what its own commands print."""
-    from tidemill.live.history import events
-    from tidemill.live.prices.rules import flat
     from tidemill.live.prometheus.joining import Whose
     from tidemill.live.slurm import translate
 
@@ -202,13 +194,12 @@ def slurm(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
-    start_ms, end_ms = moment_ms(start, shown, "--from"), moment_ms(end, shown, "--to")
+    window = Window.read(start, end, shown)
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
     whose = Whose(past.attempts, numbers=past.numbers)
-    history = events.build(
-        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())), start_ms, end_ms,
-        measured=measured_of(track, asked, whose, start_ms, end_ms),
-    )  # fmt: skip
+    said = given.Given(usd_per_hour, prices, list_prices, assume)
+    measured = measured_of(track, asked, whose, *window[:2])
+    history = build(past.attempts, past.nodes, said, window, measured)
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 
@@ -230,7 +221,10 @@ def kubernetes(
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,
-    usd_per_hour: Prices = None,
+    usd_per_hour: given.PerHour = None,
+    prices: given.PriceFiles = None,
+    list_prices: given.ListPrices = False,
+    assume: given.Assumed = None,
     team_by: Annotated[
         str,
         typer.Option(
@@ -254,9 +248,7 @@ def kubernetes(
     as_json: options.Json = False,
 ) -> None:
     """The books of a Kubernetes cluster, from what kubectl prints."""
-    from tidemill.live.history import events
     from tidemill.live.kubernetes import translate
-    from tidemill.live.prices.rules import flat
 
     refuse_input(journal, *files)
     shown = checked_zone(zone)
@@ -268,13 +260,47 @@ def kubernetes(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
-    until_ms = moment_ms(end, shown, "--to")
-    history = events.build(
-        past.attempts, past.nodes, flat(prices_of(usd_per_hour or ())),
-        moment_ms(start, shown, "--from"), past.seen_ms if until_ms is None else until_ms,
-        past.queues, shapes=past.shapes,
-    )  # fmt: skip
+    window = Window.read(start, end, shown)
+    if window.end_ms is None:
+        window = window._replace(end_ms=past.seen_ms)
+    said = given.Given(usd_per_hour, prices, list_prices, assume)
+    more = {"queues": past.queues, "shapes": past.shapes}
+    history = build(past.attempts, past.nodes, said, window, None, **more)
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
+
+
+class Window(NamedTuple):
+    """Which time the books are of, in milliseconds since 1970; None: what the data show."""
+
+    start_ms: int | None
+    end_ms: int | None
+    zone: str
+
+    @classmethod
+    def read(cls, start: str | None, end: str | None, zone: str) -> "Window":
+        """As typed."""
+        return cls(moment_ms(start, zone, "--from"), moment_ms(end, zone, "--to"), zone)
+
+
+def build(
+    attempts: "pl.DataFrame",
+    nodes: "Iterable[SeenNode]",
+    said: given.Given,
+    window: Window,
+    measured: "Measured | None" = None,
+    **more: Any,  # noqa: ANN401 - what else ``events.build`` takes
+) -> "History":
+    """The history of attempts and nodes, with the prices and assumptions that somebody gave."""
+    from tidemill.live.history import events
+
+    start_ms, end_ms, zone = window
+    rule = said.price_rule(zone, given.window_of(attempts, start_ms, end_ms))
+    history = events.build(
+        attempts, nodes, rule, start_ms, end_ms, measured=measured, assumed=said.assumptions(),
+        **more,
+    )  # fmt: skip
+    given.say_prices(history.contracts)
+    return history
 
 
 def tracked(path: Path) -> "list[Launch]":
@@ -362,27 +388,6 @@ def refuse_input(journal: str, *files: Path) -> None:
                 f"`{journal}` is one of the files to read",
                 hint="give the journal a name of its own with -j",
             )
-
-
-def prices_of(told: Sequence[str]) -> Mapping[str, int]:
-    """``2.50``, or ``H100=2.50,A100=1.60``; micro-dollars by GPU type."""
-    from tidemill.live.history.attempts import kind_of
-    from tidemill.live.prices.rules import ANY
-
-    found: dict[str, int] = {}
-    for part in (part.strip() for text in told for part in text.split(",")):
-        kind, sign, usd = part.rpartition("=")
-        try:
-            micro = round(float(usd) * 1_000_000)
-        except ValueError:
-            micro = -1
-        if not 0 <= micro <= 10**13:
-            raise SpecError(
-                f"--usd-per-hour is `{part}`, which is no price",
-                hint="such as 2.50, or H100=2.50 for one GPU type",
-            )
-        found[kind_of(kind) if sign else ANY] = micro
-    return found
 
 
 def checked_zone(zone: str) -> str:

@@ -3,7 +3,10 @@
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
 
-NO_PRICES = "dollars: unknown, because nobody said a price (import again with --usd-per-hour)"
+NO_PRICES = (
+    "dollars: unknown, because nobody said a price (import again with --usd-per-hour, --prices or"
+    " --list-prices)"
+)
 
 
 def sources(statement: Statement) -> dict[str, int]:

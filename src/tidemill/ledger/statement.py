@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.source import Source
@@ -41,7 +42,9 @@ _Names = Callable[[int], str]
 
 
 _BY_CODE = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
-_MODELLED, _UNKNOWN = (CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confidence.UNKNOWN))
+_MODELLED, _UNKNOWN, _ASSUMED = (
+    CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confidence.UNKNOWN, Confidence.ASSUMED)
+)
 
 
 class Statement:
@@ -159,6 +162,7 @@ class Statement:
             found_as = np.full(np.count_nonzero(mask), CONFIDENCES.index(ABOUT[bucket].confidence))
         if bucket == Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
             found_as = np.where(found_as == _UNKNOWN, _MODELLED, found_as)
+        found_as = np.where(self._is_assumed(bucket, rows.job[mask]), _ASSUMED, found_as)
         found_as = np.where(rows.known[mask] > 0, _BY_CODE[rows.known[mask]], found_as)
         sums = np.zeros(len(CONFIDENCES), np.int64)
         np.add.at(sums, found_as, rows.milli_ms[mask])
@@ -167,6 +171,20 @@ class Statement:
             if amount:
                 known = self.as_known(confidence)
                 found[known] = found.get(known, 0) + amount
+        return found
+
+    def _is_assumed(self, bucket: int, jobs: I64) -> NDArray[np.bool_]:
+        """Of jobs that another scheduler placed: whether what puts their time here was assumed.
+
+        The records of others do not tell how jobs come up and save.
+        """
+        columns, found = self.world.jobs, np.zeros(len(jobs), bool)
+        if not self.world.is_observed:
+            return found
+        if bucket in (Bucket.STARTING, Bucket.RESTART):
+            found = (columns.startup_ms[jobs] + columns.restart_ms[jobs]) > 0
+        elif bucket in (Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED):
+            found = columns.interval_ms[jobs] > 0
         return found
 
     def confidence(self, bucket: int) -> Confidence:

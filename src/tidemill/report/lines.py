@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tidemill.ledger import leaks as leaking
 from tidemill.ledger.account import Account, rounded
-from tidemill.ledger.buckets import ABOUT, PRODUCTIVE, Bucket, Stage
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
@@ -130,8 +130,8 @@ def basis(statement: Statement, account: Account) -> str:
 
 
 def _parts(statement: Statement, bucket: int, amount: int) -> dict[Confidence, int]:
-    """Work that efficiencies divide is known as well as its jobs' efficiencies are."""
-    if bucket not in PRODUCTIVE or bucket in (Bucket.UNKNOWN, Bucket.UNSAVED):
+    """What jobs hold is known as was measured, or as is known of the jobs."""
+    if bucket not in ALLOCATED:
         return {statement.as_known(ABOUT[bucket].confidence): amount}
     by_jobs = statement.confidence_of(bucket)
     assert sum(by_jobs.values()) == amount, f"{ABOUT[bucket].key} is held by jobs alone"

@@ -45,6 +45,8 @@ NODES: dict[str, tuple[str, ...]] = {
     "gpu_type": (*JOBS["gpu_type"], "type", "model"),
     "cpus": JOBS["cpus"],
     "memory_gib": ("memorygib", "memorygb", "memgb", "memgib", "ramgb", "ramgib", "memory", "mem"),
+    "instance_type": ("instancetype", "machinetype", "servertype", "vmsize", "flavor"),
+    "region": ("region", "location"),
     "usd_per_hour": ("usdperhour", "usdpergpuhour", "priceperhour", "price", "hourlyrate", "usdh"),
 }  # fmt: skip
 """The same of a table of nodes; a price is of one GPU."""

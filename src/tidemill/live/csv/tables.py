@@ -10,6 +10,7 @@ import polars as pl
 from tidemill.live.csv import headers, times
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
+from tidemill.live.prices.labels import INSTANCE_TYPE, REGION
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES
 
@@ -42,7 +43,7 @@ class ReadTable(NamedTuple):
 
 def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
     """A table of jobs."""
-    rows = _rows(path)
+    rows = read_rows(path)
     found = headers.match(rows.columns, headers.JOBS, told)
     for field, instead in (("gpus", "gpus"), ("submit", "start")):
         if field not in found and instead not in found:
@@ -74,7 +75,7 @@ def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
 
 def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dict[str, int]]:
     """A table of nodes, and prices of GPU types if it says any."""
-    rows = _rows(path)
+    rows = read_rows(path)
     found = headers.match(rows.columns, headers.NODES, told)
     for field in ("node", "gpus"):
         if field not in found:
@@ -85,9 +86,12 @@ def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dic
             )
     empty = pl.Series([None] * len(rows), dtype=pl.String)
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
-    kinds = times.blank(rows[found["gpu_type"]] if "gpu_type" in found else empty).to_list()
+    kinds, instances, regions = (
+        times.blank(rows[found[name]] if name in found else empty).to_list()
+        for name in ("gpu_type", "instance_type", "region")
+    )
     cpus, memory, prices = (
-        _number(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
+        numbers(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
         for name in ("cpus", "memory_gib", "usd_per_hour")
     )
     nodes, priced = list[SeenNode](), dict[str, int]()
@@ -101,6 +105,11 @@ def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dic
             SeenNode(
                 name=str(name), gpus=count, gpu_type=kinds[i] or "",
                 cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
+                labels=tuple(
+                    (key, text)
+                    for key, text in ((INSTANCE_TYPE, instances[i]), (REGION, regions[i]))
+                    if text
+                ),
             )
         )  # fmt: skip
         if prices[i] is not None:
@@ -116,7 +125,7 @@ def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> Non
         )
 
 
-def _rows(path: Path) -> pl.DataFrame:
+def read_rows(path: Path) -> pl.DataFrame:
     """All cells as text. A comma, semicolon, tab or bar parts them, whichever the header has."""
     try:
         size = path.stat().st_size
@@ -203,7 +212,7 @@ def _outcomes(texts: pl.Series, column: str) -> pl.Series:
 
 
 def _whole(texts: pl.Series, column: str) -> pl.Series:
-    number = _number(texts, column)
+    number = numbers(texts, column)
     is_whole = (number == number.round()) | number.is_null()
     if not is_whole.all():
         raise SpecError(
@@ -219,7 +228,7 @@ def _whole(texts: pl.Series, column: str) -> pl.Series:
     return number.round().cast(pl.Int64)
 
 
-def _number(texts: pl.Series, column: str) -> pl.Series:
+def numbers(texts: pl.Series, column: str) -> pl.Series:
     given = times.blank(texts)
     number = given.cast(pl.Float64, strict=False)
     is_bad = number.is_null() & given.is_not_null()

@@ -7,6 +7,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from tidemill.live.history import fleet
+from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import put_in_order
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
@@ -38,12 +39,21 @@ class History(NamedTuple):
     opening: list[Event]
     """Contracts, teams and machines."""
     timeline: HistoryTimeline
+    assumed: Assumptions = NOTHING
+    came_up: frozenset[str] = frozenset()
+    """Jobs of which it was measured when they came up."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
         dictionary = Dictionary()
         yield of_events(self.opening, dictionary)
-        yield from self.timeline.batches(dictionary)
+        for batch in self.timeline.batches(dictionary):
+            yield self.assumed.fill(batch, self.came_up)
+
+    @property
+    def contracts(self) -> list[Contract]:
+        """What pays for its machines."""
+        return [event.contract for event in self.opening if isinstance(event, ev.ContractSigned)]
 
     @property
     def over(self) -> int:
@@ -61,6 +71,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     *,
     shapes: Sequence[Shape] = (),
     measured: Measured | None = None,
+    assumed: Assumptions = NOTHING,
 ) -> History:
     """The history that these attempts and nodes make.
 
@@ -68,13 +79,16 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     ``from_ms``: since when the machines are paid for (default: the first submission).
     ``until_ms``: when the source was asked (default: the last thing that happened).
     ``shapes``: what jobs request, where a source says it at more length than by columns.
-    ``measured``: what was measured of the jobs while they ran.
+    ``measured``: what was measured of the jobs while they ran; ``assumed``: what is to be taken
+    for the rest.
     """
     if from_ms is not None and until_ms is not None and from_ms >= until_ms:
         raise SpecError("the window ends before it begins", hint="give --from a date before --to")
     ordered = put_in_order(told, from_ms, until_ms)
     if measured is not None:
         ordered = ordered._replace(attempts=joining.with_ups(ordered.attempts, measured))
+    came_up = frozenset(measured.ups["job"].to_list() if measured is not None else ())
+    ordered = ordered._replace(attempts=assumed.with_ups(ordered.attempts, came_up))
     attempts, jobs = ordered.attempts, ordered.jobs
     seen = fleet.with_unlisted(nodes, attempts)
     if not len(jobs):
@@ -105,6 +119,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
+        assumed, came_up,
     )  # fmt: skip
 
 

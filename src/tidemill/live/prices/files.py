@@ -1,0 +1,111 @@
+"""Price files: a table of one's own, or what a provider bills in FOCUS columns."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.csv import headers, tables, times
+from tidemill.live.prices import focus, labels
+from tidemill.live.prices.matching import PriceLine
+from tidemill.model.errors import SpecError
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "node": ("node", "host", "hostname", "machine", "resourceid", "instanceid"),
+    "type": ("instancetype", "type", "gputype", "machinetype", "servertype", "vmsize", "gpumodel",
+             "sku"),
+    "region": ("region", "regionid", "location"),
+    "provider": ("provider", "providername", "cloud", "vendor"),
+    "commitment": ("commitment", "terms", "term", "pricing", "purchaseoption", "capacitytype",
+                   "offer"),
+    "start": ("start", "from", "startdate", "since", "begin"),
+    "end": ("end", "to", "until", "enddate", "expires"),
+    "usd_per_gpu_hour": ("usdpergpuhour", "gpuhour", "pergpuhour", "rategpuhour", "usdpergpuh",
+                         "usdperhour", "rate", "price"),
+    "usd_per_instance_hour": ("usdperinstancehour", "instancehour", "perinstancehour",
+                              "usdpernodehour", "nodehour", "pernodehour", "usdperinstanceh"),
+}  # fmt: skip
+"""What a table of prices may say, and what people call it."""
+
+
+class PriceFile(NamedTuple):
+    """A price file as it was understood."""
+
+    lines: tuple[PriceLine, ...]
+    notes: tuple[str, ...]
+    source: str
+    """What the ledger calls it."""
+
+
+def read(path: Path, zone: str) -> PriceFile:
+    """The lines of a price file; whether it is FOCUS is told by its columns."""
+    rows = tables.read_rows(path)
+    if focus.is_focus(rows.columns):
+        lines, notes = focus.lines(rows, path)
+        return PriceFile(lines, notes, f"`{path.name}` (billed, FOCUS)")
+    found = headers.match(rows.columns, COLUMNS, {})
+    if not {"usd_per_gpu_hour", "usd_per_instance_hour"} & {*found}:
+        raise SpecError(
+            f"`{path}` has no column with a price; its columns are {', '.join(rows.columns)}",
+            hint="call it usd_per_gpu_hour or usd_per_instance_hour, or give FOCUS columns"
+            " (EffectiveCost, PricingQuantity, …)",
+        )
+    told = ", ".join(f"{field} = `{column}`" for field, column in found.items())
+    return PriceFile(_lines(rows, found, path, zone), (f"prices: {told}",), f"`{path.name}`")
+
+
+def _lines(
+    rows: pl.DataFrame, found: Mapping[str, str], path: Path, zone: str
+) -> tuple[PriceLine, ...]:
+    empty = pl.Series([None] * len(rows), dtype=pl.String)
+    text = {
+        name: times.blank(rows[found[name]]).to_list() if name in found else empty.to_list()
+        for name in ("node", "type", "region", "commitment")
+    }
+    moments = {
+        name: times.moments_ms(rows[found[name]], zone, found[name])[0].to_list()
+        if name in found
+        else empty.to_list()
+        for name in ("start", "end")
+    }
+    rates = {
+        name: tables.numbers(rows[found[name]], found[name]).to_list()
+        if name in found
+        else empty.to_list()
+        for name in ("usd_per_gpu_hour", "usd_per_instance_hour")
+    }
+    made = list[PriceLine]()
+    for i in range(len(rows)):
+        each, whole = rates["usd_per_gpu_hour"][i], rates["usd_per_instance_hour"][i]
+        if wrong := _wrong(each, whole):
+            raise SpecError(
+                f"`{path}` row {i + 2} has {wrong}",
+                hint="give each line one of usd_per_gpu_hour and usd_per_instance_hour",
+            )
+        said = text["commitment"][i] or ""
+        terms = labels.TERMS.get(labels.word(said), "reserved" if said else "")
+        made.append(
+            PriceLine(
+                i + 2,
+                frozenset({labels.tail(text["node"][i])} if text["node"][i] else ()),
+                text["type"][i] or "",
+                text["region"][i] or "",
+                terms,
+                said if terms == "reserved" and labels.word(said) != "reserved" else "",
+                moments["start"][i],
+                moments["end"][i],
+                None if each is None else round(each * 1_000_000),
+                None if whole is None else round(whole * 1_000_000),
+            )
+        )
+    return tuple(made)
+
+
+def _wrong(each: float | None, whole: float | None) -> str:
+    """What is wrong with the prices of a line; "": nothing."""
+    if each is None and whole is None:
+        return "no price"
+    if each is not None and whole is not None:
+        return "two prices"
+    return "a price below zero" if (each or whole or 0) < 0 else ""

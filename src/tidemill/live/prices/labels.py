@@ -1,0 +1,69 @@
+"""What the labels of a node say of what it costs: instance type, region, how it is bought."""
+
+from tidemill.live.history.rows import SeenNode
+from tidemill.model.states import Terms
+
+INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+REGION = "topology.kubernetes.io/region"
+PROVIDER_ID = "tidemill/provider-id"
+"""Where a source puts the provider's own name of a machine, such as ``aws:///us-east-1a/i-0ab``."""
+
+_INSTANCE_TYPES = (INSTANCE_TYPE, "beta.kubernetes.io/instance-type")
+_REGIONS = (REGION, "failure-domain.beta.kubernetes.io/region")
+_NAMES = (PROVIDER_ID, "kubernetes.io/hostname", "alpha.eksctl.io/instance-id")
+_CAPACITY = (
+    "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType", "node.kubernetes.io/capacity",
+    "kubernetes.azure.com/scalesetpriority",
+)  # fmt: skip
+_SPOT_FLAGS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
+TERMS = {
+    "ondemand": Terms.ON_DEMAND.value, "payasyougo": Terms.ON_DEMAND.value,
+    "payg": Terms.ON_DEMAND.value, "standard": Terms.ON_DEMAND.value,
+    "regular": Terms.ON_DEMAND.value, "spot": Terms.SPOT.value, "preemptible": Terms.SPOT.value,
+    "dynamic": Terms.SPOT.value, "reserved": Terms.RESERVED.value,
+    "committed": Terms.RESERVED.value, "capacityblock": Terms.RESERVED.value,
+}  # fmt: skip
+"""How people say that something is bought."""
+
+
+def plain(text: str) -> str:
+    """A name as it is compared: ``Standard_ND96isr_H100_v5`` is ``nd96isr-h100-v5``."""
+    return text.strip().lower().replace("_", "-").replace(" ", "-").removeprefix("standard-")
+
+
+def word(text: str) -> str:
+    """A word as it is compared: without case, blanks and signs."""
+    return "".join(c for c in text.lower() if c.isalnum())
+
+
+def tail(name: str) -> str:
+    """The last part of a provider's name of a thing: ``arn:…:instance/i-0ab`` is ``i-0ab``."""
+    return name.strip().rstrip("/").rsplit("/", 1)[-1].lower()
+
+
+def instance_type(node: SeenNode) -> str:
+    """What the provider calls such a machine; "": nobody says."""
+    return _first(node, _INSTANCE_TYPES)
+
+
+def region(node: SeenNode) -> str:
+    """Where it stands; "": nobody says."""
+    return _first(node, _REGIONS)
+
+
+def names(node: SeenNode) -> frozenset[str]:
+    """What it is called, also by its provider."""
+    said = dict(node.labels)
+    return frozenset(tail(name) for name in (node.name, *map(said.get, _NAMES)) if name)
+
+
+def terms(node: SeenNode) -> str:
+    """How it is bought; "": nobody says."""
+    if any(key in _SPOT_FLAGS and value.lower() == "true" for key, value in node.labels):
+        return Terms.SPOT.value
+    return TERMS.get(word(_first(node, _CAPACITY)), "")
+
+
+def _first(node: SeenNode, keys: tuple[str, ...]) -> str:
+    said = dict(node.labels)
+    return next((said[key] for key in keys if said.get(key)), "")
