@@ -1,44 +1,125 @@
-"""Records of a real training loop on a GPU agree with a stopwatch of its own."""
+"""A real training loop on a real H200: the ledger agrees with a stopwatch that knows no Tidemill.
 
+The launcher's ``jobs.csv`` says who held the GPU when, the loops' own records what they did with
+it, ``gpu.csv`` is what nvidia-smi showed meanwhile; see ``examples/track/h200``.
+"""
+
+import csv
 import json
-from collections import Counter
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.conftest import ROOT
-from tidemill.live import track
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, BY_KEY
 
 FOLDER = ROOT / "examples" / "track" / "h200"
-WATCHED = json.loads((FOLDER / "stopwatch.json").read_text())
-PARTS = ("data_us", "compute_us", "checkpoint_us")
+WATCHED: list[dict[str, Any]] = json.loads((FOLDER / "stopwatch.json").read_text())
+PEAK = 989.5e12
+"""Dense BF16 FLOP/s of an H200, by its data sheet."""
 
 
-def sums() -> dict[str, Counter[str]]:
-    """By run: microseconds by part, and steps."""
-    found: dict[str, Counter[str]] = {}
-    readings = track.read(FOLDER / "records.jsonl")
-    assert not readings.refused
-    for record in readings.records:
-        run = found.setdefault(record.run, Counter())
-        for name in (*PARTS, "steps"):
-            run[name] += getattr(record, name, None) or 0
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The ledger by job, as `tidemill import csv --track` books the example."""
+    journal = tmp_path_factory.mktemp("h200") / "h200.sqlite"
+    files = (FOLDER / "jobs.csv", "--nodes", FOLDER / "nodes.csv")
+    track = ("--track", str(FOLDER / "records.jsonl"), "-j", str(journal))
+    tidemill("import", "csv", *map(str, files), *track)
+    shown = tidemill("ledger", str(journal), "--by", "job", "--json")
+    told: dict[str, Any] = json.loads(shown.out)
+    return told
+
+
+def attempts() -> list[tuple[dict[str, float], dict[str, Any]]]:
+    """Attempts of loops: the launcher's row, and the stopwatch's."""
+    with (FOLDER / "jobs.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["job"] != "service"]
+    held = [{"start": float(row["start"]), "end": float(row["end"])} for row in rows]
+    return list(zip(held, WATCHED, strict=True))
+
+
+def watched_s(job: str) -> dict[str, float]:
+    """Seconds by bucket, by the stopwatch and the launcher alone."""
+    found = dict.fromkeys(("starting", "restart", "checkpoint", "host", "rework", "idle"), 0.0)
+    found["useful"] = 0.0
+    mine = [pair for pair in attempts() if pair[1]["job"] == job]
+    for number, (held, watch) in enumerate(mine):
+        is_killed = number + 1 < len(mine)
+        lasting = watch["after_last_checkpoint" if is_killed else "last"]
+        found["starting" if number == 0 else "restart"] += watch["up_s"] - held["start"]
+        found["checkpoint"] += watch["last"]["checkpoint_s"]
+        found["host"] += lasting["data_s"]
+        found["useful"] += lasting["flops"] / PEAK
+        left = "rework" if is_killed else "idle"
+        found[left] += held["end"] - lasting["at_s"]
     return found
 
 
-@pytest.mark.parametrize("watched", WATCHED[1:], ids=lambda one: one["what"])
-def test_parts_are_within_a_hundredth_of_the_stopwatch(watched: dict[str, int]):
-    """Where the loop was not killed: every part, of the whole run, within 1 %; steps exactly."""
-    found = sums()[str(watched["run"])]
-    assert found["steps"] == watched["steps"]
-    for part in PARTS:
-        assert abs(found[part] - watched[part]) < 0.01 * watched["whole_us"]
-        if watched[part] > 0.05 * watched["whole_us"]:
-            assert found[part] == pytest.approx(watched[part], rel=0.01)
+@pytest.mark.parametrize("job", ["plain", "starved", "shared"])
+def test_every_bucket_is_within_a_hundredth_of_the_stopwatch(ledger: dict[str, Any], job: str):
+    """Of the time that the job held the GPU; large buckets within 1 % of themselves."""
+    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == job)
+    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    held = sum(found.values())
+    for bucket, seconds in watched_s(job).items():
+        assert abs(found.get(bucket, 0.0) - seconds) < 0.01 * held, bucket
+        if seconds > 0.05 * held:
+            assert found[bucket] == pytest.approx(seconds, rel=0.01), bucket
 
 
-def test_a_killed_run_loses_its_last_second_at_most():
-    """All steps are there; of its last checkpoint less than a second is missing."""
-    watched, found = WATCHED[0], sums()[WATCHED[0]["run"]]
-    assert found["steps"] == watched["steps"]
-    missing = watched["whole_us"] - sum(found[part] for part in PARTS)
-    assert 0 <= missing < 1_000_000
+def test_every_line_below_allocated_is_measured(ledger: dict[str, Any]):
+    """Nothing is modelled or unknown where the loop told everything."""
+    allocated = [line for line in ledger["lines"] if BY_KEY[line["key"]] in ALLOCATED]
+    assert {line["confidence"] for line in allocated if line["milli_ms"]} == {"measured"}
+    assert sum(line["milli_ms"] for line in allocated) > 0.99 * ledger["totals"]["milli_ms"]
+    assert {line["key"] for line in ledger["lines"]} <= {about.key for about in ABOUT.values()}
+
+
+def test_a_neighbour_costs_what_the_steps_show(ledger: dict[str, Any]):
+    """Beside a service under MPS steps take longer: by as much as the stopwatch says."""
+    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == "shared")
+    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    (watch,) = (watch for watch in WATCHED if watch["job"] == "shared")
+    with (FOLDER / "jobs.csv").open() as file:
+        (service,) = (row for row in csv.DictReader(file) if row["job"] == "service")
+    ends, begins = watch["step_ends_s"], float(service["start"])
+    alone = median(b - a for a, b in pairwise(ends) if b < begins)
+    beside = median(b - a for a, b in pairwise(ends) if a > begins)
+    at_work = sum(found[key] for key in ("interference", "useful", "below_peak", "host"))
+    worked_beside = at_work - (begins - watch["up_s"]) * at_work / (at_work + found["checkpoint"])
+    assert beside / alone > 1.5
+    wanted = worked_beside * (1 - alone / beside)
+    assert found["interference"] == pytest.approx(wanted, rel=0.2)
+
+
+def test_the_device_itself_was_as_busy(ledger: dict[str, Any]):
+    """nvidia-smi shows the GPU at work for the share of the time that the loop leaves it."""
+    with (FOLDER / "gpu.csv").open() as file:
+        rows = [row for row in csv.reader(file) if len(row) == 6][1:]
+    shown = [(_seconds(row[0]), float(row[1]) / 100) for row in rows]
+    (watch,) = (watch for watch in WATCHED if watch["job"] == "starved")
+    start, end = watch["up_s"], watch["last"]["at_s"]
+    busy = [share for at, share in shown if start <= at <= end]
+    (row,) = (row for row in ledger["breakdown"]["rows"] if row["key"] == "starved")
+    found = {cell["key"]: cell["milli_ms"] / 1e6 for cell in row["cells"]}
+    at_work = found["useful"] + found["below_peak"]
+    assert sum(busy) / len(busy) == pytest.approx(at_work / (end - start), abs=0.05)
+
+
+def _seconds(text: str) -> float:
+    """A time as nvidia-smi prints it, on a machine in UTC."""
+    return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f").replace(tzinfo=UTC).timestamp()
+
+
+def test_the_folder_holds_no_secret():
+    """Only what the README names."""
+    assert {path.name for path in Path(FOLDER).iterdir()} == {
+        "README.md", "gpu.csv", "jobs.csv", "nodes.csv", "record.py", "records.jsonl", "serve.py",
+        "stopwatch.json", "train.py",
+    }  # fmt: skip

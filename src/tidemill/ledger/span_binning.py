@@ -173,7 +173,7 @@ def _run_cells(world: World, bins: I64, rows: HeldSpan) -> list[Cells]:
         _cells(bins, rows, Bucket.CHECKPOINT, part.stall, measured, everywhere),
         _cells(bins, rows, Bucket.IDLE, part.idle, unsaid, everywhere),
         _cells(bins, rows, undivided, rest, fate, ~is_known),
-        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, unsaid, is_lasting),
+        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, measured, is_lasting),
         _cells(bins, rows, Bucket.LINKS, part.slow, unsaid, is_lasting),
         _cells(bins, rows, Bucket.HOST, part.host, measured, is_told),
         _cells(bins, rows, Bucket.LINKS, part.links, measured, is_told),

@@ -188,10 +188,16 @@ def secured(world: World, event: ev.CheckpointSeen) -> list[int]:
     _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
     if event.covers_ms > event.at_ms:
         _refuse(world, event.job, f"what it does until {event.covers_ms} ms cannot be safe yet")
-    if event.job in world.paces:
-        _refuse(world, event.job, "neighbours slow it, and its checkpoints follow its rhythm")
-    core.secured(world.ink.w.jobs, event.job, event.covers_ms, event.at_ms)
-    return [event.job]
+    j, covers_ms, jobs = event.job, event.covers_ms, world.ink.jobs
+    paces = world.paces.get(j)
+    if paces is not None and covers_ms > jobs.origin_ms.item(j):
+        _save(world, j, covers_ms, keeps_all=True)
+        jobs.origin_ms[j] = covers_ms
+        before = [ppm for at_ms, ppm in paces if at_ms <= covers_ms]
+        after = tuple(pace for pace in paces if pace[0] > covers_ms)
+        world.paces[j] = ((covers_ms, before[-1] if before else 0), *after)
+    core.secured(world.ink.w.jobs, j, covers_ms, event.at_ms)
+    return [j]
 
 
 def finished(world: World, event: ev.JobFinished) -> list[int]:

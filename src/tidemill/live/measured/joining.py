@@ -11,6 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.measured import sharing
 from tidemill.live.measured.windows import WINDOWS, Measured
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -20,7 +23,7 @@ from tidemill.model.states import Confidence
 from tidemill.model.tables import I64
 from tidemill.units import capability
 
-_SHARES = ("checkpoint", "data", "communication", "busy", "mfu")
+_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside")
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
@@ -28,10 +31,10 @@ _WIDTH = len(EventColumn)
 
 
 def with_ups(attempts: pl.DataFrame, measured: Measured) -> pl.DataFrame:
-    """The attempts with when their first step began, where their loop tells it.
+    """The attempts with when their loop began to work, where it tells that.
 
-    A launch belongs to the attempt in which it began; of several (one a rank) the last step counts.
-    One that has made no step by the end of its attempt never came up.
+    A launch belongs to the attempt in which it began; of several (one a rank) the last one counts.
+    One whose loop had not begun by the end of its attempt never came up.
     """
     if measured.ups.is_empty():
         return attempts
@@ -47,7 +50,7 @@ def with_ups(attempts: pl.DataFrame, measured: Measured) -> pl.DataFrame:
         .agg(told_ms=pl.col("up_ms").fill_null(FOREVER_MS).max())
     )
     joined = attempts.with_row_index("row").join(found, on="row", how="left", maintain_order="left")
-    last = pl.max_horizontal("start_ms", pl.col("end_ms") - 1).fill_null(FOREVER_MS)
+    last = pl.max_horizontal("start_ms", (pl.col("end_ms") - 1).fill_null(FOREVER_MS))
     up = pl.max_horizontal("start_ms", pl.min_horizontal("told_ms", last))
     return joined.with_columns(
         up_ms=pl.when(pl.col("told_ms").is_null()).then("up_ms").otherwise(up)
@@ -58,16 +61,23 @@ SKEW_MS = 300_000
 """By so much the clock of a job's machine may be ahead of or behind its scheduler's."""
 
 
-def rows_of(attempts: pl.DataFrame, measured: Measured | None, begins_ms: int, end_ms: int) -> I64:
+def rows_of(
+    attempts: pl.DataFrame, nodes: Sequence[SeenNode], measured: Measured | None, begins_ms: int,
+    end_ms: int,
+) -> I64:  # fmt: skip
     """Events of all that was measured, as rows of a batch; in order of time at each attempt."""
     nothing: I64 = np.zeros((0, _WIDTH), np.int64)
     if measured is None:
         return nothing
     ends = pl.min_horizontal(pl.col("end_ms").fill_null(end_ms), end_ms)
     runs = attempts.filter(pl.col("start_ms").is_not_null())
-    runs = runs.select("job", *_KEY, "kind", start_ms="up_ms", end_ms=ends)
+    kinds = {node.name: kind_of(node.gpu_type) for node in nodes}
+    where = pl.col("nodes").list.first().replace_strict(kinds, default=None, return_dtype=pl.String)
+    kind = pl.coalesce(where, "kind")
+    runs = runs.select("job", *_KEY, kind=kind, start_ms="up_ms", end_ms=ends)
     runs = runs.filter(pl.col("start_ms") < pl.col("end_ms"))
-    parts = [*_shares(runs, measured.windows), _saves(runs, measured)]
+    windows = sharing.with_neighbours(_complete(measured.windows), attempts, nodes)
+    parts = [*_shares(runs, windows), _saves(runs, measured)]
     rows = np.concatenate([nothing, *parts])
     rows[:, EventColumn.AT] -= begins_ms
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
@@ -84,7 +94,9 @@ def _shares(runs: pl.DataFrame, windows: pl.DataFrame) -> list[I64]:
     activity = _changes(told, ["busy_ppm"])
     stalls = _changes(told, ["stall_ppm", "host_ppm", "links_ppm"])
     use = _changes(told, ["known", "useful_ppm"])
+    paces = _changes(told, ["beside_ppm"])
     return [
+        _rows(paces, ev.PaceSeen, {EventColumn.VALUE: "beside_ppm"}),
         _rows(activity, ev.ActivitySeen, {EventColumn.VALUE: "busy_ppm"}),
         _rows(stalls, ev.StallsSeen, {
             EventColumn.WHY: "stall_ppm", EventColumn.TO: "host_ppm",
@@ -102,7 +114,7 @@ def _pieces(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     peak = pl.col("kind").replace_strict(peaks, return_dtype=pl.Int64, default=None) * 1000
     inside = (
         runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
-        .join(_complete(windows), on="job")
+        .join(windows, on="job")
         .with_columns(
             start_ms=pl.max_horizontal("from_ms", "start_ms"),
             end_ms=pl.min_horizontal("to_ms", "end_ms"),
@@ -147,15 +159,19 @@ def _complete(windows: pl.DataFrame) -> pl.DataFrame:
 
 def _divided() -> dict[str, pl.Expr]:
     """Shares of the window as the events have them: each of what the ones before it leave."""
-    stall, data, links, busy, mfu = (pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES)
+    stall, data, links, busy, mfu, _ = (
+        pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES
+    )
+    beside = pl.col("beside_ppm").fill_null(0)
     explained = sum((e.fill_null(0) for e in (stall, data, links)), pl.lit(0))
     idle = (ONE_PPM - busy - explained).clip(0).fill_null(0)
     awake = ONE_PPM - stall.fill_null(0)
-    work = (awake - idle).clip(1)
+    work = ((awake - idle) * ONE_PPM // (ONE_PPM + beside)).clip(1)
     is_told = pl.any_horizontal(stall.is_not_null(), data.is_not_null(), links.is_not_null())
     host = (data.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM)
     between = (links.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM)
     return {
+        "beside_ppm": beside,
         "busy_ppm": ONE_PPM - idle * ONE_PPM // awake.clip(1),
         "stall_ppm": pl.when(is_told).then(stall.fill_null(0)).otherwise(-1),
         "host_ppm": pl.when(is_told & data.is_not_null()).then(host).otherwise(-1),
@@ -167,7 +183,7 @@ def _divided() -> dict[str, pl.Expr]:
 
 def _changes(told: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     """Where one of these differs from the piece before it; at the first piece, from the default."""
-    default = {"busy_ppm": ONE_PPM, "known": _UNKNOWN, "useful_ppm": 0}
+    default = {"busy_ppm": ONE_PPM, "known": _UNKNOWN, "useful_ppm": 0, "beside_ppm": 0}
     differs = [
         pl.col(name) != pl.col(name).shift(1).over(_KEY).fill_null(default.get(name, -1))
         for name in names

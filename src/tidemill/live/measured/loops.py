@@ -28,6 +28,7 @@ from tidemill.model.measures import ONE_PPM
 
 SOURCE = "track"
 MOST_BINS = 2_000
+LONGEST_AFTER_MS = 30 * 86_400_000
 SECOND_US = 1_000_000
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
 _NAMES = {
@@ -83,9 +84,9 @@ class _Process:
 
     @property
     def up_us(self) -> int | None:
-        """When its first step began: after what the loop did outside of steps before."""
+        """When its loop began: the first moment that it spent in a part of it; None: not yet."""
         for stretch in self.stretches:
-            if stretch.steps:
+            if stretch.until_us - stretch.from_us > stretch.other_us:
                 return stretch.from_us + stretch.other_us
         return None
 
@@ -105,7 +106,7 @@ class Launch(NamedTuple):
 
     @property
     def up_us(self) -> int | None:
-        """When the last of its processes began its first step; None: one has made none."""
+        """When the last of its processes began its loop; None: one has not."""
         ups = [process.up_us for process in self.processes if process.gpus]
         return None if not ups or None in ups else max(up for up in ups if up is not None)
 
@@ -257,12 +258,38 @@ def _windows(launch: Launch) -> pl.DataFrame:
     if _WORK in told:
         columns["mflop_per_s"] = np.rint(sums[_WORK] * SECOND_US / whole).astype(np.int64)
     frame = pl.DataFrame(columns).with_columns(source=pl.lit(SOURCE))
+    frame = frame.join(_step_times(launch, edges), on="start_ms", how="left", maintain_order="left")
     counted = sums["counted"]
     if counted.any():
         mfu = np.rint(sums["mfu"] / np.maximum(counted, 1)).astype(np.int64)
         known = pl.Series(mfu).set(pl.Series(counted == 0), None)
         frame = frame.with_columns(mfu_ppm=known)
-    return frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
+    frame = frame.filter(pl.Series(is_covered) & (pl.col("end_ms") > pl.col("start_ms")))
+    return pl.concat([frame, _afterwards(launch)], how="diagonal")
+
+
+def _afterwards(launch: Launch) -> pl.DataFrame:
+    """After all processes said that they are done, what the job still holds is idle."""
+    is_over = all(process.ended is not None for process in launch.processes)
+    end_ms = launch.last_us // 1000
+    row = {"source": SOURCE, "start_ms": end_ms, "end_ms": end_ms + LONGEST_AFTER_MS, "busy_ppm": 0}
+    return pl.DataFrame([row] if is_over else [], schema={name: WINDOWS[name] for name in row})
+
+
+def _step_times(launch: Launch, edges: NDArray[np.int64]) -> pl.DataFrame:
+    """The median time of a step in each bin, of all ranks."""
+    told = [
+        ((s.from_us + s.until_us) // 2, s.median_step_us)
+        for process in launch.processes
+        for s in process.stretches
+        if s.median_step_us is not None
+    ]
+    at = np.searchsorted(edges, np.array([at for at, _ in told], np.int64), side="right") - 1
+    frame = pl.DataFrame(
+        {"start_ms": edges[at] // 1000, "step_us": [us for _, us in told]},
+        schema={"start_ms": pl.Int64, "step_us": pl.Int64},
+    )
+    return frame.group_by("start_ms").agg(pl.col("step_us").median().cast(pl.Int64))
 
 
 def _add_stretches(

@@ -25,6 +25,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "dram_ppm": pl.Int64,  # memory interface active
     "memory_ppm": pl.Int64,  # of the memory of the devices, used at most
     "watts": pl.Int64,  # of one device, on average
+    "step_us": pl.Int64,  # the median time from the end of one step to the end of the next
     "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
 """One row per job and window of one source; windows of one source and job do not overlap."""
@@ -39,7 +40,7 @@ SAVES: dict[str, pl.DataType | type[pl.DataType]] = {
 UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
     "began_ms": pl.Int64,  # when a process of it began
-    "up_ms": pl.Int64,  # when its first step began; null: it has made none
+    "up_ms": pl.Int64,  # when its loop began to work; null: it has not
 }
 """One row per launch of a job that tells its steps."""
 

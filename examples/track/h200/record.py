@@ -1,0 +1,70 @@
+"""Runs the loops of this example on one GPU, as a scheduler would, and keeps what it saw.
+
+``python record.py FOLDER``: ``jobs.csv`` (who held the GPU when, and how that ended), ``records``
+(of ``tidemill.track``), ``watch.jsonl`` (the stopwatch), ``gpu.csv`` (what nvidia-smi showed).
+One attempt is ended with ``kill -9`` between two checkpoints and started again; one loop waits for
+its data; one shares the GPU with a service under MPS for the second half of its time.
+"""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE, folder = Path(__file__).parent, Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+os.environ["TIDEMILL_TRACK"] = f"file:{folder / 'records'}"
+rows = []
+NODE = "gpu-box"
+
+
+def run(
+    job: str, seconds: float, *more: str, kill_after_s: float = 0, with_service: bool = False
+) -> None:
+    """One attempt of a job."""
+    start_s, command = time.time(), [sys.executable, str(HERE / "train.py")]
+    state = f"/tmp/{job}.pt"
+    loop = subprocess.Popen(
+        [*command, job, str(seconds), state, str(folder / "watch.jsonl"), *more]
+    )
+    if kill_after_s:
+        time.sleep(kill_after_s)
+        loop.send_signal(signal.SIGKILL)
+    if with_service:
+        time.sleep(seconds / 2 + 8)
+        began_s = time.time()
+        subprocess.run([sys.executable, str(HERE / "serve.py"), str(seconds / 2 - 2)], check=True)
+        rows.append(
+            ("service", "serving", "bob", 1, began_s, began_s, time.time(), "completed", NODE)
+        )
+    code = loop.wait()
+    ended = "completed" if code == 0 else "requeued" if kill_after_s else "failed"
+    rows.append((job, "research", "ada", 1, start_s, start_s, time.time(), ended, NODE))
+
+
+def main() -> None:
+    query = "timestamp,utilization.gpu,utilization.memory,memory.used,power.draw,clocks.sm"
+    with (folder / "gpu.csv").open("w") as out:
+        smi = subprocess.Popen(
+            ["nvidia-smi", f"--query-gpu={query}", "--format=csv,nounits", "-lms", "500"],
+            stdout=out,
+        )
+        try:
+            run("plain", 45, kill_after_s=48)
+            run("plain", 40)
+            run("starved", 40, "--starved")
+            subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False)
+            run("shared", 60, with_service=True)
+            subprocess.run(["nvidia-cuda-mps-control"], input=b"quit\n", check=False)
+        finally:
+            smi.terminate()
+    with (folder / "jobs.csv").open("w", newline="") as out:
+        table = csv.writer(out)
+        table.writerow(("job", "team", "user", "gpus", "submit", "start", "end", "state", "node"))
+        table.writerows(sorted(rows, key=lambda row: row[4]))
+
+
+main()

@@ -1,0 +1,128 @@
+"""Windows of several sources become events of the right attempts, and the books agree."""
+
+import polars as pl
+import pytest
+
+from tidemill import api
+from tidemill.ledger.buckets import Bucket
+from tidemill.live.history import events
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measured, both, nothing
+from tidemill.model.states import Confidence
+
+T0 = 1_790_000_000_000
+NODE = SeenNode(name="n", gpus=2, gpu_type="H100")
+
+
+def attempt(job: str = "a", start_s: int = 0, end_s: int | None = 100, **more: object) -> dict:
+    """One attempt of a job on both GPUs of a node."""
+    ends = None if end_s is None else T0 + 1000 * end_s
+    asked = {"job": job, "submit_ms": T0, "start_ms": T0 + 1000 * start_s, "end_ms": ends}
+    return asked | {"gpus": 2, "nodes": ["n"]} | more
+
+
+def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **shares: int) -> dict:
+    """One window of a job."""
+    at = {"start_ms": T0 + 1000 * start_s, "end_ms": T0 + 1000 * end_s}
+    return {"job": job, "source": source} | at | shares
+
+
+def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measured:
+    """What was measured, from rows."""
+    return Measured(
+        pl.DataFrame([*windows], schema=WINDOWS),
+        pl.DataFrame([("a", *(T0 + 1000 * s for s in one)) for one in saves], SAVES, orient="row"),
+        pl.DataFrame([("a", T0 + 1000 * at, up) for at, up in ups], UPS, orient="row"),
+    )  # fmt: skip
+
+
+def seconds(told: Measured, *attempts: dict, until_s: int | None = None) -> dict[Bucket, float]:
+    """Seconds of one GPU by bucket, of the whole history."""
+    until = None if until_s is None else T0 + 1000 * until_s
+    history = events.build(
+        pl.DataFrame([*attempts]), [NODE], {"": 1_000_000}, until_ms=until, measured=told
+    )
+    account = api.keep_history(history).statement.total()
+    return {b: account.milli_ms[b] / 2e6 for b in Bucket if account.milli_ms[b]}
+
+
+def test_a_device_that_does_not_work_is_idle_but_for_what_the_loop_explains():
+    """20 % checkpoint, 30 % data; the device works 40 %: the other 10 % is idle."""
+    loop = window(0, 100, checkpoint_ppm=200_000, data_ppm=300_000, mfu_ppm=100_000)
+    device = window(0, 100, "dcgm", busy_ppm=400_000)
+    found = seconds(measured(loop, device), attempt())
+    assert found[Bucket.CHECKPOINT] == pytest.approx(20, abs=0.01)
+    assert found[Bucket.IDLE] == pytest.approx(10, abs=0.01)
+    assert found[Bucket.HOST] == pytest.approx(30, abs=0.01)
+    assert found[Bucket.USEFUL] == pytest.approx(10, abs=0.01)
+    assert found[Bucket.BELOW_PEAK] == pytest.approx(30, abs=0.01)
+    assert sum(found.values()) == pytest.approx(100)
+
+
+def test_windows_of_two_sources_are_cut_at_each_others_edges():
+    """The device is watched for a part of the time only; where nobody watches it is unknown."""
+    loop = window(0, 60, mfu_ppm=500_000)
+    device = window(40, 80, "dcgm", busy_ppm=500_000)
+    found = seconds(measured(loop, device), attempt())
+    assert found[Bucket.USEFUL] == pytest.approx(30, abs=0.01), "an MFU is of the whole window"
+    assert found[Bucket.IDLE] == pytest.approx(20, abs=0.01)
+    assert found[Bucket.UNKNOWN] == pytest.approx(10 + 20, abs=0.01), "60 to 80 half, 80 to 100"
+
+
+def test_what_no_window_covers_is_unknown():
+    """A gap between two windows is not filled from either."""
+    found = seconds(
+        measured(window(0, 20, mfu_ppm=400_000), window(50, 70, mfu_ppm=400_000)), attempt()
+    )
+    assert found[Bucket.UNKNOWN] == pytest.approx(60, abs=0.01)
+    assert found[Bucket.USEFUL] == pytest.approx(16, abs=0.01)
+
+
+def test_attempts_have_their_own_windows_and_saves():
+    """Killed at 100 s, safe up to 60 s; the second attempt begins its loop after 20 s."""
+    told = measured(
+        window(10, 100, mfu_ppm=500_000), window(130, 180, mfu_ppm=500_000), saves=((70, 60),),
+        ups=((0, T0 + 10_000), (110, T0 + 130_000)),
+    )  # fmt: skip
+    first = attempt(outcome="requeued")
+    found = seconds(told, first, attempt(start_s=110, end_s=180, outcome="done"))
+    assert found[Bucket.STARTING] == pytest.approx(10)
+    assert found[Bucket.RESTART] == pytest.approx(20)
+    assert found[Bucket.REWORK] == pytest.approx(40)
+    assert found[Bucket.USEFUL] == pytest.approx(25 + 25, abs=0.01)
+
+
+def test_a_loop_that_never_began_was_starting_all_the_time():
+    """Also while it still runs, and where nothing was saved."""
+    found = seconds(measured(ups=((0, None),)), attempt(outcome="failed"))
+    assert found[Bucket.STARTING] == pytest.approx(100, abs=0.01)
+    running = attempt(end_s=None, outcome="running")
+    found = seconds(measured(ups=((0, None),)), running, until_s=50)
+    assert found[Bucket.STARTING] == pytest.approx(50)
+
+
+def test_steps_beside_others_are_compared_with_steps_alone():
+    """Steps take twice as long while another job is on the same GPUs: half of that time."""
+    alone = [window(s, s + 5, step_us=1000, mfu_ppm=400_000) for s in range(0, 50, 5)]
+    beside = [window(s, s + 5, step_us=2000, mfu_ppm=200_000) for s in range(50, 100, 5)]
+    other = attempt("b", 50, 100)
+    found = seconds(measured(*alone, *beside), attempt(), other)
+    assert found[Bucket.INTERFERENCE] == pytest.approx(25, abs=0.1)
+    assert found[Bucket.USEFUL] == pytest.approx(20 + 10, abs=0.1)
+
+
+def test_lines_are_known_by_most_of_their_time():
+    """A line of which a part was measured says so; assumed efficiencies stay what they are."""
+    told = measured(window(0, 100, data_ppm=300_000, mfu_ppm=400_000))
+    history = events.build(pl.DataFrame([attempt()]), [NODE], {"": 1}, measured=told)
+    statement = api.keep_history(history).statement
+    assert statement.confidence(Bucket.HOST) is Confidence.MEASURED
+    assert statement.confidence(Bucket.USEFUL) is Confidence.MEASURED
+
+
+def test_nothing_measured_changes_nothing():
+    """An empty source is no source."""
+    plain = seconds(nothing(), attempt())
+    assert plain == {Bucket.UNKNOWN: pytest.approx(100)}
+    told = measured(window(0, 100, data_ppm=1))
+    assert seconds(both(nothing(), told), attempt()) == seconds(told, attempt())
