@@ -8,7 +8,7 @@ import typer
 from tidemill.cli import prometheus, screen
 
 if TYPE_CHECKING:
-    from tidemill.live.measured.windows import Measured
+    from tidemill.live.measured.windows import Measurements
     from tidemill.live.prometheus.joining import Activity, Whose
     from tidemill.live.prometheus.reading import Hour
 
@@ -46,7 +46,7 @@ class ActivityOptions(NamedTuple):
 
 def measured_of(
     asked: ActivityOptions, whose: "Whose", start_ms: int | None, end_ms: int | None
-) -> "Measured | None":
+) -> "Measurements | None":
     """What devices measured of these jobs; None where nobody asked."""
     from tidemill.live.measured.windows import nothing
 

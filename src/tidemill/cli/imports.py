@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tidemill.live.history.events import History
     from tidemill.live.history.rows import SeenNode
     from tidemill.live.measured.loops import Launch
-    from tidemill.live.measured.windows import Measured
+    from tidemill.live.measured.windows import Measurements
     from tidemill.live.prometheus.joining import Whose
 
 app = typer.Typer(
@@ -332,7 +332,7 @@ def measured_of(
     whose: "Whose",
     start_ms: int | None,
     end_ms: int | None,
-) -> "Measured | None":
+) -> "Measurements | None":
     """What loops and devices measured of jobs that a scheduler tells of."""
     from tidemill.live.measured import windows
 
@@ -343,7 +343,7 @@ def measured_of(
     return windows.both(by_loops, by_devices)
 
 
-def loops_of(path: Path | None, attempts: "pl.DataFrame") -> "Measured | None":
+def loops_of(path: Path | None, attempts: "pl.DataFrame") -> "Measurements | None":
     """What loops measured, joined to the jobs by name or number."""
     from tidemill.live.measured import loops
 

@@ -7,7 +7,7 @@ from tidemill import api
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history import events
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measured, both, nothing
+from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements, both, nothing
 from tidemill.model.states import Confidence
 
 T0 = 1_790_000_000_000
@@ -27,16 +27,16 @@ def window(start_s: int, end_s: int, source: str = "track", job: str = "a", **sh
     return {"job": job, "source": source} | at | shares
 
 
-def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measured:
+def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements:
     """What was measured, from rows."""
-    return Measured(
+    return Measurements(
         pl.DataFrame([*windows], schema=WINDOWS),
         pl.DataFrame([("a", *(T0 + 1000 * s for s in one)) for one in saves], SAVES, orient="row"),
         pl.DataFrame([("a", T0 + 1000 * at, up) for at, up in ups], UPS, orient="row"),
     )  # fmt: skip
 
 
-def seconds(told: Measured, *attempts: dict, until_s: int | None = None) -> dict[Bucket, float]:
+def seconds(told: Measurements, *attempts: dict, until_s: int | None = None) -> dict[Bucket, float]:
     """Seconds of one GPU by bucket, of the whole history."""
     until = None if until_s is None else T0 + 1000 * until_s
     history = events.build(

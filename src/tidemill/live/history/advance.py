@@ -78,7 +78,7 @@ class Advance:
         if new:
             yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
         span = ToldSpan(self._begins_ms, self._mark_ms, until_ms)
-        measured = joining.rows_of(ordered.attempts, None, self._begins_ms, until_ms)
+        measured = joining.rows_of(ordered.attempts, (), None, self._begins_ms, until_ms)
         lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world)
         yield from lines.batches(dictionary, in_one=True)
         self.late = self.late.plus(ordered.late)

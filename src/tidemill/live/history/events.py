@@ -13,7 +13,7 @@ from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
-from tidemill.live.measured.windows import Measured
+from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule, unpriced
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, Dictionary

@@ -14,7 +14,7 @@ import polars as pl
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured import sharing
-from tidemill.live.measured.windows import WINDOWS, Measured
+from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
@@ -30,7 +30,7 @@ _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 _WIDTH = len(EventColumn)
 
 
-def with_ups(attempts: pl.DataFrame, measured: Measured) -> pl.DataFrame:
+def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
     """The attempts with when their loop began to work, where it tells that.
 
     A launch belongs to the attempt in which it began; of several (one a rank) the last one counts.
@@ -62,8 +62,8 @@ SKEW_MS = 300_000
 
 
 def rows_of(
-    attempts: pl.DataFrame, nodes: Sequence[SeenNode], measured: Measured | None, begins_ms: int,
-    end_ms: int,
+    attempts: pl.DataFrame, nodes: Sequence[SeenNode], measured: Measurements | None,
+    begins_ms: int, end_ms: int,
 ) -> I64:  # fmt: skip
     """Events of all that was measured, as rows of a batch; in order of time at each attempt."""
     nothing: I64 = np.zeros((0, _WIDTH), np.int64)
@@ -191,7 +191,7 @@ def _changes(told: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
     return told.filter(pl.any_horizontal(differs)).rename({"start_ms": "at_ms"})
 
 
-def _saves(runs: pl.DataFrame, measured: Measured) -> I64:
+def _saves(runs: pl.DataFrame, measured: Measurements) -> I64:
     """What is safe, and at the beginning of each attempt that tells it, that nothing is yet."""
     inside = runs.join(measured.saves, on="job").filter(
         pl.col("at_ms").is_between(pl.col("start_ms"), pl.col("end_ms") - 1)

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
-from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measured
+from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements
 from tidemill.live.track.records import (
     BeganRecord,
     CheckpointBegunRecord,
@@ -146,7 +146,7 @@ def _launch(job: str, group: Sequence[_Process]) -> Launch:
     return Launch(job, tuple(group), first, last)
 
 
-def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Measured:
+def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Measurements:
     """What launches tell, of jobs as the books call them (``names``: others by their own)."""
     found = names or {}
     windows, saves, ups = list[pl.DataFrame](), list[tuple[str, int, int]](), []
@@ -157,7 +157,7 @@ def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Mea
         saves += [(job, *save) for save in _saves(launch, _restored(after))]
         up_us = launch.up_us
         ups.append((job, launch.first_us // 1000, None if up_us is None else up_us // 1000))
-    return Measured(
+    return Measurements(
         pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
         pl.DataFrame(saves, schema=SAVES, orient="row"),
         pl.DataFrame(ups, schema=UPS, orient="row"),

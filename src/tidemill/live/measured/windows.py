@@ -45,7 +45,7 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
 """One row per launch of a job that tells its steps."""
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """All that was measured of the jobs of a history."""
 
     windows: pl.DataFrame
@@ -53,11 +53,11 @@ class Measured(NamedTuple):
     ups: pl.DataFrame
 
 
-def nothing() -> Measured:
+def nothing() -> Measurements:
     """Nobody measured anything."""
-    return Measured(*(pl.DataFrame(schema=form) for form in (WINDOWS, SAVES, UPS)))
+    return Measurements(*(pl.DataFrame(schema=form) for form in (WINDOWS, SAVES, UPS)))
 
 
-def both(one: Measured, other: Measured) -> Measured:
+def both(one: Measurements, other: Measurements) -> Measurements:
     """What two sources measured."""
-    return Measured(*(pl.concat(pair, how="diagonal") for pair in zip(one, other, strict=True)))
+    return Measurements(*(pl.concat(pair, how="diagonal") for pair in zip(one, other, strict=True)))
