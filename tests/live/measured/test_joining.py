@@ -8,6 +8,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.live.history import events
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.measured.windows import SAVES, UPS, WINDOWS, Measurements, both, nothing
+from tidemill.live.prices.rules import flat
 from tidemill.model.states import Confidence
 
 T0 = 1_790_000_000_000
@@ -40,7 +41,7 @@ def seconds(told: Measurements, *attempts: dict, until_s: int | None = None) -> 
     """Seconds of one GPU by bucket, of the whole history."""
     until = None if until_s is None else T0 + 1000 * until_s
     history = events.build(
-        pl.DataFrame([*attempts]), [NODE], {"": 1_000_000}, until_ms=until, measured=told
+        pl.DataFrame([*attempts]), [NODE], flat({"": 1_000_000}), until_ms=until, measured=told
     )
     account = api.keep_history(history).statement.total()
     return {b: account.milli_ms[b] / 2e6 for b in Bucket if account.milli_ms[b]}
@@ -114,7 +115,7 @@ def test_steps_beside_others_are_compared_with_steps_alone():
 def test_lines_are_known_by_most_of_their_time():
     """A line of which a part was measured says so; assumed efficiencies stay what they are."""
     told = measured(window(0, 100, data_ppm=300_000, mfu_ppm=400_000))
-    history = events.build(pl.DataFrame([attempt()]), [NODE], {"": 1}, measured=told)
+    history = events.build(pl.DataFrame([attempt()]), [NODE], flat({"": 1}), measured=told)
     statement = api.keep_history(history).statement
     assert statement.confidence(Bucket.HOST) is Confidence.MEASURED
     assert statement.confidence(Bucket.USEFUL) is Confidence.MEASURED

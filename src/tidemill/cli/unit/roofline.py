@@ -44,7 +44,7 @@ ComputeShare = Annotated[
 MemoryShare = Annotated[
     float, typer.Option("--memory-share", min=0.01, max=1.0, help=Share.format("bandwidth"))
 ]
-Measurements = Annotated[
+Measured = Annotated[
     str | None,
     typer.Option(
         "--probe-result",
@@ -79,7 +79,7 @@ def roofline(
     recompute: fit.Again = "selective",
     compute_share: ComputeShare = 1.0,
     memory_share: MemoryShare = 1.0,
-    card: Measurements = None,
+    card: Measured = None,
     versus: Versus = None,
     figures: model_choice.Figures = MappingProxyType({}),
     file: catalogue.File = None,

@@ -112,7 +112,7 @@ class SlurmStep(Struct, frozen=True, kw_only=True):
     tres_usage_average: str | None = None
     tres_usage_max: str | None = None
     tres_usage_total: str | None = None
-    """Measurements by Slurm where it gathers it: `cpu=00:01:02,gres/gpuutil=97,gres/gpumem=71G`."""
+    """Measured by Slurm where it gathers it: `cpu=00:01:02,gres/gpuutil=97,gres/gpumem=71G`."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True):
