@@ -287,7 +287,7 @@ def build(
     nodes: "Iterable[SeenNode]",
     said: given.Given,
     window: Window,
-    measured: "Measured | None" = None,
+    measured: "Measurements | None" = None,
     **more: Any,  # noqa: ANN401 - what else ``events.build`` takes
 ) -> "History":
     """The history of attempts and nodes, with the prices and assumptions that somebody gave."""

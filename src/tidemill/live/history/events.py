@@ -70,7 +70,7 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     queues: Sequence[Queue] = (),
     *,
     shapes: Sequence[Shape] = (),
-    measured: Measured | None = None,
+    measured: Measurements | None = None,
     assumed: Assumptions = NOTHING,
 ) -> History:
     """The history that these attempts and nodes make.
