@@ -82,6 +82,8 @@ def pending(
         label = partial(phrasing.label, world)
         _print_causes(board, mine, label, is_all=not team and not user)
         _print_jobs(mine, most, label, has_eta=eta)
+        _print_reasons(mine[:most])
+        _print_partial(board)
         _print_method(board)
         _print_alarms(mine)
 
@@ -154,6 +156,31 @@ def _print_jobs(
         screen.out().print(made)
     if len(mine) > len(shown):
         screen.note(f"and {len(mine) - len(shown):,} more; --limit 0 lists all")
+
+
+def _print_reasons(shown: "Sequence[PendingJob]") -> None:
+    """What the cluster's own scheduler says of each, where it said something."""
+    told = [job for job in shown if job.reason]
+    if told:
+        screen.out().print("their own scheduler says:", style="dim")
+    for job in told:
+        text = f"  {job.job}: {job.reason}"
+        screen.out().print(text, markup=False, style="dim", soft_wrap=True)
+
+
+def _print_partial(board: "Board") -> None:
+    """Gangs of which a part is placed, and those of them that block each other."""
+    if not board.partial_gangs:
+        return
+    held = sum(gang.held_milli for gang in board.partial_gangs) / WHOLE_MILLI
+    count = screen.count(len(board.partial_gangs), "partial gang")
+    screen.out().print(f"{count}, which hold {held:,g} GPUs and wait for the rest:")
+    for gang in board.partial_gangs[:SHOWN]:
+        screen.out().print(f"  {gang.job}: {gang.words}", markup=False, soft_wrap=True)
+    if len(board.partial_gangs) > SHOWN:
+        screen.note(f"and {len(board.partial_gangs) - SHOWN:,} more; --json has all of them")
+    for one in board.deadlocks:
+        screen.out().print(f"{one.words}; fix: {one.way_out}", markup=False, soft_wrap=True)
 
 
 def _requested(job: "PendingJob") -> str:

@@ -213,8 +213,40 @@ class PendingJob(Struct, frozen=True):
     asked."""
     alarm: str = ""
     """That it was preempted as often as the policy allows, in words."""
+    reason: str = ""
+    """What the cluster's own scheduler says, if it has one and said something."""
     least_milli: int = 0
     """With how much it starts: of an elastic job less than it requests."""
+
+
+class PartialGang(Struct, frozen=True):
+    """A job of which another scheduler has placed a part: it holds GPUs and waits for the rest."""
+
+    job: str
+    team: str
+    placed: int
+    """Replicas that are placed, of those that it works with."""
+    replicas: int
+    held_milli: int
+    missing_milli: int
+    usd_micro_per_hour: int | None
+    """What it holds costs; null where nobody said a price."""
+    since_ms: int
+    """For how long it has been coming up."""
+    nodes: tuple[str, ...]
+    words: str
+    reason: str = ""
+    """Why the rest of it waits, by its own scheduler."""
+
+
+class GangDeadlock(Struct, frozen=True):
+    """Partial gangs that block each other, whatever else ends."""
+
+    jobs: tuple[str, ...]
+    held_milli: int
+    usd_micro_per_hour: int | None
+    words: str
+    way_out: str
 
 
 class LayerRow(Struct, frozen=True):
@@ -241,6 +273,9 @@ class Board(Struct, frozen=True):
     words: str
     waiting: tuple[PendingJob, ...] = ()
     """Every waiting job, in the order in which the scheduler looks at them."""
+    partial_gangs: tuple[PartialGang, ...] = ()
+    """Jobs of which only a part is placed, in clusters with a scheduler of their own."""
+    deadlocks: tuple[GangDeadlock, ...] = ()
     eta_method: str = ""
     """How the starts were found; empty where nobody asked."""
     eta_assumptions: tuple[str, ...] = ()

@@ -94,9 +94,13 @@ def job(name: str | None) -> Commands:
     if name is None:
         return ()
     quoted = shlex.quote(name)
+    namespace, slash, _ = name.partition("/")
+    pods = f"kubectl describe pod {quoted}"
+    if slash:  # as histories of Kubernetes name jobs, which are more than one pod
+        pods = f"kubectl get pods -o wide -n {shlex.quote(namespace)}"
     return (
         _tidemill(f"why {quoted}"),
-        Command("kubernetes", f"kubectl describe pod {quoted}"),
+        Command("kubernetes", pods),
         Command("slurm", f"scontrol show job {quoted}"),
     )
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.explain import futures, phrasing, rerun
+from tidemill.explain import futures, partial_gangs, phrasing, rerun
 from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
@@ -92,12 +92,12 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         ),
         key=lambda row: (-row.asked_milli, row.cause),
     )
-    free = sum(part.milli for part in every)
+    free, half = sum(part.milli for part in every), partial_gangs.partial_gangs(world)
     return Board(
         world.now_ms, sum(row.jobs for row in rows), sum(row.asked_milli for row in rows), free,
         free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
         _words(rows, free, free_usd, unclaimed.milli),
-        _waiting(world, policy, memo, jobs),
+        _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
     )  # fmt: skip
 
 
@@ -118,11 +118,16 @@ def _waiting(
                 position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
                 int(world.shapes.total_milli[s]), asks[s], cause_of[j],
                 world.now_ms - int(world.jobs.since_ms[j]),
-                alarm=protection.alarm(world, policy, j),
+                alarm=protection.alarm(world, policy, j), reason=_says(world, j),
                 least_milli=elastic.smallest(shape).total_milli,
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _says(world: World, j: int) -> str:
+    found = world.reason_of(j)
+    return f"{found.words} (owner: {Layer(found.layer).name.lower()})" if found else ""
 
 
 def _row(

@@ -5,7 +5,17 @@ it takes a fraction of a second, because only columns are read (``docs/concepts/
 """
 
 from tidemill.explain import context as cases
-from tidemill.explain import facts, growth, nodes, phrasing, questions, remedies, rerun, shortfalls
+from tidemill.explain import (
+    facts,
+    growth,
+    nodes,
+    partial_gangs,
+    phrasing,
+    questions,
+    remedies,
+    rerun,
+    shortfalls,
+)
 from tidemill.explain.answers import Answer, Fact, PricedFix
 from tidemill.explain.context import Case
 from tidemill.explain.rerun import Glance
@@ -102,6 +112,8 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
     text = f"job `{world.job_names[j]}` does not wait: {_STATES[state]} {lasted} ago"
     evidence: tuple[Fact, ...] = ()
     if state in ACTIVE:
+        if parts := partial_gangs.facts(world, j):
+            return _partial(world, j, parts)
         evidence = growth.facts(world, policy, memo, j)
         on = sorted({world.node_rows[piece.node].name for piece in world.placements[j]})
         text += f", on {phrasing.ids(on)}" + phrasing.slices(shape, world.placements[j])
@@ -119,6 +131,29 @@ def _not_waiting(world: World, policy: Policy, j: int, memo: Glance) -> Answer:
         waited_ms=0, jobs_ahead=0, milli_ahead=0, questions=(), evidence=evidence, withheld=(),
         nodes=(),
         fix=PricedFix("nothing to fix"), other_fixes=(), do_not="", words=text,
+    )  # fmt: skip
+
+
+def _partial(world: World, j: int, found: tuple[Fact, ...]) -> Answer:
+    """A gang of which a part holds GPUs, and waits for the rest."""
+    shape, name, since_ms = world.shape_of(j), world.job_names[j], world.jobs.since_ms.item(j)
+    waited_ms, layer = world.now_ms - since_ms, LAYER_OF[Cause.PARTIAL_GANG]
+    fix = PricedFix(
+        partial_gangs.way_out(world, j)
+        or "wait for the rest of it, or stop it so that others can use what it holds"
+    )
+    head = (
+        f"job `{name}` of team `{shape.team}` requests {phrasing.asks(shape)}; a part of it has"
+        f" been placed for {phrasing.since(waited_ms)}"
+    )
+    lines = [head, *(fact.words for fact in found), f"fix: {fix.words} ({phrasing.price(fix)})"]
+    return Answer(
+        job=name, team=shape.team, state=JobState(world.jobs.state[j]).name.lower(),
+        asks=phrasing.asks(shape), cause=Cause.PARTIAL_GANG.name.lower(), said=_said(world, j),
+        detail="deadlock" if any(fact.name == "deadlock" for fact in found) else "partial_gang",
+        layer=int(layer), owner=layer.name.lower(), since_ms=since_ms, waited_ms=waited_ms,
+        jobs_ahead=0, milli_ahead=0, questions=(), evidence=found, withheld=(), nodes=(), fix=fix,
+        other_fixes=(), do_not="", words="\n".join(lines), reason=_reason(world, j),
     )  # fmt: skip
 
 

@@ -125,9 +125,11 @@ def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
         workload = _workload(by_owner, key, pods)
         used.add(id(workload))
         yield _job(cluster, rule, key, pods, workload)
+    owned = {(pod.namespace, pod.owner.kind, pod.owner.name) for pod in cluster.pods if pod.owner}
     for (group, kind, namespace, name), owner in cluster.owners.items():
         key = UnitKey(namespace, group, kind, name)
-        if key in units or not _stands_alone(cluster, owner):
+        has_pods = key in units or (namespace, kind, name) in owned
+        if has_pods or not _stands_alone(cluster, owner):
             continue
         workload = _workload(by_owner, key, [])
         used.add(id(workload))

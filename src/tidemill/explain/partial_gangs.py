@@ -1,0 +1,230 @@
+"""Partial gangs: jobs of which only a part is placed, and those that block each other for good.
+
+A gang that another scheduler placed pod by pod holds GPUs and does nothing until the rest is
+placed. Two of them may each hold what the other lacks. That is a *mutual deadlock* if it outlasts
+everything else: suppose that every other job ended. A partial gang that could be completed then
+would run and end, and give back what it holds, so it is taken out, and the question asked again;
+those that are left wait for each other forever. (The banker's algorithm, for gangs.)
+
+Room is counted generously (whole devices by node, one role at a time, no CPU or memory), so that
+what is called a deadlock is one. Tidemill's own scheduler places gangs whole or not at all.
+"""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from tidemill.explain import commands, phrasing, supply
+from tidemill.explain.answers import Fact, GangDeadlock, PartialGang
+from tidemill.model.columns import JOB
+from tidemill.model.measures import WHOLE_MILLI, hourly_text
+from tidemill.model.reasons import Layer
+from tidemill.model.rows import Role
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling import eligibility
+
+MILLI = "accelerator_milli"
+
+
+class _Part(Struct, frozen=True):
+    """A partial gang, and what each of its roles lacks."""
+
+    job: int
+    missing: tuple[tuple[int, Role], ...]
+    """Replicas, of roles that lack some."""
+
+
+class PartialGangs(Struct, frozen=True):
+    """All partial gangs now, and the deadlocks among them."""
+
+    gangs: tuple[PartialGang, ...] = ()
+    deadlocks: tuple[GangDeadlock, ...] = ()
+
+
+def partial_gangs(world: World) -> PartialGangs:
+    """All partial gangs now."""
+    if not world.is_observed:
+        return PartialGangs()
+    parts = [part for j in sorted(world.placements) if (part := _part(world, j)) is not None]
+    stuck = _stuck(world, parts)
+    deadlocks = tuple(
+        _deadlock(world, group)
+        for group in _groups(world, stuck)
+        if len(group) > 1 and any(_could_fit(world, part, [part]) for part in group)
+    )
+    return PartialGangs(tuple(_gang(world, part) for part in parts), deadlocks)
+
+
+def facts(world: World, j: int) -> tuple[Fact, ...]:
+    """About one active job: that it is a partial gang, what the rest waits for, who blocks it."""
+    part = _part(world, j) if world.is_observed else None
+    if part is None:
+        return ()
+    found, name = partial_gangs(world), world.job_names[j]
+    mine = next(gang for gang in found.gangs if gang.job == name)
+    made = [Fact("partial gang", mine.held_milli, MILLI, mine.words, commands.job(name))]
+    if mine.reason:
+        text = f"of the rest its own scheduler says: {mine.reason}"
+        made.append(Fact("missing", mine.missing_milli, MILLI, text, commands.job(name)))
+    blocked = (one for one in found.deadlocks if name in one.jobs)
+    shown = commands.running()
+    return (*made, *(Fact("deadlock", d.held_milli, MILLI, d.words, shown) for d in blocked))
+
+
+def way_out(world: World, j: int) -> str:
+    """What would end the deadlock that a job is in; "": it is in none, or nothing simple would."""
+    name = world.job_names[j]
+    found = (one for one in partial_gangs(world).deadlocks if name in one.jobs)
+    return next((one.way_out for one in found), "")
+
+
+def _part(world: World, j: int) -> _Part | None:
+    """A job of which fewer replicas are placed than it works with; None: it is whole.
+
+    What was shown on devices that others hold is there too, and only not booked.
+    """
+    roles = world.shape_of(j).roles
+    held = [0] * len(roles)
+    for piece in world.placements[j]:
+        held[piece.role] += piece.replicas
+    lacks = [
+        (role.fewest - count, role)
+        for role, count in zip(roles, held, strict=True)
+        if count < role.fewest and role.accelerators
+    ]
+    missing_milli = sum(count * role.replica_milli for count, role in lacks)
+    if missing_milli <= world.matrices.jobs.item(j, JOB.OVER_MILLI):
+        return None
+    return _Part(j, tuple(lacks))
+
+
+def _stuck(world: World, parts: Sequence[_Part]) -> list[_Part]:
+    """Those that could not be completed even if everything else ended."""
+    left = list(parts)
+    while True:
+        done = [part for part in left if _could_fit(world, part, left)]
+        if not done:
+            return left
+        left = [part for part in left if part not in done]
+
+
+def _could_fit(world: World, part: _Part, holders: Collection[_Part]) -> bool:
+    """Whether the rest of a gang has room, if only these held anything."""
+    free = _free(world, holders)
+    return all(_hosts(world, role, free) >= count for count, role in part.missing)
+
+
+def _free(world: World, holders: Collection[_Part]) -> I64:
+    """Devices of each node that none of these jobs holds, on nodes that take work."""
+    rows, nodes = world.node_count, world.nodes
+    takes = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    free: I64 = np.where(takes, nodes.devices[:rows] - nodes.failed[:rows], 0)
+    for part in holders:
+        for piece in world.placements[part.job]:
+            if not piece.slices and _is_whole(world, part.job, piece.role):
+                free[piece.node] -= piece.devices.bit_count()
+    return np.maximum(free, 0)
+
+
+def _is_whole(world: World, j: int, role: int) -> bool:
+    return world.shape_of(j).roles[role].milli == WHOLE_MILLI
+
+
+def _hosts(world: World, role: Role, free: I64) -> int:
+    """Replicas of a role for which there is room; parts of a device always find some."""
+    if role.milli < WHOLE_MILLI or role.profile:
+        return role.count
+    mine = supply.node_mask(world, eligibility.options(world, role))
+    return int((free[mine] // role.accelerators).sum())
+
+
+def _groups(world: World, stuck: Sequence[_Part]) -> list[list[_Part]]:
+    """Those that lack what another one holds, together."""
+    groups = list[list[_Part]]()
+    for part in stuck:
+        near = [group for group in groups if any(_meet(world, part, other) for other in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([part, *(one for group in near for one in group)])
+    return [sorted(group, key=lambda part: part.job) for group in groups]
+
+
+def _meet(world: World, part: _Part, other: _Part) -> bool:
+    return _blocks(world, part, other) or _blocks(world, other, part)
+
+
+def _blocks(world: World, part: _Part, other: _Part) -> bool:
+    """Whether a job holds something that a partial gang could use."""
+    held = {piece.node for piece in world.placements[other.job]}
+    for _, role in part.missing:
+        mine = supply.node_mask(world, eligibility.options(world, role))
+        if any(mine[n] for n in held):
+            return True
+    return False
+
+
+def _gang(world: World, part: _Part) -> PartialGang:
+    j, shape = part.job, world.shape_of(part.job)
+    pieces = world.placements[j]
+    placed = sum(piece.replicas for piece in pieces if shape.roles[piece.role].accelerators)
+    wanted = sum(role.fewest for role in shape.roles if role.accelerators)
+    held, usd = supply.held_milli(world, j), _usd_per_hour(world, [part])
+    missing = sum(count * role.replica_milli for count, role in part.missing)
+    on = sorted({world.node_rows[piece.node].name for piece in pieces})
+    is_up = world.jobs.state.item(j) == JobState.RUNNING
+    rest = phrasing.many(sum(count for count, _ in part.missing), "more replica")
+    does = "works without them" if is_up else f"does not work before {rest} are placed"
+    does = does.replace("replica are", "replica is")
+    words = (
+        f"partial gang: {placed:,} of {wanted:,} replicas are placed, on {phrasing.ids(on)}; it"
+        f" holds {phrasing.amount(held)} GPUs ({hourly_text(usd)}) and {does}"
+    )
+    reason = world.reason_of(j)
+    said = f"{reason.words} (owner: {Layer(reason.layer).name.lower()})" if reason else ""
+    return PartialGang(
+        world.job_names[j], shape.team, placed, wanted, held, missing, usd,
+        world.now_ms - world.jobs.since_ms.item(j), tuple(on), words, said,
+    )  # fmt: skip
+
+
+def _deadlock(world: World, group: Sequence[_Part]) -> GangDeadlock:
+    names = tuple(world.job_names[part.job] for part in group)
+    held = sum(supply.held_milli(world, part.job) for part in group)
+    usd = _usd_per_hour(world, group)
+    words = (
+        f"mutual deadlock: {phrasing.ids(names)} together hold {phrasing.amount(held)} GPUs"
+        f" ({hourly_text(usd)}), each lacks what the others hold, and even if every other job ended"
+        " none of them could be completed"
+    )
+    return GangDeadlock(names, held, usd, words, _way_out(world, group))
+
+
+def _way_out(world: World, group: Sequence[_Part]) -> str:
+    """Whom to stop so that another can be completed: whoever holds least, and tried."""
+    least_first = sorted(group, key=lambda part: (supply.held_milli(world, part.job), -part.job))
+    for part in least_first:
+        rest = [other for other in group if other is not part]
+        helped = [other for other in rest if _could_fit(world, other, rest)]
+        if helped:
+            held = phrasing.amount(supply.held_milli(world, part.job))
+            names = phrasing.ids([world.job_names[other.job] for other in helped])
+            return (
+                f"stop `{world.job_names[part.job]}` and start it again later: the {held} GPUs that"
+                f" it holds are what {names} needs"
+            )
+    return ""
+
+
+def _usd_per_hour(world: World, parts: Sequence[_Part]) -> int | None:
+    """Micro-dollars per hour of what these hold; None: nobody said a price of some of it."""
+    total = 0
+    for part in parts:
+        roles = world.shape_of(part.job).roles
+        for piece in world.placements[part.job]:
+            row = world.contract_rows[world.nodes.contract.item(piece.node)]
+            if not row.is_priced:
+                return None
+            total += piece.replicas * roles[piece.role].replica_milli * row.rate_usd_micro
+    return total // WHOLE_MILLI

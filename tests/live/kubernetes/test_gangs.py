@@ -1,0 +1,180 @@
+"""Gangs of a foreign cluster: who is one job, who is there in part, who blocks whom."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
+from tests.live.kubernetes.test_import import Object, reason, world_of
+from tidemill import explain
+from tidemill.explain.partial_gangs import partial_gangs
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause, Layer
+from tidemill.model.states import JobState
+from tidemill.model.world import World
+
+NODES = [node(f"n{i}") for i in range(3)]
+
+
+def two_halves() -> list[Object]:
+    """Two gangs of 16 GPUs that hold 12 each of a fleet of 24."""
+    return [
+        *NODES, pytorch_job("a", 16, 1), pytorch_job("b", 16, 1),
+        *workers("a", 16, 1, ["n0"] * 8 + ["n1"] * 4),
+        *workers("b", 16, 1, ["n1"] * 4 + ["n2"] * 8),
+    ]  # fmt: skip
+
+
+def why(world: World, job: str) -> str:
+    return explain.why(world, Policy(), world.job_number[job]).words
+
+
+def test_a_partial_gang_is_one_attempt_that_holds_what_is_bound_and_is_told():
+    """12 of 16 pods: starting, not running; `why` says what it holds, and why the rest waits."""
+    world = world_of(*NODES, pytorch_job("a", 16, 1), *workers("a", 16, 1, ["n0"] * 8 + ["n1"] * 4))
+    j = world.job_number["ml/a"]
+    assert world.jobs.state[j] == JobState.STARTING
+    assert "partial gang: 12 of 16 replicas are placed" in why(world, "ml/a")
+    assert "it holds 12 GPUs ($24.00 an hour)" in why(world, "ml/a")
+    assert "kubectl describe pod -n ml a-worker-12" in why(world, "ml/a")
+    assert partial_gangs(world).deadlocks == ()
+
+
+def test_two_half_started_gangs_are_a_mutual_deadlock_with_a_price():
+    """12 and 12 of 16 on 24 GPUs: named, priced by the hour, in words and in JSON."""
+    world = world_of(*two_halves())
+    (found,) = partial_gangs(world).deadlocks
+    assert found.jobs == ("ml/a", "ml/b")
+    assert (found.held_milli, found.usd_micro_per_hour) == (24_000, 48_000_000)
+    assert "mutual deadlock" in why(world, "ml/a")
+    assert "mutual deadlock" in why(world, "ml/b")
+    told = msgspec.json.decode(msgspec.json.encode(explain.board(world, Policy())))
+    assert [one["jobs"] for one in told["deadlocks"]] == [["ml/a", "ml/b"]]
+    assert len(told["partial_gangs"]) == 2
+
+
+def test_the_way_out_of_a_deadlock_is_one():
+    """Without the gang that is named to be stopped, the other one fits whole."""
+    world = world_of(*two_halves())
+    (found,) = partial_gangs(world).deadlocks
+    assert "stop `ml/b`" in found.way_out
+    rest = [one for one in two_halves() if "b" not in one["metadata"]["name"].split("-")[0]]
+    after = partial_gangs(world_of(*rest))
+    assert after.deadlocks == ()
+    assert world_of(*rest).kind_free_milli[0] >= after.gangs[0].missing_milli
+
+
+def test_gangs_that_others_keep_waiting_are_no_deadlock():
+    """With a third job that will end and leave them enough, they only wait."""
+    world = world_of(
+        *NODES, node("n3"), pytorch_job("a", 16, 1), pytorch_job("b", 16, 1),
+        *workers("a", 16, 1, ["n0"] * 8 + ["n1"] * 4),
+        *workers("b", 16, 1, ["n1"] * 4 + ["n2"] * 8), pod("other", 8, on="n3"),
+    )  # fmt: skip
+    found = partial_gangs(world)
+    assert (len(found.gangs), found.deadlocks) == (2, ())
+
+
+def test_a_gang_larger_than_the_fleet_is_impossible_and_no_mutual_deadlock():
+    """One gang of 32 on 24 GPUs, half placed: nobody else is to blame."""
+    world = world_of(*NODES, pytorch_job("a", 32, 1), *workers("a", 32, 1, ["n0"] * 8))
+    assert partial_gangs(world).deadlocks == ()
+    layer, cause, _ = reason(world, "ml/a")
+    assert (layer, cause) == (Layer.WORKLOAD, Cause.IMPOSSIBLE_GANG)
+
+
+GROUPS: dict[str, tuple[str, Object, dict[str, Any]]] = {
+    "core": (
+        "scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        {"spec": {"schedulingGroup": {"podGroupName": "g"}}},
+    ),
+    "scheduler-plugins": (
+        "scheduling.x-k8s.io/v1alpha1", {"minMember": 3},
+        {"labels": {"scheduling.x-k8s.io/pod-group": "g"}},
+    ),
+    "volcano": (
+        "scheduling.volcano.sh/v1beta1", {"minMember": 3, "queue": "research"},
+        {"annotations": {"scheduling.k8s.io/group-name": "g"}},
+    ),
+    "kai": (
+        "scheduling.run.ai/v2alpha2", {"minMember": 3, "queue": "research"},
+        {"annotations": {"pod-group-name": "g"}},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dialect", GROUPS)
+def test_pods_of_a_pod_group_are_one_gang(dialect: str):
+    """In four dialects: two of three pods bound are a partial gang of the size that is told."""
+    version, spec, names = GROUPS[dialect]
+    world = world_of(
+        *NODES, made.owner(version, "PodGroup", "g", spec),
+        *(pod(f"p{i}", 2, on="n0", **names) for i in range(2)), pod("p2", 2, **names),
+    )  # fmt: skip
+    (found,) = partial_gangs(world).gangs
+    assert (found.job, found.placed, found.replicas) == ("ml/g", 2, 3)
+
+
+OWNERS: dict[str, tuple[str, str, Object, dict[str, Any]]] = {
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [
+        {"name": "w", "replicas": 2, "template": {"spec": {
+            "parallelism": 2, "template": template(2),
+        }}},
+    ]}, {"labels": {"jobset.sigs.k8s.io/jobset-name": "g"}}),
+    "RayCluster": ("ray.io/v1", "RayCluster", {
+        "headGroupSpec": {"template": template(0)},
+        "workerGroupSpecs": [{"groupName": "w", "replicas": 4, "template": template(2)}],
+    }, {"labels": {"ray.io/cluster": "g"}}),
+    "Volcano": ("batch.volcano.sh/v1alpha1", "Job", {"minAvailable": 4, "tasks": [
+        {"name": "w", "replicas": 4, "template": template(2)},
+    ]}, {"labels": {"volcano.sh/job-name": "g"}}),
+    "MPIJob": ("kubeflow.org/v2beta1", "MPIJob", {"mpiReplicaSpecs": {
+        "Launcher": {"replicas": 1, "template": template(0)},
+        "Worker": {"replicas": 4, "template": template(2)},
+    }}, {"owner": ("kubeflow.org/v2beta1", "MPIJob", "g")}),
+    "Job": ("batch/v1", "Job", {
+        "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": template(2),
+    }, {"owner": ("batch/v1", "Job", "g")}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OWNERS)
+def test_pods_of_an_owner_are_one_gang_of_the_size_that_it_wants(kind: str):
+    """Three of four pods with GPUs exist: one job of four replicas, of which three are placed."""
+    version, name, spec, told = OWNERS[kind]
+    world = world_of(
+        *NODES, made.owner(version, name, "g", spec),
+        *(pod(f"g-{i}", 2, on="n0", **told) for i in range(3)),
+    )  # fmt: skip
+    (found,) = partial_gangs(world).gangs
+    assert (world.job_names, found.placed, found.replicas) == (["ml/g"], 3, 4)
+
+
+def test_each_group_of_a_leader_worker_set_is_a_gang():
+    """Two groups of a leader and a worker: two jobs, each whole."""
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template(4)}}
+    label = "leaderworkerset.sigs.k8s.io/"
+    pods = [
+        pod(
+            f"l-{g}-{i}", 4, on=f"n{g}", labels={f"{label}name": "l", f"{label}group-index": str(g)}
+        )
+        for g in range(2)
+        for i in range(2)
+    ]
+    owner = made.owner("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", spec)
+    world = world_of(*NODES, owner, *pods)
+    assert sorted(world.job_names) == ["ml/l-0", "ml/l-1"]
+    assert partial_gangs(world).gangs == ()
+
+
+def test_pods_of_a_work_queue_are_jobs_of_their_own():
+    """A Job that is not indexed, with two pods at once: each works without the other."""
+    spec = {"parallelism": 2, "template": template(1)}
+    of = ("batch/v1", "Job", "q")
+    world = world_of(
+        *NODES, made.owner("batch/v1", "Job", "q", spec), pod("q-a", 1, on="n0", owner=of),
+        pod("q-b", 1, on="n0", owner=of),
+    )  # fmt: skip
+    assert sorted(world.job_names) == ["ml/q-a", "ml/q-b"]

@@ -1,0 +1,235 @@
+"""Why pods wait: the classic causes, and those that the same line of the scheduler hides."""
+
+import pytest
+
+from tests.live.kubernetes import made
+from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
+from tests.live.kubernetes.test_import import Object, reason, world_of
+from tidemill import explain
+from tidemill.live.kubernetes import reasons
+from tidemill.live.kubernetes.kueue import GROUP
+from tidemill.model.policy import Policy
+from tidemill.model.reasons import Cause, Layer
+from tidemill.model.rows import Share
+
+L1, L2, L3, L4 = Layer.RESERVATION, Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+SAID = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu."
+"""The same line for all of these."""
+BARE = {"nvidia.com/gpu": None}
+TAINT = {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}
+RUNS = pod("runs", 1, on="n0")
+FULL = [pod("runs", 8, on="n0"), pod("too", 8, on="n1")]
+
+HIDDEN: dict[str, tuple[list[Object], Object, Layer, Cause, str]] = {
+    "none anywhere": (
+        [node("n0", amounts={**BARE, "amd.com/gpu": "8"}),
+         pod("runs", {"amd.com/gpu": 1}, on="n0")],
+        pod("x", 1, message=SAID), L1, Cause.NOTHING_CLAIMED, "no node has nvidia.com/gpu",
+    ),
+    "no device plugin": (
+        [node("n0", labels={"nvidia.com/gpu.count": "8"}, amounts={**BARE, "amd.com/gpu": "1"}),
+         pod("runs", {"amd.com/gpu": 1}, on="n0")],
+        pod("x", 1, message=SAID), L2, Cause.NOTHING_READY, "no node advertises nvidia.com/gpu",
+    ),
+    "not Ready": (
+        [node("n0", 1), node("n1", ready=False, turned=60), RUNS],
+        pod("x", 8, message=SAID), L2, Cause.NOTHING_READY, "0 cordoned, 1 not Ready",
+    ),
+    "cordoned": (
+        [node("n0", 1), node("n1", unschedulable=True), RUNS],
+        pod("x", 8, message=SAID), L2, Cause.NOTHING_READY, "1 cordoned, 0 not Ready",
+    ),
+    "tainted": (
+        [node("n0", 1), node("n1", taints=[TAINT]), RUNS],
+        pod("x", 8, message=SAID), L2, Cause.NONE, "does not tolerate the taint {dedicated: infra}",
+    ),
+    "an unhealthy device": (
+        [node("n0", 7, capacity={"nvidia.com/gpu": "8"}), RUNS],
+        pod("x", 8, message=SAID), L2, Cause.NOT_ENOUGH_READY, "at most 7 of a node are healthy",
+    ),
+    "busy": (
+        [node("n0"), node("n1"), *FULL], pod("x", 4, message=SAID), L3, Cause.BUSY,
+        "needs 4 nvidia.com/gpu, and 0 are free",
+    ),
+    "fragmented": (
+        [node("n0"), node("n1"), pod("a", 5, on="n0"), pod("b", 5, on="n1")],
+        pod("x", 4, message=SAID), L3, Cause.SCATTERED, "6 nvidia.com/gpu are free, but at most 3",
+    ),
+    "no CPU beside it": (
+        [node("n0", amounts={"cpu": "16"}), pod("a", 1, on="n0", cpu="12")],
+        pod("x", 4, message=SAID), L3, Cause.CPU_BINDS, "not the CPU beside them",
+    ),
+    "too large": (
+        [node("n0"), RUNS], pod("x", 16, message=SAID), L4, Cause.IMPOSSIBLE_SIZE,
+        "the largest node has 8",
+    ),
+    "no such label": (
+        [node("n0"), RUNS], pod("x", 1, message=SAID, spec={"nodeSelector": {"pool": "b"}}), L4,
+        Cause.IMPOSSIBLE_LABEL, "selects pool=b, which no node",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_facts_tell_apart_what_one_line_hides(case: str):
+    """The same sentence of the scheduler; the layer, the cause and the words differ."""
+    objects, waits, layer, cause, words = HIDDEN[case]
+    world = world_of(*objects, waits)
+    found = reason(world, "ml/x")
+    assert found[:2] == (layer, cause)
+    assert words in found[2]
+    assert found[2].startswith(f'Unschedulable "{SAID}"')
+    assert found[2].endswith("(kubectl describe pod -n ml x)")
+    assert found[2] in explain.why(world, Policy(), world.job_number["ml/x"]).words
+
+
+def test_what_a_job_tolerates_does_not_keep_it_out():
+    """With the toleration the same pod only waits for its turn."""
+    accepts = {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+    world = world_of(
+        node("n0", 1), node("n1", taints=[TAINT]), RUNS, pod("x", 8, message=SAID, spec=accepts)
+    )
+    assert reason(world, "ml/x")[:2] == (L3, Cause.NONE)
+
+
+def test_without_nodes_the_line_has_to_do():
+    """Rules over the scheduler's own words, when nobody gave nodes."""
+    told = "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector."
+    found = reasons.by_message(told)
+    assert found is not None
+    assert (found.layer, found.cause) == (L4, Cause.IMPOSSIBLE_LABEL)
+    said = reasons.by_message("0/9 nodes: 9 node(s) had untolerated taint {gpu: a100}.")
+    assert said is not None
+    assert (said.layer, said.words) == (L2, "does not tolerate the taint {gpu: a100}")
+    assert reasons.by_message("something that nobody has ever said") is None
+
+
+def workload(name: str, message: str, **rest: object) -> Object:
+    """A Workload of Kueue's for a suspended Job of four pods of 2 GPUs."""
+    owner = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": "u", "controller": True}
+    ]
+    spec = {"queueName": "lq", "podSets": [{"name": "main", "count": 4, "template": template(2)}]}
+    condition = {
+        "type": "QuotaReserved",
+        "status": "False",
+        "reason": "Pending",
+        "message": message,
+    }
+    return made.owner(
+        "kueue.x-k8s.io/v1beta1", "Workload", f"job-{name}", spec, owners=owner,
+        status={"conditions": [condition]}, **rest,
+    )  # fmt: skip
+
+
+KUEUE = {
+    "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in"
+    " flavor h100, 4 more needed": Cause.OVER_LIMIT,
+    "couldn't assign flavors to pod set main: insufficient quota for nvidia.com/gpu in flavor h100,"
+    " request > maximum capacity (24 > 16)": Cause.OVER_LIMIT_ALWAYS,
+    'topology "racks" doesn\'t allow to fit any of 4 pod(s)': Cause.TOPOLOGY,
+}
+
+
+@pytest.mark.parametrize("message", KUEUE)
+def test_a_workload_without_quota_waits_for_it(message: str):
+    """Jobs that Kueue holds have no pods; what they want and why they wait is in the Workload."""
+    world = world_of(node("n0"), RUNS, workload("train", message))
+    found = reason(world, "ml/train")
+    assert found[1] == KUEUE[message]
+    assert "kubectl describe workloads.kueue.x-k8s.io -n ml job-train" in found[2]
+    assert world.shape_of(world.job_number["ml/train"]).total_milli == 8_000
+
+
+def test_quotas_of_cluster_queues_are_those_of_teams():
+    """8 guaranteed, 4 to borrow, 2 to lend, below the cohort; only nodes of the flavor count."""
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": "8", "borrowingLimit": "4",
+             "lendingLimit": "2"}  # fmt: skip
+    world = world_of(
+        node("n0", labels={"pool": "h"}), RUNS, workload("train", "insufficient unused quota"),
+        made.owner("kueue.x-k8s.io/v1beta1", "LocalQueue", "lq", {"clusterQueue": "research"}),
+        made.owner(f"{GROUP}/v1beta1", "ResourceFlavor", "h100", {"nodeLabels": {"pool": "h"}}),
+        made.owner(f"{GROUP}/v1beta1", "ClusterQueue", "research", {
+            "cohort": "all", "resourceGroups": [{"flavors": [
+                {"name": "h100", "resources": [quota]}]}],
+        }), team_by="queue",
+    )  # fmt: skip
+    row = next(row for row in world.queue_rows if row.name == "research")
+    assert row.parent == "cohort all"
+    assert row.shares == (Share("H100", 8_000, 12_000, lend_milli=2_000),)
+    assert world.shape_of(world.job_number["ml/train"]).team == "research"
+
+
+def test_a_namespace_with_a_quota_has_a_maximum():
+    """`requests.nvidia.com/gpu: 4` of a ResourceQuota; a Job whose pods it refuses says so."""
+    quota = made.owner("v1", "ResourceQuota", "q", {"hard": {"requests.nvidia.com/gpu": "4"}})
+    job = made.owner("batch/v1", "Job", "big", {"parallelism": 1, "template": template(8)})
+    refused = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": "Job", "namespace": "ml", "name": "big"},
+        "reason": "FailedCreate", "lastTimestamp": made.moment(60),
+        "message": 'pods "big-x" is forbidden: exceeded quota: q, requested: nvidia.com/gpu=8',
+    }  # fmt: skip
+    world = world_of(node("n0"), RUNS, quota, job, refused)
+    assert world.queue_rows[0].shares == (Share("H100", 0, 4_000),)
+    layer, cause, words = reason(world, "ml/big")
+    assert (layer, cause) == (L3, Cause.OVER_LIMIT)
+    assert "kubectl describe resourcequota -n ml" in words
+
+
+def test_what_is_held_is_no_demand():
+    """A suspended Job, and a pod behind somebody's scheduling gate, are not eligible."""
+    job = made.owner(
+        "batch/v1", "Job", "later", {"suspend": True, "parallelism": 1, "template": template(1)}
+    )
+    gated = pod("gated", 1, spec={"schedulingGates": [{"name": "example.com/wait"}]},
+                reason="SchedulingGated", message="Scheduling is blocked")  # fmt: skip
+    world = world_of(node("n0"), RUNS, job, gated)
+    for name in ("ml/later", "ml/gated"):
+        assert reason(world, name)[:2] == (L4, Cause.NOT_ELIGIBLE)
+
+
+def test_what_the_autoscaler_says_is_told():
+    """A scale-up that was triggered stands beside the reason."""
+    event = {
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": "x"},
+        "reason": "TriggeredScaleUp", "message": "pod triggered scale-up",
+        "lastTimestamp": made.moment(9),
+    }  # fmt: skip
+    world = world_of(node("n0"), node("n1"), *FULL, pod("x", 1, message=SAID), event)
+    assert "the autoscaler is adding nodes" in reason(world, "ml/x")[2]
+
+
+def test_a_machine_that_is_launched_and_no_node_yet_is_paid_and_not_ready():
+    """Karpenter's claim says what it has; jobs hear of it as not Ready."""
+    labels = {
+        "node.kubernetes.io/instance-type": "p5.48xlarge",
+        "karpenter.sh/capacity-type": "spot",
+    }
+    claim = made.owner("karpenter.sh/v1", "NodeClaim", "c1", {}, labels=labels, status={
+        "capacity": {"cpu": "192", "nvidia.com/gpu": "8"},
+        "conditions": [{"type": "Launched", "status": "True"}],
+    })  # fmt: skip
+    world = world_of(node("n0", 1), RUNS, claim, pod("x", 8, message=SAID))
+    assert {row.name for row in world.node_rows} == {"n0", "nodeclaim/c1"}
+    assert reason(world, "ml/x")[:2] == (L2, Cause.NOTHING_READY)
+
+
+def test_reasons_fit_into_their_event():
+    """However long the scheduler's sentence, the command at the end stays whole."""
+    found = reasons.told(
+        reasons.WhyPending(Cause.BUSY, L3, "w" * 90), "Unschedulable", "x" * 4000, "kubectl y"
+    )
+    assert len(found) == reasons.LONGEST_WORDS
+    assert found.endswith("(kubectl y)")
+
+
+def test_the_rest_of_a_gang_is_explained_by_what_is_missing():
+    """Two of four pods are bound; one more would fit: only 1 of its 2 missing."""
+    world = world_of(
+        node("n0"), pytorch_job("g", 4, 2), *workers("g", 4, 2, ["n0"] * 2), pod("o", 2, on="n0")
+    )
+    layer, cause, words = reason(world, "ml/g")
+    assert (layer, cause) == (L3, Cause.PARTIAL_GANG)
+    assert "only 1 of its 2 missing pods fit" in words
