@@ -20,7 +20,7 @@ from tidemill.model.errors import SpecError
 Object = dict[str, Any]
 OF = ("kubeflow.org/v1", "PyTorchJob", "g")
 JOB = ("batch/v1", "Job", "q")
-GPUS = st.sampled_from([
+GPUS: st.SearchStrategy[Any] = st.sampled_from([
     1, 2, 8, 16, 0, {"nvidia.com/mig-1g.10gb": 1}, {"nvidia.com/mig-3g.40gb": 2},
     {"nvidia.com/gpu.shared": 1}, {"nvidia.com/gpu": 1, "amd.com/gpu": 1},
 ])  # fmt: skip

@@ -8,25 +8,12 @@ from msgspec import Struct
 
 from tidemill.live.kubernetes import fields, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.prices import labels as prices
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES
-from tidemill.model.states import NodeState, Terms
+from tidemill.model.states import NodeState
 from tidemill.units.mig import geometry as mig
 
-BOX = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-CAPACITY_TYPES = (
-    "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType",
-    "cloud.google.com/gke-provisioning", "kubernetes.azure.com/scalesetpriority",
-    "node.kubernetes.io/capacity-type",
-)  # fmt: skip
-"""Labels that say how a node is paid."""
-FLAGS = {"cloud.google.com/gke-spot": Terms.SPOT, "cloud.google.com/gke-preemptible": Terms.SPOT}
-TERMS = {
-    "spot": Terms.SPOT, "preemptible": Terms.SPOT, "on-demand": Terms.ON_DEMAND,
-    "on_demand": Terms.ON_DEMAND, "ondemand": Terms.ON_DEMAND, "standard": Terms.ON_DEMAND,
-    "regular": Terms.ON_DEMAND, "reserved": Terms.RESERVED, "reservation": Terms.RESERVED,
-    "capacity-block": Terms.RESERVED, "capacity_block": Terms.RESERVED,
-}  # fmt: skip
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 LEAVING = ("karpenter.sh/disrupted", "karpenter.sh/disruption", "ToBeDeletedByClusterAutoscaler")
 """Taints of nodes that an autoscaler takes away."""
@@ -130,8 +117,10 @@ def instance_milli(gpu_type: str, profile: str) -> int:
 def read(one: Object) -> KubeNode:
     """A node."""
     labels = fields.words(one, "metadata", "labels")
+    if provider := fields.text(one, "spec", "providerID"):
+        labels[prices.PROVIDER_ID] = provider
     ready = fields.condition(one, "Ready")
-    name, box = fields.text(one, "metadata", "name"), _first(labels, BOX)
+    name, box = fields.text(one, "metadata", "name"), prices.instance_type_in(labels)
     capacity = fields.amounts(one, "status", "capacity")
     if "status" not in one:
         raise MalformedObjectError("has no status")
@@ -154,7 +143,7 @@ def read(one: Object) -> KubeNode:
         ready_since_ms=fields.moment_ms(ready, "lastTransitionTime"),
         not_ready_why=fields.text(ready, "message") or fields.text(ready, "reason"),
         is_unschedulable=fields.flag(one, "spec", "unschedulable"),
-        box=box, terms=_terms(labels), gpu_type=product.gpu_type, profile=product.profile,
+        box=box, terms=prices.terms_in(labels), gpu_type=product.gpu_type, profile=product.profile,
         seen_ms=max([ms for ms in (*beats, created_ms) if ms is not None], default=0),
         expected=_expected(labels, box, product.profile),
     )  # fmt: skip
@@ -173,18 +162,6 @@ def _taint(one: Object) -> Taint:
         fields.text(one, "key"), fields.text(one, "value"), fields.text(one, "effect"),
         fields.moment_ms(one, "timeAdded"),
     )  # fmt: skip
-
-
-def _terms(labels: Mapping[str, str]) -> str:
-    for key, terms in FLAGS.items():
-        if labels.get(key) == "true":
-            return terms.value
-    told = _first(labels, CAPACITY_TYPES).lower()
-    return TERMS[told].value if told in TERMS else ""
-
-
-def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    return next((labels[key] for key in keys if labels.get(key)), "")
 
 
 class NodeClaim(Struct, frozen=True):
@@ -218,7 +195,7 @@ def read_claim(one: Object) -> NodeClaim:
 
 def of_claim(claim: NodeClaim) -> KubeNode:
     """The machine of a claim whose node has not come yet: it is paid, and takes no work."""
-    box = _first(claim.labels, BOX)
+    box = prices.instance_type_in(claim.labels)
     product = resources.product(claim.labels, box)
     return KubeNode(
         name=f"nodeclaim/{claim.name}", labels=claim.labels, taints=(),
@@ -226,6 +203,7 @@ def of_claim(claim: NodeClaim) -> KubeNode:
         allocatable={}, capacity=claim.capacity, cpu_milli=claim.cpu_milli,
         memory_mib=claim.memory_mib, is_ready=False, ready_since_ms=claim.created_ms,
         not_ready_why=claim.why or "launched, but no node has joined the cluster",
-        is_unschedulable=False, box=box, terms=_terms(claim.labels), gpu_type=product.gpu_type,
+        is_unschedulable=False, box=box, terms=prices.terms_in(claim.labels),
+        gpu_type=product.gpu_type,
         profile="", seen_ms=claim.created_ms or 0, expected=resources.box_size(box),
     )  # fmt: skip

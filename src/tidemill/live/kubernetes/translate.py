@@ -21,6 +21,7 @@ from tidemill.live.kubernetes.objects import Objects, RefusedObject
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, held_pods, stretches
+from tidemill.live.prices import labels as prices
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Queue, Role, Shape, Share
 
@@ -31,7 +32,8 @@ TOPOLOGY_LABELS = (
     "topology.k8s.aws/network-node-layer-1", "topology.k8s.aws/network-node-layer-2",
     "topology.k8s.aws/network-node-layer-3", "nvidia.com/gpu.clique",
 )  # fmt: skip
-"""Labels that say where a node is; of the others, those that some job selects are kept."""
+"""Labels that say where a node is; of the others, those that some job selects are kept, and those
+that say what it costs."""
 
 
 class KubernetesPast(NamedTuple):
@@ -279,7 +281,7 @@ def _is_finished(job: KubeJob) -> bool:
 
 
 def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
-    kept = {*selected, *TOPOLOGY_LABELS}
+    kept = {*selected, *TOPOLOGY_LABELS, *prices.KEYS}
     return SeenNode(
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,

@@ -1,5 +1,7 @@
 """What the labels of a node say of what it costs: instance type, region, how it is bought."""
 
+from collections.abc import Mapping
+
 from tidemill.live.history.rows import SeenNode
 from tidemill.model.states import Terms
 
@@ -13,7 +15,7 @@ _REGIONS = (REGION, "failure-domain.beta.kubernetes.io/region")
 _NAMES = (PROVIDER_ID, "kubernetes.io/hostname", "alpha.eksctl.io/instance-id")
 _CAPACITY = (
     "karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType", "node.kubernetes.io/capacity",
-    "kubernetes.azure.com/scalesetpriority",
+    "kubernetes.azure.com/scalesetpriority", "cloud.google.com/gke-provisioning",
 )  # fmt: skip
 _SPOT_FLAGS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
 TERMS = {
@@ -24,6 +26,10 @@ TERMS = {
     "committed": Terms.RESERVED.value, "capacityblock": Terms.RESERVED.value,
 }  # fmt: skip
 """How people say that something is bought."""
+
+
+KEYS = (*_INSTANCE_TYPES, *_REGIONS, *_NAMES, *_CAPACITY, *_SPOT_FLAGS)
+"""All labels that say something of what a node costs."""
 
 
 def plain(text: str) -> str:
@@ -43,12 +49,17 @@ def tail(name: str) -> str:
 
 def instance_type(node: SeenNode) -> str:
     """What the provider calls such a machine; "": nobody says."""
-    return _first(node, _INSTANCE_TYPES)
+    return instance_type_in(dict(node.labels))
+
+
+def instance_type_in(said: Mapping[str, str]) -> str:
+    """The same of labels by themselves."""
+    return _first(said, _INSTANCE_TYPES)
 
 
 def region(node: SeenNode) -> str:
     """Where it stands; "": nobody says."""
-    return _first(node, _REGIONS)
+    return _first(dict(node.labels), _REGIONS)
 
 
 def names(node: SeenNode) -> frozenset[str]:
@@ -59,11 +70,15 @@ def names(node: SeenNode) -> frozenset[str]:
 
 def terms(node: SeenNode) -> str:
     """How it is bought; "": nobody says."""
-    if any(key in _SPOT_FLAGS and value.lower() == "true" for key, value in node.labels):
+    return terms_in(dict(node.labels))
+
+
+def terms_in(said: Mapping[str, str]) -> str:
+    """The same of labels by themselves."""
+    if any(said.get(key, "").lower() == "true" for key in _SPOT_FLAGS):
         return Terms.SPOT.value
-    return TERMS.get(word(_first(node, _CAPACITY)), "")
+    return TERMS.get(word(_first(said, _CAPACITY)), "")
 
 
-def _first(node: SeenNode, keys: tuple[str, ...]) -> str:
-    said = dict(node.labels)
+def _first(said: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return next((said[key] for key in keys if said.get(key)), "")
