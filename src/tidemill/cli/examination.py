@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill import api
-from tidemill.cli import screen
+from tidemill.cli import screen, sources
 from tidemill.journal import completeness, open_journal, policies
 from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT
@@ -50,24 +50,29 @@ def of_machine() -> list[Finding]:
 
 def of_journal(where: str) -> list[Finding]:
     """What a journal leaves unknown, and which ledger lines suffer."""
+    statement = api.read_statement(where)
     with open_journal(where) as journal:
         world = rebuild(journal)
         extent = completeness.of(journal)
         policies.of(journal.facts(), where)
+        told = [*sources.look(journal, world, statement)] if world.is_observed else []
     is_whole = not extent.words
     findings = [
         Finding(True, "journal", f"{world.seq:,} events, {world.job_count:,} jobs"),
         Finding(is_whole, "run that wrote it", extent.state, extent.words),
-        _efficiency(world),
-        _estimates(world),
-        _checkpoints(world),
-        _capability(world),
+        *(Finding(*found) for found in told),
     ]
-    account = api.read_statement(where).total()
+    if not world.is_observed:
+        findings += [_efficiency(world), _estimates(world), _checkpoints(world)]
+    findings.append(_capability(world))
+    missing = unknowns(statement.total(), is_observed=world.is_observed)
     return findings + [
-        Finding(False, f"ledger line `{ABOUT[bucket].title}`", "no source", "unknown, not zero")
-        for bucket in unknowns(account, is_observed=world.is_observed)
-    ]
+        Finding(
+            False, f"ledger line `{ABOUT[bucket].title}`", "no source",
+            f"unknown: {why}" if world.is_observed else "unknown, not zero",
+        )
+        for bucket, why in missing.items()
+    ]  # fmt: skip
 
 
 def _library(name: str) -> Finding:

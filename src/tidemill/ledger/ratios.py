@@ -64,7 +64,7 @@ def goodput(account: Account) -> Goodput:
         _ratio(allocated, account.paid_milli_ms),
         _ratio(productive, allocated),
         None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], productive),
-        unknown > 0,
+        unknown > 0 or account.milli_ms[Bucket.NOT_OBSERVED] > 0,
     )
 
 

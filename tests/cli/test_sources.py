@@ -1,0 +1,41 @@
+"""``doctor`` on an observed cluster: which source told what, and what to install."""
+
+import json
+from pathlib import Path
+
+from tests.cli.shell import tidemill
+from tests.conftest import ROOT
+
+H200 = ROOT / "examples" / "track" / "h200"
+
+
+def findings(folder: Path, *more: str) -> dict[str, tuple[bool, str, str]]:
+    """What the doctor finds of the H200 example, imported with these options."""
+    journal = str(folder / "fleet.sqlite")
+    tidemill("import", "csv", str(H200 / "jobs.csv"), *more, "-j", journal, "--force")
+    told = json.loads(tidemill("doctor", journal, "--json").out)
+    return {one["what"]: (one["is_ok"], one["found"], one["so"]) for one in told}
+
+
+def test_what_is_missing_is_said_with_what_to_install(tmp_path: Path):
+    """Bare records of a scheduler: neither loops, nor devices, nor prices."""
+    bare = findings(tmp_path)
+    is_ok, found, so = bare["training loops"]
+    assert not is_ok
+    assert found == "efficiency of 0 % of the hours at work"
+    assert "--track" in so
+    assert not bare["devices (DCGM, or a loop that ended)"][0]
+    assert "--prometheus" in bare["devices (DCGM, or a loop that ended)"][2]
+    assert not bare["accelerator-hours without a price"][0]
+    assert "jobs without efficiency (MFU)" not in bare
+
+
+def test_what_is_there_is_not_called_missing(tmp_path: Path):
+    """With nodes, prices and the loops' own records."""
+    nodes, records = str(H200 / "nodes.csv"), str(H200 / "records.jsonl")
+    told = findings(tmp_path, "--nodes", nodes, "--track", records)
+    assert told["training loops"][0]
+    assert told["training loops"][1].startswith("efficiency of 100 % of the hours at work")
+    assert told["accelerator-hours without a price"] == (True, "0.0", "")
+    assert told["attempts shown on GPUs that others held"][:2] == (False, "1")
+    assert "ledger line `stalled: host`" not in told
