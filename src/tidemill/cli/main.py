@@ -37,6 +37,7 @@ class CommandEntry(NamedTuple):
 COMMANDS = {
     "demo": CommandEntry("demo", "demo"),
     "import": CommandEntry("imports"),
+    "observe": CommandEntry("observe"),
     "twin": CommandEntry("twin"),
     "ledger": CommandEntry("ledger"),
     "advise": CommandEntry("advise", "advise"),

@@ -17,7 +17,12 @@ from tidemill.model.errors import JournalError
 
 RUN, COMPLETED = "run", "completed"
 
-State = Literal["complete", "interrupted", "being written", "cut short", "unrecorded"]
+OBSERVED = "observed"
+"""What the run of an observer was given: it has no end of its own."""
+
+State = Literal[
+    "complete", "interrupted", "not observed now", "being written", "cut short", "unrecorded"
+]
 
 
 class Begun(Struct, frozen=True, kw_only=True):
@@ -51,6 +56,11 @@ class Completeness(NamedTuple):
                     f"the run that wrote this journal was interrupted after {self.events:,} events;"
                     " all that is said here is about that part (run it again with --resume to go"
                     " on)"
+                )
+            case "not observed now":
+                return (
+                    f"no observer is writing this journal now; this is what there was after"
+                    f" {self.events:,} events (start it again to go on)"
                 )
             case "cut short":
                 return (
@@ -95,5 +105,8 @@ def of(journal: Journal) -> Completeness:
         return Completeness("complete" if events >= expected else "cut short", events, expected)
     if RUN not in facts:
         return Completeness("unrecorded", events)
-    is_held = was_held or journal.is_being_written()
-    return Completeness("being written" if is_held else "interrupted", events)
+    if was_held or journal.is_being_written():
+        return Completeness("being written", events)
+    found = begun(journal)
+    is_observed = found is not None and found.given == OBSERVED
+    return Completeness("not observed now" if is_observed else "interrupted", events)

@@ -64,9 +64,11 @@ def _released(statement: Statement, cut: release.SmallerContract, free: touched.
 def return_sooner(statement: Statement) -> list[Fix]:
     """Empty nodes that are paid by the hour go back sooner."""
     now_ms = statement.policy.return_idle_after_ms
-    committed = statement.world.contracts.committed_milli
+    contracts = statement.world.contracts
     paid = [
-        theirs for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND) if not committed[c]
+        theirs
+        for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND)
+        if contracts.is_elastic[c] and not contracts.committed_milli[c]
     ]
     usd_micro = touched.known_usd(paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:

@@ -259,6 +259,15 @@ def test_jobs_that_are_shown_no_more_are_over():
     assert worked(observer) == 8 * 40
 
 
+def test_a_job_that_is_cancelled_while_it_waits_never_starts():
+    """Its end is shown without a start: it is taken back then, and nothing was booked."""
+    observer, waits = Observer(), {"job": "w", "gpus": 1, "submit_ms": 20}
+    up_to(observer, 50, waits)
+    assert up_to(observer, 80, waits | {"end_ms": 60, "outcome": "cancelled"}) == {}
+    assert JobState(observer.world.jobs.state[0]) is JobState.CANCELLED
+    assert (observer.world.jobs.since_ms[0], worked(observer)) == (60, 0)
+
+
 def test_an_answer_that_is_not_whole_ends_nothing():
     """Where lines could not be read, what is missing may be among them."""
     observer = Observer()
@@ -287,6 +296,14 @@ def test_a_job_that_is_requeued_waits_and_runs_again():
     up_to(observer, 100, first, ONE | {"submit_ms": 55, "start_ms": 60, "end_ms": 90})
     assert (observer.world.job_count, observer.world.jobs.attempt[0]) == (1, 2)
     assert worked(observer) == 8 * 60
+
+
+def test_a_job_that_may_run_again_only_later_is_not_over():
+    """A requeued job is eligible after two minutes: until then no row of it is in the window."""
+    observer, first = Observer(), ONE | {"start_ms": 10, "end_ms": 40, "outcome": "preempted"}
+    up_to(observer, 50, first, ONE | {"submit_ms": 155})
+    assert up_to(observer, 80, ONE | {"submit_ms": 155}) == {}
+    assert JobState(observer.world.jobs.state[0]) is JobState.WAITING
 
 
 def test_a_held_job_is_no_demand_until_it_is_eligible():

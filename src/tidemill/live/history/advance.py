@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.history import events, fleet, telling
-from tidemill.live.history.attempts import Sorted, go_on, sequence
+from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -33,20 +33,33 @@ class SourceAnswer(NamedTuple):
     """When it was asked, by its own clock, since 1970."""
     is_whole: bool = True
     """Whether it shows every node, and every job that is not over: what is not shown is gone."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of it."""
 
 
 class Advance:
     """The events that bring a journal up to a moment.
 
     Whoever uses it folds each batch into ``world``, and keeps it, before asking for the next.
+    ``is_unwatched``: nobody looked meanwhile. What jobs held is told afterwards all the same; of
+    devices that stood free nobody knows whether they could have been used.
     """
 
     def __init__(
-        self, world: World, begins_ms: int, shown: SourceAnswer, price_of: PriceRule
+        self,
+        world: World,
+        begins_ms: int,
+        shown: SourceAnswer,
+        price_of: PriceRule,
+        *,
+        is_unwatched: bool = False,
     ) -> None:
+        self._is_unwatched = is_unwatched
         self._world, self._begins_ms = world, begins_ms
         self._shown, self._price_of = shown, price_of
         self._rows = sequence(shown.attempts)
+        names = shown.attempts["job"].str.slice(0, LONGEST_NAME)
+        self._names = frozenset(names.to_list()) if shown.is_whole else None
         self.late = telling.NOTHING_LATE
         self.over = 0
         """Attempts of which a part is not booked, for others hold the devices."""
@@ -68,7 +81,7 @@ class Advance:
         return self._begins_ms + self._world.now_ms
 
     def _ordered(self, until_ms: int) -> Sorted:
-        known = ToldJobs(self._world, self._begins_ms, is_whole=self._shown.is_whole)
+        known = ToldJobs(self._world, self._begins_ms, self._names)
         return go_on(self._rows, known, self._mark_ms, until_ms)
 
     def _told(self, ordered: Sorted, until_ms: int) -> Iterator[Batch]:
@@ -77,7 +90,7 @@ class Advance:
         new = [team for team in events.teams(ordered.jobs) if team.name not in world.queue_number]
         if new:
             yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
-        span = ToldSpan(self._begins_ms, self._mark_ms, until_ms)
+        span = ToldSpan(self._begins_ms, self._mark_ms, until_ms, self._is_unwatched)
         measured = joining.rows_of(ordered.attempts, (), None, self._begins_ms, until_ms)
         lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world)
         yield from lines.batches(dictionary, in_one=True)

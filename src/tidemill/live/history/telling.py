@@ -85,11 +85,11 @@ class ToldJob(NamedTuple):
 class ToldJobs:
     """The jobs of a cluster state; times since 1970.
 
-    ``is_whole``: the source shows every job that is not over, so that one that is not shown is.
+    ``shown``: the names of all jobs that are not over; None: others may not be over either.
     """
 
-    def __init__(self, world: World, begins_ms: int, *, is_whole: bool = False) -> None:
-        self._world, self.begins_ms, self.is_whole = world, begins_ms, is_whole
+    def __init__(self, world: World, begins_ms: int, shown: frozenset[str] | None = None) -> None:
+        self._world, self.begins_ms, self._shown = world, begins_ms, shown
 
     @property
     def names(self) -> Mapping[str, int]:
@@ -119,10 +119,13 @@ class ToldJobs:
             world.shape_rows[s].roles[0].accelerators,
         )  # fmt: skip
 
-    def unfinished(self) -> Iterable[int]:
-        """The jobs that wait or run, by number."""
-        world = self._world
-        return sorted([*world.placements, *(j for line in world.waiting for j in line)])
+    def missing(self) -> list[int]:
+        """The jobs that wait or run by the journal, and that the source does not show."""
+        if self._shown is None:
+            return []
+        world, names = self._world, self._world.job_names
+        unfinished = sorted([*world.placements, *(j for line in world.waiting for j in line)])
+        return [j for j in unfinished if origin(names[j], self.names) not in self._shown]
 
 
 def present(name: str, known: Container[str]) -> str | None:
@@ -189,9 +192,7 @@ def meet(rows: pl.DataFrame, known: ToldJobs, mark_ms: int) -> Met:
         by_job.setdefault(row["job"], []).append(row)
     for name, some in by_job.items():
         meeting.job(told[name], some)
-    if known.is_whole:
-        shown = {*rows["job"].to_list()}
-        meeting.missing(j for j in known.unfinished() if not _is_shown(known, j, shown))
+    meeting.missing(known.missing())
     known_rows = pl.DataFrame(meeting.found, schema=fresh.schema, orient="row")
     both = pl.concat([fresh, known_rows]) if meeting.found else fresh
     late = meeting.late
@@ -201,10 +202,6 @@ def meet(rows: pl.DataFrame, known: ToldJobs, mark_ms: int) -> Met:
         pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
     )
     return Met(both.sort("job", "attempt", maintain_order=True), late, tuple(meeting.freed))
-
-
-def _is_shown(known: ToldJobs, j: int, shown: set[str]) -> bool:
-    return origin(known.row(j).name, known.names) in shown
 
 
 def _lateness(rows: pl.DataFrame, mark_ms: int) -> Late:

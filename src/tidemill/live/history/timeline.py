@@ -71,6 +71,8 @@ class ToldSpan(NamedTuple):
     """The zero of the journal."""
     mark_ms: int
     end_ms: int
+    is_unwatched: bool = False
+    """Nobody looked at the cluster in this time."""
 
 
 class HistoryTimeline:
@@ -89,11 +91,12 @@ class HistoryTimeline:
         world: World | None = None,
         shapes: Sequence[Shape] = (),
     ) -> None:
+        self._is_unwatched = span.is_unwatched
         self._ordered, self._attempts, self._jobs = ordered, ordered.attempts, ordered.jobs
         self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
         self._world = world if world is not None else World()
-        self._machines = NodeStates(machines, self._world, *span)
+        self._machines = NodeStates(machines, self._world, *span[:3])
         self._numbers = {node.name: n for n, node in enumerate(machines) if node is not None}
         self.over = 0
         """Attempts of which a part is not booked, among those that were told so far."""
@@ -103,8 +106,7 @@ class HistoryTimeline:
         writer = _Writer(dictionary, self._jobs, self._world, self._shapes)
         machines = self._machines
         attempts, measured = self._told_attempts(), self._measured.tolist()
-        for n in range(len(machines)):
-            writer.moved(self._mark_ms, machines.settle(n))
+        self._open(writer)
         for at, code, who in self._moments():
             if code in _OF_ATTEMPTS:
                 self._tell(writer, at, code, attempts[who])
@@ -118,11 +120,24 @@ class HistoryTimeline:
                 writer.moved(at, machines.turn(who))
             if len(writer.rows) >= BATCH_ROWS and not in_one:
                 yield writer.take()
+        self._close(writer)
+        yield writer.take()
+
+    def _open(self, writer: "_Writer") -> None:
+        """What is so from the watermark on."""
+        if self._is_unwatched:
+            writer.write(self._mark_ms, ev.SightLost, value=1)
+        for n in range(len(self._machines)):
+            writer.moved(self._mark_ms, self._machines.settle(n))
+
+    def _close(self, writer: "_Writer") -> None:
+        """What is known at the end."""
+        if self._is_unwatched:
+            writer.write(self._end_ms, ev.SightRegained)
         self._say_reasons(writer)
-        for n in machines.gone():
+        for n in self._machines.gone():
             writer.moved(self._end_ms, [(n, NodeState.GONE)])
         writer.write(self._end_ms, ev.Woke)
-        yield writer.take()
 
     def _tell(self, writer: "_Writer", at: int, code: int, attempt: "_Attempt") -> None:
         """What happens to an attempt."""

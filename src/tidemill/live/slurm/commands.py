@@ -78,6 +78,9 @@ QOS = SlurmCommand("limits of QOS", ("sacctmgr", "--parsable2", "show", "qos"))
 ACCOUNTS = SlurmCommand("accounts", ("sacctmgr", "--parsable2", "show", "account"))
 
 
+CLOCK = SlurmCommand("the controller's clock", ("sdiag",))
+
+
 def downtime(begin: str) -> SlurmCommand:
     """When nodes were down or drained since then, and why."""
     arguments = ("sacctmgr", "--parsable2", "show", "event", "All_Time", f"Start={begin}")

@@ -39,6 +39,8 @@ class SlurmReading(ABC):
         self.refusals = Refusals()
         self.output: Output | None = None
         self.unread: tuple[str, ...] = ()
+        self.columns: tuple[str, ...] = ()
+        """Of delimited text: the header, as printed."""
         self.errors: tuple[str, ...] = ()
         """What the command itself said went wrong (`errors` in its JSON)."""
         self._stream, self._zone = stream, zone
@@ -91,6 +93,7 @@ class _TextReading(SlurmReading):
             reader.unread,
             reader.table.output,
         )
+        self.columns = reader.header.names
         self._reader, self._encoding = reader, encoding
 
     def _found(self) -> Iterator[RowFrame | Struct]:

@@ -10,13 +10,14 @@ from typing import NamedTuple, cast
 
 import polars as pl
 
-from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
+from tidemill.live.history.rows import AttemptEnd, SeenNode
 from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons, states
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.reading import SlurmReading
 from tidemill.live.slurm.reasons import ReasonMeaning
 from tidemill.live.slurm.refusals import Refusals
 from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
+from tidemill.model.reasons import Cause
 from tidemill.model.states import NodeState
 
 _OUTCOMES = {
@@ -41,8 +42,6 @@ _HELD = (
     "JobHoldMaxRequeue", "launch_failed_requeued_held", "job_requeued_in_held_state",
 )  # fmt: skip
 """Reasons of jobs that no free GPU would start."""
-_UNTOLD = ("priority", "up_ms")
-"""What Slurm does not tell of attempts: its priorities are of now, and no loop is known."""
 _MIB = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 MOST_TASKS = 10_000
 """Members of one array that pend together and are told one by one."""
@@ -144,6 +143,9 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
     is_eligible = ~is_open | pl.col("eligible_ms").is_not_null() | ~is_held
     rows = _explained(_once(rows.with_columns(is_eligible=is_eligible)), out)
+    is_held = pl.col("reason").is_not_null() & ~pl.col("is_eligible")
+    held = pl.when(is_held).then(int(Cause.NOT_ELIGIBLE)).otherwise("reason_cause")
+    rows = rows.with_columns(reason_cause=held)
     waits = ~pl.col("is_eligible") & (pl.col("gpus") > 0)
     if held := rows.select(waits.sum()).item():
         jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
@@ -170,7 +172,7 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         node_count=pl.coalesce("node_count", "nodes_requested"),
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
-    ).select(name for name in ATTEMPTS if name not in _UNTOLD)
+    )
 
 
 def _name(told: pl.DataFrame) -> pl.Expr:

@@ -1,0 +1,103 @@
+"""A Slurm cluster asked again and again: one answer of all its commands together.
+
+Times are the controller's: its clock is asked first, so that nothing is told that may still change
+by more than the stated lateness, whatever the clock of this machine says.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+
+from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.slurm import commands
+from tidemill.live.slurm.commands import SlurmCommand
+from tidemill.live.slurm.json_records import CUT_HINT
+from tidemill.live.slurm.reading import SlurmReading
+from tidemill.live.slurm.translate import Gathering
+from tidemill.model.errors import BackendError, SpecError
+
+OVERLAP_S = 600
+"""So long before the watermark the accounting is asked, to find what came late."""
+SKEW_SAID_S = 5
+NEEDED = frozenset({"JobIDRaw", "State", "Submit", "Start", "End", "ReqTRES", "AllocTRES"})
+"""Columns of sacct without which a job cannot be told."""
+_CLOCK = re.compile(rb"sdiag output at .*\((\d+)\)")
+
+
+class SlurmSource:
+    """The commands of one cluster; ``environment``: for them (SLURM_CONF), else this process's."""
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        *,
+        timeout_s: float = commands.TIMEOUT_S,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._timeout_s, self._environment = timeout_s, environment
+
+    def now_ms(self) -> int:
+        """The controller's clock."""
+        with commands.run(
+            commands.CLOCK, timeout_s=self._timeout_s, environment=self._environment
+        ) as output:
+            found = _CLOCK.search(output.read(4096))
+        if found is None:
+            raise BackendError(
+                "asked Slurm for the controller's clock (`sdiag`); found no time in its answer",
+                hint="run sdiag by hand: its first lines say when it was printed",
+            )
+        return int(found[1]) * 1000
+
+    def poll(self, since_ms: int) -> SourceAnswer:
+        """All that the cluster shows now of the time since then; ``BackendError`` if it is down."""
+        now_ms = self.now_ms()
+        skew_s = round(time.time()) - now_ms // 1000
+        gathering, refused = Gathering(), 0
+        begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
+        for command in (
+            commands.QUEUE,
+            commands.history(begin, steps=False),
+            commands.downtime(begin),
+            commands.NODES,
+        ):
+            with self._opened(command) as opened:
+                self._refuse_missing(command, opened)
+                gathering.add(command.arguments[0], opened)
+                self._refuse_cut_off(command, opened)
+                refused += opened.refusals.total
+        past = gathering.past(since_ms)
+        notes = [
+            f"{name}: {kept.words()}"
+            for name, refusals in past.refused.items()
+            for kept in refusals.kept[:3]
+        ]
+        if abs(skew_s) > SKEW_SAID_S:
+            where = "behind" if skew_s > 0 else "ahead of"
+            notes.append(
+                f"the controller's clock is {abs(skew_s)} s {where} this machine's; it counts"
+            )
+        return SourceAnswer(past.attempts, past.nodes, now_ms, not refused, tuple(notes))
+
+    def _opened(self, command: SlurmCommand) -> SlurmReading:
+        try:
+            return commands.read(command, timeout_s=self._timeout_s, environment=self._environment)
+        except SpecError as error:
+            raise _lie(command, error.message) from error
+
+    def _refuse_missing(self, command: SlurmCommand, opened: SlurmReading) -> None:
+        if command.arguments[0] == "sacct" and (missing := NEEDED - {*opened.columns}):
+            raise _lie(command, f"no column {', '.join(sorted(missing))}")
+
+    def _refuse_cut_off(self, command: SlurmCommand, opened: SlurmReading) -> None:
+        for refusal in opened.refusals.kept:
+            if refusal.hint == CUT_HINT:
+                raise _lie(command, refusal.words())
+
+
+def _lie(command: SlurmCommand, found: str) -> BackendError:
+    return BackendError(
+        f"asked Slurm for {command.about} (`{command.words()}`); found {found}",
+        hint="nothing of this answer was taken; run the command by hand to see more",
+    )
