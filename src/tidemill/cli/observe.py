@@ -14,7 +14,7 @@ from tidemill.cli import given, imports, options, screen
 from tidemill.model.errors import BackendError, SpecError
 
 if TYPE_CHECKING:
-    from tidemill.live.observing.observer import Observer, Taken
+    from tidemill.live.observing.observer import AnswerTaken, Observer
 
 app = typer.Typer(
     help="Watch a running cluster and keep its books: what happens, not a simulation.",
@@ -94,10 +94,9 @@ def slurm(
     shown = imports.checked_zone(zone)
     begins_ms, now_ms = imports.moment_ms(since, shown, "--since"), round(time.time() * 1000)
     said = given.Given(usd_per_hour, prices, list_prices)
-    terms = ObserverTerms(
-        said.price_rule(shown, (now_ms if begins_ms is None else begins_ms, now_ms)), _span_ms(lateness, "--lateness"),
-        _span_ms(gap, "--gap"), shown,
-    )  # fmt: skip
+    rule = said.price_rule(shown, (now_ms if begins_ms is None else begins_ms, now_ms))
+    late_ms, gap_ms = _span_ms(lateness, "--lateness"), _span_ms(gap, "--gap")
+    terms = ObserverTerms(rule, late_ms, gap_ms, shown)
     source = SlurmSource(timeout_s=_span_ms(timeout, "--timeout") / 1000)
     every_s = max(1, _span_ms(every, "--every")) / 1000
     with Observer.open(journal, source, terms, begins_ms) as observer:
@@ -106,7 +105,7 @@ def slurm(
 
 
 def _watch(
-    observer: "Observer", every_s: float, *, once: bool, tell: "Callable[[Taken], None]"
+    observer: "Observer", every_s: float, *, once: bool, tell: "Callable[[AnswerTaken], None]"
 ) -> None:
     """Until a signal comes, or once."""
     from tidemill.live.observing import watching
@@ -138,11 +137,11 @@ def _down(error: BackendError, again_s: float) -> None:
     screen.note(f"the cluster is asked again in {again_s:g} s")
 
 
-def _teller(observer: "Observer", *, as_json: bool) -> "Callable[[Taken], None]":
+def _teller(observer: "Observer", *, as_json: bool) -> "Callable[[AnswerTaken], None]":
     """What to print of each answer; a remark that was made is not made again."""
     said = set[str]()
 
-    def tell(taken: "Taken") -> None:
+    def tell(taken: "AnswerTaken") -> None:
         for text in (*taken.notes, *taken.late.words()):
             if text not in said or text in taken.late.words():
                 screen.note(text)
@@ -158,7 +157,7 @@ def _teller(observer: "Observer", *, as_json: bool) -> "Callable[[Taken], None]"
     return tell
 
 
-def _line(mark_ms: int, taken: "Taken") -> str:
+def _line(mark_ms: int, taken: "AnswerTaken") -> str:
     """One answer: what the journal knows now."""
     over = f", {taken.over:,} on GPUs that others held" if taken.over else ""
     return (

@@ -17,7 +17,7 @@ from tidemill import api
 from tidemill.journal import completeness, open_journal
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.observing import watching
-from tidemill.live.observing.observer import Observer, ObserverTerms, Taken
+from tidemill.live.observing.observer import AnswerTaken, Observer, ObserverTerms
 from tidemill.live.prices.rules import flat
 from tidemill.live.slurm.commands import DELIMITER, SACCT_COLUMNS
 from tidemill.live.slurm.polling import SlurmSource
@@ -85,10 +85,10 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 @pytest.fixture
-def ask(cluster: Cluster, tmp_path: Path) -> Callable[[], Taken]:
+def ask(cluster: Cluster, tmp_path: Path) -> Callable[[], AnswerTaken]:
     """Ask once, as a process that knows nothing but the journal."""
 
-    def once() -> Taken:
+    def once() -> AnswerTaken:
         where = str(tmp_path / "fleet.sqlite")
         with Observer.open(where, cluster.source, TERMS, BEGIN_S * 1000) as observer:
             return observer.ask()
@@ -107,7 +107,9 @@ def worked_s(where: Path) -> int:
 RUNNING = {"id": 7, "gpus": 4, "submit": 10, "start": 20}
 
 
-def test_a_journal_grows_with_every_answer(cluster: Cluster, ask: Callable[[], Taken], tmp_path):
+def test_a_journal_grows_with_every_answer(
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
+):
     """A job is told up to the watermark, 30 s behind the controller; then its end, once."""
     cluster.at(100, RUNNING)
     taken = ask()
@@ -120,7 +122,7 @@ def test_a_journal_grows_with_every_answer(cluster: Cluster, ask: Callable[[], T
     assert worked_s(tmp_path / "fleet.sqlite") == 4 * 100
 
 
-def test_duplicate_rows_are_told_once(cluster: Cluster, ask: Callable[[], Taken], tmp_path):
+def test_duplicate_rows_are_told_once(cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path):
     """The same line three times in one answer."""
     cluster.at(100, RUNNING, RUNNING, RUNNING)
     assert ask().jobs == 1
@@ -138,7 +140,7 @@ def test_duplicate_rows_are_told_once(cluster: Cluster, ask: Callable[[], Taken]
     ],
 )
 def test_an_answer_that_cannot_be_is_not_taken(
-    cluster: Cluster, ask: Callable[[], Taken], tmp_path, command: str, text: str, found: str
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path, command: str, text: str, found: str
 ):
     """Truncated JSON, missing columns, an empty file: said; the next good answer tells all."""
     cluster.at(100, RUNNING)
@@ -157,7 +159,7 @@ def test_an_answer_that_cannot_be_is_not_taken(
 
 
 def test_a_line_that_cannot_be_read_is_said_and_ends_nothing(
-    cluster: Cluster, ask: Callable[[], Taken]
+    cluster: Cluster, ask: Callable[[], AnswerTaken]
 ):
     """The row of a running job is garbled: it still runs, for nobody said that it ended."""
     cluster.at(100, RUNNING, {"id": 8, "gpus": 1, "submit": 5, "start": 6, "node": "n2"})
@@ -170,7 +172,9 @@ def test_a_line_that_cannot_be_read_is_said_and_ends_nothing(
     assert any("sacct: line 3" in note for note in taken.notes)
 
 
-def test_the_clock_of_the_controller_counts(cluster: Cluster, ask: Callable[[], Taken], tmp_path):
+def test_the_clock_of_the_controller_counts(
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
+):
     """Five minutes (and years) beside this machine's clock: said, and nothing is late for it."""
     cluster.at(100, RUNNING)
     taken = ask()
@@ -179,7 +183,7 @@ def test_the_clock_of_the_controller_counts(cluster: Cluster, ask: Callable[[], 
 
 
 def test_a_source_five_minutes_late_is_taken_at_the_watermark(
-    cluster: Cluster, ask: Callable[[], Taken], tmp_path
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
 ):
     """The accounting is five minutes behind: every start and end is late, counted, told once."""
     for now in range(100, 1000, 60):
@@ -210,7 +214,7 @@ def test_a_source_that_is_down_is_asked_less_often(cluster: Cluster, tmp_path):
         downs += 1
         assert "exit code 1" in error.message
 
-    taken = list[Taken]()
+    taken = list[AnswerTaken]()
     with Observer.open(where, cluster.source, TERMS, BEGIN_S * 1000) as observer:
         watching.watch(observer, 60.0, wait, taken.append, on_down)
         observer.finish()
@@ -220,7 +224,7 @@ def test_a_source_that_is_down_is_asked_less_often(cluster: Cluster, tmp_path):
 
 
 def test_time_without_an_answer_is_not_observed(
-    cluster: Cluster, ask: Callable[[], Taken], tmp_path
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
 ):
     """An hour between two answers: what jobs held is told afterwards, free GPUs are unknown."""
     cluster.at(100, RUNNING)

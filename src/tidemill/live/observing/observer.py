@@ -44,7 +44,7 @@ class ObserverTerms(NamedTuple):
     zone: str = "UTC"
 
 
-class Taken(NamedTuple):
+class AnswerTaken(NamedTuple):
     """What came of one answer."""
 
     told_ms: int
@@ -102,11 +102,11 @@ class Observer:
         """Up to when the journal tells, since 1970."""
         return self._begins_ms + self._world.now_ms
 
-    def ask(self) -> Taken:
+    def ask(self) -> AnswerTaken:
         """Ask the source once, and tell what it shows; ``BackendError`` if it does not answer."""
         return self.take(self._source.poll(self.mark_ms))
 
-    def take(self, answer: SourceAnswer) -> Taken:
+    def take(self, answer: SourceAnswer) -> AnswerTaken:
         """Tell what an answer shows, up to its moment less the lateness."""
         before, until_ms = self.mark_ms, answer.now_ms - self._terms.lateness_ms
         if until_ms <= before:
@@ -129,11 +129,11 @@ class Observer:
 
     def _taken(
         self, answer: SourceAnswer, told_ms: int, late: Late, over: int, *, is_gap: bool
-    ) -> Taken:
+    ) -> AnswerTaken:
         world = self._world
         at, count = world.ink.w.at, world.node_count
         nodes = sum(state in LAUNCHED for state in world.nodes.state[:count].tolist())
-        return Taken(
+        return AnswerTaken(
             told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), nodes,
             answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
         )  # fmt: skip

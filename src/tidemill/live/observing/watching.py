@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tidemill.live.observing.observer import Observer, Taken
+from tidemill.live.observing.observer import AnswerTaken, Observer
 from tidemill.model.errors import BackendError
 
 LONGEST_PAUSE_S = 300.0
@@ -16,7 +16,7 @@ def watch(
     observer: Observer,
     every_s: float,
     wait: Wait,
-    on_taken: Callable[[Taken], None],
+    on_taken: Callable[[AnswerTaken], None],
     on_down: Callable[[BackendError, float], None],
 ) -> None:
     """Ask until ``wait`` says stop.
