@@ -45,6 +45,12 @@ UNTRIED = {
     ("docs/guides/journal-on-postgresql.md", "GRANT USAGE"): (
         "needs a server; tests/journal grants these rights on a real one"
     ),
+    ("docs/guides/observe-slurm.md", "tidemill observe slurm --since"): (
+        "needs a Slurm cluster; tests/live/slurm observes a real one"
+    ),
+    ("docs/guides/observe-slurm.md", "tidemill observe slurm --usd-per-hour"): "as above",
+    ("docs/guides/observe-slurm.md", "watching every"): "as above",
+    ("docs/guides/observe-slurm.md", "[Unit]"): "a file of systemd",
     ("docs/guides/probe-a-gpu.md", "$ pip install"): "needs a GPU; the commands are checked",
     ("docs/guides/probe-a-gpu.md", "$ tidemill probe compare node-1"): "needs the reader's cards",
     ("docs/guides/prometheus-dcgm.md", "$ tidemill prometheus check"): (
