@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.explain import commands, holders, phrasing, supply
-from tidemill.explain.answers import Fact, Withheld
+from tidemill.explain import commands, holders, partial_gangs, phrasing, supply
+from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
@@ -422,7 +422,25 @@ def _guard(case: Case) -> str:
     return f"the starvation guard ends that{whom} in {duration_text(left_ms)} {rule}"
 
 
-_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted)
+def deadlocks(case: Case) -> tuple[GangDeadlock, ...]:
+    """Partial gangs that block each other for good, and hold what it could use."""
+    if not case.world.is_observed or case.cause not in _HELD_BY_OTHERS:
+        return ()
+    mine = supply.node_mask(case.before, case.options)
+    return partial_gangs.in_the_way(case.before, mine)
+
+
+_HELD_BY_OTHERS = (Cause.BUSY, Cause.PARTIAL_GANG, Cause.SCATTERED)
+
+
+def _deadlocked(case: Case) -> Fact | None:
+    found = deadlocks(case)
+    if not found:
+        return None
+    return Fact("deadlock", found[0].held_milli, MILLI, found[0].words, commands.line())
+
+
+_ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted, _deadlocked)
 _ROOM: tuple[Make, ...] = (free, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,

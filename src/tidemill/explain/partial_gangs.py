@@ -81,6 +81,18 @@ def way_out(world: World, j: int) -> str:
     return next((one.way_out for one in found), "")
 
 
+def in_the_way(world: World, nodes: supply.Mask) -> tuple[GangDeadlock, ...]:
+    """The deadlocks whose jobs hold something on any of these nodes."""
+    return tuple(
+        one
+        for one in partial_gangs(world).deadlocks
+        if any(
+            nodes[piece.node] for name in one.jobs
+            for piece in world.placements[world.job_number[name]]
+        )
+    )  # fmt: skip
+
+
 def _part(world: World, j: int) -> _Part | None:
     """A job of which fewer replicas are placed than it works with; None: it is whole.
 

@@ -42,7 +42,9 @@ class Remedy(NamedTuple):
 
 def remedy(case: Case) -> Remedy:
     """What to do about a case."""
-    return _REMEDIES[case.cause](case)
+    found = _REMEDIES[case.cause](case)
+    ways = tuple(PricedFix(one.way_out) for one in facts.deadlocks(case) if one.way_out)
+    return found._replace(fixes=(*ways, *found.fixes))  # what is deadlocked does not come free
 
 
 def _make(do_not: str, *fixes: PricedFix | None) -> Remedy:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tidemill.explain.answers import Board, BoardRow, TeamWaits
 
 MOST_TEAMS = 5
+MOST_PARTIAL = 20
 
 
 class CauseRow(NamedTuple):
@@ -41,6 +42,8 @@ class Pending(NamedTuple):
     """Empty when those that wait claim all that is free."""
     unclaimed_usd: str
     rows: tuple[CauseRow, ...]
+    partial: tuple[str, ...] = ()
+    """Gangs of which only a part is placed, and those that block each other."""
 
 
 def pending(board: "Board", calendar: Calendar) -> Pending:
@@ -54,6 +57,10 @@ def pending(board: "Board", calendar: Calendar) -> Pending:
         words.accelerators(board.unclaimed_milli) if board.unclaimed_milli else "",
         _hourly(board.unclaimed_usd_micro_per_hour),
         tuple(_row(row) for row in board.rows),
+        (
+            *(f"`{gang.job}`: {gang.words}" for gang in board.partial_gangs[:MOST_PARTIAL]),
+            *(f"{one.words}; fix: {one.way_out}" for one in board.deadlocks),
+        ),
     )
 
 

@@ -1,14 +1,18 @@
 """Gangs of a foreign cluster: who is one job, who is there in part, who blocks whom."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, template, workers
 from tests.live.kubernetes.test_import import Object, reason, world_of
 from tidemill import explain
+from tidemill.cli.main import app
 from tidemill.explain.partial_gangs import partial_gangs
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause, Layer
@@ -64,6 +68,28 @@ def test_the_way_out_of_a_deadlock_is_one():
     after = partial_gangs(world_of(*rest))
     assert after.deadlocks == ()
     assert world_of(*rest).kind_free_milli[0] >= after.gangs[0].missing_milli
+
+
+def test_who_waits_behind_a_deadlock_is_told_to_end_it():
+    """A third job for which nothing is free does not hear only that it should wait."""
+    world = world_of(*two_halves(), pod("c", 8, message="0/3: Insufficient nvidia.com/gpu"))
+    answer = explain.why(world, Policy(), world.job_number["ml/c"])
+    assert answer.fix.words.startswith("stop `ml/b`")
+    assert "mutual deadlock: `ml/a` and `ml/b`" in answer.words
+
+
+def test_the_report_names_partial_gangs_and_their_deadlock(tmp_path: Path):
+    """On the page: what each holds, that they block each other, and what that costs."""
+    path, out = tmp_path / "cluster.json", tmp_path / "page.html"
+    path.write_text(json.dumps(made.listed(*two_halves())))
+    journal = str(tmp_path / "k.sqlite")
+    run = CliRunner().invoke
+    priced = ["--usd-per-hour", "2.50", "-j", journal]
+    assert run(app, ["import", "kubernetes", str(path), *priced]).exit_code == 0
+    assert run(app, ["report", journal, "--out", str(out)]).exit_code == 0
+    page = out.read_text()
+    assert "mutual deadlock: <code>ml/a</code> and <code>ml/b</code>" in page
+    assert "hold 24 GPUs ($60.00 an hour)" in page
 
 
 def test_gangs_that_others_keep_waiting_are_no_deadlock():
