@@ -98,7 +98,7 @@ def csv(
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
     for text in table.notes:
         screen.note(text)
-    window = Window.read(start, end, zone)
+    window = BooksWindow.read(start, end, zone)
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
     measured = measured_of(track, asked, Whose(table.attempts), *window[:2])
     said = given.Given(usd_per_hour, prices, list_prices, assume, by_type)
@@ -139,7 +139,7 @@ def track_command(
     told = tracked(path)
     attempts = loops.attempts(told, gpu_type=gpu_type)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
-    history = build(attempts, [], said, Window.read(start, end, zone), loops.measured(told))
+    history = build(attempts, [], said, BooksWindow.read(start, end, zone), loops.measured(told))
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
@@ -194,7 +194,7 @@ def slurm(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
-    window = Window.read(start, end, shown)
+    window = BooksWindow.read(start, end, shown)
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
     whose = Whose(past.attempts, numbers=past.numbers)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
@@ -260,7 +260,7 @@ def kubernetes(
             screen.note(f"  {refusal.words()}")
     for text in past.notes:
         screen.note(text)
-    window = Window.read(start, end, shown)
+    window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
@@ -269,7 +269,7 @@ def kubernetes(
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 
-class Window(NamedTuple):
+class BooksWindow(NamedTuple):
     """Which time the books are of, in milliseconds since 1970; None: what the data show."""
 
     start_ms: int | None
@@ -277,7 +277,7 @@ class Window(NamedTuple):
     zone: str
 
     @classmethod
-    def read(cls, start: str | None, end: str | None, zone: str) -> "Window":
+    def read(cls, start: str | None, end: str | None, zone: str) -> "BooksWindow":
         """As typed."""
         return cls(moment_ms(start, zone, "--from"), moment_ms(end, zone, "--to"), zone)
 
@@ -286,7 +286,7 @@ def build(
     attempts: "pl.DataFrame",
     nodes: "Iterable[SeenNode]",
     said: given.Given,
-    window: Window,
+    window: BooksWindow,
     measured: "Measurements | None" = None,
     **more: Any,  # noqa: ANN401 - what else ``events.build`` takes
 ) -> "History":
