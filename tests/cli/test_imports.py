@@ -131,3 +131,96 @@ def test_no_start_is_foretold_for_another_scheduler(jobs: Path, tmp_path: Path):
     journal = str(tmp_path / "j.sqlite")
     tidemill("import", "csv", str(jobs), "--usd-per-hour", "2.5", "-j", journal)
     assert "starts in" not in tidemill("pending", journal).out
+
+
+SACCT = """\
+JobID|User|Account|Submit|Start|End|State|AllocTRES|ReqTRES|NodeList|Eligible
+1|a|t|2026-11-02T08:00:00|2026-11-02T08:00:00|2026-11-02T09:00:00|REQUEUED|gres/gpu=8|gres/gpu=8|n1|2026-11-02T08:00:00
+1|a|t|2026-11-02T09:00:00|2026-11-02T09:10:00|2026-11-02T10:00:00|COMPLETED|gres/gpu=8|gres/gpu=8|n1|2026-11-02T09:00:00
+2|a|t|2026-11-02T09:30:00|Unknown|Unknown|PENDING||gres/gpu=8||Unknown
+3|b|t|2026-11-02T09:30:00|2026-11-02T10:00:00|Unknown|RUNNING|gres/gpu=4|gres/gpu=4|n1|2026-11-02T09:30:00
+"""
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The journal of a small Slurm history: a requeued job, a held one, a running one."""
+    folder = tmp_path_factory.mktemp("observed")
+    (folder / "sacct.txt").write_text(SACCT)
+    journal = str(folder / "fleet.sqlite")
+    done = tidemill("import", "slurm", str(folder / "sacct.txt"), "--zone", "UTC", "-j", journal)
+    assert done.code == 0, done.err
+    assert "1 requeued, nobody says why" in done.out  # not "retried after a crash"
+    return journal
+
+
+def test_a_held_job_is_listed_and_waits_for_no_gpu(observed: str):
+    """It is in no count of what waits, and its time is in no figure of waits."""
+    board = json.loads(tidemill("pending", observed, "--json").out)
+    assert (board["jobs"], board["asked_milli"], board["held"]) == (0, 0, 1)
+    assert [(row["job"], row["cause"]) for row in board["waiting"]] == [("2", "not_eligible")]
+    assert "nothing waits" in board["words"]
+    assert "1 job held" in board["words"]
+    waits = json.loads(tidemill("ledger", observed, "--json").out)["waits"]["total"]
+    assert (waits["jobs"], waits["waiting"], waits["held"], waits["never_started"]) == (3, 0, 1, 0)
+    assert (waits["wait_ms"]["jobs"], waits["wait_ms"]["max"]) == (2, 1_800_000)
+    said = tidemill("why", "2", "-j", observed).out
+    assert "its own scheduler says: held, or waiting for something other than GPUs" in said
+
+
+def test_what_our_scheduler_would_do_is_said_in_the_answer_itself(observed: str):
+    """`fit` and `why --eta` say so on stdout and in JSON, not in a note alone."""
+    asked = ("fit", observed, "--team", "t", "--gpus", "4")
+    assert "this cluster has another, which decides: job" in tidemill(*asked).out
+    found = json.loads(tidemill(*asked, "--json").out)
+    assert found["decided_by"] == "another scheduler"
+    assert "runs now" not in found["words"]
+    assert "would run now" in found["words"]
+    eta = json.loads(tidemill("why", "2", "-j", observed, "--eta", "--json").out)
+    assert eta["forecast"]["decided_by"] == "another scheduler"
+
+
+def test_advice_on_an_observed_cluster_edits_no_spec(observed: str, tmp_path: Path):
+    """Its owner has no spec: nothing is to be typed into one, renewed, or replayed."""
+    document = json.loads(tidemill("ledger", observed, "--json").out)
+    fixes = [fix for leak in document["leaks"] for fix in leak["fixes"]]
+    assert fixes
+    assert all(not fix["edits"] and "`policy." not in fix["words"] for fix in fixes)
+    page = tmp_path / "page.html"
+    tidemill("report", observed, "--out", str(page))
+    assert "tidemill advise" not in page.read_text()
+
+
+def test_a_journal_given_for_a_spec_is_called_what_it_is(observed: str):
+    """`tidemill advise JOURNAL` says what a journal is, and what to do."""
+    said = tidemill("advise", observed)
+    assert said.code == 2
+    assert "is a journal, the record of what a fleet did" in said.err
+    assert f"tidemill ledger {observed}" in said.err.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("dates", "words"),
+    [
+        (("03/04/2026 06:00:00", "05/06/2026 06:00:00"), "no row tells whether the month or"),
+        (("03/14/2026 06:00:00", "05/06/2026 06:00:00"), "dates with the month first"),
+        (("14/03/2026 06:00:00", "05/06/2026 06:00:00"), "dates with the day first"),
+        (("14.03.2026 06:00", "05.06.2026 06:00"), "dates with the day first"),
+    ],
+)
+def test_dates_that_may_be_read_in_two_ways_are_refused(
+    tmp_path: Path, dates: tuple[str, str], words: str
+):
+    """One row that can only be meant in one way decides; without one nobody guesses."""
+    path = tmp_path / "jobs.csv"
+    path.write_text("gpus,start\n" + "".join(f"1,{date}\n" for date in dates))
+    done = tidemill("import", "csv", str(path), "-j", str(tmp_path / "j.sqlite"))
+    assert done.code == (2 if "no row" in words else 0)
+    assert words in done.err.replace("\n", " ")
+
+
+def test_hours_of_a_team_say_what_they_are(observed: str):
+    """The table says that time beside a team's waiting jobs is in its hours."""
+    assert "what stood free beside its waiting jobs" in tidemill(
+        "ledger", observed, "--by", "team"
+    ).err.replace("\n", " ")

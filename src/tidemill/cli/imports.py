@@ -189,7 +189,7 @@ def slurm(
     with screen.progress("reading " + ", ".join(path.name for path in files)):
         past = translate.read(files, zone)
     for name, refusals in past.refused.items():
-        screen.note(f"{name}: {screen.count(refusals.total, 'line or record')} left out")
+        screen.note(f"`{name}`: {screen.count(refusals.total, 'record')} left out")
         for refusal in refusals.kept[:5]:
             screen.note(f"  {refusal.words()}")
     for text in past.notes:

@@ -362,6 +362,11 @@ def _print_breakdown(
     from tidemill.cli import ledger_tables
 
     screen.out().print(ledger_tables.breakdown(by, statement, only, most))
+    if by == "team" and only is None:
+        screen.note(
+            "hours of a team: what its jobs held, and what stood free beside its waiting jobs;"
+            " (nobody): free with nothing waiting, or not taking work"
+        )
 
 
 def print_json(

@@ -56,7 +56,7 @@ def outcomes(statement: Statement) -> str:
     return (
         f"{screen.count(found.jobs, 'job')} submitted: {found.done:,} done, {found.failed:,}"
         f" failed, {found.cancelled:,} cancelled, {found.running:,} running,"
-        f" {found.waiting:,} waiting"
+        f" {found.waiting:,} waiting" + (f", {found.held:,} held" if found.held else "")
     )
 
 

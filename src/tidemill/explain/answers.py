@@ -276,6 +276,8 @@ class Board(Struct, frozen=True):
     partial_gangs: tuple[PartialGang, ...] = ()
     """Jobs of which only a part is placed, in clusters with a scheduler of their own."""
     deadlocks: tuple[GangDeadlock, ...] = ()
+    held: int = 0
+    """Jobs that wait for something else than GPUs (held, or after others): in no count above."""
     eta_method: str = ""
     """How the starts were found; empty where nobody asked."""
     eta_assumptions: tuple[str, ...] = ()
@@ -300,3 +302,5 @@ class Forecast(Struct, frozen=True):
     certificate: Certificate | None
     answer: Answer | None
     words: str
+    decided_by: str = "Tidemill"
+    """Whose scheduler it is that decides; where it is another, this is what ours would do."""

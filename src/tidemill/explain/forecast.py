@@ -21,9 +21,30 @@ from tidemill.model.world import World
 from tidemill.scheduling import diagnose
 from tidemill.scheduling.snapshot import Snapshot
 
+OTHER_SCHEDULER = (
+    "by Tidemill's own scheduler on the same state: this cluster has another, which decides"
+)
+
 
 def fit(world: World, policy: Policy, job: Job) -> Forecast:
     """Before submitting: runs now, waits about so long, or never fits."""
+    return _told(world, _fit(world, policy, job))
+
+
+def eta(world: World, policy: Policy, job: int) -> Forecast:
+    """When a job that is in the queue starts."""
+    return _told(world, _eta(world, policy, job))
+
+
+def _told(world: World, found: Forecast) -> Forecast:
+    """With whose decision it is, where that is another scheduler's."""
+    if not world.is_observed or found.verdict in ("never", "started"):
+        return found
+    words = found.words.replace(f"job `{found.job}` runs now", f"job `{found.job}` would run now")
+    return replace(found, words=f"{OTHER_SCHEDULER}: {words}", decided_by="another scheduler")
+
+
+def _fit(world: World, policy: Policy, job: Job) -> Forecast:
     if job.name in world.job_number:
         job = replace(job, name=f"{job.name} (asked at {world.seq})")
     _refuse_unknown_team(world, job)
@@ -36,8 +57,7 @@ def fit(world: World, policy: Policy, job: Job) -> Forecast:
         raise SpecError(error.message, hint=error.hint) from error
 
 
-def eta(world: World, policy: Policy, job: int) -> Forecast:
-    """When a job that is in the queue starts."""
+def _eta(world: World, policy: Policy, job: int) -> Forecast:
     name = world.job_names[job]
     if world.jobs.state[job] != JobState.WAITING:
         answer = wait.why(world, policy, job)

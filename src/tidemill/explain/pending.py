@@ -25,6 +25,10 @@ from tidemill.scheduling.fairness import Fair
 FIRST = 3  # jobs shown of each cause
 
 
+HELD = Cause.NOT_ELIGIBLE.name.lower()
+"""The cause of jobs that wait for something else than GPUs: listed, and not counted."""
+
+
 class _Idle(NamedTuple):
     """Free accelerators that some shapes claim, and their price in milli-units × micro-dollars."""
 
@@ -74,8 +78,10 @@ def _with_eta(world: World, seen: Futures, row: PendingJob, is_asked: bool) -> P
 def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     """Everything that waits now."""
     memo = rerun.glance(world, memo)
-    looked = rerun.look(world, policy, memo, world.queued)
-    causes = {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
+    held = [s for s in world.queued if world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE]
+    looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
+    causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
+    causes |= {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
     jobs: dict[Cause, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:
@@ -93,11 +99,13 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
         key=lambda row: (-row.asked_milli, row.cause),
     )
     free, half = sum(part.milli for part in every), partial_gangs.partial_gangs(world)
+    waits = [row for row in rows if row.cause != HELD]
     return Board(
-        world.now_ms, sum(row.jobs for row in rows), sum(row.asked_milli for row in rows), free,
+        world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
         _words(rows, free, free_usd, unclaimed.milli),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
+        held=len(jobs.get(Cause.NOT_ELIGIBLE, ())),
     )  # fmt: skip
 
 
@@ -240,13 +248,16 @@ def _dollars(parts: list[_Idle]) -> list[int | None]:
 
 
 def _words(rows: list[BoardRow], free: int, free_usd: int | None, unclaimed: int) -> str:
+    held = sum(row.jobs for row in rows if row.cause == HELD)
+    rows = [row for row in rows if row.cause != HELD]
+    also = f"; {phrasing.many(held, 'job')} held, which is no demand for GPUs" if held else ""
     if not rows:
-        return f"nothing waits; {_gpus(free)} free"
+        return f"nothing waits; {_gpus(free)} free{also}"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
     return (
         f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
         f" {_gpus(free)} free ({hourly_text(free_usd)}), of which"
-        f" {phrasing.amount(unclaimed)} of no use to any waiting job"
+        f" {phrasing.amount(unclaimed)} of no use to any waiting job{also}"
     )
 
 

@@ -98,7 +98,7 @@ def _wait_row(key: str, found: WaitFigures) -> WaitRow:
     return WaitRow(
         key, found.jobs, found.done, found.failed, found.cancelled, found.running, found.waiting,
         found.never_started, _spread(found.wait), _spread(found.total_wait),
-        _spread(found.completion), _spread(found.slowdown),
+        _spread(found.completion), _spread(found.slowdown), found.held,
     )  # fmt: skip
 
 

@@ -17,8 +17,17 @@ _Rule = Callable[[Statement, int], list[Fix]]
 
 def fixes(statement: Statement, bucket: int) -> tuple[Fix, ...]:
     """The fixes of a bucket: those that win most by prediction first, advice last; never none."""
+    if statement.world.is_observed:
+        return _of_observed(statement, bucket)
     found = [fix for rule in _FIXES.get(bucket, _OF_A_PLUG_IN) for fix in rule(statement, bucket)]
     return tuple(sorted(found, key=lambda fix: -(prices.wins_usd_micro(statement, fix) or 0)))
+
+
+def _of_observed(statement: Statement, bucket: int) -> tuple[Fix, ...]:
+    """What people can do on a cluster that has a scheduler of its own, and no spec to edit."""
+    rules = (_OBSERVED[bucket],) if bucket in _OBSERVED else _FIXES.get(bucket, _OF_A_PLUG_IN)
+    found = [fix for rule in rules for fix in rule(statement, bucket)]
+    return tuple(fix for fix in found if not fix.edits)
 
 
 def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
@@ -302,6 +311,53 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
         ),
     ),
 }
+
+_OBSERVED: dict[int, _Rule] = {
+    Bucket.DRAINING: _advice(
+        "bring drained nodes back sooner: give every drain a reason, an owner and an end",
+        "accelerators of drained nodes: free already, and taking no work",
+        "people's time",
+        "tidemill fleet",
+    ),
+    Bucket.NO_DEMAND: _advice(
+        "give the idle hours work that can wait (evaluations, sweeps, data preparation), or pay for"
+        " fewer machines when what they are rented by ends",
+        "free accelerators with nothing waiting for them; some busy hour may need them all",
+        "what is given back is missing in busy hours",
+        "tidemill ledger --bucket no_demand --by time",
+    ),
+    Bucket.TOPOLOGY: _advice(
+        "let jobs prefer to be placed together instead of requiring it, where they can",
+        "free accelerators that are too far apart for the jobs that wait",
+        "a job that is spread out runs slower",
+        "tidemill pending",
+    ),
+    Bucket.HELD: _advice(
+        "give jobs honest time limits, so that the scheduler can fill gaps, and request smaller"
+        " gangs where the model allows",
+        "free accelerators kept for, or too few for, a gang that cannot start yet",
+        _TIME,
+        "tidemill pending",
+    ),
+    Bucket.BY_DESIGN: _advice(
+        "keep fewer hot spares, if failures allow it",
+        "spares while they were not needed",
+        "a gang that loses a node waits until another comes free",
+        "tidemill fleet",
+    ),
+    Bucket.IDLE: _advice(
+        "end sessions that nobody uses, and run fewer replicas of services at night",
+        "accelerators that a job holds and does not use",
+        "what is stopped must start again when it is needed",
+    ),
+    Bucket.BELOW_PEAK: _advice(
+        "measure where a step goes (`tidemill.track` in the loop, or a profiler); then larger"
+        " batches or better kernels",
+        "between peak FLOP/s and model FLOPs; whether memory bandwidth binds, nobody said",
+        _TIME,
+    ),
+}
+"""Instead of advice that names settings of a spec, or terms that only its owner can change."""
 
 _OF_A_PLUG_IN: tuple[_Rule, ...] = (
     _advice(

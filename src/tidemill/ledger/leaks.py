@@ -145,7 +145,8 @@ def _evidence(statement: Statement, bucket: int) -> str:
     if by_job.any():
         most = statement.jobs_of(bucket, JOBS_NAMED)
         named = ", ".join(f"`{name}` {_hours(amount)}" for name, amount in most)
-        return f"{np.count_nonzero(by_job):,} jobs; most: {named}"
+        jobs = int(np.count_nonzero(by_job))
+        return f"{jobs:,} job{'s'[: jobs != 1]}; most: {named}"
     rows, contracts = statement.rows, statement.world.contract_rows
     sums = np.zeros(len(contracts), np.int64)
     mask = rows.bucket == bucket

@@ -100,10 +100,11 @@ def jobs(statement: Statement) -> Records:
     columns = (column.tolist() for column in (*rows, rows.slowdown()))
     records: Records = []
     for (
-        j, submit_ms, wait_ms, started, total_ms, waiting, completion_ms, ended, outcome, slowdown
+        j, submit_ms, wait_ms, started, total_ms, waiting, completion_ms, ended, outcome, held,
+        slowdown,
     ) in zip(*columns, strict=True):  # fmt: skip
         shape = world.shape_of(j)
-        state = JobState(outcome).name.lower() if ended else "waiting" if waiting else "running"
+        state = JobState(outcome).name.lower() if ended else _open_state(waiting, held)
         records.append(
             {
                 "job": world.job_names[j], "team": shape.team, "user": world.job_users[j] or None,
@@ -115,6 +116,10 @@ def jobs(statement: Statement) -> Records:
             }
         )  # fmt: skip
     return records
+
+
+def _open_state(is_waiting: bool, is_held: bool) -> str:
+    return "held" if is_held else "waiting" if is_waiting else "running"
 
 
 def top(statement: Statement, most: int = 10) -> Records:

@@ -272,6 +272,8 @@ class WaitRow(Struct, frozen=True):
     total_wait_ms: SpreadPart | None
     completion_ms: SpreadPart | None
     slowdown_milli: SpreadPart | None
+    held: int = 0
+    """Held at the end, or waiting for something else than GPUs: in no figure of waits."""
 
 
 class WaitsPart(Struct, frozen=True):

@@ -16,7 +16,8 @@ from tidemill.model.events import Why
 
 WITH_NODE = "lost with a node (failed or reclaimed)"
 _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
-    ("retried after a crash", frozenset({Why.CRASHED, Why.UNSAID})),
+    ("retried after a crash", frozenset({Why.CRASHED})),
+    ("requeued, nobody says why", frozenset({Why.UNSAID})),
     (WITH_NODE, frozenset({Why.NODE_LOST, Why.DEVICE_LOST, Why.SPOT_RECLAIM})),
     ("by preemption", frozenset({Why.PREEMPTED, Why.REORDERED})),
     ("for a guaranteed quota", frozenset({Why.RECLAIMED})),

@@ -21,6 +21,7 @@ import numpy as np
 from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
+from tidemill.model.reasons import Cause
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -69,6 +70,8 @@ class WaitFigures(NamedTuple):
     """Waiting at the end, for the first time or again."""
     never_started: int
     """Not started by the end: still waiting, or ended before."""
+    held: int
+    """Held at the end, or waiting for something else than GPUs: no part of any wait."""
     wait: WaitSpread | None
     """None: there are no jobs."""
     total_wait: WaitSpread | None
@@ -90,6 +93,8 @@ class Waits(NamedTuple):
     is_ended: np.ndarray
     outcome: I64
     """The state in which it ended; of those that did not, nothing."""
+    is_held: np.ndarray
+    """Whether it waits at the end for something else than GPUs, as its own scheduler says."""
 
     def some(self, mask: np.ndarray) -> "Waits":
         """Some of the rows."""
@@ -101,14 +106,15 @@ class Waits(NamedTuple):
             int(((self.outcome == state) & self.is_ended).sum())
             for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         )
-        has_run = self.is_ended & self.is_started
+        has_run, asks = self.is_ended & self.is_started, ~self.is_held
         return WaitFigures(
             len(self.job), done, failed, cancelled,
-            int((~self.is_ended & ~self.is_waiting).sum()), int(self.is_waiting.sum()),
-            int((~self.is_started).sum()),
-            spread(self.wait_ms, ~self.is_started),
-            spread(self.total_wait_ms, self.is_waiting),
-            spread(self.completion_ms, ~self.is_ended),
+            int((~self.is_ended & ~self.is_waiting).sum()),
+            int((self.is_waiting & asks).sum()), int((~self.is_started & asks).sum()),
+            int(self.is_held.sum()),
+            spread(self.wait_ms[asks], ~self.is_started[asks]),
+            spread(self.total_wait_ms[asks], self.is_waiting[asks]),
+            spread(self.completion_ms[asks], ~self.is_ended[asks]),
             spread(self.slowdown()[has_run], np.zeros(int(has_run.sum()), bool)),
         )  # fmt: skip
 
@@ -148,9 +154,15 @@ def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
         np.arange(len(phase), dtype=np.int64), submit,
         np.where(is_started, first, gone) - submit, is_started,
         balance + np.where(is_waiting, end_ms, 0), is_waiting,
-        gone - submit, is_ended, outcome,
+        gone - submit, is_ended, outcome, is_waiting & _is_held(ledger.world, len(phase)),
     )  # fmt: skip
     return every.some(mine)
+
+
+def _is_held(world: World, count: int) -> np.ndarray:
+    """Of each job, whether its like wait for something else than GPUs now."""
+    found: np.ndarray = world.shapes.cause[world.jobs.shape[:count]] == Cause.NOT_ELIGIBLE
+    return found
 
 
 def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, WaitFigures]:

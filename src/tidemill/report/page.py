@@ -98,6 +98,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "lines": lines.lines(statement, account),
         "total": lines.total(account),
         "reference": capability.REFERENCE,
+        "is_simulated": statement.source.is_simulated,
         "unmeasured": len(unknowns(account, is_observed=statement.world.is_observed)),
         "is_hatched": account.of(stages.members(Stage.UNKNOWN)) > 0,
         "known": lines.known(statement, account),

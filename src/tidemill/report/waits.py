@@ -98,6 +98,8 @@ def waits(statement: Statement) -> WaitsSection | None:
         f"Of these, {found.done:,} were done by the end, {found.failed:,} had failed,"
         f" {found.cancelled:,} were cancelled, {found.running:,} ran and {found.waiting:,} waited."
     )
+    if found.held:
+        outcomes += f" {words.many(found.held, 'job')} held or waiting for others: no part of it."
     if found.never_started:
         outcomes += f" {found.never_started:,} never started: they count with the time so far (≥)."
     tables = [_table(statement, "team", "Waits by team")]

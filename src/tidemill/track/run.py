@@ -182,7 +182,7 @@ class TrackedRun:
         atexit.unregister(self.close)
         self._give_back_sigterm()
         if not self._sender.stop():
-            LOG.warning("tracking: the last records of this run were not taken in %s s", AT_EXIT_S)
+            LOG.warning("tracking: the last records of this run were not taken")
 
     def flush(self, within_s: float = AT_EXIT_S) -> bool:
         """Have all that there is sent now; returns whether it was tried in time."""

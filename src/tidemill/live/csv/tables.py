@@ -10,7 +10,7 @@ import polars as pl
 from tidemill.live.csv import headers, times
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
-from tidemill.live.prices.labels import INSTANCE_TYPE, REGION
+from tidemill.live.prices.labels import REGION
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import MAX_DEVICES
 
@@ -105,11 +105,7 @@ def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dic
             SeenNode(
                 name=str(name), gpus=count, gpu_type=kinds[i] or "",
                 cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
-                labels=tuple(
-                    (key, text)
-                    for key, text in ((INSTANCE_TYPE, instances[i]), (REGION, regions[i]))
-                    if text
-                ),
+                labels=((REGION, regions[i]),) if regions[i] else (), box=instances[i] or "",
             )
         )  # fmt: skip
         if prices[i] is not None:

@@ -7,10 +7,15 @@ from tidemill.model.errors import SpecError
 _FORMS = (
     "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f",
     "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%Y-%m-%d",
+    "%Y/%m/%d %H:%M", "%Y-%m-%d",
 )  # fmt: skip
 _EPOCHS = ((1e17, 1_000_000), (1e14, 1_000), (1e11, 1), (0, 0))
 """Numbers above are nanoseconds, microseconds, milliseconds; below, seconds. All are after 1973."""
+_MONTH_FIRST = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y")
+_DAY_FIRST = (
+    "%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y",
+    "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
+)  # fmt: skip
 UNKNOWN = ("", "none", "null", "nan", "n/a", "na", "unknown", "-", "nil")
 
 
@@ -34,12 +39,37 @@ def moments_ms(texts: pl.Series, zone: str, column: str) -> tuple[pl.Series, str
             if not is_zoned:
                 found = found.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
             return found.dt.convert_time_zone("UTC").dt.epoch("ms"), _said(is_zoned, zone)
+    if (read := _either_way(given, zone, column)) is not None:
+        return read
     example = next((text for text in given if text is not None), "")
     raise SpecError(
         f"the column `{column}` holds times such as `{example}`, which are read in no known way,"
         " or in several ways in one column",
         hint="write them as 2026-03-02T06:00:00+01:00, or as seconds since 1970",
     )
+
+
+def _either_way(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str] | None:
+    """Dates such as 03/14/2026 or 14/03/2026: as they can only be meant; 03/04 alone is refused."""
+    found = {
+        words: read
+        for words, forms in (("month first", _MONTH_FIRST), ("day first", _DAY_FIRST))
+        for form in forms
+        if (read := given.str.to_datetime(form, strict=False, time_unit="ms")).null_count()
+        == given.null_count()
+    }
+    if len(found) > 1:
+        example = next(text for text in given if text is not None)
+        raise SpecError(
+            f"the column `{column}` holds dates such as `{example}`, and no row tells whether the"
+            " month or the day is first",
+            hint="write them as 2026-03-04 06:00:00",
+        )
+    for words, read in found.items():
+        moments = read.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        ms = moments.dt.convert_time_zone("UTC").dt.epoch("ms")
+        return ms, f"dates with the {words}, in the zone {zone}"
+    return None
 
 
 def _said(is_zoned: bool, zone: str) -> str:

@@ -82,7 +82,7 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     rows = rows.unique(maintain_order=True)
     early = rows.select((pl.col("start_ms") < pl.col("submit_ms")).sum()).item() or 0
     if early:
-        notes.append(f"{early:,} attempts started before their submission: taken as submitted then")
+        notes.append(f"{_many(early)} started before submission: taken as submitted then")
     return rows.with_columns(submit_ms=pl.min_horizontal("submit_ms", "start_ms"))
 
 
@@ -104,7 +104,7 @@ def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
         pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
     )
     if overlaps := rows.select(late.sum()).item():
-        notes.append(f"{overlaps:,} attempts overlap the next of their job: ended where it starts")
+        notes.append(f"{_many(overlaps)} not over when the next of the job starts: ended there")
     return rows.with_columns(
         end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
         outcome=pl.when(late & (pl.col("outcome") == AttemptEnd.RUNNING))
@@ -158,9 +158,7 @@ def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.Data
     is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
     rows = _keep(rows, is_inside, notes, "ended before the window")
     if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
-        notes.append(
-            f"{early:,} attempts were submitted before the window: they wait from its beginning"
-        )
+        notes.append(f"{_many(early)} submitted before the window: waiting from its beginning")
     return rows.with_columns(
         pl.col(name).clip(from_ms) for name in ("submit_ms", "start_ms", "up_ms")
     )
@@ -199,11 +197,14 @@ def _complete(told: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _many(count: int) -> str:
+    return "1 attempt" if count == 1 else f"{count:,} attempts"
+
+
 def _keep(rows: pl.DataFrame, wanted: pl.Expr, notes: list[str], why: str) -> pl.DataFrame:
     kept = rows.filter(wanted)
     if left := len(rows) - len(kept):
-        attempts = "1 attempt" if left == 1 else f"{left:,} attempts"
-        notes.append(f"{attempts} left out: {why}")
+        notes.append(f"{_many(left)} left out: {why}")
     return kept
 
 

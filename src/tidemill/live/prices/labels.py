@@ -49,7 +49,7 @@ def tail(name: str) -> str:
 
 def instance_type(node: SeenNode) -> str:
     """What the provider calls such a machine; "": nobody says."""
-    return instance_type_in(dict(node.labels))
+    return node.box or instance_type_in(dict(node.labels))
 
 
 def instance_type_in(said: Mapping[str, str]) -> str:
@@ -70,7 +70,7 @@ def names(node: SeenNode) -> frozenset[str]:
 
 def terms(node: SeenNode) -> str:
     """How it is bought; "": nobody says."""
-    return terms_in(dict(node.labels))
+    return node.terms or terms_in(dict(node.labels))
 
 
 def terms_in(said: Mapping[str, str]) -> str:

@@ -46,7 +46,17 @@ def parse_bytes(data: bytes, source: str) -> Spec:
     return parse(_decoded(data, source), source)
 
 
+SQLITE = b"SQLite format 3\x00"
+
+
 def _decoded(data: bytes, source: str) -> str:
+    if data.startswith(SQLITE):
+        raise SpecError(
+            f"`{source}` is a journal, the record of what a fleet did; a spec was asked for, which"
+            " describes a fleet that is to be simulated",
+            hint=f"`tidemill ledger {source}` reads a journal and advises on it; a spec begins"
+            " with `tidemill twin init`",
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
