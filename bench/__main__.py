@@ -18,6 +18,7 @@ from bench import (
     muri,
     ordinary,
     placing,
+    prometheus,
     quality,
     replay,
     room,
@@ -55,6 +56,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "fixes": fixes.run,
     "track": track.run,
     "slurm": slurm.run,
+    "prometheus": prometheus.run,
     "year": year.run,
 }
 QUICK: dict[str, tuple[Any, ...]] = {
@@ -81,6 +83,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "fixes": (1,),
     "track": (1, 600, 500),
     "slurm": (20_000, 5_000),
+    "prometheus": (80, 1),
     "year": (3, 16),
 }
 

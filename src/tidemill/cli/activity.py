@@ -8,6 +8,8 @@ import typer
 from tidemill.cli import prometheus, screen
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from tidemill.live.measured.windows import Measurements
     from tidemill.live.prometheus.joining import Activity, Whose
     from tidemill.live.prometheus.reading import Hour
@@ -57,7 +59,10 @@ def measured_of(
         screen.note(text)
     if len(found.xids):
         screen.note(_errors(found))
-    return nothing()._replace(windows=found.measured())
+    windows = found.measured()
+    for text in _underused(windows, whose):
+        screen.note(text)
+    return nothing()._replace(windows=windows)
 
 
 def read(
@@ -107,3 +112,24 @@ def _errors(found: "Activity") -> str:
     held = found.xids["job"].drop_nulls().n_unique()
     told = ", ".join(f"XID {code}: {count:,}" for code, count in by_code.items())
     return f"errors that GPU drivers reported: {told}; on GPUs of {screen.count(held, 'job')}"
+
+
+def _underused(windows: "pl.DataFrame", whose: "Whose") -> Iterator[str]:
+    """Jobs that held whole GPUs and used little of them on every axis."""
+    from tidemill.live.measured import underused
+
+    found = underused.find(windows, whose.attempts, {})
+    if found.jobs:
+        hours, first = sum(job.gpu_hours for job in found.jobs), found.jobs[0]
+        yield (
+            f"under-used whole GPUs: {screen.count(len(found.jobs), 'job')} of"
+            f" {screen.count(len(found.users), 'user')} held {hours:,.1f} GPU-hours and used less"
+            f" than half of compute, memory bandwidth and memory; the most: job `{first.job}`,"
+            f" {first.gpu_hours:,.1f} hours ({first.compute_ppm / 10_000:.0f} %,"
+            f" {first.bandwidth_ppm / 10_000:.0f} %, {first.memory_ppm / 10_000:.0f} %)"
+        )
+    if found.unknown:
+        yield (
+            f"{screen.count(found.unknown, 'job')} not judged as under-used or not: compute,"
+            " memory bandwidth (DCGM 1005) or memory is not known of them"
+        )

@@ -208,6 +208,7 @@ KUBERNETES_EXAMPLES = options.example(
     "tidemill import kubernetes cluster.json --usd-per-hour 2.50 -j fleet.sqlite",
     "tidemill import kubernetes exported/ --team-by queue --usd-per-hour H100=2.80",
     "tidemill import kubernetes nodes.json pods.json --team-by label:team --usd-per-hour 2.50",
+    "tidemill import kubernetes cluster.json --prometheus http://prometheus:9090",
 )
 
 
@@ -244,11 +245,15 @@ def kubernetes(
             metavar="DATE",
         ),
     ] = None,
+    prometheus: activity.Source = None,
+    resolution: activity.Resolution = activity.RESOLUTION,
+    ahead: activity.Ahead = activity.AHEAD,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
     """The books of a Kubernetes cluster, from what kubectl prints."""
     from tidemill.live.kubernetes import translate
+    from tidemill.live.prometheus.joining import Whose
 
     refuse_input(journal, *files)
     shown = checked_zone(zone)
@@ -265,7 +270,9 @@ def kubernetes(
         window = window._replace(end_ms=past.seen_ms)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
     more = {"queues": past.queues, "shapes": past.shapes}
-    history = build(past.attempts, past.nodes, said, window, None, **more)
+    asked = activity.ActivityOptions(prometheus, resolution, ahead)
+    measured = measured_of(None, asked, Whose(past.attempts, past.pods), *window[:2])
+    history = build(past.attempts, past.nodes, said, window, measured, **more)
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 

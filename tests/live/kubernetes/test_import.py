@@ -11,7 +11,7 @@ import pytest
 
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
-from tests.live.kubernetes.made import node, pod, pytorch_job, taken
+from tests.live.kubernetes.made import node, pod, pytorch_job, taken, workers
 from tidemill import api, explain
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.live.history import events
@@ -302,3 +302,11 @@ def test_what_is_no_json_is_refused_with_a_hint(tmp_path: Path):
     path.write_text('{"items": [')
     with pytest.raises(SpecError, match="is not JSON"):
         objects.load([path])
+
+
+def test_every_pod_is_known_by_its_job():
+    """What devices measured is labelled with pods: those of a gang are its own."""
+    gang = workers("train", 2, 4, ["n0", "n1"])
+    past = translate.translate(taken(node("n0"), node("n1"), pytorch_job("train", 2, 4), *gang))
+    jobs = set(past.attempts["job"].to_list())
+    assert {past.pods["ml", one["metadata"]["name"]] for one in gang} == jobs

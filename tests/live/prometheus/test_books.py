@@ -62,6 +62,16 @@ def test_what_stood_idle_is_measured(desk: Path):
     assert found == by_hand()
 
 
+def test_under_used_gpus_are_named(desk: Path, monkeypatch: pytest.MonkeyPatch):
+    """g3 at 25 % busy, 6 % bandwidth and 9 % memory: one job; those on g1 are busy for 60 %."""
+    monkeypatch.chdir(desk)
+    line = "import slurm examples/history/sacct.txt examples/history/nodes.txt --zone Europe/Berlin"
+    more = "--to 2026-11-02T20:00 --prometheus activity -j named.sqlite"
+    said = CliRunner().invoke(app, [*line.split(), *more.split()]).stderr.replace("\n", " ")
+    assert "under-used whole GPUs: 1 job of 1 user held 56.0 GPU-hours" in said
+    assert "the most: job `105`, 56.0 hours (25 %, 6 %, 9 %)" in said
+
+
 def test_a_folder_says_what_the_address_says(desk: Path):
     """The events from kept hours are the events from the server itself."""
     one, two = (api.events_frame(str(desk / name)) for name in ("fleet.sqlite", "again.sqlite"))

@@ -201,3 +201,10 @@ def test_every_name_is_in_the_table_once():
     for row in fields.table():
         if row.field:
             assert {other.quantity for other in fields.of_field(row.field)} == {row.quantity}
+
+
+def test_a_pod_belongs_to_the_job_that_the_history_says(hours: list[Hour]):
+    """A pod of a gang has another name than its job."""
+    one = attempts().filter(pl.col("job") == "train-abc").with_columns(job=pl.lit("ml/train"))
+    found = joining.join(hours, Whose(one, {("ml", "train-abc"): "ml/train"}))
+    assert of(found, "ml/train")["busy_ppm"].unique().to_list() == [400_000]

@@ -49,6 +49,8 @@ class KubernetesPast(NamedTuple):
     refusals: int
     seen_ms: int
     """The youngest time in any object: about when the files were made."""
+    pods: dict[tuple[str, str], str]
+    """The job of each pod, by namespace and name."""
 
 
 def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
@@ -72,7 +74,7 @@ def translate(told: Objects, team_by: str = "namespace") -> KubernetesPast:
     frame = pl.DataFrame(made.rows, schema=ATTEMPTS)
     return KubernetesPast(
         frame, made.shapes, nodes, queues, tuple(notes), told.refused, told.refusals,
-        cluster.seen_ms,
+        cluster.seen_ms, made.pods,
     )  # fmt: skip
 
 
@@ -83,6 +85,7 @@ class _Translation:
         self.cluster = cluster
         self.rows: list[dict[str, Any]] = []
         self.shapes: list[Shape] = []
+        self.pods: dict[tuple[str, str], str] = {}
         self.selected: set[str] = set()
         """Labels that jobs select nodes by."""
         self._fleet = FleetNow(cluster.nodes, cluster.pods)
@@ -112,6 +115,7 @@ class _Translation:
         rows = [self._row(job, shape, one) for one in stretches(job, held)]
         self._end(job, shape, rows, held)
         self.rows += rows
+        self.pods |= {(pod.namespace, pod.name): row["job"] for pod in job.pods for row in rows[:1]}
 
     def said(self) -> list[str]:
         """What people should know of it."""

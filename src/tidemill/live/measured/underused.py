@@ -1,0 +1,144 @@
+"""Under-used whole GPUs: jobs that held them and used less than half of every axis, as measured.
+
+Three axes: compute (SMs active; the share of busy time where that was not measured), memory
+bandwidth, and memory. Compute and bandwidth are averages over the time that was measured, memory is
+the most that was used. A job of which less than half of its time is known on any axis is not
+judged: unknown is not little.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.history.attempts import kind_of
+from tidemill.model.measures import HOUR_MS, ONE_PPM
+from tidemill.units.sharing.slivers import SMALL
+
+LEAST_KNOWN = 0.5
+"""Of the time of a job's windows, on each axis."""
+ANY_TYPE = ""
+"""In prices: of every GPU type that has none of its own."""
+_AXES = ("compute", "bandwidth", "memory")
+
+
+class UnderusedJob(NamedTuple):
+    """What a job held, and how much of it it used."""
+
+    job: str
+    user: str | None
+    team: str | None
+    gpu_type: str
+    gpus: int
+    gpu_ms: int
+    """GPU-milliseconds that it held in windows that were measured."""
+    compute_ppm: int
+    bandwidth_ppm: int
+    memory_ppm: int
+    usd_micro: int | None
+    """What those cost; None: nobody said the price."""
+
+    @property
+    def gpu_hours(self) -> float:
+        """For people."""
+        return self.gpu_ms / HOUR_MS
+
+
+class UnderusedUser(NamedTuple):
+    """What the under-used GPUs of a user come to."""
+
+    user: str | None
+    jobs: int
+    gpu_ms: int
+    usd_micro: int | None
+
+
+class Underused(NamedTuple):
+    """Jobs that hold whole GPUs for little, the largest first, and how many were looked at."""
+
+    jobs: tuple[UnderusedJob, ...]
+    users: tuple[UnderusedUser, ...]
+    judged: int
+    unknown: int
+    """Jobs with windows of which some axis is not known."""
+
+    def document(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "jobs": [job._asdict() for job in self.jobs],
+            "users": [user._asdict() for user in self.users],
+            "judged": self.judged, "unknown": self.unknown,
+        }  # fmt: skip
+
+
+def find(
+    windows: pl.DataFrame, attempts: pl.DataFrame, usd_micro_per_hour: Mapping[str, int]
+) -> Underused:
+    """The under-used jobs among these windows (``WINDOWS``) of these attempts (``ATTEMPTS``).
+
+    ``usd_micro_per_hour``: of one GPU by type, as the books call it.
+    """
+    jobs = _of_jobs(windows, _known_of(attempts))
+    is_known = pl.all_horizontal(pl.col(f"{axis}_ppm").is_not_null() for axis in _AXES)
+    judged = jobs.filter(is_known)
+    small = judged.filter(pl.max_horizontal(f"{axis}_ppm" for axis in _AXES) < SMALL * ONE_PPM)
+    rows = small.sort(pl.col("gpu_ms") * -1, "job").with_columns(usd_micro=pl.lit(None, pl.Int64))
+    told = (UnderusedJob(*row) for row in rows.select(UnderusedJob._fields).iter_rows())
+    found = [_priced(row, usd_micro_per_hour) for row in told]
+    return Underused(tuple(found), _users(found), len(judged), len(jobs) - len(judged))
+
+
+def _known_of(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Whose each job is; what a source does not tell is null."""
+    kinds = {"user": pl.String, "team": pl.String, "gpu_type": pl.String}
+    rows = attempts.select(
+        "job", "gpus",
+        *((pl.col(name) if name in attempts.columns else pl.lit(None)).cast(kind).alias(name)
+          for name, kind in kinds.items()),
+    )  # fmt: skip
+    named = rows.with_columns(pl.col("gpu_type").fill_null(""))
+    return named.filter(pl.col("gpus") > 0).unique("job", keep="last", maintain_order=True)
+
+
+def _of_jobs(windows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Each job with its axes; null where too little of one is known."""
+    length = pl.col("end_ms") - pl.col("start_ms")
+    rows = windows.with_columns(
+        length=length, compute=pl.coalesce("sm_ppm", "busy_ppm"), bandwidth="dram_ppm"
+    )
+
+    def axis(name: str, value: pl.Expr) -> pl.Expr:
+        seen = pl.col("length").filter(pl.col(name).is_not_null()).sum()
+        is_enough = (seen > 0) & (seen >= LEAST_KNOWN * pl.col("length").sum())
+        return pl.when(is_enough).then(value)
+
+    def mean(name: str) -> pl.Expr:
+        seen = pl.col("length").filter(pl.col(name).is_not_null()).sum()
+        return axis(name, (pl.col(name) * pl.col("length")).sum() // seen)
+
+    by_job = rows.group_by("job").agg(
+        pl.col("length").sum(),
+        compute_ppm=mean("compute"),
+        bandwidth_ppm=mean("bandwidth"),
+        memory_ppm=axis("memory_ppm", pl.col("memory_ppm").max()),
+    )
+    return by_job.join(known, on="job").with_columns(gpu_ms=pl.col("length") * pl.col("gpus"))
+
+
+def _priced(row: UnderusedJob, prices: Mapping[str, int]) -> UnderusedJob:
+    price = prices.get(kind_of(row.gpu_type), prices.get(ANY_TYPE))
+    return row._replace(usd_micro=None if price is None else row.gpu_ms * price // HOUR_MS)
+
+
+def _users(jobs: list[UnderusedJob]) -> tuple[UnderusedUser, ...]:
+    """By user, the most GPU-time first; dollars only where all of them are known."""
+    found: dict[str | None, UnderusedUser] = {}
+    for job in jobs:
+        user = found.get(job.user, UnderusedUser(job.user, 0, 0, 0))
+        both = (
+            None
+            if job.usd_micro is None or user.usd_micro is None
+            else user.usd_micro + job.usd_micro
+        )
+        found[job.user] = UnderusedUser(job.user, user.jobs + 1, user.gpu_ms + job.gpu_ms, both)
+    return tuple(sorted(found.values(), key=lambda user: (-user.gpu_ms, user.user or "")))
