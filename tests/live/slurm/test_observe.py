@@ -69,7 +69,8 @@ class Observers:
         self._rig.wait_for("the last one tells", self._has_told, 60)
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0
-        time.sleep(3)  # the lateness of the last answer
+        until = time.monotonic() + 3
+        self._rig.wait_for("the lateness is over", lambda: time.monotonic() > until)
         subprocess.run(self._command("--once"), env=self._environment(), check=True, timeout=60)
 
     def _has_told(self) -> bool:

@@ -131,7 +131,7 @@ class Observer:
         self, answer: SourceAnswer, told_ms: int, late: Late, over: int, *, is_gap: bool
     ) -> AnswerTaken:
         world = self._world
-        at, count = world.ink.w.at, world.node_count
+        at, count = world.matrices.at, world.node_count
         nodes = sum(state in LAUNCHED for state in world.nodes.state[:count].tolist())
         return AnswerTaken(
             told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), nodes,
