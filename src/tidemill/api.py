@@ -26,6 +26,7 @@ from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
+from tidemill.journal.rolled_up import GoneError
 from tidemill.journal.source import FACT, Source
 from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from tidemill.advise.trials import Advice
     from tidemill.engine.loop import Backend
     from tidemill.ledger.lending import Lent
+    from tidemill.ledger.rolling import RollUp
     from tidemill.ledger.statement import Statement
     from tidemill.live.history.events import History
     from tidemill.twin.spec.tables import Spec
@@ -296,18 +298,28 @@ def read_statement(
     on_progress: Progress | None = None,
 ) -> "Statement":
     """The ledger of a journal for any window."""
-    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger import rolling
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
 
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
-        ledger = Ledger(policy, Window(start_ms, end_ms, width), weighs_mix=True)
+        window = Window(start_ms, end_ms, width)
+        ledger, first = rolling.reader_of(keeper, policy, window, weighs_mix=True)
         facts = keeper.facts()
-        for batch in _watched(keeper, on_progress):
+        for batch in _watched(keeper, on_progress, first):
             ledger.read_batch(batch)
         return Statement(ledger, Calendar.of(facts), Source.of(facts))
+
+
+def roll_up(journal: str, keep_ms: int, on_progress: Progress | None = None) -> "RollUp":
+    """Replace events that are older than the newest by more than this by books by the hour."""
+    from tidemill.ledger import rolling
+
+    with open_journal(journal) as keeper:
+        before_ms = last_ms(keeper) - keep_ms
+        return rolling.roll_up(keeper, before_ms, policy_of(keeper), on_progress)
 
 
 def read_lending(
@@ -322,8 +334,14 @@ def read_lending(
     from tidemill.ledger.spans import Window
 
     with open_journal(journal) as keeper:
-        lending = Lending(Window(start_ms, end_ms))
-        for batch in _watched(keeper, on_progress):
+        lending, rolled = Lending(Window(start_ms, end_ms)), keeper.rolled_up()
+        if rolled is not None:
+            moment = Calendar.of(keeper.facts()).text
+            if start_ms < rolled.at_ms:
+                asked = f"who lent what to whom from {moment(start_ms)} on was asked for"
+                raise GoneError(keeper.where, asked, moment(rolled.at_ms))
+            lending.begin(rolled.world(keeper.where))
+        for batch in _watched(keeper, on_progress, 0 if rolled is None else rolled.seq):
             lending.read_batch(batch)
         return lending.lent()
 
@@ -434,9 +452,9 @@ def _every(beats: int, on_progress: Progress | None, end_ms: int) -> Callable[[i
     return on_beat
 
 
-def _watched(journal: Journal, on_progress: Progress | None) -> Iterator[Batch]:
-    total, done = len(journal), 0
-    for batch in journal.batches():
+def _watched(journal: Journal, on_progress: Progress | None, first: int = 0) -> Iterator[Batch]:
+    total, done = len(journal), first
+    for batch in journal.batches(first):
         if on_progress is not None:
             on_progress(done, total)
         done += len(batch.events)

@@ -42,6 +42,9 @@ UNTRIED = {
     ("docs/guides/journal-on-postgresql.md", "$ tidemill journal copy"): (
         "needs a server; tests/journal copies to a real one and back"
     ),
+    ("docs/guides/journal-on-postgresql.md", "$ tidemill journal roll-up"): (
+        "needs a server; tests/journal rolls journals up on a real one"
+    ),
     ("docs/guides/journal-on-postgresql.md", "GRANT USAGE"): (
         "needs a server; tests/journal grants these rights on a real one"
     ),

@@ -93,9 +93,9 @@ def test_other_databases_are_not_journals(path: Path):
 def test_a_newer_version_is_refused(path: Path):
     """A journal of a later version is not touched; the hint says what to do."""
     open_journal(str(path), create=True).close()
-    _change(path, "PRAGMA user_version=3")
+    _change(path, "PRAGMA user_version=4")
     with pytest.raises(
-        JournalError, match="has version 3; this Tidemill knows version 2"
+        JournalError, match="has version 4; this Tidemill knows version 3"
     ) as refused:
         open_journal(str(path))
     assert "newer" in refused.value.hint

@@ -69,9 +69,9 @@ def test_salvage_refuses_a_later_version(path: Path, tmp_path: Path, story: list
     with open_journal(str(path), create=True) as journal:
         journal.append(story)
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=3")
+        connection.execute("PRAGMA user_version=4")
     connection.close()
-    with pytest.raises(JournalError, match="has version 3; this Tidemill knows version 2"):
+    with pytest.raises(JournalError, match="has version 4; this Tidemill knows version 3"):
         salvage(path, tmp_path / "saved.db")
     assert not (tmp_path / "saved.db").exists()
     assert salvage(path, tmp_path / "saved.db", any_version=True).kept == len(story)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tidemill.journal.moments import Calendar
 
 app = typer.Typer(
-    help="Journals: export, import, copy, verify, salvage.",
+    help="Journals: export, import, copy, roll up, verify, salvage.",
     epilog=options.example(
         "tidemill journal verify run.sqlite",
         "tidemill journal export run.sqlite run.jsonl.gz",
@@ -104,6 +104,45 @@ def copy(
     if found.stopped:
         screen.note(f"stopped early: {found.stopped}")
     screen.note(f"{found.events:,} events copied to {target}")
+
+
+@app.command(
+    "roll-up",
+    epilog=options.example(
+        "tidemill journal roll-up run.sqlite --keep 90d",
+        "tidemill ledger run.sqlite --from 0 --to 30d",
+    ),
+)
+@options.takes_journal
+def roll_up(
+    journal: options.Journal = options.DEFAULT_JOURNAL,
+    keep: Annotated[
+        str, typer.Option("--keep", help="How much to keep, such as 90d.", metavar="TIME")
+    ] = "90d",
+    as_json: options.Json = False,
+) -> None:
+    """Replace events older than --keep by hourly books that add up to the same; for good.
+
+    The ledger of whole hours stays as it is, by bucket, contract, team, user and class. Gone are
+    single jobs and past states: `why`, `fleet` and `pending` at moments before the cut.
+    """
+    import msgspec
+
+    from tidemill import api
+
+    keep_ms = screen.span_ms(keep, "--keep") or 0
+    moment = _calendar(journal).text
+    with screen.progress("rolling up") as update:
+        found = api.roll_up(journal, keep_ms, on_progress=update)
+    if as_json:
+        screen.json_out(msgspec.json.encode(found._asdict()))
+    elif not found.gone:
+        screen.out().print(f"nothing to roll up: no whole batch of events is older than {keep}")
+    else:
+        screen.out().print(
+            f"{found.gone:,} events up to {moment(found.up_to_ms)} rolled up into"
+            f" {found.lines:,} lines by the hour; {found.left:,} events are left"
+        )
 
 
 @app.command("verify", epilog=options.example("tidemill journal verify run.sqlite"))

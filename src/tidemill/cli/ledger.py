@@ -230,6 +230,7 @@ def _print_top(statement: "Statement", most: int) -> None:
     from tidemill.ledger.account import CENT_MICRO
     from tidemill.ledger.top import paid_in_units, top_jobs
 
+    statement.refuse_past("--top")
     paid_cents = paid_in_units(statement, CENT_MICRO)
     screen.out().print(waits_tables.top(top_jobs(statement, most), paid_cents))
     screen.note(
@@ -244,6 +245,7 @@ def _print_csv(statement: "Statement", asked: _Asked) -> None:
     if asked.waits:
         rows = records.waits(statement, _wait_dimension(asked.by))
     elif asked.top is not None:
+        statement.refuse_past("--top")
         rows = records.top(statement, asked.top)
     elif (dimension := _dimension(asked.by)) is not None:
         rows = records.breakdown(statement, dimension)

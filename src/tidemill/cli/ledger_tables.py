@@ -265,6 +265,10 @@ def _utilisation(account: Account) -> str:
 
 def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
     """What to do first: predicted wins, then what to measure about the largest leaks."""
+    if statement.past is not None:
+        since = statement.calendar.text(statement.read_from_ms)
+        return Text(f"before {since}: from hourly books, in which there are no single jobs; what to"
+                    " do first is told of windows that begin later")  # fmt: skip
     made = Text("what to do first", style="bold")
     how = "predicted, not replayed"
     if statement.source.is_simulated:

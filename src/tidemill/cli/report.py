@@ -53,6 +53,7 @@ def report(
     source, page = _meant(paths or [], journal, out)
     refuse_page(page, source, is_forced=force)
     statement = read_window(source, start, end)
+    statement.refuse_past("a report")
     world, policy = world_at(source, end, notes_extent=False)
     window = "".join(
         f" {option} {shlex.quote(given)}"

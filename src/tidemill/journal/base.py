@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from tidemill.journal.rolled_up import RolledUp
 from tidemill.model.batch import Batch
+from tidemill.model.errors import JournalError
 from tidemill.model.events import Event
 from tidemill.model.world import World
 
@@ -69,6 +71,21 @@ class Journal(ABC):
     @abstractmethod
     def set_meta(self, key: str, value: str) -> None:
         """Keep a small fact; an earlier one under the same key is replaced."""
+
+    def rolled_up(self) -> RolledUp | None:
+        """What took the place of its first events, if they were rolled up."""
+        return None
+
+    def books(self) -> list[bytes]:
+        """The hourly books of what was rolled up, part by part."""
+        return []
+
+    def roll_up(self, rolled: RolledUp, book: bytes) -> None:  # noqa: ARG002 - it keeps neither
+        """Put this in the place of the events before ``rolled.seq``, in one step or not at all."""
+        raise JournalError(
+            f"journal `{self.where}` keeps no books: it cannot be rolled up",
+            hint="give a journal in a file or in PostgreSQL",
+        )
 
     @abstractmethod
     def claim(self) -> None:

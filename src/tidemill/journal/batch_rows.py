@@ -6,7 +6,7 @@ The statements are such that both understand them.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from tidemill.journal import codec
+from tidemill.journal import codec, packing
 from tidemill.journal.codec import Opener, Row, Tail
 from tidemill.journal.faults import DamageError
 from tidemill.journal.kept import MOST_EVENTS, Ask, Kept
@@ -24,6 +24,7 @@ _ENDS = """SELECT (SELECT min(seq) FROM batches), seq, events FROM batches
     ORDER BY seq DESC LIMIT 1"""
 _ADDED = """SELECT seq, added FROM batches WHERE seq > ? AND seq < ? AND added IS NOT NULL
     ORDER BY seq"""
+_LATER = "SELECT min(seq) FROM batches WHERE last_ms > ?"
 _PUT = f"INSERT INTO batches ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
@@ -46,29 +47,42 @@ class BatchRows(Kept):
 
     def __init__(self, where: str, ask: Ask) -> None:
         super().__init__(where, ask)
+        self._first, self._names = Tail(), b""
         self._opener = Opener(where)
+
+    def begin_at(self, first: Tail, names: bytes | None) -> None:
+        """What came before this tail was rolled up; ``names``: the dictionary then."""
+        self._first, self._names = first, names or b""
+        self.forget()
+
+    @property
+    def first(self) -> Tail:
+        """What the first row follows."""
+        return self._first
 
     def count(self) -> int:
         """Where the last row ends."""
         found = self.ask(_ENDS)
-        return self._end_of(*found[0][1:]) if found else 0
+        return self._end_of(*found[0][1:]) if found else self._first.seq
 
     def end(self) -> Tail:
         """The end of the journal, after a look at both ends."""
         found = self.ask(_ENDS)
         if not found:
-            return Tail()
+            return self._first
         first, last, _ = found[0]
-        if first != 0:
-            raise DamageError(self.where, 0, f"it is missing; the first event is {first}")
+        if first != self._first.seq:
+            raise DamageError(
+                self.where, self._first.seq, f"it is missing; the first event is {first}"
+            )
         rows = self._rows(last)
         codec.check_link(rows[0], self._tail_before(last), self.where)
         return codec.tail_after(rows[0])
 
     def tail_at(self, seq: int) -> Tail:
         """The tail of the row that holds the last of the first ``seq`` events."""
-        if seq == 0:
-            return Tail()
+        if seq == self._first.seq:
+            return self._first
         rows = self.ask(_BEFORE, (seq,), seq=seq - 1)
         if not rows or self._end_of(*rows[0][:2]) < seq:
             raise DamageError(self.where, seq - 1, "it is missing")
@@ -78,7 +92,7 @@ class BatchRows(Kept):
         """The events in columns, every row checked."""
         if start >= end:
             return
-        for rows, batch in self.opened(self._first_of(start), end):
+        for rows, batch in self.opened(self.row_of(start), end):
             seq = rows[0][0]
             yield cut(batch, max(0, start - seq), end - seq)
 
@@ -136,7 +150,26 @@ class BatchRows(Kept):
 
     def forget(self) -> None:
         """What was put was not kept: read the dictionary again."""
-        self._opener = Opener(self.where)
+        self._opener = self._knowing()
+
+    def _knowing(self) -> Opener:
+        """An opener that knows the dictionary as it is before the first row."""
+        opener = Opener(self.where)
+        if self._names:
+            opener.learn(self._first.seq - 1, self._names)
+        return opener
+
+    def names_at(self, seq: int) -> bytes | None:
+        """The dictionary as it is before the row with this number, as a row would add it."""
+        opener = self._knowing()
+        for number, added in self.ask(_ADDED, (opener.known, seq), seq=seq):
+            opener.learn(number, added)
+        return packing.added(opener.dictionary, Dictionary().sizes())
+
+    def ends_before(self, at_ms: int) -> int:
+        """After how many events the last row ends of which no event is later than a moment."""
+        found = self.ask(_LATER, (at_ms,))
+        return int(found[0][0]) if found and found[0][0] is not None else self.count()
 
     def _learn(self, seq: int) -> None:
         """Know the dictionary as it is before the row with this number."""
@@ -145,7 +178,7 @@ class BatchRows(Kept):
                 self._opener.learn(number, added)
             self._opener.known = max(self._opener.known, seq - 1)
 
-    def _first_of(self, seq: int) -> int:
+    def row_of(self, seq: int) -> int:
         """The number of the row that holds an event."""
         rows = self.ask(_BEFORE, (seq + 1,), seq=seq)
         if not rows or rows[0][0] < 0 or self._end_of(*rows[0][:2]) <= seq:

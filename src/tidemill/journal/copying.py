@@ -43,6 +43,9 @@ def copy(
 
 
 def _copy_events(journal: TableJournal, made: TableJournal, on_progress: Progress | None) -> None:
+    rolled = journal.rolled_up()
+    if rolled is not None:
+        made.adopt(rolled, journal.books())
     rows, total = journal.rows(), len(journal)
     if rows is None:
         for batch in journal.batches():

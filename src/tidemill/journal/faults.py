@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tidemill.journal import files
 from tidemill.model.errors import JournalError
 
 _SPACE = "free some space and try again; nothing that was acknowledged is lost"
@@ -66,13 +67,18 @@ class StrangeFileError(DamageError):
 
 def rescue(where: str) -> str:
     """The hint for a broken journal: the command that keeps what is intact."""
-    if "://" in where:
-        command = shlex.join(["tidemill", "journal", "copy", where, "saved.sqlite"])
-        return f"keep what is intact with `{command} --keep-prefix`"
     path = Path(where)
+    if "://" in where or files.is_rolled_up(path):
+        return copied(where)
     out = path.with_name(f"{path.stem}-salvaged{path.suffix or '.db'}")
     command = shlex.join(["tidemill", "journal", "salvage", where, str(out)])
     return f"keep what is intact with `{command}`"
+
+
+def copied(where: str) -> str:
+    """The hint where a copy stops at the first damage."""
+    command = shlex.join(["tidemill", "journal", "copy", where, "saved.sqlite"])
+    return f"keep what is intact with `{command} --keep-prefix`"
 
 
 @contextmanager

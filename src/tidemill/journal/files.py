@@ -32,6 +32,8 @@ TAIL_BYTES = 1024 * 1024  # the metadata of a Parquet file stands at its end
 
 _SQLITE = b"SQLite format 3\0"
 _MARK_AT = 68  # of the application id, in the header of an SQLite file
+_VERSION_AT = 60  # of the version of what is in it
+ROLLED_UP = 3  # the version of a journal whose first events were rolled up
 _FRESH = ".tidemill-"
 
 
@@ -71,6 +73,17 @@ def _is_packed_export(head: bytes) -> bool:
     except zlib.error:
         return False
     return text.startswith((b'{"facts":{', b'{"seq":0,"is":'))
+
+
+def is_rolled_up(path: Path) -> bool:
+    """Whether a file is a journal whose first events were rolled up."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_MARK_AT + 4)
+    except OSError:
+        return False
+    is_ours = head.startswith(_SQLITE) and head[_MARK_AT:] == APPLICATION_ID.to_bytes(4, "big")
+    return is_ours and int.from_bytes(head[_VERSION_AT : _VERSION_AT + 4], "big") >= ROLLED_UP
 
 
 def refuse(

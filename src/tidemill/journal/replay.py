@@ -3,6 +3,8 @@
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.journal.base import Journal, Progress
 from tidemill.journal.faults import DamageError
+from tidemill.journal.moments import Calendar
+from tidemill.journal.rolled_up import GoneError
 from tidemill.model.batch import Batch, EventColumn, cut
 from tidemill.model.errors import EventRefused
 from tidemill.model.world import World
@@ -19,7 +21,9 @@ def rebuild(
     on_progress: Progress | None = None,
 ) -> World:
     """Fold the journal into a World, up to and including a moment, or to its end."""
-    world = (journal.latest_snapshot(up_to_ms) if use_snapshot else None) or World()
+    world = (journal.latest_snapshot(up_to_ms) if use_snapshot else None) or _first(
+        journal, up_to_ms
+    )
     total = len(journal) if on_progress is not None else 0
     for batch in journal.batches(world.seq):
         part = _until(batch, up_to_ms)
@@ -32,6 +36,18 @@ def rebuild(
         if len(part.events) < len(batch.events):
             break
     return world
+
+
+def _first(journal: Journal, up_to_ms: int | None) -> World:
+    """The cluster state before the first event that is left."""
+    rolled = journal.rolled_up()
+    if rolled is None:
+        return World()
+    if up_to_ms is not None and up_to_ms < rolled.at_ms:
+        moment = Calendar.of(journal.facts()).text
+        asked = f"the state at {moment(up_to_ms)} was asked for"
+        raise GoneError(journal.where, asked, moment(rolled.at_ms))
+    return rolled.world(journal.where)
 
 
 def refusal(error: Exception) -> str:

@@ -7,14 +7,16 @@ what an error of the database means is for each of them to say.
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from tidemill.journal import codec, snapshots
+from tidemill.journal import codec, rolled_up, snapshots
 from tidemill.journal.base import Journal
 from tidemill.journal.batch_rows import BatchRows, Execute, Made
 from tidemill.journal.codec import Row, Tail
 from tidemill.journal.faults import DamageError
 from tidemill.journal.kept import Kept
+from tidemill.journal.moments import Calendar
+from tidemill.journal.rolled_up import GoneError, RolledUp
 from tidemill.journal.snapshots import Stored
 from tidemill.model.batch import Batch
 from tidemill.model.errors import JournalError
@@ -30,6 +32,9 @@ _PUT_FACT = """INSERT INTO facts VALUES (?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value, crc = excluded.crc"""
 
 
+_Read = TypeVar("_Read")
+
+
 class Writing(Protocol):
     """A transaction that is open."""
 
@@ -43,6 +48,8 @@ class TableJournal(Journal):
     _kept: Kept
     _tail: Tail
     _is_writer: bool
+    _begins: tuple[Tail, bytes | None] | None = None
+    """Where its rows begin, and the dictionary then; None: at the first event."""
     _meant: Tail
     """The tail as it is when the append that is under way, or was the last, has been kept."""
 
@@ -94,17 +101,124 @@ class TableJournal(Journal):
 
     def rows(self) -> Iterator[tuple[list[Row], Batch]] | None:
         """Rows as they are kept, with the events in them; None: it is of an older version."""
-        return self._kept.opened(0, len(self)) if isinstance(self._kept, BatchRows) else None
+        kept = self._kept
+        return kept.opened(kept.first.seq, len(self)) if isinstance(kept, BatchRows) else None
+
+    # What was rolled up -----------------------------------------------------------------------
+
+    def rolled_up(self) -> RolledUp | None:
+        """What took the place of the first events; it is checked."""
+        rows = self._ask(rolled_up.TAKE) if self._has_rolled() else []
+        if not rows:
+            return None
+        found = RolledUp._make(rows[0])
+        found.check(self.where)
+        return found
+
+    def books(self) -> list[bytes]:
+        """The hourly books of what was rolled up, each part checked."""
+        rows = self._ask(rolled_up.BOOKS) if self._has_rolled() else []
+        for seq, body, crc in rows:
+            if rolled_up.book_sum(seq, body) != crc:
+                raise DamageError(self.where, self._first().seq, "its hourly books were damaged")
+        return [body for _, body, _ in rows]
+
+    def roll_up(self, rolled: RolledUp, book: bytes) -> None:
+        """Put this in the place of the events before it, in one transaction."""
+        self.claim()
+        self._replace_beginning(rolled, [(rolled.seq, book)], is_copy=False)
+
+    def adopt(self, rolled: RolledUp, books: Sequence[bytes]) -> None:
+        """Begin as another journal does whose first events were rolled up; nothing is kept yet."""
+        self.claim()
+        assert not len(self), "a copy begins before its first event"
+        numbered = [(rolled.seq - len(books) + 1 + i, book) for i, book in enumerate(books)]
+        self._replace_beginning(rolled, numbered, is_copy=True)
+        self._tail = self._meant = rolled.tail
+
+    def _replace_beginning(
+        self, rolled: RolledUp, books: Sequence[tuple[int, bytes]], *, is_copy: bool
+    ) -> None:
+        rolled = rolled.signed()
+        with self._transaction() as writing:
+            self._make_room_for_rolled(writing)
+            for table in ("batches", "snapshots"):
+                writing.execute(f"DELETE FROM {table} WHERE seq < ?", (rolled.seq,))
+            writing.execute("DELETE FROM rolled")
+            writing.execute(rolled_up.PUT, rolled)
+            for seq, book in books:
+                crc = rolled_up.book_sum(seq, book)
+                writing.execute(rolled_up.PUT_BOOK, (seq, book, crc))
+        self._begin()
+        if not is_copy:
+            assert self._kept.end() == self._tail, "what is left does not follow"
+
+    def _begin(self) -> None:
+        """Know where the rows begin; when the journal is opened, and after it was rolled up."""
+        self._begins = self._ends()
+        if self._begins is not None:
+            self._rows().begin_at(*self._begins)
+
+    def _ends(self) -> tuple[Tail, bytes | None] | None:
+        """The tail of what was rolled up as it is now, and the dictionary."""
+        rows = self._ask(rolled_up.TAKE_ENDS) if self._has_rolled() else []
+        return (Tail(*rows[0][:3]), rows[0][3]) if rows else None
+
+    def _first(self) -> Tail:
+        return Tail() if self._begins is None else self._begins[0]
+
+    def ends_before(self, at_ms: int) -> int:
+        """After how many events the last row ends of which no event is later than a moment."""
+        return self._rows().ends_before(at_ms)
+
+    def row_of(self, seq: int) -> int:
+        """The number of the first event of the row that holds an event."""
+        return self._rows().row_of(seq)
+
+    def tail_at(self, seq: int) -> Tail:
+        """The tail of the row that ends with so many events."""
+        return self._kept.tail_at(seq)
+
+    def names_at(self, seq: int) -> bytes | None:
+        """The dictionary after so many events, at the end of a row, as a row would add it."""
+        return self._rows().names_at(seq)
+
+    @abstractmethod
+    def _has_rolled(self) -> bool:
+        """Whether there are tables for what was rolled up."""
+
+    @abstractmethod
+    def _make_room_for_rolled(self, writing: Writing) -> None:
+        """Make those tables where there are none."""
 
     def read(self, start: int = 0) -> Iterator[Event]:
         """The events from number ``start`` to what is the end now; each is checked."""
-        assert start >= 0, start
-        return self._kept.read(start, len(self))
+        self._refuse_gone(start)
+        return self._mindful(self._kept.read(start, len(self)))
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """The same in columns, as they are kept."""
+        self._refuse_gone(start)
+        return self._mindful(self._kept.batches(start, len(self)))
+
+    def _refuse_gone(self, start: int) -> None:
         assert start >= 0, start
-        return self._kept.batches(start, len(self))
+        if start < self._first().seq:
+            raise self._gone(f"event {start} was asked for")
+
+    def _mindful(self, reading: Iterator[_Read]) -> Iterator[_Read]:
+        """Read on; what is missing because it was rolled up meanwhile is not damage."""
+        try:
+            yield from reading
+        except DamageError as error:
+            if self._ends() != self._begins:
+                raise self._gone(f"event {error.seq} was to be read next") from error
+            raise
+
+    def _gone(self, asked: str) -> GoneError:
+        ends = self._ends()
+        at_ms = 0 if ends is None else ends[0].at_ms
+        return GoneError(self.where, asked, Calendar.of(self.facts()).text(at_ms))
 
     def __len__(self) -> int:
         if self._is_writer:

@@ -6,11 +6,11 @@ of another program, of a newer version or with a policy of one) is an error.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from tidemill.core import snapshot
 from tidemill.engine.fold import one_event
-from tidemill.journal import completeness, policies, snapshots
+from tidemill.journal import completeness, files, policies, snapshots
 from tidemill.journal.base import PROGRESS_EVERY, Progress
 from tidemill.journal.completeness import Completeness
 from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError, rescue
@@ -65,6 +65,9 @@ def verify(where: Path | str, *, on_progress: Progress | None = None) -> Report:
     if address.is_address(str(where)):
         return _verify_server(address.of(str(where)), on_progress)
     path, reading = Path(where), _Reading()
+    if files.is_rolled_up(path):
+        with SqliteJournal(path, check_ends=False) as journal:
+            return reading.to_damage(journal, on_progress).report(str(where))
     try:
         with SqliteJournal(path, check_ends=False) as journal:
             broken = [found for found in (*journal.storage_faults(), cut(path)) if found]
@@ -86,13 +89,8 @@ def _verify_server(where: Address, on_progress: Progress | None) -> Report:
     require_psycopg()
     from tidemill.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - an extra
 
-    reading = _Reading()
     with PostgresJournal(where, check_ends=False) as journal:
-        try:
-            reading.all(journal, on_progress)
-        except DamageError as error:
-            reading.faults.append(Fault(reading.world.seq, error.found))
-    return reading.report(where.shown)
+        return _Reading().to_damage(journal, on_progress).report(where.shown)
 
 
 class _Reading:
@@ -103,9 +101,20 @@ class _Reading:
         self._stored: list[int] | None = None
         self._extent: Completeness | None = None
 
+    def to_damage(self, journal: TableJournal, on_progress: Progress | None) -> Self:
+        """Read up to the first damage, and note it; what follows it is not looked for."""
+        try:
+            self.faults += (Fault(None, found) for found in journal.storage_faults())
+            self.all(journal, on_progress)
+        except DamageError as error:
+            self.faults.append(Fault(self.world.seq, error.found))
+        return self
+
     def all(self, journal: TableJournal, on_progress: Progress | None) -> None:
         """Read everything, up to the first damage."""
-        world = self.world
+        rolled = journal.rolled_up()
+        journal.books()
+        world = self.world = self.world if rolled is None else rolled.world(journal.where)
         stored = self._stored = journal.snapshot_numbers()
         for _ in _folded(journal, world, on_progress):
             if world.seq in stored and (kept := journal.stored_snapshot(world.seq)):
@@ -127,7 +136,7 @@ def _folded(journal: TableJournal, world: World, on_progress: Progress | None) -
     """Fold every event, and stop before the first and after each to be looked at."""
     total = len(journal)
     yield
-    for event in journal.read():
+    for event in journal.read(world.seq):
         try:
             one_event.fold(world, event)
         except CANNOT_BE as error:

@@ -8,7 +8,7 @@ is in it, in ``unknown``: unknown is never shown as zero.
 from collections.abc import Mapping
 from fractions import Fraction
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from tidemill.ledger import prices, ratios, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
@@ -33,6 +33,7 @@ from tidemill.ledger.schema import (
     LendingPart,
     Period,
     Ratio,
+    RolledUpPart,
     SpreadPart,
     TopJobPart,
     Totals,
@@ -78,13 +79,24 @@ def document(
         leaks=tuple(_leak(statement, leak) for leak in leaks(statement)),
         free=_free(statement),
         lending=UNSET if lending is None else lending,
-        waits=_waits(statement, by),
-        top_jobs=tuple(_top(row) for row in top.top_jobs(statement, most_jobs)),
+        waits=_waits(statement, by) if statement.has_waits else UNSET,
+        top_jobs=()
+        if statement.past is not None
+        else tuple(_top(row) for row in top.top_jobs(statement, most_jobs)),
+        rolled_up=_rolled_up(statement),
         alarms=tuple(
             AlarmPart(statement.world.job_names[j], statement.world.shape_of(j).team, text)
             for j, text in statement.alarms.items()
         ),
     )
+
+
+def _rolled_up(statement: Statement) -> RolledUpPart | UnsetType:
+    if statement.past is None:
+        return UNSET
+    until_ms = statement.read_from_ms
+    not_told = ("leaks", "top_jobs", *(() if statement.has_waits else ("waits",)))
+    return RolledUpPart(until_ms, statement.calendar.iso(until_ms), not_told)
 
 
 def _waits(statement: Statement, by: str | None) -> WaitsPart:

@@ -58,7 +58,12 @@ class LeakRemedy(NamedTuple):
 
 
 def leaks(statement: Statement) -> list[Leak]:
-    """All leaks that hold something, the dearest first; the longest where some has no price."""
+    """All leaks that hold something, the dearest first; the longest where some has no price.
+
+    None where a part of the window was rolled up: what to do follows from single jobs.
+    """
+    if statement.past is not None:
+        return []
     account = statement.total()
     usd = account.usd_micro()
     found = [

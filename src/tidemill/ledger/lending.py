@@ -55,6 +55,11 @@ class Lending:
         self._kept: Counter[tuple[int, int]] = Counter()
         self._unasked: Counter[tuple[int, int]] = Counter()
 
+    def begin(self, world: World) -> None:
+        """Begin with a cluster state that earlier events led to."""
+        self.world = world
+        self.look()
+
     def read(self, events: Iterable[Event]) -> Self:
         """Read these events, after all that were read before."""
         self.read_batch(of_events(list(events), self._dictionary))

@@ -18,9 +18,10 @@ import numpy as np
 
 from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
-from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP
+from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, LedgerState
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import state
+from tidemill.ledger.books import Books
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.idle_attribution import Claimants
@@ -33,8 +34,8 @@ from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
-from tidemill.model.columns import AT, NOTHING_SEEN, State
-from tidemill.model.events import Event
+from tidemill.model.columns import AT, NONE, NOTHING_SEEN, State
+from tidemill.model.events import Event, Why
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
@@ -46,12 +47,21 @@ GATHERED = 4_096  # events of a loop that are read at once: a batch costs as muc
 _WAITING = int(JobState.WAITING)
 
 
-class _Moving(NamedTuple):
+class MovingHold(NamedTuple):
     """A place that a job holds beside its own until it has moved there."""
 
     held: tuple[tuple[int, int], ...]
     since_ms: int
     keeps_work: bool
+
+
+class Settled(NamedTuple):
+    """What later events cannot change any more: cells of jobs, and the sums of supply by bin."""
+
+    cells: Cells
+    supply: SupplySums
+    free_use: dict[int, I64]
+    """As ``Usable.sums``; empty where nobody asked."""
 
 
 class Waited(NamedTuple):
@@ -79,11 +89,15 @@ class Ledger:
         self._supply = SupplySums()
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
-        self._alarms: dict[int, str] = {}
+        self._alarms: list[tuple[int, int, str]] = []
+        self.past: Books | None = None
+        """What lies in the window of events that were rolled up before this ledger began."""
+        self.begins_ms = 0
+        """When it began to read: what came before is in ``past``, or before the window."""
         self.returns: Counter[STOP] = Counter()
         """How often kernels came back to Python, and why: each costs as much as many events."""
         self._spans = Spans(self.window)
-        self._moving: dict[int, _Moving] = {}
+        self._moving: dict[int, MovingHold] = {}
         self._claimants = Claimants()
         self._turns = Turns(self.policy)
         self._b = state.blank(self.window, self.policy, self._usable)
@@ -132,6 +146,12 @@ class Ledger:
     @property
     def alarms(self) -> dict[int, str]:
         """Jobs that were preempted as often as the policy allows, inside the window, in words."""
+        past = () if self.past is None else self.past.alarms
+        return {j: text for _, j, text in (*past, *self.alarms_told)}
+
+    @property
+    def alarms_told(self) -> list[tuple[int, int, str]]:
+        """The same in the order in which they came, with their moments."""
         self._settle()
         return self._alarms
 
@@ -152,6 +172,62 @@ class Ledger:
         for j, moving in self._moving.items():
             still_open.extend(self._reserved(j, moving))
         return self._spans.cells(world, still_open)
+
+    # Going on from a moment ------------------------------------------------------------------
+
+    def hand_over(self) -> Settled:
+        """What is settled so far, which this ledger then forgets."""
+        self._settle()
+        self._take_out()
+        found = Settled(
+            self._spans.hand_over(self._world),
+            self._supply,
+            {} if self._usable is None else self._usable.sums,
+        )
+        self._supply = SupplySums()
+        if self._usable is not None:
+            self._usable.sums = {}
+        self._b.marks[MARK.BIN] = NONE  # whose arrays were handed over
+        return found
+
+    def begin(
+        self,
+        world: World,
+        b: LedgerState,
+        moving: dict[int, MovingHold],
+        unseen: list[tuple[int, int]],
+        stops: tuple[Counter[str], dict[int, Why]],
+    ) -> None:
+        """Begin with the state of another ledger, which had read the events of this World."""
+        self._world, self._b, self._moving = world, b, moving
+        self._spans.unseen = unseen
+        self._stops.begin(*stops)
+        self.begins_ms = self._mark(MARK.NOW_MS)
+        self._look_again()
+
+    @property
+    def columns(self) -> LedgerState:
+        """All that changes from event to event."""
+        self._settle()
+        return self._b
+
+    @property
+    def moving(self) -> dict[int, MovingHold]:
+        """Jobs that hold a second place until they have moved there."""
+        self._settle()
+        return self._moving
+
+    @property
+    def unseen(self) -> list[tuple[int, int]]:
+        """When nobody watched."""
+        self._settle()
+        return self._spans.unseen
+
+    @property
+    def stops_so_far(self) -> tuple[Counter[str], dict[int, Why]]:
+        """Stops by why, and what was asked for and has not happened yet."""
+        self._settle()
+        return self._stops.so_far
 
     # Reading ----------------------------------------------------------------------------------
 
@@ -254,21 +330,21 @@ class Ledger:
         if is_waiting and self.window.start_ms <= now_ms < self.window.end_ms:
             alarm = protection.alarm(self._world, self.policy, j)
             if alarm:
-                self._alarms[j] = alarm
+                self._alarms.append((now_ms, j, alarm))
 
     def _mind_move(self, j: int) -> bool:
         """A job holds a second place, or not any more; whether the move that ends keeps work."""
         move, was = self._world.moving.get(j), self._moving.get(j)
         if move is not None and was is None:
             held = self._held_in(j, move.gained)
-            self._moving[j] = _Moving(held, self._mark(MARK.NOW_MS), move.keeps_work)
+            self._moving[j] = MovingHold(held, self._mark(MARK.NOW_MS), move.keeps_work)
         elif move is None and was is not None:
             del self._moving[j]
             self._spans.add(self._world, self._reserved(j, was))
             return was.keeps_work
         return False
 
-    def _reserved(self, j: int, moving: _Moving) -> "array[int]":
+    def _reserved(self, j: int, moving: MovingHold) -> "array[int]":
         """What a job holds before it is there: it is on its way to a restart."""
         since_ms, now_ms, spans = moving.since_ms, self._mark(MARK.NOW_MS), array("q")
         is_inside = now_ms > self.window.start_ms and since_ms < self.window.end_ms

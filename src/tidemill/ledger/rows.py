@@ -10,20 +10,28 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.account import Account
+from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED
-from tidemill.ledger.cells import summed
-from tidemill.ledger.reader import Ledger
+from tidemill.ledger.cells import Cells, summed
+from tidemill.ledger.reader import Ledger, Settled
+from tidemill.ledger.supply import SupplySums
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Contract
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units import capability
 
+NO_JOB = -1
+FIRST_HOLDER = -2
+
 
 class LedgerRows(NamedTuple):
     """Amounts by bin, contract, bucket, team, job and confidence.
 
     Team is -1 where nobody claims it, job is -1 where no job holds it; ``known`` as in ``Cells``.
+    Of what was rolled up the job is gone: it is ``FIRST_HOLDER`` less the number of the holder
+    (``books.Holder``), so that a table of jobs with the holders behind it, the last one first, and
+    then nobody, can be asked by it as it is.
     """
 
     bin: I64
@@ -36,20 +44,37 @@ class LedgerRows(NamedTuple):
 
 
 def rows_of(ledger: Ledger) -> LedgerRows:
-    """Everything a ledger has counted so far."""
-    world, cells = ledger.world, ledger.cells()
+    """Everything a ledger has counted so far, and what was rolled up before it began."""
+    rows = _rows(ledger.world, ledger.cells(), ledger.supply)
+    past = ledger.past
+    if past is None:
+        return rows
+    lines = past.lines
+    job = np.where(lines.holder == NO_HOLDER, NO_JOB, FIRST_HOLDER - lines.holder)
+    more = (lines.bin, lines.contract, lines.bucket, lines.team, job, lines.known, lines.milli_ms)
+    return _joined([rows, LedgerRows(*more)])
+
+
+def settled_rows(world: World, settled: Settled) -> LedgerRows:
+    """The same of what a ledger has handed over."""
+    return _rows(world, settled.cells, settled.supply)
+
+
+def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
     team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
     held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.milli_ms)
     parts = [LedgerRows(*held)]
-    for number, unheld in ledger.supply.unheld.items():
+    for number, unheld in supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
-        same, nobody = np.full_like(amount, number), np.full_like(amount, -1)
+        same, nobody = np.full_like(amount, number), np.full_like(amount, NO_JOB)
         known = np.zeros_like(amount)
         parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, known, amount))
-    return _divided(
-        world, LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    )
+    return _divided(world, _joined(parts))
+
+
+def _joined(parts: Sequence[LedgerRows]) -> LedgerRows:
+    return LedgerRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _divided(world: World, rows: LedgerRows) -> LedgerRows:

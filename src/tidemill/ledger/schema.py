@@ -312,6 +312,16 @@ class AlarmPart(Struct, frozen=True):
     words: str
 
 
+class RolledUpPart(Struct, frozen=True):
+    """What of the window is known from hourly books alone; single jobs are gone."""
+
+    until_ms: int
+    until: str | None
+    not_told: tuple[str, ...]
+    """Parts of the document that are empty or left out for that, and not because there is
+    nothing."""
+
+
 class LedgerDocument(Struct, frozen=True):
     """The whole ledger of a window."""
 
@@ -338,3 +348,5 @@ class LedgerDocument(Struct, frozen=True):
     """By what was wasted, the worst first."""
     alarms: tuple[AlarmPart, ...] = ()
     """Jobs that were preempted as often as the policy allows without saving work, in the window."""
+    rolled_up: RolledUpPart | UnsetType = UNSET
+    """Only where the window begins in what was rolled up."""

@@ -26,12 +26,12 @@ class Spans:
         self._fresh = array("q")
         self._merged = EMPTY
         self._swept: list[Cells] = []
-        self._unseen: list[tuple[int, int]] = []
+        self.unseen: list[tuple[int, int]] = []
         """When nobody watched the jobs either; the last one may go on."""
 
     def mind_sight(self, is_blind: bool, now_ms: int) -> None:
         """Whether nobody watches from now on, or still."""
-        unseen = self._unseen
+        unseen = self.unseen
         goes_on = bool(unseen) and unseen[-1][1] == FOREVER_MS
         if is_blind and not goes_on:
             unseen.append((now_ms, FOREVER_MS))
@@ -54,11 +54,17 @@ class Spans:
         """Everything so far, with the spans that are still open counted as they are given."""
         self._sweep(world)
         self._merge()
-        return added(self._merged, cut(world, still_open, self.window, self._unseen))
+        return added(self._merged, cut(world, still_open, self.window, self.unseen))
+
+    def hand_over(self, world: World) -> Cells:
+        """Everything whose fate is known, which is forgotten here."""
+        found = self.cells(world, array("q"))
+        self._merged = EMPTY
+        return found
 
     def _sweep(self, world: World) -> None:
         if self._fresh:
-            self._swept.append(cut(world, self._fresh, self.window, self._unseen))
+            self._swept.append(cut(world, self._fresh, self.window, self.unseen))
             self._fresh = array("q")
 
     def _merge(self) -> None:

@@ -5,9 +5,10 @@ time. ``check`` asserts the one property everything rests on: paid equals the su
 for every contract and every time bin, to the last milli·ms.
 """
 
+import shlex
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,17 @@ from tidemill.journal.source import Source
 from tidemill.ledger import usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
+from tidemill.ledger.books import Holder
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import LedgerRows, accounts, rows_of
+from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
-from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures
+from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
 from tidemill.model import codes
+from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
-from tidemill.model.measures import FOREVER_MS
+from tidemill.model.measures import FOREVER_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.tables import I64
@@ -66,17 +69,28 @@ class Statement:
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
-        self.cut_short = ledger.cut_short
+        self.past = ledger.past
+        """What in it was rolled up; None: nothing, and every event of the window was read."""
+        self.read_from_ms = ledger.begins_ms
+        """From when on events were read; what came before was rolled up."""
+        self.cut_short = ledger.cut_short if ledger.past is None else None
+        """Attempts stopped at work, inside the window; None: not known of what was rolled up."""
         self.alarms = dict(ledger.alarms)
         """Jobs that were preempted as often as the policy allows, in words."""
         self.rows: LedgerRows = rows_of(ledger)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
-        self.waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
-        """How long the jobs waited that were submitted in the window."""
+        self._waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
         self.free_use = _free_use(ledger, self.bins)
         """What arrivals could have used of what was free; None where the ledger did not ask."""
         self.check()
+
+    @property
+    def waits(self) -> Waits:
+        """How long the jobs waited that were submitted in the window."""
+        if not self.has_waits:
+            self._refuse("how long jobs waited", "end", "--to")
+        return self._waits
 
     @property
     def length_ms(self) -> int:
@@ -155,9 +169,11 @@ class Statement:
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
         rows = self.rows
-        mask = (rows.bucket == bucket) & (rows.job >= 0)
+        mask = (rows.bucket == bucket) & (rows.job != NO_JOB)
         if bucket in DIVIDED:
-            found_as = self.world.jobs.confidence[rows.job[mask]]
+            told = [CONFIDENCES.index(Confidence(h.confidence)) for h in self._holders]
+            jobs = self.world.jobs.confidence[: self.world.job_count]
+            found_as = np.array([*jobs, *reversed(told), _UNKNOWN], np.int64)[rows.job[mask]]
         else:
             found_as = np.full(np.count_nonzero(mask), CONFIDENCES.index(ABOUT[bucket].confidence))
         if bucket == Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
@@ -224,6 +240,7 @@ class Statement:
             teams = world.queue_rows
             return rows.team, lambda key: teams[key].name if key >= 0 else NOBODY
         if dimension == "job":
+            self.refuse_past("books by job")
             return rows.job, lambda key: world.job_names[key] if key >= 0 else NOBODY
         if dimension == "user":
             return self._user_keys()
@@ -240,7 +257,7 @@ class Statement:
 
     def _user_keys(self) -> tuple[I64, _Names]:
         """Users in order of their names; what is held by jobs without one is unknown."""
-        users = self.world.job_users
+        users = [*self.world.job_users, *(holder.user for holder in reversed(self._holders))]
         names = sorted(set(users) - {""})
         number = {name: i + 1 for i, name in enumerate(names)} | {"": 0}
         codes = np.array([*(number[user] for user in users), -1], np.int64)
@@ -248,25 +265,67 @@ class Statement:
         return codes[self.rows.job], lambda key: shown[key + 1]
 
     def _class_keys(self) -> tuple[I64, _Names]:
-        names = sorted({str(shape.kind) for shape in self.world.shape_rows})
-        codes = np.array([names.index(s.kind) for s in self.world.shape_rows] + [-1], np.int64)
-        job = self.rows.job
-        shape = np.where(job >= 0, self.world.jobs.shape[np.maximum(job, 0)], -1)
-        return codes[shape], lambda key: names[key] if key >= 0 else NOBODY
+        world = self.world
+        kinds = [str(shape.kind) for shape in world.shape_rows]
+        names = sorted({*kinds, *(holder.job_class for holder in self._holders)})
+        of_shape = np.array([names.index(kind) for kind in kinds] or [0], np.int64)
+        of_jobs = of_shape[world.jobs.shape[: world.job_count]]
+        told = [names.index(holder.job_class) for holder in reversed(self._holders)]
+        codes = np.array([*of_jobs, *told, NO_JOB], np.int64)
+        return codes[self.rows.job], lambda key: names[key] if key >= 0 else NOBODY
+
+    @property
+    def _holders(self) -> tuple[Holder, ...]:
+        return () if self.past is None else self.past.holders
+
+    @property
+    def has_waits(self) -> bool:
+        """Whether it is known how jobs waited: as they stood at the end of what was rolled up, or
+        later; before that, whoever waited again is not told apart any more.
+        """
+        return self.past is None or self.end_ms >= self.read_from_ms
+
+    def refuse_past(self, asked: str) -> None:
+        """Refuse what needs single jobs, where some of the window was rolled up."""
+        if self.past is not None:
+            self._refuse(asked, "begin", "--from")
+
+    def _refuse(self, asked: str, verb: str, option: str) -> NoReturn:
+        raise SpecError(
+            f"{asked}: what happened before {self.calendar.text(self.read_from_ms)} was rolled up"
+            " into hourly books, in which there are no single jobs",
+            hint=f"{verb} later: {option} {shlex.quote(self.calendar.text(self._later_ms))}",
+        )
+
+    @property
+    def _later_ms(self) -> int:
+        """The first whole minute of which every event was read."""
+        return -(-self.read_from_ms // MINUTE_MS) * MINUTE_MS
 
 
 def _paid(ledger: Ledger) -> tuple[I64, I64]:
-    by_bin = dict(sorted(ledger.supply.paid.items()))
-    paid = np.zeros((len(by_bin), ledger.world.contract_count), np.int64)
-    for i, row in enumerate(by_bin.values()):
+    by_bin, past = ledger.supply.paid, ledger.past
+    earlier = set() if past is None else set(past.paid.bin.tolist())
+    bins = np.array(sorted({*by_bin, *earlier}), np.int64)
+    paid = np.zeros((len(bins), ledger.world.contract_count), np.int64)
+    for i, number in enumerate(bins.tolist()):
+        row = by_bin.get(number, ())
         paid[i, : len(row)] = row  # contracts may have been signed since
-    return np.array(list(by_bin), np.int64), paid
+    if past is not None:
+        at = np.searchsorted(bins, past.paid.bin)
+        np.add.at(paid, (at, past.paid.contract), past.paid.milli_ms)
+    return bins, paid
 
 
 def _free_use(ledger: Ledger, bins: I64) -> FreeUse | None:
     if ledger.usable is None:
         return None
-    return usable.by_bin(ledger.usable.sums, bins, ledger.world.contract_count)
+    found, past = usable.by_bin(ledger.usable.sums, bins, ledger.world.contract_count), ledger.past
+    if past is not None:
+        where = np.searchsorted(bins, past.paid.bin), past.paid.contract
+        for column, more in zip(found, past.paid[3:], strict=True):
+            np.add.at(column, where, more)
+    return found
 
 
 def read(

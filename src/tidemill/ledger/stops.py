@@ -43,6 +43,15 @@ class Stops:
         self._attempts: dict[int, int] = {}
         """The attempt in which each job was seen to sit somewhere, unless it has failed since."""
 
+    def begin(self, counts: Counter[str], asked: dict[int, Why]) -> None:
+        """Go on from what others counted."""
+        self._counts, self._asked = counts, asked
+
+    @property
+    def so_far(self) -> tuple[Counter[str], dict[int, Why]]:
+        """What was counted, and what was asked for and has not happened yet."""
+        return self._counts, self._asked
+
     def by_why(self, stopped: int) -> dict[str, int]:
         """All that were stopped, by why, in a fixed order, without zeros.
 

@@ -22,7 +22,8 @@ from tidemill.journal.postgres.address import Address
 from tidemill.journal.postgres.faults import LostError
 from tidemill.journal.postgres.schema import WrittenError
 from tidemill.journal.postgres.server import Session
-from tidemill.journal.table_journal import TableJournal
+from tidemill.journal.rolled_up import RolledUp
+from tidemill.journal.table_journal import TableJournal, Writing
 from tidemill.model.errors import JournalError
 from tidemill.model.world import World
 
@@ -50,6 +51,7 @@ class PostgresJournal(TableJournal):
             self._number = self._found(create=create)
             schemas.check(self._session, self._schema)
             self._kept = BatchRows(self.where, self._ask)
+            self._begin()
             self._tail = self._meant = self._kept.end() if check_ends else Tail()
         except LostError as lost:
             self.close()
@@ -84,6 +86,18 @@ class PostgresJournal(TableJournal):
         """Keep the World as it is now."""
         self._surely(lambda: super(PostgresJournal, self).save_snapshot(world, is_last=is_last))
 
+    def roll_up(self, rolled: RolledUp, book: bytes) -> None:
+        """Put this in the place of the events before it; again where the server went away."""
+        if_not = rolled.tail
+
+        def replace() -> None:
+            ends = self._ends()
+            if ends is None or ends[0] != if_not:  # else it was kept before the connection broke
+                super(PostgresJournal, self).roll_up(rolled, book)
+            self._begin()
+
+        self._surely(replace)
+
     def close(self) -> None:
         """Let go of the right to write, and of the server."""
         is_writer, self._is_writer = self._is_writer, False
@@ -104,6 +118,12 @@ class PostgresJournal(TableJournal):
         with self._transaction() as session:
             session.execute("SET LOCAL synchronous_commit = on")
             session.execute("UPDATE form SET writer = writer")
+
+    def _has_rolled(self) -> bool:
+        return True  # they are made with the others
+
+    def _make_room_for_rolled(self, writing: Writing) -> None:
+        pass
 
     def _found(self, *, create: bool) -> int:
         number = schemas.number_of(self._session, self._schema)

@@ -26,9 +26,15 @@ _TABLES = (
     """TABLE {}.snapshots (
         seq bigint PRIMARY KEY, crc bigint NOT NULL, layout bigint NOT NULL,
         digest text NOT NULL, body bytea NOT NULL)""",
+    """TABLE {}.rolled (
+        seq bigint PRIMARY KEY, at_ms bigint NOT NULL, crc bigint NOT NULL, names bytea,
+        layout bigint NOT NULL, digest text NOT NULL, state bytea NOT NULL,
+        ledger bytea NOT NULL, told bigint NOT NULL)""",
+    "TABLE {}.books (seq bigint PRIMARY KEY, body bytea NOT NULL, crc bigint NOT NULL)",
     "TABLE {}.facts (key text PRIMARY KEY, value text NOT NULL, crc bigint NOT NULL)",
 )
-_PACKED = {"batches": ("added", "body"), "snapshots": ("body",)}
+_PACKED = {"batches": ("added", "body"), "snapshots": ("body",), "books": ("body",),
+           "rolled": ("names", "state", "ledger")}  # fmt: skip
 """What is packed already: the server would try in vain."""
 
 _NUMBER = "SELECT oid::bigint FROM pg_namespace WHERE nspname = ?"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from tidemill.engine.fold import one_event
-from tidemill.journal import codec
+from tidemill.journal import codec, files
 from tidemill.journal.codec import Opener, Tail
 from tidemill.journal.faults import RESTORE, DamageError, StrangeFileError
 from tidemill.journal.replay import CANNOT_BE, refusal
@@ -56,7 +56,7 @@ def placed(error: DamageError) -> DamageError:
     it happened to look.
     """
     path = Path(error.where)
-    if not path.is_file():
+    if not path.is_file() or files.is_rolled_up(path):  # what was rolled up is not in the chain
         return error
     found = of(path)
     if isinstance(error, StrangeFileError) and found.world.seq == 0:

@@ -5,7 +5,7 @@ whether damage ended the write-ahead file. Reading checks every row that it pass
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, Self
@@ -15,12 +15,17 @@ from tidemill.journal.batch_rows import BatchRows
 from tidemill.journal.codec import Tail
 from tidemill.journal.faults import DamageError, kindly
 from tidemill.journal.kept import Kept
+from tidemill.journal.rolled_up import RolledUp
 from tidemill.journal.sqlite import schema, wal
 from tidemill.journal.sqlite.version1 import EventRows
-from tidemill.journal.table_journal import TableJournal
+from tidemill.journal.table_journal import TableJournal, Writing
 from tidemill.model.errors import JournalError
 
-_KEPT: dict[int, type[Kept]] = {form.version: form for form in (EventRows, BatchRows)}
+_KEPT: dict[int, type[Kept]] = {
+    EventRows.version: EventRows,
+    schema.VERSION: BatchRows,
+    schema.ROLLED_UP: BatchRows,
+}
 
 
 class SqliteJournal(TableJournal):
@@ -42,6 +47,7 @@ class SqliteJournal(TableJournal):
             with kindly(self.where):
                 version = schema.check(self._connection, self.where)
                 self._kept: Kept = _KEPT[version](self.where, self._ask)
+                self._begin()
                 if check_ends and (found := schema.cut(real)):
                     raise DamageError(self.where, 0, found)
                 self._tail = self._kept.end() if check_ends else Tail()
@@ -104,6 +110,19 @@ class SqliteJournal(TableJournal):
     ) -> list[tuple[Any, ...]]:
         with kindly(self.where, seq):
             return self._open().execute(statement, values).fetchall()
+
+    def _has_rolled(self) -> bool:
+        return self._ask("PRAGMA user_version")[0][0] >= schema.ROLLED_UP
+
+    def _make_room_for_rolled(self, writing: Writing) -> None:
+        for statement in schema.ROLLED_TABLES:
+            writing.execute(statement)
+
+    def roll_up(self, rolled: RolledUp, book: bytes) -> None:
+        """Put this in the place of the events before it, and give the disk back what is free."""
+        super().roll_up(rolled, book)
+        with suppress(JournalError):  # somebody reads: what is free is used again instead
+            self._ask("VACUUM")
 
     def _refuse_old(self) -> None:
         if self._kept.version != schema.VERSION:

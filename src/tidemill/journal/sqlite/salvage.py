@@ -8,7 +8,7 @@ from tidemill.journal import files, lock
 from tidemill.journal.base import PROGRESS_EVERY, Journal, Progress
 from tidemill.journal.building import BATCH, building
 from tidemill.journal.completeness import COMPLETED
-from tidemill.journal.faults import RESTORE, rescue
+from tidemill.journal.faults import RESTORE, copied, rescue
 from tidemill.journal.postgres import address
 from tidemill.journal.sqlite import intact, schema
 from tidemill.journal.sqlite.intact import Intact
@@ -46,6 +46,11 @@ def salvage(
             hint=rescue(address.visible(str(broken))),
         )
     source, target = Path(broken), Path(out)
+    if files.is_rolled_up(source):
+        raise JournalError(
+            f"journal `{source}` was rolled up; only whole chains of events are salvaged",
+            hint=copied(str(source)),
+        )
     _refuse_unusable(source)
     files.refuse(target, option="")
     with closing(Pages(source.resolve())) as pages, building(target) as journal:

@@ -20,6 +20,7 @@ from tidemill.journal.sqlite import wal
 from tidemill.model.errors import JournalError
 
 VERSION = 2
+ROLLED_UP = files.ROLLED_UP  # the same, of which the first events were rolled up
 PAGE_BYTES = 4096  # SQLite's default, and what salvage expects; 8 and 16 KiB were not faster
 BESIDE = ("-wal", "-shm", "-journal")  # what SQLite keeps next to its file
 BUSY_S = 5.0  # how long to wait for a program that is not ours and holds the file locked
@@ -39,6 +40,17 @@ CREATE TABLE snapshots (
 CREATE TABLE facts (
     key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL);
 """
+
+
+ROLLED_TABLES = (
+    """CREATE TABLE IF NOT EXISTS rolled (
+    seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, crc INTEGER NOT NULL, names BLOB,
+    layout INTEGER NOT NULL, digest TEXT NOT NULL, state BLOB NOT NULL, ledger BLOB NOT NULL,
+    told INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS books (
+    seq INTEGER PRIMARY KEY, body BLOB NOT NULL, crc INTEGER NOT NULL)""",
+    f"PRAGMA user_version={ROLLED_UP}",
+)
 
 
 def create(path: Path) -> None:
@@ -130,9 +142,9 @@ def check(connection: sqlite3.Connection, where: str) -> int:
 
 def refuse_newer(version: int, where: str, otherwise: str = "") -> None:
     """Refuse a journal whose form is of a later version; ``otherwise`` adds to the hint."""
-    if version > VERSION:
+    if version > ROLLED_UP:
         raise JournalError(
-            f"journal `{where}` has version {version}; this Tidemill knows version {VERSION}",
+            f"journal `{where}` has version {version}; this Tidemill knows version {ROLLED_UP}",
             hint=f"use the newer Tidemill that wrote it{otherwise}",
         )
 
