@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.journal import columns
 from tidemill.ledger.buckets import ABOUT, BY_KEY
@@ -20,6 +21,7 @@ from tidemill.model import codes
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.tables import I64
+from tidemill.model.world import World
 
 FORM = 1
 NOBODY = -1  # instead of a holder
@@ -32,6 +34,10 @@ class Holder(NamedTuple):
     job_class: str
     confidence: str
     """How their efficiency is known."""
+    comes_up: bool
+    """Whether they said how long they take to come up."""
+    saves: bool
+    """Whether they said how often they save."""
 
 
 class Lines(NamedTuple):
@@ -57,7 +63,7 @@ class Paid(NamedTuple):
     unasked: I64
 
 
-class Books(NamedTuple):
+class HourlyBooks(NamedTuple):
     """All that was rolled up, or what of it lies in a window."""
 
     lines: Lines
@@ -65,6 +71,19 @@ class Books(NamedTuple):
     holders: tuple[Holder, ...]
     alarms: tuple[tuple[int, int, str], ...] = ()
     """When a job was preempted too often, which, and in which words."""
+
+
+def comes_up(world: World) -> NDArray[np.bool_]:
+    """Which jobs say how long they take to come up."""
+    jobs, count = world.jobs, world.job_count
+    found: NDArray[np.bool_] = (jobs.startup_ms[:count] + jobs.restart_ms[:count]) > 0
+    return found
+
+
+def saves(world: World) -> NDArray[np.bool_]:
+    """Which jobs say how often they save."""
+    found: NDArray[np.bool_] = world.jobs.interval_ms[: world.job_count] > 0
+    return found
 
 
 def summed(rows: Lines, *more: Lines) -> Lines:
@@ -89,7 +108,7 @@ def _summed(keys: Sequence[I64], amounts: Sequence[I64]) -> list[I64]:
     ]
 
 
-def pack(books: Books) -> bytes:
+def pack(books: HourlyBooks) -> bytes:
     """Books as they are kept."""
     lines = books.lines
     keys = [ABOUT[bucket].key for bucket in sorted(set(lines.bucket.tolist()))]
@@ -102,7 +121,7 @@ def pack(books: Books) -> bytes:
         "form": FORM,
         "buckets": keys,
         "known": [str(codes.CONFIDENCES[word]) if word else "" for word in words],
-        "holders": [(h.user, h.job_class, h.confidence) for h in books.holders],
+        "holders": books.holders,
         "alarms": books.alarms,
         "lines": _packed(lines),
         "paid": _packed(books.paid),
@@ -110,7 +129,7 @@ def pack(books: Books) -> bytes:
     return columns.deflated(msgspec.msgpack.encode(said))
 
 
-def unpack(kept: Iterable[bytes]) -> Books:
+def unpack(kept: Iterable[bytes]) -> HourlyBooks:
     """All parts as one; a bucket that this version or its plug-ins do not know is refused."""
     found = [_unpacked(part) for part in kept]
     holders = tuple(dict.fromkeys(holder for books in found for holder in books.holders))
@@ -119,7 +138,7 @@ def unpack(kept: Iterable[bytes]) -> Books:
         for books in found
     ]
     paid = [np.concatenate(parts) for parts in zip(*(books.paid for books in found), strict=True)]
-    return Books(
+    return HourlyBooks(
         summed(*lines),
         Paid(*_summed(paid[:2], paid[2:])),
         holders,
@@ -127,7 +146,7 @@ def unpack(kept: Iterable[bytes]) -> Books:
     )
 
 
-def within(books: Books, window: Window) -> Books:
+def within(books: HourlyBooks, window: Window) -> HourlyBooks:
     """What lies in a window on hour borders, by its bins."""
     start, end = window.start_ms // HOUR_MS, -(-window.end_ms // HOUR_MS)
     lines, paid = books.lines, books.paid
@@ -135,7 +154,7 @@ def within(books: Books, window: Window) -> Books:
     lines = Lines(*(column[mine] for column in lines))
     paid = Paid(*(column[of_paid] for column in paid))
     alarms = [one for one in books.alarms if window.start_ms <= one[0] < window.end_ms]
-    return Books(
+    return HourlyBooks(
         summed(lines._replace(bin=_bins(lines.bin, window))),
         Paid(*_summed((_bins(paid.bin, window), paid.contract), paid[2:])),
         books.holders,
@@ -161,7 +180,7 @@ def _packed(table: Lines | Paid) -> tuple[int, dict[str, bytes]]:
     }
 
 
-def _unpacked(kept: bytes) -> Books:
+def _unpacked(kept: bytes) -> HourlyBooks:
     said: dict[str, Any] = msgspec.msgpack.decode(columns.inflated(kept))
     if said["form"] > FORM:
         raise SpecError(
@@ -179,7 +198,7 @@ def _unpacked(kept: bytes) -> Books:
     words = {str(word): code for code, word in enumerate(codes.CONFIDENCES)} | {"": 0}
     known = np.array([words[word] for word in said["known"]] or [0], np.int64)
     lines = Lines(*_columns(said["lines"], Lines._fields))
-    return Books(
+    return HourlyBooks(
         lines._replace(bucket=buckets[lines.bucket], known=known[lines.known]),
         Paid(*_columns(said["paid"], Paid._fields)),
         tuple(Holder(*holder) for holder in said["holders"]),

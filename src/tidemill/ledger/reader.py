@@ -21,7 +21,7 @@ from tidemill.core.accounting import reading, usable
 from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, LedgerState
 from tidemill.engine.fold.batch import Folding, columns_of
 from tidemill.ledger import state
-from tidemill.ledger.books import Books
+from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.idle_attribution import Claimants
@@ -90,7 +90,7 @@ class Ledger:
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
         self._alarms: list[tuple[int, int, str]] = []
-        self.past: Books | None = None
+        self.past: HourlyBooks | None = None
         """What lies in the window of events that were rolled up before this ledger began."""
         self.begins_ms = 0
         """When it began to read: what came before is in ``past``, or before the window."""

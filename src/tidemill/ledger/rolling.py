@@ -16,7 +16,7 @@ from tidemill.journal.moments import Calendar
 from tidemill.journal.rolled_up import RolledUp
 from tidemill.journal.table_journal import TableJournal
 from tidemill.ledger import books, carried
-from tidemill.ledger.books import Books, Holder, Lines, Paid
+from tidemill.ledger.books import Holder, HourlyBooks, Lines, Paid
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.rows import settled_rows
 from tidemill.ledger.span_binning import Window
@@ -154,10 +154,10 @@ class _Gathered:
         self._lines.append(books.summed(lines))
         self._paid += _paid(settled)
 
-    def books(self, ledger: Ledger) -> Books:
+    def books(self, ledger: Ledger) -> HourlyBooks:
         """All that was taken."""
         joined = [np.concatenate(column) for column in zip(*self._paid, strict=True)]
-        return Books(
+        return HourlyBooks(
             books.summed(*self._lines), Paid(*joined), tuple(self._holders),
             tuple(ledger.alarms_told),
         )  # fmt: skip
@@ -168,13 +168,13 @@ class _Gathered:
         jobs, count = world.jobs, world.job_count
         each = zip(
             world.job_users, jobs.shape[:count].tolist(), jobs.confidence[:count].tolist(),
-            strict=True,
+            books.comes_up(world).tolist(), books.saves(world).tolist(), strict=True,
         )  # fmt: skip
         numbers = [
             self._holders.setdefault(
-                Holder(user, kinds[s], str(CONFIDENCES[known])), len(self._holders)
+                Holder(user, kinds[s], str(CONFIDENCES[known]), *rest), len(self._holders)
             )
-            for user, s, known in each
+            for user, s, known, *rest in each
         ]
         return np.array([*numbers, books.NOBODY], np.int64)
 

@@ -18,7 +18,7 @@ from tidemill.journal.source import Source
 from tidemill.ledger import usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
-from tidemill.ledger.books import Holder
+from tidemill.ledger.books import Holder, comes_up, saves
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
@@ -194,13 +194,15 @@ class Statement:
 
         The records of others do not tell how jobs come up and save.
         """
-        columns, found = self.world.jobs, np.zeros(len(jobs), bool)
+        found = np.zeros(len(jobs), bool)
         if not self.world.is_observed:
             return found
         if bucket in (Bucket.STARTING, Bucket.RESTART):
-            found = (columns.startup_ms[jobs] + columns.restart_ms[jobs]) > 0
+            told = [holder.comes_up for holder in reversed(self._holders)]
+            found = np.array([*comes_up(self.world), *told, False])[jobs]
         elif bucket in (Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED):
-            found = columns.interval_ms[jobs] > 0
+            told = [holder.saves for holder in reversed(self._holders)]
+            found = np.array([*saves(self.world), *told, False])[jobs]
         return found
 
     def confidence(self, bucket: int) -> Confidence:
