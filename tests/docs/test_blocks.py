@@ -64,6 +64,7 @@ UNTRIED = {
     ("docs/guides/prometheus-dcgm.md", "sum(avg_over_time"): "as above",
     ("docs/guides/prometheus-dcgm.md", "DCGM_FI_DEV_GPU_UTIL{pod"): "as above",
     ("docs/guides/prometheus-dcgm.md", "max_over_time"): "as above",
+    ("docs/guides/import-kubernetes.md", "mkdir -p exported"): "needs the reader's cluster",
     ("docs/guides/track-a-training-job.md", "$ TIDEMILL_TRACK=file:out/track"): (
         "kills a process; tests/track does so twenty times"
     ),
