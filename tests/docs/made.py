@@ -72,6 +72,7 @@ DOCUMENT = (
     schema.SpreadPart,
     schema.TopJobPart,
     schema.AlarmPart,
+    schema.RolledUpPart,
 )
 COMMON = ("v", "job", "run", "rank", "seq", "at_us")
 """Fields of records of every type, but that steps have a stretch of time instead of a moment."""
