@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from tidemill.advise.trials import Advice
     from tidemill.engine.loop import Backend
+    from tidemill.ledger.attempts import HeldAttempt
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.rolling import RollUp
     from tidemill.ledger.statement import Statement
@@ -344,6 +345,24 @@ def read_lending(
         for batch in _watched(keeper, on_progress, 0 if rolled is None else rolled.seq):
             lending.read_batch(batch)
         return lending.lent()
+
+
+def read_attempts(
+    journal: str,
+    job: str,
+    *,
+    start_ms: int = 0,
+    end_ms: int = FOREVER_MS,
+    on_progress: Progress | None = None,
+) -> "list[HeldAttempt]":
+    """The attempts of one job of a journal: when, where, and what came of their time."""
+    from tidemill.ledger.attempts import attempts_of
+    from tidemill.ledger.reader import Ledger
+    from tidemill.ledger.spans import Window
+
+    with open_journal(journal) as keeper:
+        ledger = Ledger(policy_of(keeper), Window(start_ms, end_ms))
+        return attempts_of(ledger, _watched(keeper, on_progress), job)
 
 
 def source_of(journal: str) -> Source:

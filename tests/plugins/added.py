@@ -14,8 +14,8 @@ from tidemill.reservation.types import TYPES
 EXAMPLES = Path(__file__).parents[2] / "examples" / "plugins"
 _TABLES: tuple[dict[Any, Any], ...] = (ORDERS, PLACEMENTS, TYPES, buckets.ABOUT, buckets.BY_KEY)
 _SETS = (
-    buckets.FREE_OF_JOBS, buckets.ALLOCATED, buckets.OCCUPIED, buckets.BELOW, buckets.DIVIDED,
-    buckets.PRODUCTIVE,
+    buckets.FREE_OF_JOBS, buckets.ALLOCATED, buckets.RAN, buckets.OCCUPIED, buckets.BELOW,
+    buckets.DIVIDED, buckets.PRODUCTIVE,
 )  # fmt: skip
 
 

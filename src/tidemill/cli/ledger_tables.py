@@ -14,7 +14,7 @@ from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, div
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
-from tidemill.ledger.unknowns import is_useful_unknown, unknowns
+from tidemill.ledger.unknowns import is_busy_told, is_useful_unknown, known_ways, unknowns_of
 from tidemill.model import names
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, share_out
 
@@ -110,7 +110,7 @@ def unusable(statement: Statement) -> str | None:
 
 def footnote(statement: Statement) -> str:
     """What this ledger cannot know."""
-    found = unknowns(statement.total(), is_observed=statement.world.is_observed)
+    found = unknowns_of(statement)
     names = ", ".join(ABOUT[bucket].title for bucket in found)
     return f"not measured, so unknown rather than zero: {names}"
 
@@ -221,7 +221,7 @@ def summary(statement: Statement) -> list[str]:
     account = statement.total()
     point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
     answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
-    made = [*answer, _utilisation(account), waits_tables.line(statement)]
+    made = [*answer, _utilisation(statement), waits_tables.line(statement)]
     if point is not None:
         cost = account.told(dollars_text(point, 0))
         made.append(f"one idle percentage point of this fleet costs {cost} a year")
@@ -253,12 +253,17 @@ def _useful(account: Account) -> list[str]:
     return [f"useful: {words}", steps]
 
 
-def _utilisation(account: Account) -> str:
+def _utilisation(statement: Statement) -> str:
+    """All three of the hours paid for, how each is known, and which of them misleads."""
+    account, known = statement.total(), known_ways(statement)
     seen = ratios.utilisation(account)
-    known = f"allocation {float(seen.allocation):.1%}, occupancy {float(seen.occupancy):.1%}"
+    allocation = f"allocation {float(seen.allocation):.1%} ({known.allocation})"
+    occupancy = f"occupancy {float(seen.occupancy):.1%} ({known.occupancy})"
+    if not is_busy_told(statement):
+        occupancy = f"occupancy ≤ {float(seen.occupancy):.1%} (not measured for all jobs)"
     mark = "≥ " if ratios.goodput(account).is_lower_bound else ""
-    mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%}"
-    words = f"utilisation (of hours): {known}, MFU {mfu}"
+    mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%} ({known.mfu})"
+    words = f"utilisation (of hours): {allocation}, {occupancy}, MFU {mfu}"
     found = ratios.misleading(account)
     return words if found is None else f"{words}; misleading here is {found.words}"
 

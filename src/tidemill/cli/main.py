@@ -40,6 +40,7 @@ COMMANDS = {
     "observe": CommandEntry("observe"),
     "twin": CommandEntry("twin"),
     "ledger": CommandEntry("ledger"),
+    "efficiency": CommandEntry("efficiency", "efficiency", reads_journal=True),
     "advise": CommandEntry("advise", "advise"),
     "why": CommandEntry("why", "why", "WHY_EXAMPLES", reads_journal=True),
     "pending": CommandEntry("pending", "pending", reads_journal=True),

@@ -194,8 +194,12 @@ ALLOCATED = {bucket for bucket in ABOUT if ABOUT[bucket].group >= Stage.NOT_WORK
 }
 """Buckets in which a job holds the accelerator; a stranded slice lies between those who do."""
 
-OCCUPIED = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
-"""Buckets in which the accelerator was busy, whatever came of it."""
+RAN = ALLOCATED - {Bucket.STARTING, Bucket.IDLE, Bucket.RESTART}
+"""Buckets in which the job was up and at it, whatever came of it."""
+
+OCCUPIED = RAN - {Bucket.CHECKPOINT, Bucket.HOST}
+"""Buckets in which the accelerator was busy: it is not while its job stands still for a checkpoint
+or waits for data. While ranks wait for each other it is: the kernels of collectives run then."""
 
 BELOW: set[int] = {Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF, Bucket.BELOW_PEAK}
 """Buckets of work that neither waited nor was done at peak FLOP/s, split where that is known."""
@@ -243,7 +247,7 @@ def add(key: str, title: str, part_of: str, part: Divide) -> int:
     ABOUT.clear()
     ABOUT.update(rows)
     BY_KEY[key] = number
-    for some in (FREE_OF_JOBS, ALLOCATED, OCCUPIED, BELOW, DIVIDED, PRODUCTIVE):
+    for some in (FREE_OF_JOBS, ALLOCATED, RAN, OCCUPIED, BELOW, DIVIDED, PRODUCTIVE):
         if of in some:
             some.add(number)
     ADDED.append(AddedBucket(number, of, part))

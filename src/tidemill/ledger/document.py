@@ -43,7 +43,7 @@ from tidemill.ledger.schema import (
     WaitsPart,
 )
 from tidemill.ledger.statement import Dimension, Statement
-from tidemill.ledger.unknowns import is_useful_unknown, unknowns
+from tidemill.ledger.unknowns import is_busy_told, is_useful_unknown, known_ways, unknowns_of
 from tidemill.ledger.waits import WAIT_DIMENSIONS, WaitFigures, WaitSpread
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 from tidemill.model.states import Confidence
@@ -66,15 +66,12 @@ def document(
         source=str(statement.source),
         is_simulated=statement.source.is_simulated,
         currency="USD",
-        window=_window(statement, bin_ms),
+        window=window_part(statement, bin_ms),
         totals=_totals(account, statement.length_ms),
         lines=_lines(statement, account),
-        unknown=tuple(
-            _unknown(bucket, why)
-            for bucket, why in unknowns(account, is_observed=statement.world.is_observed).items()
-        ),
+        unknown=tuple(_unknown(bucket, why) for bucket, why in unknowns_of(statement).items()),
         goodput=_goodput(account),
-        utilisation=_utilisation(account),
+        utilisation=_utilisation(statement),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
         leaks=tuple(_leak(statement, leak) for leak in leaks(statement)),
         free=_free(statement),
@@ -132,7 +129,8 @@ def _top(row: top.TopJob) -> TopJobPart:
     )  # fmt: skip
 
 
-def _window(statement: Statement, bin_ms: int | None) -> Period:
+def window_part(statement: Statement, bin_ms: int | None = None) -> Period:
+    """The window of a statement."""
     moments = (statement.start_ms, statement.end_ms)
     return Period(*moments, bin_ms, *(statement.calendar.iso(ms) for ms in moments))
 
@@ -156,7 +154,7 @@ def _totals(account: Account, window_ms: int) -> Totals:
 def _lines(statement: Statement, account: Account) -> tuple[BucketLine, ...]:
     usd_micro, shares_ppm = account.usd_micro(), account.shares_ppm()
     equivalent, usd_shares_ppm = account.h100_milli_ms(), account.dollar_shares_ppm()
-    is_unknown = unknowns(account, is_observed=statement.world.is_observed)
+    is_unknown = unknowns_of(statement)
     return tuple(
         BucketLine(
             key=about.key,
@@ -202,13 +200,20 @@ def _goodput(account: Account) -> GoodputPart:
     )
 
 
-def _utilisation(account: Account) -> UtilisationPart:
+def _utilisation(statement: Statement) -> UtilisationPart:
+    account = statement.total()
     found, misleading = ratios.utilisation(account), ratios.misleading(account)
+    known = known_ways(statement)
     return UtilisationPart(
         _ratio(found.allocation),
         _ratio(found.occupancy),
         _ratio_or_none(found.mfu),
         None if misleading is None else misleading.words,
+        known.allocation,
+        known.occupancy,
+        not is_busy_told(statement),
+        known.mfu,
+        ratios.goodput(account).is_lower_bound,
     )
 
 

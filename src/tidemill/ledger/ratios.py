@@ -52,6 +52,7 @@ class Utilisation(NamedTuple):
 
     allocation: Fraction
     occupancy: Fraction
+    """An upper bound where nobody said when accelerators were busy (``is_busy_told``)."""
     mfu: Fraction | None
     """None: unknown, because no job that worked says how well."""
 
@@ -113,7 +114,10 @@ def _free_hides(account: Account) -> Misleading:
     )
 
 
-_IDLE_HIDES = Misleading("allocation", "much of what is allocated is idle, starting or restarting")
+_IDLE_HIDES = Misleading(
+    "allocation",
+    "much of what is allocated is idle: starting, restarting, saving, waiting for data or unused",
+)
 _SLOW_HIDES = Misleading("occupancy", "the accelerators are busy, but far below what they could do")
 _MEMORY_HIDES = Misleading(
     "MFU", "much of the work is memory-bound: at the roof of memory bandwidth, not badly written"

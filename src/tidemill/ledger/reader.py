@@ -29,6 +29,7 @@ from tidemill.ledger.span_binning import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops
 from tidemill.ledger.supply import SupplySums
+from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns
 from tidemill.ledger.usable import Usable
 from tidemill.model.batch import Batch, Dictionary
@@ -89,6 +90,7 @@ class Ledger:
         self._supply = SupplySums()
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
+        self._measured = Told()
         self._alarms: list[tuple[int, int, str]] = []
         self.past: HourlyBooks | None = None
         """What lies in the window of events that were rolled up before this ledger began."""
@@ -142,6 +144,12 @@ class Ledger:
         """Attempts that were stopped before their job ended, at any time, by why."""
         self._settle()
         return self._stops.by_why(self._mark(MARK.STOPPED))
+
+    @property
+    def told(self) -> Told:
+        """Of which jobs somebody measured what."""
+        self._settle()
+        return self._measured
 
     @property
     def alarms(self) -> dict[int, str]:
@@ -254,6 +262,7 @@ class Ledger:
         """Read a batch of events, after all that were read before."""
         self._settle()
         self._stops.count(batch)
+        self._measured.count(batch)
         folding = Folding(self._world, batch)
         while not folding.is_over:
             self._b.marks[MARK.STOP] = STOP.EVENT

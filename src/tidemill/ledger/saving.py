@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.ledger.alike import Alike
-from tidemill.ledger.buckets import OCCUPIED, Bucket
+from tidemill.ledger.buckets import RAN, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.model.measures import MINUTE_MS
 from tidemill.model.tables import I64
@@ -60,7 +60,7 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
     """A better interval for groups of training jobs that save, those that win most first."""
     world, found = statement.world, statement.groups
     jobs, count = world.jobs, world.job_count
-    worked = _held(statement, OCCUPIED)
+    worked = _held(statement, RAN)
     saves = (jobs.interval_ms[:count] > 0) & (jobs.cost_ms[:count] > 0) & (worked > 0)
     stopped = np.where(saves, np.maximum(0, jobs.attempt[:count] - 1), 0)
     if not stopped.any():

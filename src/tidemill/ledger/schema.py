@@ -98,6 +98,12 @@ class UtilisationPart(Struct, frozen=True):
     occupancy: Ratio
     mfu: Ratio | None
     misleading: str | None
+    allocation_known: str = "unknown"
+    occupancy_known: str = "unknown"
+    occupancy_is_upper_bound: bool = False
+    """Whether nobody said of some job when its accelerators were busy."""
+    mfu_known: str = "unknown"
+    mfu_is_lower_bound: bool = False
 
 
 class Cell(Struct, frozen=True):

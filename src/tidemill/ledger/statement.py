@@ -45,9 +45,13 @@ _Names = Callable[[int], str]
 
 
 _BY_CODE = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
-_MODELLED, _UNKNOWN, _ASSUMED = (
-    CONFIDENCES.index(c) for c in (Confidence.MODELLED, Confidence.UNKNOWN, Confidence.ASSUMED)
-)
+_MODELLED, _UNKNOWN, _MEASURED, _SIMULATED, _ASSUMED = (
+    CONFIDENCES.index(c)
+    for c in (
+        Confidence.MODELLED, Confidence.UNKNOWN, Confidence.MEASURED, Confidence.SIMULATED,
+        Confidence.ASSUMED,
+    )
+)  # fmt: skip
 
 
 class Statement:
@@ -66,6 +70,8 @@ class Statement:
         """Who made the events; nothing that a twin made is called measured."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
+        self.told = ledger.told
+        """Of which jobs somebody measured what."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
@@ -125,7 +131,7 @@ class Statement:
 
     def by(self, dimension: Dimension) -> dict[str, Account]:
         """The ledger broken down; nobody first, then in the order of appearance, name or time."""
-        keys, names = self._keys(dimension)
+        keys, names = self.keys(dimension)
         found, groups = np.unique(keys, return_inverse=True)
         each = accounts(self.rows, groups, len(found), self.world.contract_rows)
         return dict(zip((names(key) for key in found.tolist()), each, strict=True))
@@ -166,43 +172,58 @@ class Statement:
         np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
         return sums
 
+    @cached_property
+    def holders(self) -> I64:
+        """Who held anything: jobs, and below 0 those whose events were rolled up."""
+        found: I64 = np.unique(self.rows.job[self.rows.job != NO_JOB])
+        return found
+
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
         rows = self.rows
         mask = (rows.bucket == bucket) & (rows.job != NO_JOB)
-        if bucket in DIVIDED:
-            told = [CONFIDENCES.index(Confidence(h.confidence)) for h in self._holders]
-            jobs = self.world.jobs.confidence[: self.world.job_count]
-            found_as = np.array([*jobs, *reversed(told), _UNKNOWN], np.int64)[rows.job[mask]]
-        else:
-            found_as = np.full(np.count_nonzero(mask), CONFIDENCES.index(ABOUT[bucket].confidence))
-        if bucket == Bucket.LINKS:  # of a job of unknown efficiency, only a slower place is known
-            found_as = np.where(found_as == _UNKNOWN, _MODELLED, found_as)
-        found_as = np.where(self._is_assumed(bucket, rows.job[mask]), _ASSUMED, found_as)
-        found_as = np.where(rows.known[mask] > 0, _BY_CODE[rows.known[mask]], found_as)
         sums = np.zeros(len(CONFIDENCES), np.int64)
-        np.add.at(sums, found_as, rows.milli_ms[mask])
-        found: dict[Confidence, int] = {}
-        for confidence, amount in zip(CONFIDENCES, sums.tolist(), strict=True):
-            if amount:
-                known = self.as_known(confidence)
-                found[known] = found.get(known, 0) + amount
+        np.add.at(sums, self.known_as[mask], rows.milli_ms[mask])
+        return {CONFIDENCES[i]: int(sums[i]) for i in np.flatnonzero(sums).tolist()}
+
+    @cached_property
+    def known_as(self) -> I64:
+        """How each row is known, by its place in ``CONFIDENCES``: as measured, or as its job says.
+
+        Rows that no job holds are known as their bucket is.
+        """
+        rows = self.rows
+        of_bucket = np.zeros(max(ABOUT) + 1, np.int64)
+        for bucket, about in ABOUT.items():
+            of_bucket[bucket] = CONFIDENCES.index(about.confidence)
+        found = of_bucket[rows.bucket]
+        is_held = rows.job != NO_JOB
+        is_divided = np.isin(rows.bucket, [*DIVIDED]) & is_held
+        told = [CONFIDENCES.index(Confidence(h.confidence)) for h in reversed(self._holders)]
+        jobs = self.world.jobs.confidence[: self.world.job_count]
+        found[is_divided] = np.array([*jobs, *told, _UNKNOWN], np.int64)[rows.job[is_divided]]
+        # of a job of unknown efficiency, only a slower place is known
+        found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
+        found[self._is_assumed()] = _ASSUMED
+        found = np.where(is_held & (rows.known > 0), _BY_CODE[rows.known], found)
+        if self.source.is_simulated:
+            found[found == _MEASURED] = _SIMULATED
         return found
 
-    def _is_assumed(self, bucket: int, jobs: I64) -> NDArray[np.bool_]:
+    def _is_assumed(self) -> NDArray[np.bool_]:
         """Of jobs that another scheduler placed: whether what puts their time here was assumed.
 
         The records of others do not tell how jobs come up and save.
         """
-        found = np.zeros(len(jobs), bool)
-        if not self.world.is_observed:
-            return found
-        if bucket in (Bucket.STARTING, Bucket.RESTART):
-            told = [holder.comes_up for holder in reversed(self._holders)]
-            found = np.array([*comes_up(self.world), *told, False])[jobs]
-        elif bucket in (Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED):
-            told = [holder.saves for holder in reversed(self._holders)]
-            found = np.array([*saves(self.world), *told, False])[jobs]
+        rows, world = self.rows, self.world
+        if not world.is_observed:
+            return np.zeros(len(rows.job), bool)
+        is_start = np.isin(rows.bucket, (Bucket.STARTING, Bucket.RESTART))
+        is_saving = np.isin(rows.bucket, (Bucket.REWORK, Bucket.CHECKPOINT, Bucket.UNSAVED))
+        earlier = [*reversed(self._holders)]
+        starts = np.array([*comes_up(world), *(h.comes_up for h in earlier), False])[rows.job]
+        saving = np.array([*saves(world), *(h.saves for h in earlier), False])[rows.job]
+        found: NDArray[np.bool_] = (is_start & starts) | (is_saving & saving)
         return found
 
     def confidence(self, bucket: int) -> Confidence:
@@ -232,7 +253,8 @@ class Statement:
     def _total(self) -> Account:
         return self.select(np.ones(len(self.rows.bin), bool))
 
-    def _keys(self, dimension: str) -> tuple[I64, _Names]:
+    def keys(self, dimension: str) -> tuple[I64, _Names]:
+        """For each row its key in a dimension, and the names of keys."""
         world, rows = self.world, self.rows
         if dimension == "contract":
             return rows.contract, lambda key: world.contract_rows[key].name

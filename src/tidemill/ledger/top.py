@@ -58,7 +58,12 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
 
 def wasted_buckets() -> list[int]:
     """What is known not to be useful."""
-    return [b for b in ABOUT if ABOUT[b].group < Stage.UNKNOWN]
+    return [b for b in ABOUT if Stage.NOT_OBSERVED < ABOUT[b].group < Stage.UNKNOWN]
+
+
+def worth_unknown() -> list[int]:
+    """Of what nobody knows, or not yet, what came of it."""
+    return [b for b in ABOUT if ABOUT[b].group in (Stage.NOT_OBSERVED, Stage.UNKNOWN)]
 
 
 def paid_in_units(statement: Statement, unit_micro: int) -> dict[str, int]:
@@ -71,12 +76,11 @@ def _top(statement: Statement, j: int) -> TopJob:
     world, account = statement.world, statement.select(statement.rows.job == j)
     amounts = account.milli_ms if account.unpriced_milli_ms else account.money
     leak = max(wasted_buckets(), key=lambda bucket: (amounts[bucket], -bucket))
-    unknown = [b for b in ABOUT if ABOUT[b].group is Stage.UNKNOWN]
     shape = world.shape_of(j)
     return TopJob(
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
         account.paid_milli_ms, _usd(account, ABOUT), _usd(account, wasted_buckets()),
-        _usd(account, unknown), leak, _usd(account, [leak]), account.of(wasted_buckets()),
+        _usd(account, worth_unknown()), leak, _usd(account, [leak]), account.of(wasted_buckets()),
         account.milli_ms[leak],
     )  # fmt: skip
 

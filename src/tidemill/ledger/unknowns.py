@@ -3,8 +3,15 @@
 An empty bucket is zero only where somebody would have told. Shown as unknown, never as zero.
 """
 
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple
+
 from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, DIVIDED, NOT_PRODUCED, Bucket
+from tidemill.model.states import Confidence
+
+if TYPE_CHECKING:
+    from tidemill.ledger.statement import Statement
 
 NO_EFFICIENCY = "no job that worked says how efficient it was; within `unknown`"
 NO_STALLS = "no job that worked says how long it waits for this; within the buckets below its peak"
@@ -20,10 +27,28 @@ UNTOLD = (
 """What our own loop would tell, and the history of another cluster does not."""
 
 
-def unknowns(account: Account, *, is_observed: bool = False) -> dict[int, str]:
+def unknowns_of(statement: "Statement") -> dict[int, str]:
+    """The unknown buckets of a whole ledger, top to bottom, and why."""
+    told = statement.told.of(statement.holders)
+    return unknowns(statement.total(), is_observed=statement.world.is_observed, told=told)
+
+
+def is_busy_told(statement: "Statement") -> bool:
+    """Whether it is known of all jobs when their accelerators were busy.
+
+    If not, occupancy is an upper bound: what was not seen to be idle.
+    """
+    is_told = Bucket.IDLE in statement.told.of(statement.holders)
+    return not statement.world.is_observed or is_told
+
+
+def unknowns(
+    account: Account, *, is_observed: bool = False, told: Collection[int] = ()
+) -> dict[int, str]:
     """The unknown buckets of an account, top to bottom, and why.
 
-    ``is_observed``: it is of a cluster with a scheduler of its own.
+    ``is_observed``: it is of a cluster with a scheduler of its own. ``told``: buckets that somebody
+    measured of all its jobs, so that what is empty is zero.
     """
     found = {**NOT_PRODUCED}
     if is_observed:
@@ -34,7 +59,28 @@ def unknowns(account: Account, *, is_observed: bool = False) -> dict[int, str]:
         found |= dict.fromkeys((Bucket.HOST, Bucket.LINKS), NO_STALLS)
     if account.milli_ms[Bucket.BELOW_PEAK]:
         found |= dict.fromkeys((Bucket.MEMORY_BOUND, Bucket.BELOW_ROOF), NO_ROOF)
-    return {b: found[b] for b in ABOUT if b in found and not account.milli_ms[b]}
+    return {b: found[b] for b in ABOUT if b in found and b not in told and not account.milli_ms[b]}
+
+
+class KnownWays(NamedTuple):
+    """How the three utilisations are known."""
+
+    allocation: Confidence
+    occupancy: Confidence
+    mfu: Confidence
+
+
+def known_ways(statement: "Statement") -> KnownWays:
+    """Allocation by events alone; occupancy as idle time is; MFU as useful time is."""
+    allocation = statement.as_known(Confidence.MEASURED)
+    occupancy = statement.confidence(Bucket.IDLE)
+    return KnownWays(
+        allocation,
+        occupancy if is_busy_told(statement) else Confidence.UNKNOWN,
+        Confidence.UNKNOWN
+        if is_useful_unknown(statement.total())
+        else statement.confidence(Bucket.USEFUL),
+    )
 
 
 def is_useful_unknown(account: Account) -> bool:

@@ -46,8 +46,9 @@ class Factor(NamedTuple):
     sign: str
 
 
-def utilisations(account: Account) -> Utilisations:
+def utilisations(account: Account, *, is_busy_told: bool = True) -> Utilisations:
     """Allocation, occupancy and MFU of the accelerator-hours that were paid for."""
+    most = "" if is_busy_told else "≤ "
     seen, is_bound = ratios.utilisation(account), ratios.goodput(account).is_lower_bound
     name, because = ratios.misleading(account) or ("", "none of the three misleads here")
     if seen.mfu is None and not name:
@@ -56,7 +57,7 @@ def utilisations(account: Account) -> Utilisations:
     marks = (
         Mark("allocation", "a job holds it", words.percent(_printed(account, ALLOCATED)),
              _at(seen.allocation), "", name == "allocation"),
-        Mark("occupancy", "it is busy", words.percent(_printed(account, OCCUPIED)),
+        Mark("occupancy", "it is busy", most + words.percent(_printed(account, OCCUPIED)),
              _at(seen.occupancy), "", name == "occupancy"),
         Mark(
             "MFU", "it does useful work", words.bounded(_printed(account, _USEFUL), is_bound),

@@ -9,7 +9,7 @@ from tidemill.ledger import leaks as leaking
 from tidemill.ledger.account import Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.unknowns import unknowns
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.report import stages, words
@@ -64,15 +64,11 @@ class KnownShare(NamedTuple):
     words: str
 
 
-def _is_unknown(statement: Statement, account: Account) -> dict[int, str]:
-    return unknowns(account, is_observed=statement.world.is_observed)
-
-
 def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
     """Every bucket of a statement and its total, top to bottom."""
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _useful(statement, account)
-    unit, is_unknown = words.unit_micro(account), _is_unknown(statement, account)
+    unit, is_unknown = words.unit_micro(account), unknowns_of(statement)
     tenths, money = account.tenths_of_hours(), account.in_units(unit)
     points, equal = account.basis_points(), _equivalent_tenths(account)
     of_dollars = account.dollar_points()

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 from tidemill import __version__
 from tidemill.ledger.buckets import Stage
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.unknowns import unknowns
+from tidemill.ledger.unknowns import is_busy_told, unknowns_of
 from tidemill.model import names
 from tidemill.model.measures import duration_text
 from tidemill.report import (
@@ -99,10 +99,10 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "total": lines.total(account),
         "reference": capability.REFERENCE,
         "is_simulated": statement.source.is_simulated,
-        "unmeasured": len(unknowns(account, is_observed=statement.world.is_observed)),
+        "unmeasured": len(unknowns_of(statement)),
         "is_hatched": account.of(stages.members(Stage.UNKNOWN)) > 0,
         "known": lines.known(statement, account),
-        "utilisations": efficiency.utilisations(account),
+        "utilisations": efficiency.utilisations(account, is_busy_told=is_busy_told(statement)),
         "goodput": efficiency.goodput(account),
         "timeline": timeline(statement, account),
         "plot_width": PLOT_WIDTH,

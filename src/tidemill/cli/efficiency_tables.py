@@ -1,0 +1,282 @@
+"""What jobs held, as tables: a row per job, user, team or class; one job with its attempts."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.table import Table
+
+from tidemill.cli import screen
+from tidemill.ledger.account import DENOMINATOR, rounded
+from tidemill.ledger.attempts import HeldAttempt
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
+from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow, user_of
+from tidemill.ledger.statement import Statement
+from tidemill.ledger.top import wasted_buckets, worth_unknown
+from tidemill.model.measures import (
+    MILLI_MS_PER_UNIT_HOUR,
+    ONE_PPM,
+    WHOLE_MILLI,
+    dollars_text,
+    duration_text,
+    share_out,
+)
+from tidemill.model.states import Confidence
+
+MARKS = {
+    Confidence.MEASURED: "m",
+    Confidence.INFERRED: "i",
+    Confidence.MODELLED: "e",
+    Confidence.ASSUMED: "a",
+    Confidence.SIMULATED: "s",
+    Confidence.UNKNOWN: "?",
+}
+LEGEND = (
+    "shares of the GPU-hours held; m measured, i inferred, e modelled (estimated), a assumed,"
+    " s simulated, ? unknown: nobody measured it. wasted: what is known not to be useful"
+)
+UNKNOWN = "?"
+SMALL_HOURS, SMALL_USD_MICRO = 100, 10_000_000
+"""Below these the totals of a table are shown in thousandths of hours, in hundredths of cents."""
+
+
+class _Column(NamedTuple):
+    title: str
+    buckets: tuple[int, ...]
+
+
+COLUMNS = (
+    _Column("starting", (Bucket.STARTING, Bucket.RESTART)),
+    _Column("idle", (Bucket.IDLE,)),
+    _Column("saving", (Bucket.CHECKPOINT,)),
+    _Column("rework", (Bucket.REWORK,)),
+    _Column("data wait", (Bucket.HOST,)),
+    _Column("comm.", (Bucket.LINKS,)),
+    _Column("below peak", (*sorted(BELOW), Bucket.STRAGGLER, Bucket.INTERFERENCE)),
+    _Column("not known", (Bucket.UNKNOWN, Bucket.UNSAVED, Bucket.NOT_OBSERVED)),
+    _Column("useful", (Bucket.USEFUL,)),
+)
+"""The shares that a row shows; every bucket that a job can hold is in one of them."""
+
+
+class _Units(NamedTuple):
+    """In which units the amounts of a table are printed."""
+
+    hour_places: int
+    usd_places: int
+
+    def hours(self, units: int) -> str:
+        return f"{units / 10**self.hour_places:,.{self.hour_places}f}"
+
+    def dollars(self, units: int) -> str:
+        return dollars_text(units * 10 ** (6 - self.usd_places), self.usd_places)
+
+    @property
+    def hour(self) -> int:
+        return MILLI_MS_PER_UNIT_HOUR // 10**self.hour_places
+
+    @property
+    def money(self) -> int:
+        return DENOMINATOR * 10 ** (6 - self.usd_places)
+
+
+def headline(statement: Statement, found: Efficiencies) -> str:
+    """What jobs held of what was paid for."""
+    total, paid = found.total, statement.total()
+    if not total.held_milli_ms:
+        return "no job held a GPU in this window"
+    units = _units(total)
+    share = total.held_milli_ms / paid.paid_milli_ms
+    held = units.hours(rounded(total.held_milli_ms, units.hour))
+    cost = total.account.told(units.dollars(rounded(total.account.paid_money, units.money)))
+    words = (
+        f"{screen.count(total.jobs, 'job')} held {held} GPU-hours for {cost},"
+        f" {share:.1%} of what was paid for"
+    )
+    return f"{words}; {statement.source.words}" if statement.source.is_simulated else words
+
+
+def rows(found: Efficiencies) -> Table:
+    """One row per key, the rest, and all of them: amounts add up to the last row's."""
+    units = _units(found.total)
+    shown = [*found.rows, *([] if found.rest is None else [found.rest])]
+    hours = _divided(found.total.held_milli_ms, units.hour, [r.held_milli_ms for r in shown])
+    money = _divided(
+        found.total.account.paid_money, units.money, [r.account.paid_money for r in shown]
+    )
+    wasted = _divided(found.total.wasted_money, units.money, [r.wasted_money for r in shown])
+    is_job = found.by == "job"
+    first = (found.by, "user", "elapsed", "of limit") if is_job else (found.by, "jobs")
+    titles = [column.title for column in COLUMNS]
+    made = screen.table(*first, "GPU-hours", *titles, "cost", "wasted")
+    if is_job:
+        made.columns[1].justify = "left"
+    for row, of_hours, of_money, of_wasted in zip(shown, hours, money, wasted, strict=True):
+        made.add_row(
+            row.key, *_who(row, is_job), units.hours(of_hours), *_shares(row),
+            *_money(row, units.dollars(of_money), units.dollars(of_wasted)),
+        )  # fmt: skip
+    made.add_row(
+        "all jobs", *_who(found.total, is_job), units.hours(sum(hours)), *_shares(found.total),
+        *_money(found.total, units.dollars(sum(money)), units.dollars(sum(wasted))), style="bold",
+    )  # fmt: skip
+    return made
+
+
+def _money(row: HeldRow, cost: str, wasted: str) -> tuple[str, str]:
+    """What it cost and wasted, as far as prices are known."""
+    return row.account.told(cost), row.account.told_of(wasted, wasted_buckets())
+
+
+def job_lines(statement: Statement, row: HeldRow) -> list[str]:
+    """Who a job is, what it requested and what it used of that."""
+    facts = row.facts
+    assert facts is not None, "it is one job"
+    requested = [f"{facts.gpu_milli / WHOLE_MILLI:,g} GPUs"]
+    if facts.cpu_milli is not None:
+        requested.append(f"{facts.cpu_milli / 1000:,g} CPUs (used: unknown)")
+    if facts.memory_mib is not None:
+        requested.append(f"{facts.memory_mib / 1024:,.1f} GiB of memory (used: unknown)")
+    elapsed = "unknown" if facts.elapsed_ms is None else duration_text(facts.elapsed_ms)
+    limit = "nobody said"
+    if facts.asked_ms is not None:
+        used = "" if facts.asked_ppm is None else f", of which {_percent(facts.asked_ppm)} was used"
+        limit = f"{duration_text(facts.asked_ms)} per attempt{used}"
+    return [
+        f"job `{row.key}` of team `{facts.team}`, user {user_of(facts)}, {facts.job_class}",
+        f"requested: {', '.join(requested)}",
+        f"elapsed: {elapsed} in {screen.count(facts.attempts, 'attempt')}; time asked for: {limit}",
+        *([statement.source.words] if statement.source.is_simulated else []),
+    ]
+
+
+def parts(row: HeldRow) -> Table:
+    """Every bucket of what one job held, with how it is known."""
+    units = _units(row)
+    usd = [rounded(amount, units.money) for amount in row.account.money]
+    made = screen.table("where it went", "GPU-hours", "of hours held", "dollars", "known as")
+    made.columns[4].justify = "left"
+    made.add_row(
+        "held", units.hours(rounded(row.held_milli_ms, units.hour)), "100.00 %",
+        row.account.told(units.dollars(rounded(row.account.paid_money, units.money))),
+        style="bold",
+    )  # fmt: skip
+    for bucket, about in ABOUT.items():
+        if bucket not in ALLOCATED and not row.account.milli_ms[bucket]:
+            continue
+        figure = row.figure([bucket])
+        if figure.milli_ms is None:
+            made.add_row(f"  {about.title}", "", "unknown", "", row.unknown[bucket])
+        elif figure.milli_ms or bucket == Bucket.USEFUL or figure.confidence is _SURE:
+            made.add_row(
+                f"  {about.title}", units.hours(rounded(figure.milli_ms, units.hour)),
+                _percent(_ppm(row, figure)),
+                row.account.told(units.dollars(usd[bucket]), bucket), figure.confidence,
+            )  # fmt: skip
+    return made
+
+
+_SURE = Confidence.MEASURED
+
+
+def use(row: HeldRow) -> str:
+    """Occupancy and MFU of what one job held, how they are known, and which of them misleads."""
+    busy, mfu = row.occupancy, row.mfu
+    at_most = _percent(rounded(row.account.of(OCCUPIED) * ONE_PPM, max(1, row.held_milli_ms)))
+    words = (
+        f"at most {at_most} (nobody measured when its GPUs were busy)"
+        if busy.milli_ms is None
+        else f"{at_most} ({busy.confidence})"
+    )
+    sign = "at least " if row.is_mfu_lower_bound else ""
+    known = (
+        "unknown"
+        if mfu.milli_ms is None
+        else f"{sign}{_percent(_ppm(row, mfu))} ({mfu.confidence})"
+    )
+    found = row.misleading
+    told = "" if found is None else f"; misleading here is {found.words}"
+    return f"while it held them: occupancy {words}, MFU {known}{told}"
+
+
+def attempts(statement: Statement, found: Sequence[HeldAttempt]) -> Table:
+    """One row per attempt of a job."""
+    made = screen.table(
+        "attempt", "began", "came up after", "held for", "GPU-hours", "wasted", "useful", "ended",
+        "nodes",
+    )  # fmt: skip
+    made.columns[1].justify = made.columns[7].justify = made.columns[8].justify = "left"
+    made.columns[8].no_wrap = False
+    all_held = sum(sum(one.milli_ms) for one in found)
+    places = 1 if all_held >= SMALL_HOURS * MILLI_MS_PER_UNIT_HOUR else 3
+    for one in found:
+        end_ms = statement.end_ms if one.end_ms is None else one.end_ms
+        held = sum(one.milli_ms)
+        up = "never" if one.up_ms is None else duration_text(one.up_ms - one.start_ms)
+        wasted = sum(one.milli_ms[bucket] for bucket in wasted_buckets())
+        made.add_row(
+            f"{one.number}", statement.calendar.text(one.start_ms), up,
+            duration_text(end_ms - one.start_ms), f"{held / MILLI_MS_PER_UNIT_HOUR:,.{places}f}",
+            _of(wasted, held), _useful(one, held), _end(one), _named(one.nodes),
+        )  # fmt: skip
+    return made
+
+
+def _useful(one: HeldAttempt, held: int) -> str:
+    """Useful of what an attempt held: at least that where some is unknown."""
+    unknown = sum(one.milli_ms[bucket] for bucket in worth_unknown())
+    useful = one.milli_ms[Bucket.USEFUL]
+    if unknown and not useful:
+        return UNKNOWN
+    return ("≥ " if unknown else "") + _of(useful, held)
+
+
+def _end(one: HeldAttempt) -> str:
+    return f"{one.outcome}: {one.why}" if one.why else one.outcome
+
+
+def _named(nodes: tuple[str, ...], most: int = 3) -> str:
+    more = f" and {len(nodes) - most:,} more" if len(nodes) > most else ""
+    return ", ".join(nodes[:most]) + more
+
+
+def _of(part: int, whole: int) -> str:
+    return _percent(rounded(part * ONE_PPM, whole)) if whole else ""
+
+
+def _units(total: HeldRow) -> _Units:
+    is_small = total.held_milli_ms < SMALL_HOURS * MILLI_MS_PER_UNIT_HOUR
+    is_cheap = total.account.paid_usd_micro < SMALL_USD_MICRO
+    return _Units(3 if is_small else 1, 4 if is_cheap else 2)
+
+
+def _divided(total: int, unit: int, parts: Sequence[int]) -> list[int]:
+    return share_out(rounded(total, unit), parts) if total else [0] * len(parts)
+
+
+def _who(row: HeldRow, is_job: bool) -> tuple[str, ...]:
+    if not is_job:
+        return (f"{row.jobs:,}",)
+    facts = row.facts
+    if facts is None:
+        return ("", "", "")
+    elapsed = UNKNOWN if facts.elapsed_ms is None else duration_text(facts.elapsed_ms)
+    used = UNKNOWN if facts.asked_ppm is None else f"{facts.asked_ppm / 10_000:.0f} %"
+    return (user_of(facts), elapsed, used)
+
+
+def _shares(row: HeldRow) -> list[str]:
+    return [_share(row, row.figure(column.buckets)) for column in COLUMNS]
+
+
+def _share(row: HeldRow, figure: HeldFigure) -> str:
+    if figure.milli_ms is None:
+        return UNKNOWN
+    return f"{_ppm(row, figure) / 10_000:.1f} {MARKS[figure.confidence]}"
+
+
+def _ppm(row: HeldRow, figure: HeldFigure) -> int:
+    return rounded((figure.milli_ms or 0) * ONE_PPM, max(1, row.held_milli_ms))
+
+
+def _percent(ppm: int) -> str:
+    return f"{ppm / 10_000:.2f} %"

@@ -1,0 +1,201 @@
+"""What jobs made of what they held, as one JSON-able value with a stable schema.
+
+A field is never renamed or redefined in a version; new ones may be added. Parts have the keys of
+the ledger's buckets and add up to what was held. Null is unknown.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET, Struct, UnsetType
+
+from tidemill.ledger.account import DENOMINATOR, rounded
+from tidemill.ledger.attempts import HeldAttempt
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED
+from tidemill.ledger.document import window_part
+from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow
+from tidemill.ledger.schema import Period
+from tidemill.ledger.statement import Statement
+from tidemill.ledger.top import wasted_buckets
+from tidemill.model.measures import ONE_PPM
+
+VERSION = 1
+
+
+class HeldPart(Struct, frozen=True):
+    """One bucket of what was held; null amounts: nobody can say."""
+
+    key: str
+    title: str
+    known: str
+    milli_ms: int | None
+    share_ppm: int | None
+    """Of what was held."""
+    usd_micro: int | None
+
+
+class HeldUse(Struct, frozen=True):
+    """Occupancy and MFU of what was held, in millionths; null: unknown."""
+
+    occupancy_ppm: int | None
+    occupancy_at_most_ppm: int
+    """What was not seen to be idle, starting, saving or waiting for data."""
+    occupancy_known: str
+    mfu_ppm: int | None
+    mfu_is_lower_bound: bool
+    mfu_known: str
+    misleading: str | None
+
+
+class HeldJobPart(Struct, frozen=True):
+    """What is known of one job beside its accelerators' time."""
+
+    user: str | None
+    team: str
+    job_class: str
+    gpu_milli: int
+    cpu_milli: int | None
+    cpu_used_ppm: int | None
+    """Always null: no source tells yet what of the CPUs was used."""
+    memory_mib: int | None
+    memory_used_ppm: int | None
+    """Always null: no source tells yet what of the memory was used."""
+    attempts: int
+    elapsed_ms: int | None
+    asked_ms: int | None
+    """The time limit, or the run time that its owner gave, of one attempt."""
+    asked_used_ppm: int | None
+    """How much of that its attempts used, on the mean."""
+
+
+class HeldRowPart(Struct, frozen=True):
+    """One job, user, team or class."""
+
+    key: str
+    jobs: int
+    held_milli_ms: int
+    usd_micro: int | None
+    """Of what has a price; null: nobody said a price of any of it."""
+    wasted_usd_micro: int | None
+    wasted_milli_ms: int
+    unknown_usd_micro: int | None
+    unpriced_milli_ms: int
+    """Of what was held, the time that nobody said a price of."""
+    parts: tuple[HeldPart, ...]
+    use: HeldUse
+    job: HeldJobPart | None
+
+
+class HeldAttemptPart(Struct, frozen=True):
+    """One attempt of a job; their parts add up to the job's."""
+
+    number: int
+    start_ms: int
+    start: str | None
+    up_ms: int | None
+    end_ms: int | None
+    outcome: str
+    why: str | None
+    nodes: tuple[str, ...]
+    milli_ms: dict[str, int]
+    """By bucket, those that hold something."""
+    usd_micro: int | None
+
+
+class EfficiencyDocument(Struct, frozen=True):
+    """The whole answer."""
+
+    version: int
+    source: str
+    is_simulated: bool
+    currency: str
+    window: Period
+    by: str
+    paid_milli_ms: int
+    paid_usd_micro: int | None
+    total: HeldRowPart
+    """All that jobs held: rows, and the rest where there is one, add up to it."""
+    rows: tuple[HeldRowPart, ...]
+    rest: HeldRowPart | None
+    attempts: tuple[HeldAttemptPart, ...] | UnsetType = UNSET
+    """Of the one job that was asked for."""
+
+
+def efficiency_document(
+    statement: Statement, found: Efficiencies, attempts: Sequence[HeldAttempt] | None = None
+) -> EfficiencyDocument:
+    """The document of what was found."""
+    whole = statement.total()
+    return EfficiencyDocument(
+        version=VERSION,
+        source=str(statement.source),
+        is_simulated=statement.source.is_simulated,
+        currency="USD",
+        window=window_part(statement),
+        by=found.by,
+        paid_milli_ms=whole.paid_milli_ms,
+        paid_usd_micro=whole.known_usd(whole.paid_usd_micro),
+        total=_row(found.total),
+        rows=tuple(_row(row) for row in found.rows),
+        rest=None if found.rest is None else _row(found.rest),
+        attempts=UNSET
+        if attempts is None
+        else tuple(_attempt(statement, a, found.total) for a in attempts),
+    )
+
+
+def _row(row: HeldRow) -> HeldRowPart:
+    usd = row.account.usd_micro()
+    parts = tuple(_part(row, bucket, usd[bucket]) for bucket in _shown(row))
+    return HeldRowPart(
+        row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
+        row.account.of(wasted_buckets()), row.unknown_usd_micro, row.account.unpriced_milli_ms,
+        parts, _use(row), _job(row),
+    )  # fmt: skip
+
+
+def _shown(row: HeldRow) -> list[int]:
+    return [b for b in ABOUT if b in ALLOCATED or row.account.milli_ms[b]]
+
+
+def _part(row: HeldRow, bucket: int, usd_micro: int) -> HeldPart:
+    figure, about = row.figure([bucket]), ABOUT[bucket]
+    is_unknown = figure.milli_ms is None
+    return HeldPart(
+        about.key, about.title, figure.confidence, figure.milli_ms, _ppm(row, figure),
+        None if is_unknown else row.account.known_usd(usd_micro, bucket),
+    )  # fmt: skip
+
+
+def _ppm(row: HeldRow, figure: HeldFigure) -> int | None:
+    if figure.milli_ms is None or not row.held_milli_ms:
+        return None
+    return rounded(figure.milli_ms * ONE_PPM, row.held_milli_ms)
+
+
+def _use(row: HeldRow) -> HeldUse:
+    most = HeldFigure(row.account.of(OCCUPIED), row.occupancy.confidence)
+    misleading = row.misleading
+    return HeldUse(
+        _ppm(row, row.occupancy), _ppm(row, most) or 0, row.occupancy.confidence,
+        _ppm(row, row.mfu), row.is_mfu_lower_bound, row.mfu.confidence,
+        None if misleading is None else misleading.words,
+    )  # fmt: skip
+
+
+def _job(row: HeldRow) -> HeldJobPart | None:
+    facts = row.facts
+    if facts is None:
+        return None
+    return HeldJobPart(
+        facts.user, facts.team, facts.job_class, facts.gpu_milli, facts.cpu_milli, None,
+        facts.memory_mib, None, facts.attempts, facts.elapsed_ms, facts.asked_ms, facts.asked_ppm,
+    )  # fmt: skip
+
+
+def _attempt(statement: Statement, attempt: HeldAttempt, job: HeldRow) -> HeldAttemptPart:
+    held = {ABOUT[b].key: attempt.milli_ms[b] for b in ABOUT if attempt.milli_ms[b]}
+    return HeldAttemptPart(
+        attempt.number, attempt.start_ms, statement.calendar.iso(attempt.start_ms), attempt.up_ms,
+        attempt.end_ms, attempt.outcome, attempt.why or None, attempt.nodes, held,
+        job.account.known_usd(rounded(sum(attempt.money), DENOMINATOR)),
+    )  # fmt: skip

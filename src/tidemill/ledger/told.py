@@ -1,0 +1,68 @@
+"""Told: of which jobs somebody measured what, so that an empty bucket is zero and not unknown.
+
+Reads batches of events. A source that stops measuring says so with an event, and the part is then
+not known of the whole job: only what was never called unknown counts as told.
+"""
+
+import numpy as np
+
+from tidemill.ledger.buckets import Bucket
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.tables import I64, grown
+
+_ACTIVITY, _STALLS, _SAVES = (
+    codes.KIND_CODE[kind] for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen)
+)
+
+FILLS: tuple[frozenset[int], ...] = (
+    frozenset({Bucket.IDLE}),
+    frozenset({Bucket.STARTING, Bucket.RESTART, Bucket.REWORK, Bucket.UNSAVED}),
+    frozenset({Bucket.CHECKPOINT}),
+    frozenset({Bucket.HOST}),
+    frozenset({Bucket.LINKS}),
+)
+"""Which buckets are known of a job by what is told of it: when its devices are busy; what is saved
+and since when it works; its checkpoint stalls; its waits for data; its waits for other ranks."""
+
+_SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
+"""The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
+
+
+class Told:
+    """By job: a bit for each of ``FILLS`` that was told, and one for each that was taken back."""
+
+    def __init__(self) -> None:
+        self._bits: I64 = np.zeros((64, 2), np.int64)
+
+    def count(self, batch: Batch) -> None:
+        """Take in the events of a batch."""
+        kind = batch.events[:, EventColumn.KIND]
+        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES))
+        if not is_told.any():
+            return
+        rows, kind = batch.events[is_told], kind[is_told]
+        most = int(rows[:, EventColumn.WHO].max()) + 1
+        if most > len(self._bits):
+            self._bits = grown(self._bits, most)
+        self._mark(0, 0, rows[kind == _ACTIVITY])
+        self._mark(0, 1, rows[kind == _SAVES])
+        stalls = rows[kind == _STALLS]
+        for place, column in _SHARES:
+            self._mark(0, place, stalls[stalls[:, column] >= 0])
+            self._mark(1, place, stalls[stalls[:, column] < 0])
+
+    def of(self, jobs: I64) -> frozenset[int]:
+        """The buckets that are known, though they be empty, of every one of these jobs.
+
+        None are where the events of some were rolled up (numbers below 0): who told is forgotten.
+        """
+        if not len(jobs) or jobs.min() < 0:
+            return frozenset()
+        bits = grown(self._bits, int(jobs.max()) + 1)[jobs]
+        known = int(np.bitwise_and.reduce(bits[:, 0] & ~bits[:, 1]))
+        return frozenset(b for i, some in enumerate(FILLS) if known >> i & 1 for b in some)
+
+    def _mark(self, which: int, place: int, rows: I64) -> None:
+        self._bits[np.unique(rows[:, EventColumn.WHO]), which] |= 1 << place
