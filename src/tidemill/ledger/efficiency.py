@@ -215,7 +215,8 @@ def ratio(figure: HeldFigure, held_milli_ms: int) -> Fraction | None:
 def _worst_first(statement: Statement, rows: LedgerRows, group: I64, count: int) -> I64:
     """Groups by what they wasted in dollars, then by what they held; ties by their order.
 
-    In hours instead of dollars where some of the fleet has no price. In floating point: it only orders, and exact sums of a million jobs take long.
+    In hours instead of dollars where some of the fleet has no price. In floating point: it only
+    orders, and exact sums of a million jobs take long.
     """
     contracts = statement.world.contract_rows
     by_hours = statement.total().unpriced_milli_ms > 0
