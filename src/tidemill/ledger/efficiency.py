@@ -35,7 +35,7 @@ class HeldFigure(NamedTuple):
     confidence: Confidence
 
 
-class JobFacts(NamedTuple):
+class HeldJob(NamedTuple):
     """What is known of one job beside its accelerators' time."""
 
     job: int
@@ -74,7 +74,7 @@ class HeldRow(NamedTuple):
     """How it is known of a bucket that nothing is in it."""
     is_busy_told: bool
     """Whether it is known of all its jobs when their accelerators were busy."""
-    facts: JobFacts | None
+    facts: HeldJob | None
     """Of a row that is one job."""
 
     def figure(self, buckets: Iterable[int]) -> HeldFigure:
@@ -190,14 +190,14 @@ def of_job(statement: Statement, j: int) -> HeldRow:
     return row._replace(jobs=1, facts=facts_of(statement, j))
 
 
-def facts_of(statement: Statement, j: int) -> JobFacts:
+def facts_of(statement: Statement, j: int) -> HeldJob:
     """What is known of a job beside its accelerators' time."""
     world, waits = statement.world, statement.waits
     shape = world.shape_of(j)
     at = int(np.searchsorted(waits.job, j))
     is_there = at < len(waits.job) and waits.job[at] == j
     elapsed = int(waits.completion_ms[at] - waits.total_wait_ms[at]) if is_there else None
-    return JobFacts(
+    return HeldJob(
         j, world.job_users[j] or None, shape.team, str(shape.kind), shape.total_milli,
         sum(role.count * role.cpu_milli for role in shape.roles) or None,
         sum(role.count * role.memory_mib for role in shape.roles) or None,
@@ -265,6 +265,6 @@ def _held_only(unknown: dict[int, str]) -> dict[int, str]:
     return {bucket: why for bucket, why in unknown.items() if bucket in ALLOCATED}
 
 
-def user_of(facts: JobFacts) -> str:
+def user_of(facts: HeldJob) -> str:
     """Who submitted it, in words."""
     return facts.user or UNKNOWN_USER
