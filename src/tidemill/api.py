@@ -356,13 +356,14 @@ def read_attempts(
     on_progress: Progress | None = None,
 ) -> "list[HeldAttempt]":
     """The attempts of one job of a journal: when, where, and what came of their time."""
+    from tidemill.ledger import rolling
     from tidemill.ledger.attempts import attempts_of
-    from tidemill.ledger.reader import Ledger
     from tidemill.ledger.spans import Window
 
     with open_journal(journal) as keeper:
-        ledger = Ledger(policy_of(keeper), Window(start_ms, end_ms))
-        return attempts_of(ledger, _watched(keeper, on_progress), job)
+        window = Window(start_ms, end_ms)
+        ledger, first = rolling.reader_of(keeper, policy_of(keeper), window, weighs_mix=False)
+        return attempts_of(ledger, _watched(keeper, on_progress, first), job)
 
 
 def source_of(journal: str) -> Source:
