@@ -70,7 +70,7 @@ def test_fetch_keeps_hours_and_goes_on(tmp_path: Path):
         second = json.loads(run("fetch", url, *span, "--json")[1])
         code = run("fetch", url, "--from", "2026-09-22", "--to", "2026-09-21", "--out", out)[0]
     assert first[0] == 0
-    assert first[1].replace("\n", "").endswith("1 hour read, 1 hour kept, 120 samples in all")
+    assert " ".join(first[1].split()).endswith("1 hour read, 1 hour kept, 120 samples in all")
     assert second == {"folder": out, "hours": 1, "new_hours": 0, "samples": 120,
                       "dropped_samples": 0}  # fmt: skip
     assert code != 0

@@ -102,7 +102,7 @@ def test_a_broken_event_is_refused(text: str, found: str):
     [
         (contract(), {"count": 0}, ">= 1"),
         (contract(), {"count": 10_000_001}, "<= 10000000"),
-        (contract(), {"usd_micro_per_hour": -1}, ">= 0"),
+        (contract(), {"usd_micro_per_hour": -2}, ">= -1"),
         (contract(), {"name": ""}, "length >= 1"),
         (contract(), {"colour": "red"}, "unknown field `colour`"),
         (contract(), {"node": {"devices": 65, "cpu_milli": 0, "memory_mib": 0}}, "<= 64"),

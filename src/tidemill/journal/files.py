@@ -83,7 +83,7 @@ def is_rolled_up(path: Path) -> bool:
     except OSError:
         return False
     is_ours = head.startswith(_SQLITE) and head[_MARK_AT:] == APPLICATION_ID.to_bytes(4, "big")
-    return is_ours and int.from_bytes(head[_VERSION_AT : _VERSION_AT + 4], "big") >= ROLLED_UP
+    return is_ours and int.from_bytes(head[_VERSION_AT : _VERSION_AT + 4], "big") == ROLLED_UP
 
 
 def refuse(

@@ -33,7 +33,7 @@ _Table = dict[str, bytes]
 def dump(ledger: Ledger) -> bytes:
     """What this ledger carries on; all that is settled must have been handed over."""
     world, b = ledger.world, ledger.columns
-    counts, asked = ledger.stops_so_far
+    counts, asked, seen = ledger.stops_so_far
     return columns.deflated(
         msgspec.msgpack.encode(
             {
@@ -45,6 +45,7 @@ def dump(ledger: Ledger) -> bytes:
                 "moving": [(j, *moving) for j, moving in ledger.moving.items()],
                 "unseen": ledger.unseen,
                 "stops": (dict(counts), {str(j): str(why) for j, why in asked.items()}),
+                "seen": [*seen.items()],
             }
         )
     )
@@ -75,7 +76,7 @@ def resume(
             for j, held, ms, keeps in said["moving"]
         },
         [(start, end) for start, end in said["unseen"]],
-        (Counter(counts), {int(j): Why(why) for j, why in asked.items()}),
+        (Counter(counts), {int(j): Why(why) for j, why in asked.items()}, dict(said["seen"])),
     )
     ledger.columns.marks[MARK.LOG_READ] = columns_of(world).at[AT.LOGGED]
     return ledger

@@ -27,7 +27,7 @@ from tidemill.ledger.cells import Cells
 from tidemill.ledger.idle_attribution import Claimants
 from tidemill.ledger.span_binning import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
-from tidemill.ledger.stops import Stops
+from tidemill.ledger.stops import Stops, StopsSoFar
 from tidemill.ledger.supply import SupplySums
 from tidemill.ledger.told import Told
 from tidemill.ledger.turns import Turns
@@ -36,7 +36,7 @@ from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.columns import AT, NONE, NOTHING_SEEN, State
-from tidemill.model.events import Event, Why
+from tidemill.model.events import Event
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
@@ -204,7 +204,7 @@ class Ledger:
         b: LedgerState,
         moving: dict[int, MovingHold],
         unseen: list[tuple[int, int]],
-        stops: tuple[Counter[str], dict[int, Why]],
+        stops: StopsSoFar,
     ) -> None:
         """Begin with the state of another ledger, which had read the events of this World."""
         self._world, self._b, self._moving = world, b, moving
@@ -232,8 +232,8 @@ class Ledger:
         return self._spans.unseen
 
     @property
-    def stops_so_far(self) -> tuple[Counter[str], dict[int, Why]]:
-        """Stops by why, and what was asked for and has not happened yet."""
+    def stops_so_far(self) -> StopsSoFar:
+        """Stops by why, what was asked for and has not happened yet, who was seen where."""
         self._settle()
         return self._stops.so_far
 

@@ -34,6 +34,9 @@ _SEEN = KIND_CODE[ev.PlacementSeen]
 _COUNTED = (*_ASKED, *_DONE, KIND_CODE[ev.JobFailed], _SEEN)
 
 
+StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, int]]
+
+
 class Stops:
     """How many attempts were stopped, by why, up to the last event that was read."""
 
@@ -43,14 +46,14 @@ class Stops:
         self._attempts: dict[int, int] = {}
         """The attempt in which each job was seen to sit somewhere, unless it has failed since."""
 
-    def begin(self, counts: Counter[str], asked: dict[int, Why]) -> None:
+    def begin(self, counts: Counter[str], asked: dict[int, Why], attempts: dict[int, int]) -> None:
         """Go on from what others counted."""
-        self._counts, self._asked = counts, asked
+        self._counts, self._asked, self._attempts = counts, asked, attempts
 
     @property
-    def so_far(self) -> tuple[Counter[str], dict[int, Why]]:
-        """What was counted, and what was asked for and has not happened yet."""
-        return self._counts, self._asked
+    def so_far(self) -> StopsSoFar:
+        """What was counted, what was asked for and has not happened yet, who was seen where."""
+        return self._counts, self._asked, self._attempts
 
     def by_why(self, stopped: int) -> dict[str, int]:
         """All that were stopped, by why, in a fixed order, without zeros.
