@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.engine.fold.batch import PLACES
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.source import Source
 from tidemill.ledger import usable, waits
@@ -25,7 +26,6 @@ from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
-from tidemill.model import codes
 from tidemill.model.errors import SpecError
 from tidemill.model.events import Event
 from tidemill.model.measures import FOREVER_MS, MINUTE_MS
@@ -44,7 +44,6 @@ NOBODY = "(nobody)"
 _Names = Callable[[int], str]
 
 
-_BY_CODE = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
 _MODELLED, _UNKNOWN, _MEASURED, _SIMULATED, _ASSUMED = (
     CONFIDENCES.index(c)
     for c in (
@@ -205,7 +204,7 @@ class Statement:
         # of a job of unknown efficiency, only a slower place is known
         found[is_divided & (rows.bucket == Bucket.LINKS) & (found == _UNKNOWN)] = _MODELLED
         found[self._is_assumed()] = _ASSUMED
-        found = np.where(is_held & (rows.known > 0), _BY_CODE[rows.known], found)
+        found = np.where(is_held & (rows.known > 0), PLACES[rows.known], found)
         if self.source.is_simulated:
             found[found == _MEASURED] = _SIMULATED
         return found

@@ -24,7 +24,8 @@ from tidemill.model.topology import NO_HOP
 from tidemill.model.world import World
 from tidemill.workload import progress
 
-_CONFIDENCES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
+PLACES = np.array([CONFIDENCES.index(word) for word in codes.CONFIDENCES], np.int64)
+"""Of each confidence by its number in journals, its number in columns."""
 _PLAIN = frozenset(
     (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
@@ -196,7 +197,7 @@ def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -
     interval, cost = jobs[:, JobColumn.INTERVAL], jobs[:, JobColumn.COST]
     written[:, JOB.INTERVAL_MS] = np.where(trains, interval, progress.CONTINUOUS)
     written[:, JOB.COST_MS] = np.where(trains, cost, 0)
-    written[:, JOB.CONFIDENCE] = _CONFIDENCES[jobs[:, JobColumn.CONFIDENCE]]
+    written[:, JOB.CONFIDENCE] = PLACES[jobs[:, JobColumn.CONFIDENCE]]
     written[:, JOB.MEMORY_PPM] = _memory_ppm(jobs)
 
 
