@@ -9,11 +9,11 @@ WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench docs lock clean
+.PHONY: help demo test test-live check bench docs lock clean
 
 help: ## list the verbs
 	@echo "make VERB, where VERB is one of"
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)$$/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)$$/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo "PYTHON=python3.12 chooses another interpreter (after make clean); it must be 3.11 or newer."
 
 demo: $(VENV)/.run ## run the main job on the embedded defaults; ends with the ledger and a report file
@@ -24,7 +24,14 @@ test: $(VENV)/.dev ## run all the tests (what CI runs)
 	@tools/slurm.sh
 	@tools/prometheus.sh
 	@tools/postgres.sh
+	@PYTHON=$(BIN)/python tools/kubernetes.sh
 	$(BIN)/python -m pytest -n $(WORKERS) --hypothesis-profile=ci --durations=15
+
+test-live: $(VENV)/.dev ## build a real Kubernetes, once; run the tests on real clusters, with 200 Slurm jobs
+	@tools/slurm.sh
+	@tools/prometheus.sh
+	@PYTHON=$(BIN)/python tools/kubernetes.sh build
+	TIDEMILL_SLURM_JOBS=200 $(BIN)/python -m pytest --hypothesis-profile=ci tests/live
 
 check: $(VENV)/.dev ## lint, format, types, import contracts, house rules
 	$(BIN)/ruff check .

@@ -1,8 +1,9 @@
 """Whole commands that answer a question about a journal: what one asks at a terminal waits for.
 
-``tidemill why``, ``pending``, ``fit`` and ``fleet`` at a moment of the demo, each as a process of
-its own with everything compiled already: start of Python, imports, reading the journal, answer.
-In steps of the reference loop that the same CPU time would take, because machines differ.
+``tidemill why``, ``decision``, ``pending``, ``fit`` and ``fleet`` at a moment of the demo, each as
+a process of its own with everything compiled already: start of Python, imports, reading the
+journal, answer. In steps of the reference loop that the same CPU time would take, because machines
+differ.
 """
 
 import os
@@ -19,7 +20,16 @@ from tidemill.journal.moments import COUNTED
 from tidemill.model.world import World
 from tidemill.twin.spec.tables import Spec
 
-ASKED = ("why", "why --eta", "pending", "pending --no-eta", "fit", "fleet")
+ASKED = (
+    "why",
+    "decision",
+    "decision, running",
+    "why --eta",
+    "pending",
+    "pending --no-eta",
+    "fit",
+    "fleet",
+)
 
 
 def run(
@@ -45,11 +55,16 @@ def run(
 
 
 def _questions(spec: Spec, world: World) -> dict[str, list[str]]:
-    """About the job that came last of those that wait, and about one that nobody submitted."""
+    """About the job that came last of those that wait, about the one that was placed last of those
+    that run, and about one that nobody submitted.
+    """
     job = world.job_names[max(j for jobs in world.waiting for j in jobs)]
+    running = world.job_names[max(world.placements)]
     fit = ["fit", "--team", spec.teams[0].name, "--gpus", "64", "--per-node", "8", "--hours", "12"]
     return {
         "why": ["why", job],
+        "decision": ["decision", job],
+        "decision, running": ["decision", running],
         "why --eta": ["why", job, "--eta"],
         "pending": ["pending"],
         "pending --no-eta": ["pending", "--no-eta"],

@@ -11,6 +11,7 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from tidemill.scheduling.scores import demand, scoring
 from tidemill.scheduling.scores.demand import Asked, Knobs
 from tidemill.scheduling.scores.scoring import Scoring
 from tidemill.scheduling.snapshot import Filled, Snapshot
-from tidemill.twin.traces.openb import NODE_LIST, node_lines
+from tidemill.twin.traces.openb import NODE_LIST, NodeLine, PodLine, node_lines
 
 MARKS = (90, 95, 100, 110, 130)
 SEEDS = tuple(range(42, 52))
@@ -110,9 +111,12 @@ def _published(variant: str, name: str) -> dict[str, float]:
 
 def one(at: Path, variant: str, name: str, seed: int) -> Outcome:
     """One list of pods under one policy and seed."""
-    lines = node_lines(at / NODE_LIST)
+    return of_pods(node_lines(at / NODE_LIST), openb.pods_of(at, variant), name, seed)
+
+
+def of_pods(lines: Sequence[NodeLine], pods: Sequence[PodLine], name: str, seed: int) -> Outcome:
+    """The same, of some nodes and some pods."""
     capacity = sum(line.gpus for line in lines) * WHOLE_MILLI
-    pods = openb.pods_of(at, variant)
     world = openb.empty_world(lines, seed)
     desk = _Desk(world, name, seed, [openb.role_of(pod) for pod in pods])
     arrived, allocated, marks = 0, 0, list[float]()
@@ -240,8 +244,7 @@ def _knowing(world: World, name: str, listed: list[Role]) -> Scoring | None:
 
 def _anywhere(room: Snapshot, role: Role, is_ok: I64, luck: random.Random) -> Filled:
     """Any node that can host the pod, and any device there that can."""
-    room.count_hosts(role, is_ok)
-    able = np.flatnonzero(room.hosts).tolist()
+    able = np.flatnonzero(room.hosts(role, is_ok)).tolist()
     if not able:
         return Filled(0, ())
     n = luck.choice(able)

@@ -33,8 +33,8 @@ from tidemill.twin.traces.options import Options
 MILLION = Path(__file__).with_name("million.toml")
 DEFAULT = Policy()
 PLAIN = Policy(placement="pack", backfill="none")
-"""Best fit, and everybody may pass: what the peers do. The million is timed with this one: a
-reservation reads all that runs, and on 12,500 nodes that is what takes the time."""
+"""Best fit, and everybody may pass: what the peers do. The million is timed with this one: with
+backfill its queue costs a reservation, and a look at fifty shapes, in every cycle."""
 PEERS = {"philly": 5_814, "elasticflow": 368}
 """Jobs per CPU-second of the fastest peer (Starburst, ATC'24), as measured for such a machine."""
 

@@ -2,8 +2,7 @@
 
 The text is what ``live.slurm.commands.history`` asks sacct for: jobs, members of arrays, requeued
 attempts, one batch step for every second job. It is read as columns (times in seconds since 1970,
-then as local times) and, a part of it, as rows; that part is also brought onto the books, as
-`tidemill import slurm` does.
+then as local times) and, a part of it, as rows. (The way onto the books is `slurm_import`.)
 """
 
 import random
@@ -15,10 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.spine import reference_per_cpu_s
-from tidemill import api
-from tidemill.live.history import events
-from tidemill.live.prices import rules
-from tidemill.live.slurm import translate
 from tidemill.live.slurm.commands import SACCT_COLUMNS
 from tidemill.live.slurm.reading import open_output
 
@@ -36,7 +31,6 @@ def run(rows: int = 1_000_000, as_rows: int = 100_000, repeats: int = 2) -> dict
             found[name] = _best([_read(path) for _ in range(repeats)])
         write(path, as_rows)
         found["as_rows"] = _best([_read(path, as_rows=True) for _ in range(repeats)])
-        found["import"] = _import(path, Path(folder) / "fleet.sqlite")
     found["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return found
 
@@ -63,26 +57,6 @@ def _read(path: Path, *, as_rows: bool = False) -> dict[str, Any]:
         "rows": count,
         "bytes": path.stat().st_size,
         "gpu_hours": gpu_ms // 3_600_000,
-        "rows_per_s": round(count / wall_s),
-        "rows_per_cpu_s": round(count / cpu_s),
-    }
-
-
-def _import(path: Path, journal: Path) -> dict[str, Any]:
-    """The whole way into a journal, with its books, as `tidemill import slurm` goes."""
-    wall_s, cpu_s = time.perf_counter(), time.process_time()
-    past = translate.read([path], "UTC")
-    history = events.build(past.attempts, past.nodes, rules.flat({rules.ANY: 2_000_000}))
-    total = api.keep_history(history, str(journal)).statement.total()
-    wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-    with path.open() as file:
-        count = sum(1 for _ in file) - 1
-    return {
-        "rows": count,
-        "jobs": history.jobs,
-        "attempts_over": history.over,
-        "paid_gpu_hours": total.paid_milli_ms // 3_600_000_000,
-        "journal_bytes": journal.stat().st_size,
         "rows_per_s": round(count / wall_s),
         "rows_per_cpu_s": round(count / cpu_s),
     }

@@ -1,4 +1,7 @@
-"""``tidemill why`` at size: 10,000 nodes, all busy, 5,000 jobs waiting; the whole command timed."""
+"""``tidemill why`` and ``decision`` at size: 10,000 nodes, all busy, 5,000 jobs waiting.
+
+The whole commands are timed, from the shell's point of view.
+"""
 
 import subprocess
 import sys
@@ -26,6 +29,8 @@ def run(nodes: int = 10_000, waiting: int = 5_000) -> dict[str, Any]:
         commands = {
             "why": ["why", last],
             "why_json": ["why", last, "--json"],
+            "decision": ["decision", last],
+            "decision_running": ["decision", done.world.job_names[max(done.world.placements)]],
             "pending": ["pending"],
         }
         seconds = {name: _timed([*words, "-j", journal]) for name, words in commands.items()}

@@ -65,9 +65,11 @@ def contract(
     cpu_milli: int = BIG_HOST,
     memory_mib: int = BIG_HOST,
     labels: Labels | None = None,
+    taints: Labels | None = None,
 ) -> Contract:
     """A claim on ``gpus`` accelerators, on nodes of ``per_node``."""
-    node = Template(per_node, cpu_milli, memory_mib, tuple((labels or {}).items()))
+    wears, keeps = tuple((labels or {}).items()), tuple((taints or {}).items())
+    node = Template(per_node, cpu_milli, memory_mib, wears, keeps)
     return Contract(
         name, pool, kind, gpus, usd_micro_per_hour, node, terms, start_ms, end_ms, spares
     )

@@ -18,7 +18,15 @@ import msgspec
 
 from tidemill import __version__
 from tidemill.engine.fold.one_event import pass_time
-from tidemill.journal import MEMORY, Journal, completeness, open_journal, policies
+from tidemill.journal import (
+    MEMORY,
+    Journal,
+    completeness,
+    node_reasons,
+    open_journal,
+    policies,
+    submissions,
+)
 from tidemill.journal import exists as journal_exists
 from tidemill.journal.completeness import Begun, Completeness
 from tidemill.journal.keeping import RunKeeper
@@ -27,10 +35,10 @@ from tidemill.journal.postgres import address
 from tidemill.journal.replay import rebuild
 from tidemill.journal.resuming import Resumed
 from tidemill.journal.rolled_up import GoneError
-from tidemill.journal.source import FACT, Source
+from tidemill.journal.source import FACT, SUBMISSIONS, UNTOLD, Source
 from tidemill.model.batch import Batch
 from tidemill.model.errors import SpecError
-from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS
+from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
 
     from tidemill.advise.trials import Advice
     from tidemill.engine.loop import Backend
+    from tidemill.explain.decision.answers import Decision
     from tidemill.ledger.attempts import HeldAttempt
     from tidemill.ledger.lending import Lent
     from tidemill.ledger.rolling import RollUp
@@ -202,13 +211,17 @@ def keep_history(
     from tidemill.ledger.spans import Window
     from tidemill.ledger.statement import Statement
 
-    refuse_existing(journal)
+    refuse_existing(journal, may_resume=False)
     policy, length_ms = Policy(), history.length_ms
     ledger = Ledger(policy, Window(0, FOREVER_MS, nice_bin_ms(length_ms)))
+    ledger.foresee(history.foreseen)
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
+    facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
+    if not history.tells_submissions:
+        facts[SUBMISSIONS] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:
-        keeper = RunKeeper(opened, ledger.world)
+        keeper = RunKeeper(opened, ledger.world, foreseen=history.foreseen)
         completeness.begin(opened, begun)
         for key, value in facts.items():
             opened.set_meta(key, value)
@@ -218,7 +231,10 @@ def keep_history(
             if on_progress is not None:
                 on_progress(ledger.world.now_ms, length_ms)
         keeper.finish()
-    statement = Statement(ledger, calendar, Source.LIVE)
+    submissions.put_back(ledger.world, facts, journal)
+    statement = Statement(
+        ledger, calendar, Source.LIVE, tells_submissions=history.tells_submissions
+    )
     return Run(address.visible(journal), ledger.world, policy, statement)
 
 
@@ -243,13 +259,14 @@ def _nothing_kept_of(journal: str, *, is_kept: bool) -> Iterator[None]:
         raise
 
 
-def refuse_existing(journal: str) -> None:
+def refuse_existing(journal: str, *, may_resume: bool = True) -> None:
     """A run writes a journal of its own; it never appends to that of another run."""
     if journal_exists(journal):
+        resume = "; a run that was interrupted goes on with --resume" if may_resume else ""
+        what = "a run" if may_resume else "an import"
         raise SpecError(
-            f"`{address.visible(journal)}` exists already; a run begins a journal of its own",
-            hint="choose another path with --journal, or replace the file with --force; a run that"
-            " was interrupted goes on with --resume",
+            f"`{address.visible(journal)}` exists already; {what} begins a journal of its own",
+            hint=f"choose another with --journal, or replace it with --force{resume}",
         )
 
 
@@ -287,6 +304,9 @@ def open_world(journal: str, at_ms: int | None = None) -> tuple[World, Policy]:
 def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]:
     """The same of a journal that is open."""
     world = rebuild(journal, up_to_ms=at_ms)
+    facts = journal.facts()
+    world = submissions.put_back(world, facts, journal.where)
+    world = node_reasons.put_back(world, facts, journal.where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 
@@ -306,12 +326,17 @@ def read_statement(
     with open_journal(journal) as keeper:
         policy = policy_of(keeper)
         width = bin_ms or nice_bin_ms(min(end_ms, last_ms(keeper)) - start_ms)
+        if bin_ms is None and keeper.rolled_up() is not None:
+            width = max(width, HOUR_MS)  # its books are by the hour
         window = Window(start_ms, end_ms, width)
         ledger, first = rolling.reader_of(keeper, policy, window, weighs_mix=True)
+        ledger.foresee(len(keeper))
         facts = keeper.facts()
         for batch in _watched(keeper, on_progress, first):
             ledger.read_batch(batch)
-        return Statement(ledger, Calendar.of(facts), Source.of(facts))
+        submissions.put_back(ledger.world, facts, journal)
+        tells = Source.tells_submissions(facts)
+        return Statement(ledger, Calendar.of(facts), Source.of(facts), tells_submissions=tells)
 
 
 def roll_up(journal: str, keep_ms: int, on_progress: Progress | None = None) -> "RollUp":
@@ -364,6 +389,26 @@ def read_attempts(
         window = Window(start_ms, end_ms)
         ledger, first = rolling.reader_of(keeper, policy_of(keeper), window, weighs_mix=False)
         return attempts_of(ledger, _watched(keeper, on_progress, first), job)
+
+
+def read_decision(journal: str, job: str, at_ms: int | None = None) -> "Decision":
+    """The decision about one job, stage by stage: the last before a moment, or before the end."""
+    from tidemill.explain.decision import reading
+
+    with open_journal(journal) as keeper:
+        world, policy = world_of(keeper, at_ms)
+        return reading.read(keeper, world, policy, _job_of(world, job), at_ms)
+
+
+def _job_of(world: World, name: str) -> int:
+    """The number of a job by its name."""
+    j = world.job_number.get(name)
+    if j is None:
+        raise SpecError(
+            f"no job is called `{name}`; the journal has {world.job_count:,} jobs",
+            hint="names are those of `pending_frame` and `events_frame`",
+        )
+    return j
 
 
 def source_of(journal: str) -> Source:
@@ -435,6 +480,8 @@ def nice_bin_ms(length_ms: int) -> int:
     """A round width that divides a window into some hundreds of bins."""
     if length_ms <= 0 or length_ms >= FOREVER_MS:
         return DAY_MS
+    if length_ms < 2 * HOUR_MS:
+        return MINUTE_MS
     for width in (HOUR_MS, 2 * HOUR_MS, 6 * HOUR_MS, DAY_MS):
         if length_ms // width <= BINS_AT_MOST:
             return width

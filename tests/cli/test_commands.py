@@ -19,7 +19,7 @@ from tidemill.cli.main import program
 
 COMMANDS = (
     ("demo",), ("twin",), ("twin", "run"), ("twin", "generate"), ("twin", "import"), ("ledger",),
-    ("ledger", "diff"), ("why",), ("pending",), ("fit",), ("defrag",), ("journal",),
+    ("ledger", "diff"), ("why",), ("decision",), ("pending",), ("fit",), ("defrag",), ("journal",),
     ("journal", "export"), ("journal", "import"), ("journal", "verify"), ("journal", "salvage"),
     ("ingest",), ("ingest", "serve"),
     ("doctor",), ("report",), ("probe",), ("probe", "compare"), ("unit", "share"),
@@ -46,12 +46,13 @@ def test_help_reaches_no_kernel() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_question_loads_no_compiler(tiny: Path) -> None:
-    """`why` does without numba, pydantic and the modules of other commands, once it was asked.
+@pytest.mark.parametrize("question", ["why", "decision"])
+def test_a_question_loads_no_compiler(question: str, tiny: Path) -> None:
+    """It does without numba, pydantic and the modules of other commands, once it was asked.
 
     To load them took longer than all the rest.
     """
-    words = ["tidemill", "why", "whole-a100", "--at", "31h", "-j", str(tiny / "tiny.sqlite")]
+    words = ["tidemill", question, "whole-a100", "--at", "31h", "-j", str(tiny / "tiny.sqlite")]
     code = (
         f"import sys; sys.argv = {words}; from tidemill.cli.main import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"

@@ -30,10 +30,11 @@ def test_the_worst_come_first_and_the_printed_rows_add_up(ask: Ask):
     ran = ask("efficiency", "--top", "4")
     assert ran.code == 0, ran.err
     rows = [line.split() for line in ran.out.splitlines()[2:]]
-    wasted = [float(row[-1].strip("$").replace(",", "")) for row in rows]
+    assert {row[-1] for row in rows} == {"e"}, "most of the waste is below peak, as modelled"
+    wasted = [float(row[-2].strip("$").replace(",", "")) for row in rows]
     assert wasted[:4] == sorted(wasted[:4], reverse=True)
     assert sum(wasted[:-1]) == pytest.approx(wasted[-1], abs=1e-6)
-    cost = [float(row[-2].strip("$").replace(",", "")) for row in rows]
+    cost = [float(row[-3].strip("$").replace(",", "")) for row in rows]
     assert sum(cost[:-1]) == pytest.approx(cost[-1], abs=1e-6)
     assert "simulated" in ran.out
 

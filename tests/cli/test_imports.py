@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import tidemill
+from tests.conftest import ROOT
+from tidemill.journal import open_journal
+from tidemill.journal.source import Source
 
 JOBS = """\
 job_id,user,project,submit_time,start_time,end_time,num_gpus,node,state
@@ -224,3 +227,178 @@ def test_hours_of_a_team_say_what_they_are(observed: str):
     assert "what stood free beside its waiting jobs" in tidemill(
         "ledger", observed, "--by", "team"
     ).err.replace("\n", " ")
+
+
+def test_nothing_speaks_of_contracts_where_nobody_told_of_any(tmp_path: Path):
+    """A Slurm cluster has nodes, drained ones among them: no contract, no reserved terms."""
+    history, journal = Path("examples/history"), str(tmp_path / "slurm.sqlite")
+    files = [str(history / "sacct.txt"), str(history / "nodes.txt")]
+    asked = (
+        ("import", "slurm", *files, "--zone", "Europe/Berlin", "--to", "2026-11-02T20:00",
+         "--usd-per-hour", "2.5", "-j", journal),
+        ("ledger", journal), ("fleet", journal), ("fleet", journal, "--nodes"),
+        ("pending", journal), ("why", "106", "-j", journal),
+        ("report", journal, "--out", str(tmp_path / "page.html")),
+    )  # fmt: skip
+    said = [tidemill(*words) for words in asked]
+    assert [one.code for one in said] == [0] * len(said)
+    printed = "".join(one.out for one in said)
+    assert not re.findall(r".*(?:\bcontract|reserved|cancel the drain|no win predicted).*", printed)
+    assert "node group" in printed
+    assert "put `g2` back into service, once what it was drained for is done" in printed
+    assert not re.findall(r".*team `\w+` \$0\b.*", printed)
+
+
+def test_where_nothing_worked_no_program_is_blamed(tmp_path: Path):
+    """Two partial gangs hold everything and never come up."""
+    journal = str(tmp_path / "k.sqlite")
+    done = tidemill("import", "kubernetes", "examples/history/kubernetes.json", "-j", journal)
+    assert done.code == 0, done.err
+    assert "runtime 0.0% × program: nothing worked" in done.out
+    assert "occupancy 0.0% (measured)" in done.out
+    assert "partial gangs" in done.out
+
+
+def test_nodes_of_unknown_size_keep_nobody_out(tmp_path: Path):
+    """Accounting alone: nobody listed nodes, so nobody knows their cores and memory."""
+    told = tmp_path / "sacct.txt"
+    told.write_text(
+        "JobID|User|Account|State|Submit|Start|End|NodeList|AllocTRES|ReqTRES\n"
+        "1|ann|vision|RUNNING|2026-03-02T08:00:00|2026-03-02T08:00:10|Unknown|g1"
+        "|cpu=64,gres/gpu=4,mem=64G|cpu=64,gres/gpu=4,mem=64G\n"
+        "2|bob|nlp|PENDING|2026-03-02T09:00:00|Unknown|Unknown|None assigned"
+        "||cpu=32,gres/gpu=2,mem=64G\n"
+    )
+    journal = str(tmp_path / "j.sqlite")
+    done = tidemill(
+        "import", "slurm", str(told), "--zone", "UTC", "--to", "2026-03-02T12:00", "-j", journal
+    )
+    assert done.code == 0, done.err
+    answer = tidemill("why", "2", "-j", journal).out
+    assert "cause: not enough is free" in answer
+    assert "cores" not in answer
+    assert " ?  " in tidemill("fleet", journal, "--nodes").out
+
+
+HELD_BACK = """\
+JobID|User|Account|State|Submit|Eligible|Start|End|NodeList|AllocTRES|ReqTRES|Reason
+1_[5-9%1]|ann|vision|PENDING|2026-03-02T08:00:00|2026-03-02T08:00:00|Unknown|Unknown\
+|None assigned||cpu=8,gres/gpu=1|JobArrayTaskLimit
+2|bob|nlp|PENDING|2026-03-02T09:00:00|Unknown|Unknown|Unknown|None assigned||cpu=8,gres/gpu=4\
+|Dependency
+3|bob|nlp|RUNNING|2026-03-02T08:00:00|2026-03-02T08:00:00|2026-03-02T08:00:10|Unknown|g1\
+|cpu=8,gres/gpu=2|cpu=8,gres/gpu=2|None
+"""
+
+
+def test_what_another_scheduler_holds_back_takes_nothing_from_others(tmp_path: Path):
+    """Eight GPUs are free; five tasks of an array that limits itself wait before the others."""
+    told, nodes = tmp_path / "sacct.txt", tmp_path / "nodes.txt"
+    told.write_text(HELD_BACK)
+    nodes.write_text("".join(
+        f"NodeName={name} CPUTot=64 RealMemory=512000 State=IDLE Gres=gpu:h100:4\n\n"
+        for name in ("g1", "g2", "g3")
+    ))  # fmt: skip
+    journal = str(tmp_path / "j.sqlite")
+    done = tidemill(
+        "import", "slurm", str(told), str(nodes), "--zone", "UTC", "--to", "2026-03-02T12:00",
+        "-j", journal,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    held = tidemill("why", "2", "-j", journal).out
+    assert "cause: held, or waiting for something other than GPUs (owner: workload)" in held
+    assert "10 accelerators free on 3 nodes" in held
+    fits = tidemill("fit", "-j", journal, "--team", "nlp", "--gpus", "4").out
+    assert "would run now, if that scheduler lets it" in fits
+    board = tidemill("pending", journal).out
+    assert re.search(r"JobArrayTaskLimit +workload +5 ", board)
+    assert "not recorded" not in board
+    page = tmp_path / "page.html"
+    assert tidemill("report", journal, "--out", str(page)).code == 0
+    assert "its own scheduler says JobArrayTaskLimit" in page.read_text()
+
+
+def test_a_job_submitted_before_the_books_has_waited_since_then(jobs: Path, tmp_path: Path):
+    """Job 4 waits since 21:00; books from 21:30 to 23:00 say two hours, in every answer."""
+    journal = str(tmp_path / "j.sqlite")
+    window = ("--from", "2026-11-02T21:30", "--to", "2026-11-02T23:00")
+    done = tidemill("import", "csv", str(jobs), *window, "-j", journal)
+    assert done.code == 0, done.err
+    assert "has waited 2h" in tidemill("why", "4", "-j", journal).out
+    (row,) = json.loads(tidemill("pending", journal, "--json").out)["waiting"]
+    assert row["waited_ms"] == 2 * 3_600_000
+    assert "1 attempt submitted before the window: in no wait of the ledger" in done.err
+    waits = json.loads(tidemill("ledger", journal, "--waits", "--json").out)["waits"]
+    assert waits["total"]["jobs"] == 1  # job 5, submitted at 21:30
+
+
+def test_a_table_without_submissions_says_so_in_its_journal(tmp_path: Path):
+    """Whoever reads the journal later can tell that no wait in it is known."""
+    path, journal = tmp_path / "jobs.csv", tmp_path / "j.sqlite"
+    path.write_text("job,gpus,start,end\n1,2,2026-11-02 08:00,2026-11-02 09:00\n")
+    assert tidemill("import", "csv", str(path), "-j", str(journal)).code == 0
+    with open_journal(str(journal)) as opened:
+        assert not Source.tells_submissions(opened.facts())
+
+
+def test_what_stands_free_by_design_is_told_apart(tmp_path: Path):
+    """Three nodes of 8 for twelve hours; two of them are kept free, one of which works for six."""
+    jobs, nodes = tmp_path / "jobs.csv", tmp_path / "nodes.csv"
+    jobs.write_text(
+        "job_id,submit_time,start_time,end_time,num_gpus,node,state\n"
+        "1,2026-11-02 00:00:00,2026-11-02 00:00:00,2026-11-02 12:00:00,8,g1,COMPLETED\n"
+        "2,2026-11-02 06:00:00,2026-11-02 06:00:00,2026-11-02 12:00:00,8,warm-a,COMPLETED\n"
+    )
+    nodes.write_text("node,gpus\ng1,8\ng02,8\nwarm-a,8\n")
+    journal = str(tmp_path / "j.sqlite")
+    typed = ("import", "csv", str(jobs), "--nodes", str(nodes), "--zone", "UTC", "-j", journal)
+    done = tidemill(*typed, "--spares", "g[02-03],warm-*", "--json")
+    assert done.code == 0, done.err
+    assert "--spares and --maintenance: no node that is listed is called g03" in done.err
+    found = {row["key"]: row["milli_ms"] for row in json.loads(done.out)["lines"]}
+    hour = 3_600_000 * 1000
+    assert found["by_design"] == 8 * 12 * hour + 8 * 6 * hour
+    assert found.get("no_demand", 0) == 0
+    assert "kept as a hot spare" not in tidemill("fleet", journal, "--nodes").out
+    wrong = tidemill(*typed, "--spares", "g[2", "--force")
+    assert (wrong.code, "--spares" in wrong.err) == (2, True), wrong.err
+
+
+def test_nodes_that_nobody_lists_are_no_full_fleet(tmp_path: Path):
+    """Two GPUs are held on a node of unknown size: what is free is unknown, and nothing is proved.
+
+    So it is with a Kubernetes cluster whose nodes may not be read, and with a table of jobs alone.
+    """
+    path, journal = tmp_path / "jobs.csv", str(tmp_path / "j.sqlite")
+    path.write_text(
+        "job,gpus,submit,start,end,node,state\n"
+        "a,2,2026-11-02 08:00,2026-11-02 08:00,,g1,RUNNING\n"
+        "b,8,2026-11-02 08:10,,,,PENDING\n"
+    )
+    typed = ("import", "csv", str(path), "--zone", "UTC", "--to", "2026-11-02T10:00Z")
+    assert tidemill(*typed, "-j", journal).code == 0
+    told = "listed by no source: 1 of 1 nodes"
+    (node,) = json.loads(tidemill("fleet", "--nodes", "--json", "-j", journal).out)["nodes"]
+    assert (node["accelerators"], node["free_milli"]) == (2, None)
+    assert "≥ 2" in tidemill("fleet", "--nodes", "-j", journal).out
+    assert "how many GPUs are free is unknown" in tidemill("pending", "-j", journal).out
+    answer = json.loads(tidemill("why", "b", "--json", "-j", journal).out)["answer"]
+    assert answer["cause"] == "busy", "not `never`: nobody knows how large the node is"
+    assert answer["evidence"][0]["words"].startswith(told)
+    for command in ("fleet", "pending", "ledger"):
+        assert told in tidemill(command, "-j", journal).err, command
+
+
+def test_why_a_node_is_drained_is_kept(tmp_path: Path):
+    """In Slurm's words: by `fleet`, node by node, and in `why`; not of the time before it."""
+    history, journal = ROOT / "examples" / "history", str(tmp_path / "j.sqlite")
+    typed = ("import", "slurm", str(history / "sacct.txt"), str(history / "nodes.txt"))
+    done = tidemill(*typed, "--zone", "Europe/Berlin", "--to", "2026-11-02T20:00", "-j", journal)
+    assert done.code == 0, done.err
+    assert "  g2: ecc errors" in tidemill("fleet", "-j", journal).out
+    rows = json.loads(tidemill("fleet", "--nodes", "--json", "-j", journal).out)["nodes"]
+    assert {row["node"]: row["reason"] for row in rows} == {"g1": "", "g2": "ecc errors", "g3": ""}
+    assert "`g2`: ecc errors" in tidemill("why", "106", "-j", journal).out
+    assert "draining: ecc errors" in tidemill("why", "106", "--nodes", "-j", journal).out
+    before = tidemill("fleet", "--nodes", "--at", "2026-11-02T16:00", "-j", journal).out
+    assert "ecc errors" not in before

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.shell import tidemill
 from tests.conftest import ROOT
 
@@ -26,6 +28,8 @@ def test_what_is_missing_is_said_with_what_to_install(tmp_path: Path):
     assert "--track" in so
     assert not bare["devices (DCGM, or a loop that ended)"][0]
     assert "--prometheus" in bare["devices (DCGM, or a loop that ended)"][2]
+    is_ok, found, so = bare["ranks that were compared (slow ones)"]
+    assert (is_ok, found) == (True, "of 0 of 0 jobs on several GPUs"), "each holds one GPU"
     assert not bare["accelerator-hours without a price"][0]
     assert "jobs without efficiency (MFU)" not in bare
 
@@ -39,3 +43,25 @@ def test_what_is_there_is_not_called_missing(tmp_path: Path):
     assert told["accelerator-hours without a price"] == (True, "0.0", "")
     assert told["attempts shown on GPUs that others held"][:2] == (False, "1")
     assert "ledger line `stalled: host`" not in told
+
+
+def test_ranks_that_tell_nothing_leave_the_straggler_line_unknown(tmp_path: Path):
+    """Loops of eight ranks with and without their records: then nobody, then every job is compared.
+
+    What `stragglers` says they waited for is the line of the ledger, in GPU-time, but for where
+    windows end.
+    """
+    track = ROOT / "examples" / "track" / "stragglers" / "planned"
+    journal = str(tmp_path / "ranks.sqlite")
+    tidemill("import", "track", str(track), "--gpu-type", "H100", "-j", journal)
+    told = json.loads(tidemill("doctor", journal, "--json").out)
+    one = {row["what"]: row for row in told}["ranks that were compared (slow ones)"]
+    assert one["is_ok"], one
+    assert "lost: straggler" not in " ".join(row["found"] for row in told)
+    books = json.loads(tidemill("ledger", journal, "--json").out)
+    line = {row["key"]: row for row in books["lines"]}["straggler"]
+    assert line["confidence"] == "inferred"
+    found = json.loads(tidemill("stragglers", "--track", str(track), "--json").out)
+    waited = found["ranks"]["waited_gpu_ms"]
+    assert waited > 0
+    assert line["milli_ms"] / 1000 == pytest.approx(waited, rel=0.05)

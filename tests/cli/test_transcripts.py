@@ -23,6 +23,8 @@ TRANSCRIPTS = {
     "pending": ("pending", "--at", "31h"),
     "why-waiting": ("why", "whole-a100", "--at", "31h"),
     "why-running": ("why", "pretrain", "--at", "31h"),
+    "decision-waiting": ("decision", "whole-a100", "--at", "31h"),
+    "decision-running": ("decision", "pretrain", "--at", "31h"),
     "fit-never": ("fit", "--team", "lab", "--gpus", "24", "--kind", "H100"),
     "fit-large-replica": ("fit", "--team", "core", "--gpus", "16", "--per-node", "16"),
 }

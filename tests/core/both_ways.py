@@ -10,6 +10,7 @@ import numpy as np
 
 from tests.builders import contract, fleet, role
 from tests.engine.stories import played
+from tests.journal.stories import tell
 from tidemill.core import snapshot
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.engine.fold.one_event import fold_all
@@ -50,9 +51,8 @@ def _ledger(policy: Policy, events: list[Event]) -> str:
 
 def journals(stories: int) -> bytes:
     """The first stories, played to their ends: the events of each."""
-    return msgspec.json.encode(
-        [played(seed, source).kept for seed in range(stories) for source in SOURCES]
-    )
+    told = [played(seed, source).kept for seed in range(stories) for source in SOURCES]
+    return msgspec.json.encode(told + [tell(Random(seed), 200) for seed in range(stories)])
 
 
 def filled() -> str:

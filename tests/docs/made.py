@@ -19,10 +19,21 @@ from typer.main import get_command
 from tests.docs import pages
 from tidemill.cli.main import app
 from tidemill.cli.options import JournalGroup
+from tidemill.explain.decision import answers as decision
 from tidemill.ledger import document, schema
 from tidemill.ledger.buckets import ABOUT, NOT_PRODUCED
 from tidemill.live.track import records as track_records
-from tidemill.model import events, orders, placements, policy, reasons, rows, states, topology
+from tidemill.model import (
+    events,
+    node_rules,
+    orders,
+    placements,
+    policy,
+    reasons,
+    rows,
+    states,
+    topology,
+)
 from tidemill.model.measures import DAY_MS, FOREVER_MS, HOUR_MS, MINUTE_MS
 from tidemill.probe import against_catalogue, predicted
 from tidemill.probe import card as cards
@@ -31,6 +42,7 @@ from tidemill.units.catalogue.book import Catalogue
 
 ROWS = (
     rows.Contract,
+    rows.LaterPrice,
     rows.Template,
     rows.Node,
     rows.Queue,
@@ -38,6 +50,7 @@ ROWS = (
     rows.Job,
     rows.Shape,
     rows.Role,
+    node_rules.LabelCondition,
     topology.Topology,
     topology.Tier,
     topology.Bond,
@@ -46,6 +59,20 @@ ROWS = (
     rows.Efficiency,
     rows.Demand,
     rows.Piece,
+)
+DECISION = (
+    decision.Decision,
+    decision.Watch,
+    decision.Filtering,
+    decision.Filter,
+    decision.Ranking,
+    decision.ScoredCandidate,
+    decision.Term,
+    decision.Bind,
+    decision.NodeSeat,
+    decision.Freed,
+    decision.Reserved,
+    decision.Tried,
 )
 DOCUMENT = (
     document.LedgerDocument,
@@ -119,6 +146,11 @@ def rows_part() -> str:
 def document_part() -> str:
     """One table a part of the ledger document."""
     return "".join(_row_section(kind, is_read=True) for kind in DOCUMENT)
+
+
+def decision_part() -> str:
+    """One table a part of a decision."""
+    return "".join(_row_section(kind, is_read=True) for kind in DECISION)
 
 
 def buckets_part() -> str:
@@ -229,6 +261,7 @@ PARTS: dict[str, dict[str, Make]] = {
     "docs/reference/cli.md": {"cli": cli_part},
     "docs/reference/events.md": {"events": events_part, "words": words_part, "rows": rows_part},
     "docs/reference/ledger-json.md": {"document": document_part, "buckets": buckets_part},
+    "docs/reference/decision-json.md": {"decision": decision_part},
     "docs/reference/policy.md": {"policy": policy_part},
     "docs/reference/track.md": {"common": track_common_part, "records": track_part},
     "docs/concepts/provisioning.md": {"life": life_part},

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.docs import pages
+from tidemill.cli import fleet_file
 from tidemill.cli.main import app
 from tidemill.live import track
 from tidemill.model import events
@@ -33,6 +34,11 @@ UNTRIED = {
         "installs a package; tests/plugins has it found as if it were installed"
     ),
     ("docs/guides/first-steps.md", "pipx install"): "installs into the reader's home",
+    ("docs/guides/find-slow-nodes.md", "$ tidemill stragglers fleet.sqlite --track"): (
+        "needs the reader's jobs; tests/cli has a journal, records and a folder of GPU-minutes"
+    ),
+    ("docs/guides/find-slow-nodes.md", "$ tidemill stragglers fleet.sqlite --prom"): "as above",
+    ("docs/guides/find-slow-nodes.md", "$ tidemill underused"): "as above",
     ("docs/guides/import-your-cluster.md", "sacct --allusers"): (
         "needs a Slurm cluster; tests/live/slurm runs these lines on a real one"
     ),
@@ -48,6 +54,26 @@ UNTRIED = {
     ("docs/guides/journal-on-postgresql.md", "GRANT USAGE"): (
         "needs a server; tests/journal grants these rights on a real one"
     ),
+    ("docs/guides/observe-kubernetes.md", "tidemill observe kubernetes --usd-per-hour"): (
+        "needs a cluster; tests/live/kubernetes observes a real one"
+    ),
+    ("docs/guides/observe-kubernetes.md", "kubectl apply -f"): (
+        "needs a cluster; tests/live/kubernetes runs these lines on a real one"
+    ),
+    ("docs/guides/observe-kubernetes.md", "tidemill observe kubernetes --kubeconfig"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "kubectl apply -f"): (
+        "needs a cluster; tests/live/kubernetes/scheduling applies these files to a real one"
+    ),
+    ("docs/guides/schedule-kubernetes.md", "tidemill schedule kubernetes --policy"): (
+        "needs a cluster; tests/live/kubernetes/scheduling schedules a real one"
+    ),
+    ("docs/guides/schedule-kubernetes.md", "apiVersion: batch/v1"): "as above",
+    ("docs/guides/schedule-kubernetes.md", "metadata:"): "as above",
+    ("docs/guides/observe-your-fleet.md", "tidemill observe slurm"): (
+        "needs clusters; tests/live/observing observes some of scripts with these options"
+    ),
+    ("docs/guides/observe-your-fleet.md", "tidemill observe --config"): "as above",
+    ("docs/guides/observe-your-fleet.md", "TIDEMILL_TRACK="): "as above",
     ("docs/guides/observe-slurm.md", "tidemill observe slurm --since"): (
         "needs a Slurm cluster; tests/live/slurm observes a real one"
     ),
@@ -165,6 +191,11 @@ def test_toml_is_read(one: Found, tmp_path: Path):
         path.write_text(one.text, encoding="utf-8")
         done = CliRunner().invoke(app, ["unit", "show", "our-box", "--catalogue", str(path)])
         assert done.exit_code == 0, done.output
+        return
+    if "[[slurm]]" in one.text or "[[kubernetes]]" in one.text:
+        path = tmp_path / "fleet.toml"
+        path.write_text(one.text, encoding="utf-8")
+        assert fleet_file.load(path).names
         return
     base = FLEET if "[[contract]]" not in one.text else '[[team]]\nname = "research"\n'
     assert fleet_spec.parse(base + one.text).contracts

@@ -159,6 +159,7 @@ def _tour(job: str, at: str) -> Iterator[str]:
     yield _shown([("ledger -j out/demo.sqlite", _shortened(_say("ledger", "-j", JOURNAL)))])
     yield _shown([_run("ledger -j out/demo.sqlite --by team")])
     yield _shown(_waiting(job, at))
+    yield _shown([_first(_run(f"decision {job} -j out/demo.sqlite"), 19)])
     fit = f"fit -j out/demo.sqlite --at {at} --team research --gpus 64 --per-node 8 --kind H100"
     never = "fit -j out/demo.sqlite --team data --gpus 256 --kind H100"
     yield _shown([_first(_run(fit)), _first(_run(never), 2)])
@@ -196,6 +197,7 @@ def _asked(job: str, at: str) -> dict[str, str]:
     return {
         "why": _shown([_run(f"{why} --eta")]),
         "nodes": _block([told[begins], *list(reasons.values())[:6]]),
+        "decision": _shown([_run(f"decision {job} -j {JOURNAL} --at {at}")]),
         "fit": _shown([_first(_run(line), 2) for line in fits]),
     }
 

@@ -248,6 +248,8 @@ def _gained(world: World, j: int) -> tuple[Piece, ...]:
 
 def _level(world: World, n: int) -> Level:
     state = NodeState(world.nodes.state[n])
+    if world.is_unseen(world.node_rows[n].name):
+        return Level.UNSEEN
     if state is NodeState.READY:
         return Level.SPARE if world.nodes.is_spare[n] else Level.READY
     return Level[state.name]

@@ -260,7 +260,7 @@ def _subject(event: ev.Seen) -> tuple[str, int | str]:
     match event:
         case ev.NodeAdded():
             return ("new node", event.node.name)
-        case ev.NodeMoved() | ev.DeviceFailed():
+        case ev.NodeMoved() | ev.DeviceFailed() | ev.DeviceErrorSeen():
             return ("node", event.node)
         case ev.JobSubmitted():
             return ("new job", event.job.name)

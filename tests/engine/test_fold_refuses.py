@@ -32,6 +32,7 @@ from tidemill.core import snapshot
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
+from tidemill.model.figures import DeviceFigure
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share
 from tidemill.model.states import NodeState
@@ -211,6 +212,12 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     ),
     "stalls before the start": (ev.StallsSeen(NOW_MS, STARTS, 1, 0, 0, 0), "not running"),
     "efficiency of another attempt": (ev.EfficiencySeen(NOW_MS, RUNS, 2, 1), "attempt 2 is meant"),
+    "slow ranks before the start": (ev.StragglerSeen(NOW_MS, STARTS, 1, 0), "not running"),
+    "figures before the start": (
+        ev.FigureSeen(NOW_MS, STARTS, 1, DeviceFigure.WATTS, 0),
+        "not running",
+    ),
+    "an error of no node": (ev.DeviceErrorSeen(NOW_MS, 99, 0, 79), "were added"),
     "safe before it is done": (ev.CheckpointSeen(NOW_MS, RUNS, 1, NOW_MS + 1), "safe yet"),
     "sight lost before": (ev.SightLost(NOW_MS - 1), "before the 100 ms already seen"),
     "sight of what is seen": (ev.SightRegained(NOW_MS), "watches already"),

@@ -103,7 +103,7 @@ def test_the_ledger_divides_the_same():
             return  # the ledger goes by what was said; the board looked again
         ledger = Ledger(IMPATIENT, Window(at_ms)).read(player.kept)
         ledger.pass_time(at_ms + 1)
-        unheld = ledger.supply.unheld[0]
+        unheld = ledger.supply.unheld[0, 0]
         assert unheld[:, Bucket.NO_DEMAND, 0].sum() == board.unclaimed_milli
         looked += board.unclaimed_milli < board.free_milli
 

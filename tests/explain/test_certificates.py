@@ -28,6 +28,7 @@ from tidemill.engine.check import Checker
 from tidemill.engine.fold.one_event import fold, fold_all
 from tidemill.explain.answers import Alternative, Answer, Certificate
 from tidemill.model import events as ev
+from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Job, Piece, Role
 from tidemill.model.world import World
@@ -99,6 +100,121 @@ def test_another_kind_or_no_label_would_do():
     found = proof(world, "named")
     assert found.constraint == "label"
     assert near(found) == {"no labels": "4 without `rack=y`"}
+
+
+def test_taints_and_affinity_that_keep_it_off_every_node_are_named():
+    """Which of them it is, with the values there are, and node by node."""
+    rows = [
+        contract("a", gpus=8, labels={"zone": "a"}, taints={"dedicated": "inference"}),
+        contract("b", gpus=8, labels={"zone": "b"}),
+    ]
+    world = fleet(*rows)
+    east = LabelCondition("zone", LabelTest.IN, ("c", "d"))
+    submit(
+        world,
+        job("kept", roles=[role(gpus=8, labels={"zone": "a"})]),
+        job("far", roles=[msgspec.structs.replace(role(gpus=8), affinity=((east,),))]),
+    )
+    beat(world)
+    assert proof(world, "kept").words == (
+        "of the 16 accelerators of any type under contract, all with `zone=a` are on nodes with a"
+        " taint that it does not tolerate: `dedicated=inference`"
+    )
+    assert "tolerate `dedicated=inference`" in proof(world, "kept").nearest
+    assert "`zone` in `c`, `d`, as its node affinity requires" in proof(world, "far").words
+    assert "`zone` is one of `a` and `b`" in proof(world, "far").nearest
+    assert [row.words for row in explain.verdicts(world, world.job_number["kept"])] == [
+        "taint `dedicated=inference` not tolerated", "label `zone=a` missing",
+    ]  # fmt: skip
+
+
+def zones(*told: tuple[str, dict[str, str]]) -> World:
+    """One node of eight for each zone, with these taints."""
+    return fleet(
+        *(contract(z, gpus=8, labels={"zone": z}, taints=taints or None) for z, taints in told)
+    )
+
+
+def in_zones(*values: str) -> Role:
+    """Eight GPUs on a node of one of these zones, by affinity."""
+    condition = LabelCondition("zone", LabelTest.IN, values)
+    return msgspec.structs.replace(role(gpus=8), affinity=((condition,),))
+
+
+def test_of_taint_and_affinity_the_one_that_would_help_is_named():
+    """The one zone that affinity allows is tainted: to widen affinity was the advice, and wrong.
+
+    Done as said, both jobs start.
+    """
+    world = zones(("a", {"dedicated": "x"}), ("b", {}))
+    submit(world, job("holds", roles=[role(gpus=8, labels={"zone": "b"})]))
+    submit(world, job("kept", roles=[in_zones("a")]))
+    beat(world)
+    found = proof(world, "kept")
+    assert found.words.endswith(
+        "all with `zone` in `a` are on nodes with a taint that it does not tolerate: `dedicated=x`"
+    )
+    assert found.nearest == "tolerate `dedicated=x`, if whoever set it agrees"
+    done = msgspec.structs.replace(in_zones("a"), tolerates=(("dedicated", "x"),))
+    assert explain.fit(world, DEFAULTS, job("done", roles=[done])).verdict == "now"
+    all_tainted = zones(("a", {"dedicated": "x"}))
+    submit(all_tainted, job("far", roles=[in_zones("c")]))
+    beat(all_tainted)
+    assert proof(all_tainted, "far").nearest == (
+        "widen its node affinity: `zone` is one of `a`; and tolerate `dedicated=x`, if whoever set"
+        " it agrees"
+    )
+    wide = msgspec.structs.replace(in_zones("a"), tolerates=(("dedicated", "x"),))
+    assert explain.fit(all_tainted, DEFAULTS, job("wide", roles=[wide])).verdict == "now"
+
+
+def test_nodes_that_rules_keep_it_off_are_told_apart():
+    """One for its taint, one for its label: two rows, and a node with both says both."""
+    world = zones(("a", {"dedicated": "x"}), ("b", {}), ("c", {"dedicated": "x"}))
+    submit(world, job("kept", roles=[in_zones("a")]))
+    beat(world)
+    rows = {row.examples: row.words for row in explain.groups(world, 0)}
+    assert sorted(rows.values()) == [
+        "node affinity: it must have `zone` in `a`",
+        "node affinity: it must have `zone` in `a`; taint `dedicated=x` not tolerated",
+        "taint `dedicated=x` not tolerated",
+    ]
+
+
+def test_free_behind_a_taint_is_not_scattered():
+    """Four are free where it may run and eight where it may not: GPUs are busy, not scattered."""
+    world = fleet(
+        contract("own", gpus=8, taints={"dedicated": "x"}), contract("open", gpus=8), nodes=2
+    )
+    submit(world, job("half", gpus=4))
+    beat(world)
+    submit(world, job("whole", gpus=8))
+    beat(world)
+    answer = why(world, "whole")
+    assert answer.cause == "busy"
+    told = {fact.name: fact for fact in answer.evidence}
+    assert told["free"].value == 4_000
+    assert told["free, not for it"].words == (
+        "8 more free on 1 node that it may not use: taint `dedicated=x` not tolerated"
+    )
+    assert answer.certificate is not None
+    assert answer.certificate.words == "4 accelerators free, it requests 8"
+    board = explain.board(world, DEFAULTS)
+    assert (board.free_milli, board.unclaimed_milli) == (12_000, 8_000)
+    assert [(row.cause, row.idle_milli) for row in board.rows] == [("busy", 4_000)]
+
+
+def test_nodes_behind_a_taint_hold_none_of_a_gang():
+    """One node of eight is open and two are not: a gang of two finds room for one replica."""
+    world = fleet(
+        contract("own", gpus=16, taints={"dedicated": "inference"}), contract("open", gpus=8)
+    )
+    submit(world, job("gang", roles=[role(2, gpus=8)]))
+    beat(world)
+    answer = why(world, "gang")
+    assert (proof(world, "gang").asked, proof(world, "gang").most) == (2, 1)
+    fixes = [fix.words for fix in (answer.fix, *answer.other_fixes)]
+    assert fixes[:2] == ["request at most 1×8", "enlarge contract `open` by 1 node"]
 
 
 def test_cores_that_bind_are_halved_until_it_fits():

@@ -9,18 +9,22 @@ from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.events import Event, Why
+from tidemill.model.figures import STEPS, DeviceFigure
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import (
+    UNPRICED,
     Checkpointing,
     Contract,
     Efficiency,
     Job,
+    LaterPrice,
     Node,
     Piece,
     Queue,
@@ -103,8 +107,16 @@ def signed(world: World, rng: Random, at_ms: int) -> Event | None:
             node=Template(devices, 96_000, 1 << 20, (("rack", rng.choice("ab")),)),
             terms=terms,
             start_ms=rng.choice((0, at_ms)),
+            later_prices=_later_prices(rng, at_ms),
         ),
     )
+
+
+def _later_prices(rng: Random, at_ms: int) -> tuple[LaterPrice, ...] | UnsetType:
+    if rng.random() < 0.5:
+        return UNSET
+    moments = sorted({at_ms + rng.randint(1, 1_000_000) for _ in range(2)})
+    return tuple(LaterPrice(ms, rng.choice((UNPRICED, 7)), rng.choice("ab")) for ms in moments)
 
 
 def started_contract(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -242,17 +254,34 @@ def measured(world: World, rng: Random, at_ms: int) -> Event | None:
     shares = [rng.choice((-1, 0, 1_000, 300_000)) for _ in range(3)]
     if rng.random() < 0.3:
         return ev.StallsSeen(at_ms, j, _attempt(world, j), *shares)
+    if rng.random() < 0.2:
+        figure = rng.choice([*DeviceFigure])
+        value = rng.choice((-1, 0, 7, 40)) * (STEPS[figure] if rng.random() < 0.9 else 1)
+        return ev.FigureSeen(at_ms, j, _attempt(world, j), figure, max(-1, value))
+    if rng.random() < 0.2:
+        share, known = rng.choice((0, 400_000, 1_000_000)), rng.choice(CONFIDENCES)
+        return ev.StragglerSeen(at_ms, j, _attempt(world, j), share, known)
     if rng.random() < 0.5:
         known, memory_ppm = rng.choice(CONFIDENCES), rng.choice((-1, 90_000))
         return ev.EfficiencySeen(at_ms, j, _attempt(world, j), 350_000, known, memory_ppm)
     return ev.CheckpointSeen(at_ms, j, _attempt(world, j), max(0, at_ms - rng.choice((0, 50))))
 
 
+def device_error(world: World, rng: Random, at_ms: int) -> Event | None:
+    if not world.node_rows or rng.random() < 0.7:
+        return None
+    n = rng.randrange(len(world.node_rows))
+    return ev.DeviceErrorSeen(at_ms, n, rng.choice((-1, 0, 3)), rng.choice((13, 48, 79)))
+
+
 def sight(world: World, rng: Random, at_ms: int) -> Event | None:
     if rng.random() < 0.7:
         return None
     is_kept = rng.random() < 0.5
-    return rng.choice((ev.SightLost(at_ms, is_kept), ev.SightRegained(at_ms)))
+    prefix = rng.choice(("", rng.choice(NAMES)))
+    return rng.choice(
+        (ev.SightLost(at_ms, is_kept or bool(prefix), prefix), ev.SightRegained(at_ms, prefix))
+    )
 
 
 def asked_evict(world: World, rng: Random, at_ms: int) -> Event | None:
@@ -368,6 +397,7 @@ TELLERS: tuple[Teller, ...] = (
     pace,
     saved,
     measured,
+    device_error,
     sight,
     asked_evict,
     evicted,

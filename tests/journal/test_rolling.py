@@ -119,6 +119,23 @@ def test_the_books_are_what_they_were(seed: int, where: str):
         assert len(again) == len(events)
 
 
+def test_what_is_rolled_up_may_have_cost_nothing_yet(path: Path):
+    """The first row of an imported fleet shows its nodes, all at one moment: nothing is paid for by
+    then, and the books are as before.
+    """
+    events = tell(Random("nothing paid"), 200)
+    first = [event for event in events if event.at_ms == events[0].at_ms]
+    with open_journal(str(path), create=True) as journal:
+        journal.append(first)
+        journal.append(events[len(first) :])
+        window = (0, FOREVER_MS, FOREVER_MS)
+        before = told(statement(journal, *window), 0)
+        assert rolling.roll_up(journal, events[-1].at_ms, Policy())[:2] == (
+            len(first), len(events) - len(first),
+        )  # fmt: skip
+        assert told(statement(journal, *window), 0) == before
+
+
 def test_a_roll_up_that_is_killed_was_not_or_is_whole(where: str):
     """Killed at random instants, a journal has all its events, or books that say the same."""
     rng = Random("killed")

@@ -74,7 +74,7 @@ def test_jobs_that_put_most_into_a_bucket():
 def test_capability_is_unknown_only_where_it_is():
     """A kind that is not in the table makes its own accounts unknown, and no others."""
     rows = LedgerRows(
-        *np.array([[0, 0], [0, 1], [5, 5], [-1, -1], [-1, -1], [0, 0], [7, 9]])
+        *np.array([[0, 0], [0, 1], [5, 5], [-1, -1], [-1, -1], [0, 0], [0, 0], [7, 9]])
     )  # fmt: skip
     contracts = [contract("h", kind="H100"), contract("x", kind="X1")]
     known, unknown = accounts(rows, np.array([0, 1]), 2, contracts)
@@ -93,7 +93,7 @@ def test_a_hundred_thousand_jobs_are_broken_down_in_one_pass():
     number = np.arange(count)
     rows = LedgerRows(
         np.zeros(count, np.int64), number % 4, 11 + number % 14, number % 5,
-        number * jobs // count, 0 * number, 1 + number * 7_919 % 10**13,
+        number * jobs // count, 0 * number, 0 * number, 1 + number * 7_919 % 10**13,
     )  # fmt: skip
     contracts = [contract(f"c{c}") for c in range(4)]
     start_s = process_time()

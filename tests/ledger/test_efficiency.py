@@ -35,7 +35,8 @@ def amounts(account: Account) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def counted(statement: Statement, by: str) -> dict[str, tuple[list[int], list[int]]]:
     """Milli·ms and money by key and bucket, row by row of the ledger, of what jobs held."""
     world, found = statement.world, dict[str, tuple[list[int], list[int]]]()
-    for _, c, bucket, team_number, j, _, milli_ms in zip(*statement.rows, strict=True):
+    changes = sorted({one.from_ms for row in world.contract_rows for one in row.prices})
+    for _, c, bucket, team_number, j, _, period, milli_ms in zip(*statement.rows, strict=True):
         if j < 0:
             continue
         shape = world.shape_of(int(j))
@@ -45,7 +46,8 @@ def counted(statement: Statement, by: str) -> dict[str, tuple[list[int], list[in
         }[by]  # fmt: skip
         time, money = found.setdefault(key, ([0] * len(ABOUT), [0] * len(ABOUT)))
         time[bucket] += int(milli_ms)
-        money[bucket] += int(milli_ms) * world.contract_rows[c].usd_micro_per_hour
+        price = [p for p in world.contract_rows[c].prices if p.from_ms <= changes[period]][-1]
+        money[bucket] += int(milli_ms) * max(0, price.usd_micro_per_hour)
     return found
 
 
@@ -122,7 +124,8 @@ def test_what_nobody_measured_is_unknown():
         assert row.figure([bucket]) == (None, Confidence.UNKNOWN)
     assert row.occupancy.milli_ms is None
     assert row.mfu.milli_ms is None
-    assert row.wasted_usd_micro == 0
+    assert row.wasted == (None, Confidence.UNKNOWN)
+    assert row.wasted_usd_micro is None
     assert row.unknown_usd_micro == row.account.paid_usd_micro
 
 
@@ -180,7 +183,8 @@ def test_what_nobody_watched_is_no_waste():
     assert statement.total().milli_ms[Bucket.NOT_OBSERVED] == 4 * 1000 * 2 * HOUR_MS
     assert top_jobs(statement) == []
     (row,) = held.efficiencies(statement).rows
-    assert row.wasted_usd_micro == 0
+    assert row.wasted == (None, Confidence.UNKNOWN)
+    assert row.wasted_usd_micro is None
     assert row.unknown_usd_micro == row.account.paid_usd_micro
 
 

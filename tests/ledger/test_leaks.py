@@ -1,10 +1,14 @@
 """Leaks: each bucket that is not useful has an owner, evidence, a fix and the price of the fix."""
 
+import numpy as np
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.builders import contract, job, node, opening, team
 from tests.ledger.stories import STORIES, Story
+from tidemill.ledger import touched
 from tidemill.ledger.buckets import ABOUT, Bucket
+from tidemill.ledger.fix import MOST_TOLD
 from tidemill.ledger.leaks import Leak, leaks, remedies
 from tidemill.ledger.prices import is_claimed
 from tidemill.ledger.statement import Statement, read
@@ -53,6 +57,79 @@ def test_every_fix_is_complete(events: Story):
             assert (fix.saves_usd_micro or 0) >= 0
             assert fix.adds_useful_milli_ms >= 0
             assert "0 accelerators" not in fix.words
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["a", "a-1", "a-2", "a-00007", "a-00008", "b-1", "-3", "c-x", "7"]),
+            st.sampled_from(["t", "u"]),
+        ),
+        unique_by=lambda one: one[0], min_size=1,
+    ),
+)  # fmt: skip
+def test_jobs_are_alike_by_what_describes_them(jobs: list[tuple[str, str]]):
+    """Numbered copies of one name and team are one group; the only one keeps its whole name."""
+    story = opening(contract(), teams=[team("t"), team("u")])
+    found = read(story + [ev.JobSubmitted(1, job(name, team=of)) for name, of in jobs]).groups
+    described = list[tuple[str, str, str]]()
+    for name, of in jobs:
+        base, _, number = name.rpartition("-")
+        is_copy = bool(base) and number.isdecimal()
+        table = "workload" if is_copy and len(number) >= 5 else "job"
+        described.append((table, base if is_copy else name, of))
+    order = list(dict.fromkeys(described))
+    assert found.of_job.tolist() == [order.index(key) for key in described]
+    for g, (table, base, of) in enumerate(order):
+        members = [name for (name, _), key in zip(jobs, described, strict=True) if key == order[g]]
+        is_one = table == "job" and len(members) == 1
+        assert found.row(g)[:3] == (table, members[0] if is_one else base, of)
+
+
+PARTS = st.lists(
+    st.tuples(st.integers(1, 10**6), st.integers(0, 10**9), st.booleans()), min_size=1, max_size=8
+)
+
+
+@given(PARTS)
+def test_whose_a_leak_is_is_told_as_one_by_one(parts: list[tuple[int, int, bool]]):
+    """The dearest by name, how many more that are not next to nothing, and all their dollars."""
+    hours, usd, unpriced = (np.array(column) for column in zip(*parts, strict=True))
+    theirs = touched.LeakParts(np.arange(len(parts)), hours, usd, unpriced, str)
+    each = [*theirs]
+    assert each == [
+        touched.Theirs(str(i), h, None if is_free else d) for i, (h, d, is_free) in enumerate(parts)
+    ]
+    first = each[0]
+    some = [
+        one for one in each
+        if not (
+            one.milli_ms * 1000 < first.milli_ms
+            if one.usd_micro is None or first.usd_micro is None
+            else one.usd_micro * 1000 < first.usd_micro
+        )
+    ]  # fmt: skip
+    said = ", ".join(f"{one.words} {one.amount}" for one in some[:3])
+    more = f" and {len(some) - 3} more" if len(some) > 3 else ""
+    assert touched.words(theirs) == said + more
+    amounts = [one.usd_micro for one in each]
+    assert touched.known_usd(theirs) == (None if None in amounts else sum(usd.tolist()))
+
+
+def test_advice_for_many_names_the_dearest_and_counts_all():
+    """A leak of more jobs than can be named: so many are known by name, and how many there are."""
+    count = MOST_TOLD + 5
+    story = opening(contract(gpus=8 * count), teams=[team("a")])
+    for j in range(count):
+        story += [
+            ev.JobSubmitted(1, job(f"j{j}")),
+            ev.PlacementSeen(1, j, 1, (Piece(0, j, 1, 1),)), ev.JobStarted(1, j, 1),
+        ]  # fmt: skip
+    story += [ev.JobFinished(HOUR_MS + j, j, 1) for j in range(count)]
+    fix = leak_of(read(story), Bucket.UNKNOWN).fix
+    assert (len(fix.who), fix.touches) == (MOST_TOLD, count)
+    assert fix.who[0] == f"job `j{count - 1}` of team `a`"
 
 
 @settings(max_examples=40)

@@ -18,8 +18,9 @@ from tidemill.engine.fold.batch import fold_batch
 from tidemill.engine.fold.one_event import fold_all
 from tidemill.ledger.buckets import FREE_OF_JOBS, Bucket
 from tidemill.ledger.statement import read
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model import events as ev
-from tidemill.model.batch import Dictionary
+from tidemill.model.batch import Dictionary, named_by
 from tidemill.model.batch.convert import of_events, to_events
 from tidemill.model.errors import EventRefused
 from tidemill.model.rows import Checkpointing, Job, Node, Piece
@@ -40,6 +41,7 @@ class Share(NamedTuple):
     host: int
     links: int
     mfu: int  # -1: unknown
+    straggler: int = -1  # of what is waited for other ranks; -1: nobody compared them
 
 
 class Run(NamedTuple):
@@ -60,7 +62,7 @@ def runs(draw: st.DrawFn) -> Run:
     cuts = sorted({start, *draw(st.lists(st.integers(start, start + length - 1), max_size=4))})
     shares = tuple(
         Share(at, draw(ppm), MILLION - draw(ppm), draw(ppm), draw(ppm),
-              draw(st.one_of(st.just(-1), ppm)))
+              draw(st.one_of(st.just(-1), ppm)), draw(st.integers(-1, MILLION)))
         for at in cuts
     )  # fmt: skip
     times = sorted(draw(st.lists(st.integers(start, start + length - 1), max_size=4)))
@@ -87,7 +89,14 @@ def told(run: Run) -> list[ev.Event]:
         later += [
             ev.ActivitySeen(at, 0, 1, share.busy),
             ev.StallsSeen(at, 0, 1, share.checkpoint, share.host, share.links),
-            ev.EfficiencySeen(at, 0, 1, max(0, share.mfu), confidence(share)),
+            ev.EfficiencySeen(at, 0, 1, max(0, share.mfu), confidence(share.mfu)),
+            ev.StragglerSeen(
+                at,
+                0,
+                1,
+                max(0, share.straggler),
+                Confidence.UNKNOWN if share.straggler < 0 else Confidence.INFERRED,
+            ),
         ]
     later += [ev.CheckpointSeen(at, 0, 1, covers) for at, covers in run.saves]
     events += sorted(later, key=lambda event: event.at_ms)
@@ -105,9 +114,9 @@ def node_of(events: list[ev.Event]) -> Node:
     return Node("n", signed.contract.name)
 
 
-def confidence(share: Share) -> Confidence:
+def confidence(mfu: int) -> Confidence:
     """How an MFU is known."""
-    return Confidence.UNKNOWN if share.mfu < 0 else Confidence.MEASURED
+    return Confidence.UNKNOWN if mfu < 0 else Confidence.MEASURED
 
 
 def expected(run: Run) -> dict[Bucket, Fraction]:
@@ -129,7 +138,9 @@ def expected(run: Run) -> dict[Bucket, Fraction]:
             continue
         host, links = work * share.host / MILLION, work * share.links / MILLION
         found[Bucket.HOST] += host
-        found[Bucket.LINKS] += links
+        slow = links * max(0, share.straggler) / MILLION
+        found[Bucket.LINKS] += links - slow
+        found[Bucket.STRAGGLER] += slow
         if share.mfu < 0:
             found[Bucket.UNKNOWN] += work - host - links
         else:
@@ -186,6 +197,41 @@ def test_lines_say_that_they_are_measured():
     assert statement.confidence(Bucket.UNKNOWN) is Confidence.UNKNOWN
 
 
+def test_waiting_for_a_slow_rank_is_told_from_other_waits():
+    """60 s on 4 GPUs, 20 % waiting for ranks, a quarter of that for a slow one: 12 GPU-seconds.
+
+    Nothing but communication has less for it, and the line is inferred: peers say what was usual.
+    """
+    share = Share(1_000, 0, MILLION, 0, 200_000, 400_000)
+    before = read(told(Run(1_000, 61_000, "done", (share,), ()))).total()
+    slow = share._replace(straggler=250_000)
+    statement = read(told(Run(1_000, 61_000, "done", (slow,), ())))
+    account = statement.total()
+    assert account.milli_ms[Bucket.STRAGGLER] == 12_000 * 1000
+    assert account.milli_ms[Bucket.LINKS] == 36_000 * 1000
+    assert before.milli_ms[Bucket.LINKS] == 48_000 * 1000
+    others = [b for b in Bucket if b not in (Bucket.LINKS, Bucket.STRAGGLER)]
+    assert [account.milli_ms[b] for b in others] == [before.milli_ms[b] for b in others]
+    assert statement.confidence(Bucket.STRAGGLER) is Confidence.INFERRED
+
+
+def test_no_straggler_is_zero_only_where_ranks_were_compared():
+    """Compared and nobody slow: zero. Not compared, or no more: unknown, with the reason."""
+    share = Share(1_000, 0, MILLION, 0, 200_000, 400_000)
+    for shares, is_known in (
+        ((share,), False),
+        ((share._replace(straggler=0),), True),
+        ((share._replace(straggler=0), share._replace(start_ms=9_000)), False),
+    ):
+        run = Run(1_000, 61_000, "done", shares, ())
+        events = told(run)
+        if shares == (share,):  # nobody said anything of ranks
+            events = [event for event in events if not isinstance(event, ev.StragglerSeen)]
+        missing = unknowns_of(read(events))
+        assert (Bucket.STRAGGLER not in missing) is is_known, shares
+        assert is_known or "compared" in missing[Bucket.STRAGGLER]
+
+
 def test_the_next_attempt_is_not_measured_until_somebody_does():
     """What an attempt was measured to do is not said of the one after it."""
     shares = (Share(1_000, 0, MILLION, 300_000, 0, 400_000),)
@@ -219,6 +265,58 @@ def test_what_nobody_watched_is_a_bucket_of_its_own(run: Run, at: int, length: i
     if keeps:
         assert [found.milli_ms[b] for b in held] == [plain.milli_ms[b] for b in held]
     assert all(found.milli_ms[b] <= plain.milli_ms[b] + 30 for b in Bucket if b in held)
+
+
+@given(runs(), st.integers(0, 120_000), st.integers(1, 60_000))
+def test_sight_of_one_cluster_hides_only_the_free_time_of_its_nodes(run: Run, at: int, length: int):
+    """Two clusters under one contract: `n` is watched, `west/m` is not for a while.
+
+    What is not observed is the gap times what is free there; every other bucket but *free* stays,
+    and a snapshot in the middle of the gap goes on as the events do.
+    """
+    events, end_ms = told(run), run.end_ms + at + length + 1
+    signed = events[0]
+    assert isinstance(signed, ev.ContractSigned)
+    events[0] = ev.ContractSigned(0, contract(gpus=2 * GPUS, per_node=GPUS))
+    added = next(i for i, event in enumerate(events) if isinstance(event, ev.NodeAdded))
+    events[added + 1 : added + 1] = [ev.NodeAdded(0, Node("west/m", signed.contract.name))]
+    ready = next(i for i, e in enumerate(events) if isinstance(e, ev.JobSubmitted))
+    boots = (NodeState.BOOTING, NodeState.READY)
+    events[ready:ready] = [ev.NodeMoved(0, 1, state) for state in boots]
+    first = ready + 4
+    seen = sorted([*events[first:], ev.Woke(end_ms)], key=lambda event: event.at_ms)
+    plain = read([*events[:first], *seen]).total()
+    gap: list[ev.Event] = [ev.SightLost(at, True, "west/"), ev.SightRegained(at + length, "west/")]
+    story = [*events[:first], *sorted([*seen, *gap], key=lambda event: event.at_ms)]
+    found = read(story, bin_ms=end_ms // 3 + 1, weighs_mix=True).total()
+    assert found.paid_milli_ms == plain.paid_milli_ms
+    assert found.milli_ms[Bucket.NOT_OBSERVED] == length * GPUS * 1000
+    free = sum(plain.milli_ms[b] for b in FREE_OF_JOBS)
+    assert sum(found.milli_ms[b] for b in FREE_OF_JOBS) == free - length * GPUS * 1000
+    others = [b for b in Bucket if b not in FREE_OF_JOBS and b != Bucket.NOT_OBSERVED]
+    assert [found.milli_ms[b] for b in others] == [plain.milli_ms[b] for b in others]
+    batch = of_events(story, Dictionary())
+    assert to_events(batch) == story
+    assert to_events(named_by(batch, Dictionary())) == story
+    world = fold_all(World(), story)
+    assert snapshot.digest(fold_batch(World(), batch)) == snapshot.digest(world)
+    lost = story.index(gap[0]) + 1
+    middle = snapshot.copy(fold_all(World(), story[:lost]))
+    assert middle.is_unseen("west/m")
+    assert snapshot.digest(fold_all(middle, story[lost:])) == snapshot.digest(world)
+
+
+def test_sight_of_one_cluster_is_lost_once():
+    """Twice lost, regained when it was not lost, or lost with its jobs: refused in words."""
+    world = fold_all(World(), [ev.SightLost(0, True, "a/")])
+    for event, words in (
+        (ev.SightLost(1, True, "a/"), "nobody does already"),
+        (ev.SightRegained(1, "b/"), "somebody watches already"),
+        (ev.SightLost(1, False, "b/"), "what jobs hold"),
+    ):
+        with pytest.raises(EventRefused, match=words):
+            fold_all(world, [event])
+    fold_all(world, [ev.SightLost(2, True), ev.SightRegained(3, "a/"), ev.SightRegained(3)])
 
 
 def test_sight_is_lost_once():

@@ -1,51 +1,57 @@
-"""Attempts that were stopped, by why: each is counted once, and they add up."""
+"""Stops are counted the same however events are cut into batches."""
 
-from tests.ledger import stories
-from tidemill.cli.demo_story import job_counts
-from tidemill.ledger.reader import Ledger
+from random import Random
+
+import numpy as np
+import pytest
+
 from tidemill.ledger.stops import Stops
+from tidemill.model import codes
 from tidemill.model import events as ev
-from tidemill.model.batch import Dictionary
-from tidemill.model.batch.convert import of_events
-from tidemill.model.events import Why
+from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn
+from tidemill.model.tables import I64
+
+ENDS = (ev.JobFailed, ev.JobFailed, ev.JobFinished, ev.JobCancelled)
+WHYS = (ev.Why.CRASHED, ev.Why.PREEMPTED, ev.Why.UNSAID)
 
 
-def test_every_attempt_ends_once():
-    """Attempts = stopped + ended with their job + still held, whatever happened; and jobs are done,
-    failed, cancelled, running or waiting, and nothing else.
-    """
-    for seed in range(6):
-        ledger = Ledger()
-        active: set[int] = set()
-        with_their_job = 0
-        for event in stories.story(seed, 150):
-            if isinstance(event, ev.JobCancelled):
-                with_their_job += event.job in active
-            if isinstance(event, ev.JobFinished):
-                with_their_job += 1
-            if isinstance(event, ev.JobFailed):
-                with_their_job += event.is_final
-            ledger.read([event])
-            jobs = ledger.world.jobs
-            active = {j for j in range(ledger.world.job_count) if jobs.state[j] in (1, 2)}
-        attempts = int(ledger.world.jobs.attempt[: ledger.world.job_count].sum())
-        assert attempts == sum(ledger.stops.values()) + with_their_job + len(active)
-        assert sum(job_counts(ledger.world).values()) == ledger.world.job_count
+def _lives(luck: Random) -> I64:
+    """Jobs that sit, sit elsewhere, are asked to leave, fail and come again, or are over."""
+    found = []
+    for job in range(60):
+        at = luck.randrange(200)
+        for attempt in range(1, luck.choice((1, 1, 1, 2, 3)) + 1):
+            steps: list[tuple[type[ev.Event], int]] = [(ev.PlacementSeen, 0)]
+            steps += [(ev.AskedEvict, 0), (ev.JobEvicted, 0)] * (luck.random() < 0.1)
+            steps += [(luck.choice(ENDS), luck.randrange(2))] * (luck.random() < 0.8)
+            for kind, is_final in steps:
+                at += luck.randrange(30)
+                row = [0] * len(EventColumn)
+                row[EventColumn.AT], row[EventColumn.KIND] = at, codes.KIND_CODE[kind]
+                row[EventColumn.WHO], row[EventColumn.ATTEMPT] = job, attempt
+                row[EventColumn.WHY] = codes.WHY_CODE[luck.choice(WHYS)]
+                row[EventColumn.VALUE] = is_final
+                found.append(row)
+    return np.array(sorted(found, key=lambda row: row[EventColumn.AT]), np.int64)
 
 
-def test_a_retry_is_no_failure_of_hardware():
-    """A program that crashed and is tried again is told apart from a lost node and a preemption."""
+def _counted(events: I64, rows: int) -> Stops:
     stops = Stops()
-    events = (
-        ev.JobFailed(0, 0, 1),
-        ev.JobFailed(0, 1, 1, Why.NODE_LOST),
-        ev.AskedEvict(0, 2, 1, Why.PREEMPTED),
-        ev.JobEvicted(0, 2, 1),
-        ev.JobFailed(0, 3, 1, is_final=True),
+    pieces, jobs = (
+        np.zeros((0, len(PieceColumn)), np.int64),
+        np.zeros((0, len(JobColumn)), np.int64),
     )
-    stops.count(of_events(events, Dictionary()))
-    assert stops.by_why(4) == {
-        "retried after a crash": 1,
-        "lost with a node (failed or reclaimed)": 2,
-        "by preemption": 1,
-    }
+    for first in range(0, len(events), rows):
+        some = events[first : first + rows]
+        stops.count(Batch(some, pieces, jobs, [], [], Dictionary()))
+    return stops
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_of_any_size_count_the_same(seed: int):
+    """One event at a time, none of which can be left out, against some and all at once."""
+    events = _lives(Random(seed))
+    one_by_one = _counted(events, 1)
+    assert sum(one_by_one.so_far[0].values()) > 10
+    for rows in (7, len(events)):
+        assert _counted(events, rows).so_far == one_by_one.so_far

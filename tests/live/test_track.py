@@ -1,5 +1,6 @@
 """Files of records are read line by line: the good lines count, whatever stands beside them."""
 
+import gzip
 import json
 import tracemalloc
 from pathlib import Path
@@ -116,6 +117,21 @@ def test_a_file_that_ends_within_a_line(tmp_path: Path):
     readings = read(tmp_path)
     assert [one.seq for one in readings.records] == [0, 2]
     assert (readings.truncated, readings.refused) == ((cut,), [])
+
+
+def test_a_packed_file_is_read_as_it_was(tmp_path: Path):
+    """With gzip, alone or in a folder; one without its end keeps what is before it."""
+    lines = [line(seq=seq) for seq in range(100)]
+    packed = gzip.compress(b"".join(lines))
+    (tmp_path / "a.jsonl.gz").write_bytes(packed)
+    assert [record.seq for record in read(tmp_path).records] == list(range(100))
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[:-20])
+    readings = read(tmp_path / "a.jsonl.gz")
+    assert readings.truncated == (tmp_path / "a.jsonl.gz",)
+    assert [record.seq for record in readings.records] == list(range(len(readings.records)))
+    (tmp_path / "a.jsonl.gz").write_bytes(lines[0])
+    with pytest.raises(SpecError, match="cannot be unpacked"):
+        read(tmp_path)
 
 
 def test_a_file_cut_anywhere_keeps_what_is_before(tmp_path: Path):

@@ -9,6 +9,7 @@ from tests.builders import contract, job, node, role
 from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
 from tidemill.model.errors import EventRefused, TidemillError
+from tidemill.model.figures import DeviceFigure
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
 from tidemill.model.rows import Contract, Job, Piece, Queue
 from tidemill.model.states import HOSTING, LAUNCHED, Confidence, NodeState
@@ -36,6 +37,9 @@ SAMPLES: list[ev.Event] = [
     ev.PaceSeen(1, 0, 1, 700_000),
     ev.StallsSeen(1, 0, 1, 10_000, -1, 200_000),
     ev.EfficiencySeen(1, 0, 1, 400_000, Confidence.INFERRED, 100_000),
+    ev.StragglerSeen(1, 0, 1, 300_000, Confidence.MODELLED),
+    ev.FigureSeen(1, 0, 1, DeviceFigure.WATTS, 620),
+    ev.DeviceErrorSeen(1, 0, 3, 79),
     ev.JobSaved(1, 0, 1),
     ev.CheckpointSeen(1, 0, 1, 1),
     ev.SightLost(1, True),

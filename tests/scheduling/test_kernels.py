@@ -16,7 +16,7 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.fitting import sweeps
-from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, SPOT
+from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, REQUEST_COLUMNS, SPOT
 from tidemill.scheduling.snapshot import ALL_BITS, Snapshot, signed
 
 
@@ -39,8 +39,9 @@ class Columns:
         spots[:, SPOT.FREE] = [yard.node_free(n) for n in range(rows)]
         self.w = World().matrices._replace(nodes=nodes, devices=devices)
         self.ground = Snapshot(World()).ground._replace(
-            regs=np.array([0, rows, 0], np.int64), spots=spots, parts=parts,
-            requests=_blank(1, REQUEST), oks=np.array([[1, 0]], np.int64), out=_blank(16, OUT),
+            regs=np.array([0, rows, 0, 0, 0, 0], np.int64), spots=spots, parts=parts,
+            requests=np.zeros((2, REQUEST_COLUMNS), np.int64), out=_blank(16, OUT),
+            oks=np.array([[1, 0], [1, 0]], np.int64), hosts=np.zeros((2, rows), np.int64),
         )  # fmt: skip
         self.spots, self.parts = spots, parts
 
@@ -55,7 +56,17 @@ class Columns:
 
     def count_hosts(self, role: Role) -> int:
         self.ask(role)
-        return int(sweeps.count_hosts(self.w, self.ground, 0, role.cpu_milli, role.memory_mib))
+        return int(sweeps.count_hosts(self.w, self.ground, 0))
+
+    def keep_count(self, role: Role) -> None:
+        """The second request is what each replica of a role asks for; what fits is kept."""
+        self.ground.requests[1, : REQUEST.SCORE] = _request(role)
+        self.ground.requests[1, REQUEST.HOSTS_ROW] = 1
+
+    def kept_count(self) -> tuple[int, list[int]]:
+        """How many of those would fit, in all and by node, as it is kept."""
+        total = int(sweeps.count_hosts(self.w, self.ground, 1))
+        return total, self.ground.hosts[1].tolist()
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""
@@ -138,8 +149,30 @@ def test_count_hosts_equals_the_oracle(yard: Yard, role: Role, luck: int):
     columns = Columns(yard, luck)
     expected = oracle.hosts(yard, role)
     assert columns.count_hosts(role) == sum(expected)
-    assert columns.spots[:, SPOT.HOSTS].tolist() == expected
+    assert columns.ground.hosts[0].tolist() == expected
     assert columns.agrees_with(yard)
+
+
+@settings(max_examples=400, deadline=None)
+@given(yards(), roles(), st.lists(roles(), min_size=1, max_size=4), st.integers(0, 2))
+def test_what_nodes_could_take_is_kept_as_they_change(
+    yard: Yard, asked: Role, others: list[Role], luck: int
+):
+    """After others were placed, and taken away again, it is what the oracle counts anew."""
+    columns = Columns(yard, luck)
+    columns.keep_count(asked)
+    for other in others:
+        expected = oracle.hosts(yard, asked)
+        assert columns.kept_count() == (sum(expected), expected)
+        oracle.fill(yard, other, False)
+        placed = columns.fill(other, False)
+        expected = oracle.hosts(yard, asked)
+        assert columns.kept_count() == (sum(expected), expected)
+        for piece in placed[:1] if isinstance(placed, list) else ():
+            columns.give(other, piece, 1)
+            oracle.give(yard, other, piece, 1)
+    expected = oracle.hosts(yard, asked)
+    assert columns.kept_count() == (sum(expected), expected)
 
 
 @settings(max_examples=800, deadline=None)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.builders import (
     beat,
     cause_of,
@@ -20,9 +22,10 @@ from tests.builders import (
 from tidemill.engine.cycle import Memo
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
+from tidemill.model.node_rules import LabelCondition, LabelTest
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
-from tidemill.model.rows import Piece
+from tidemill.model.rows import Piece, Role
 
 SPREAD = Policy(placement="spread")
 
@@ -217,3 +220,48 @@ def test_a_new_contract_changes_which_gpu_type_is_cheapest():
     fold(world, ev.ContractSigned(world.now_ms, contract("more", gpus=64)))
     submit(world, job("second", gpus=16))
     assert placed(world, beat(world, memo=memo)) == {"second": {0: 8, 1: 8}}
+
+
+def test_a_taint_keeps_everybody_off_who_does_not_tolerate_it():
+    """By the same value, by any value, or all taints; others go elsewhere or wait."""
+    world = fleet(contract("own", gpus=8, taints={"dedicated": "inference"}), nodes=0)
+    submit(
+        world,
+        job("stranger", gpus=2),
+        job("other", roles=[_tolerant(("dedicated", "training"))]),
+        job("same", roles=[_tolerant(("dedicated", "inference"))]),
+        job("any", roles=[_tolerant(("dedicated", ""))]),
+        job("all", roles=[_tolerant(("", ""))]),
+    )
+    assert {*placed(world, decide(world))} == {"same", "any", "all"}
+    beat(world)
+    assert cause_of(world, "stranger") is Cause.IMPOSSIBLE_LABEL
+
+
+def test_affinity_is_any_of_several_choices():
+    """One choice holds where all its conditions do."""
+    rows = [
+        contract("a", gpus=8, labels={"zone": "a", "memory": "80"}),
+        contract("b", gpus=8, labels={"zone": "b", "memory": "141"}),
+        contract("c", gpus=8),
+    ]
+    world = fleet(*rows)
+    large = LabelCondition("memory", LabelTest.ABOVE, ("100",))
+    nowhere = LabelCondition("zone", LabelTest.ABSENT)
+    here = LabelCondition("zone", LabelTest.NOT_IN, ("b",))
+    some = LabelCondition("zone", LabelTest.EXISTS)
+    submit(
+        world,
+        job("large", roles=[_choosy((large,))]),
+        job("plain", roles=[_choosy((nowhere,))]),
+        job("either", roles=[_choosy((large, here), (here, some))]),
+    )
+    assert placed(world, decide(world)) == {"large": {1: 8}, "plain": {2: 8}, "either": {0: 8}}
+
+
+def _tolerant(pair: tuple[str, str]) -> Role:
+    return replace(role(gpus=2), tolerates=(pair,))
+
+
+def _choosy(*choices: tuple[LabelCondition, ...]) -> Role:
+    return replace(role(gpus=8), affinity=choices)

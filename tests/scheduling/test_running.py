@@ -28,8 +28,12 @@ from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.topology import Bond
 from tidemill.model.world import World
+from tidemill.scheduling.backfill import ends
+from tidemill.scheduling.backfill.columns import ENDING, TALLY
 from tidemill.scheduling.backfill.expected_ends import Running
 from tidemill.scheduling.backfill.holds import kept
+from tidemill.scheduling.desk import cycle
+from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
 from tidemill.scheduling.schedule import Cycle
@@ -114,6 +118,62 @@ def test_expected_ends_are_kept_as_they_would_be_made(seed: int, policy: Policy)
         expected = simple_ends(world, Estimates(policy))
         kept.read()
         assert [*zip(kept.ends_ms.tolist(), kept.jobs, strict=True)] == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_many_ends_the_next_are_sorted_and_nobody_is_lost(seed: int):
+    """By what changed: the next ends are those that the rows say, all others come after them."""
+    luck, world = Random(seed), fleet(nodes=80, teams=[team("a"), team("b")])
+    memo, running = Memo(), Running(world, Estimates(EASY))
+    was_far = False
+    for step in range(12):
+        for _ in range(680 if step == 0 else luck.randrange(60)):
+            name, estimate_ms = f"j{world.job_count}", luck.randrange(1, 99 * HOUR_MS)
+            submit(world, job(name, estimate_ms=estimate_ms))
+        beat(world, EASY, memo)
+        pass_ms(world, luck.randrange(3 * HOUR_MS))
+        active = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+        for j in luck.sample(active, min(len(active), luck.randrange(60))):
+            end_somehow(luck, world, j)
+        expected = simple_ends(world, Estimates(EASY))
+        w, kept = world.matrices, running.columns
+        ends.catch_up(w, kept, world.now_ms, EASY.unknown_run_ms)
+        if luck.random() < 0.3:
+            ends.sort_more(w, kept)
+        near, count = kept.tally.item(TALLY.NEAR), kept.tally.item(TALLY.COUNT)
+        sorted_ones = kept.order[:near].tolist()
+        assert [(kept.rows.item(j, ENDING.AT_MS), j) for j in sorted_ones] == expected[:near]
+        there = [j for j in kept.order[near:count].tolist() if ends.is_there(w.jobs, kept.rows, j)]
+        assert sorted(there) == sorted(j for _, j in expected[near:])
+        was_far = was_far or bool(there)
+    assert was_far
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_shortest_of_a_line_is_kept_until_the_line_changes(seed: int):
+    """How soon one of the first of a line would end is, at every step, what its jobs say."""
+    luck, world, memo, found = Random(seed), fleet(nodes=2, teams=[team("a"), team("b")]), Memo(), 0
+    for _ in range(25):
+        some_jobs(luck, world)
+        beat(world, EASY, memo)
+        pass_ms(world, luck.randrange(HOUR_MS))
+        running = [j for j in sorted(world.placements) if world.jobs.state[j] == JobState.RUNNING]
+        for j in luck.sample(running, min(len(running), luck.randrange(3))):
+            end_somehow(luck, world, j)
+        w, columns = world.matrices, Cycle(world, EASY, memo.scheduling, Sheet()).columns
+        columns.reg[REG.NOW] = world.now_ms
+        for s in world.queued:
+            lasts = [_lasts_ms(world, j) for j in list(world.waiting[s])[:64]]
+            assert cycle.shortest(w.jobs, w.shapes, columns.reg, columns.asks, s) == min(lasts)
+            found += 1
+    assert found
+
+
+def _lasts_ms(world: World, j: int) -> int:
+    """How long after it is placed a waiting job is expected to end."""
+    jobs, saved_ms = world.jobs, int(world.jobs.saved_ms[j])
+    up_ms = int(jobs.startup_ms[j]) + (int(jobs.restart_ms[j]) if jobs.attempt[j] else 0)
+    return up_ms + Estimates(EASY).left_ms(world, j, saved_ms)
 
 
 @pytest.mark.parametrize("has_racks", [False, True], ids=["flat", "racks"])

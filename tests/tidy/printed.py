@@ -52,6 +52,12 @@ ALLOWED = {
         "kind",
     ): "the value of `--by` that its help lists, with its meaning beside it",
     ("journal/sqlite/version1.py", "kind"): "a column of a table, in SQL",
+    ("live/kubernetes/api/client.py", "certificate"): "what proves the name of a server, in TLS",
+    ("live/kubernetes/api/credentials.py", "certificate"): "what proves who asks, in TLS",
+    (
+        "live/kubernetes/api/kubeconfig.py",
+        "certificate",
+    ): "as above, and a word of kubeconfig files",
     ("live/prometheus/client.py", "certificate"): "what proves the name of a server, in TLS",
     ("model/events.py", "floor"): "a value of the journal's format, which old journals have",
     ("twin/spec/template.py", "kind"): "a field of a spec, in TOML",

@@ -178,12 +178,12 @@ def test_killed_twenty_times_and_resumed(tmp_path: Path):
     readings = read(folder)
     assert (readings.refused, readings.repeated, readings.gaps) == ([], 0, [])
     assert len(readings.truncated) <= KILLS
-    runs = {one.run: one.pid or 0 for one in readings.records if isinstance(one, BeganRecord)}
-    assert len(runs) == KILLS + 1
+    runs = {one.pid: one.run for one in readings.records if isinstance(one, BeganRecord)}
+    assert {*runs} <= {*printed}
     (whole_run,) = (one.run for one in readings.records if isinstance(one, EndedRecord))
-    for run, pid in runs.items():
-        told = stretches([one for one in readings.records if one.run == run])
-        _compare(told, printed[pid], is_whole=run == whole_run)
+    for pid, done in printed.items():  # one that was killed at once may have told nothing at all
+        told = stretches([one for one in readings.records if one.run == runs.get(pid)])
+        _compare(told, done, is_whole=runs.get(pid) == whole_run)
 
 
 def _run_and_kill(folder: Path, state: Path, after: int | None) -> tuple[int, list[str]]:

@@ -270,6 +270,18 @@ REFUSED = {
     "a deep hole": ("a = " + "[" * 50_000, ["is not a spec file"]),
     "a long number": (changed("seed = 3", "seed = " + "9" * 5000), ["is not a spec file"]),
     "a large number": (changed("seed = 3", "seed = " + "9" * 50), ["`seed`: expected"]),
+    "affinity without values": (
+        changed("[[job]]", '[[job]]\naffinity = [{ key = "zone", test = "in" }]'),
+        ["`affinity`: the test `in` of `zone` needs values; found none", 'values = ["a", "b"]'],
+    ),
+    "affinity above a word": (
+        changed("[[job]]", '[[job]]\naffinity = [{ key = "r", test = "above", values = ["b"] }]'),
+        ["`affinity`: the test `above` of `r` needs one whole number; found `b`"],
+    ),
+    "affinity with values for nothing": (
+        changed("[[job]]", '[[job]]\naffinity = [{ key = "r", test = "exists", values = ["1"] }]'),
+        ["`affinity`: the test `exists` of `r` takes no values; found `1`"],
+    ),
     "efficiencies above one": (
         changed("[[job]]", "[[job]]\nmfu = 0.9\nhost_stall = 0.2"),
         ["add up to 1.10, above 1"],

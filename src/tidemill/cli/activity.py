@@ -1,6 +1,6 @@
 """``--prometheus`` of every import: what GPUs measured of themselves while the jobs ran."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -35,7 +35,15 @@ Ahead = Annotated[
         metavar="TIME",
     ),
 ]
-RESOLUTION, AHEAD = "5m", "0s"
+Patience = Annotated[
+    str,
+    typer.Option(
+        "--patience",
+        help="How long to go on asking a Prometheus that does not answer.",
+        metavar="TIME",
+    ),
+]
+RESOLUTION, AHEAD, PATIENCE = "5m", "0s", "15s"
 
 
 class ActivityOptions(NamedTuple):
@@ -44,6 +52,18 @@ class ActivityOptions(NamedTuple):
     source: str | None
     resolution: str = RESOLUTION
     ahead: str = AHEAD
+    patience: str = PATIENCE
+
+    @property
+    def resolution_ms(self) -> int:
+        """The length of a window."""
+        return screen.span_ms(self.resolution, "--resolution") or 0
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far the clock of Prometheus was ahead."""
+        sign = -1 if self.ahead.startswith("-") else 1
+        return sign * (screen.span_ms(self.ahead.lstrip("+-"), "--prometheus-ahead") or 0)
 
 
 def measured_of(
@@ -62,24 +82,44 @@ def measured_of(
     windows = found.measured()
     for text in _underused(windows, whose):
         screen.note(text)
-    return nothing()._replace(windows=windows)
+    return nothing()._replace(windows=windows, errors=found.errors())
 
 
 def read(
-    asked: ActivityOptions, source: str, whose: "Whose", span: tuple[int | None, int | None]
+    asked: ActivityOptions,
+    source: str,
+    whose: "Whose",
+    span: tuple[int | None, int | None],
+    on_hour: "Callable[[Hour], None] | None" = None,
 ) -> "Activity":
-    """The activity of jobs from an address or a folder, in the time in which they ran."""
+    """The activity of jobs from an address or a folder, in the time in which they ran.
+
+    ``on_hour`` is called with each hour as it is read.
+    """
     from tidemill.live.prometheus import joining
 
-    resolution_ms = screen.span_ms(asked.resolution, "--resolution") or joining.RESOLUTION_MS
-    sign = -1 if asked.ahead.startswith("-") else 1
-    ahead_ms = sign * (screen.span_ms(asked.ahead.lstrip("+-"), "--prometheus-ahead") or 0)
+    hours, ahead_ms = hours_of(asked._replace(source=source), whose, span)
+    watched = hours if on_hour is None else _watched(hours, on_hour)
+    return joining.join(watched, whose, asked.resolution_ms, ahead_ms)
+
+
+def hours_of(
+    asked: ActivityOptions, whose: "Whose", span: tuple[int | None, int | None] = (None, None)
+) -> "tuple[Iterator[Hour], int]":
+    """The hours in which jobs ran, and how far their clock is ahead of the jobs', in ms."""
+    assert asked.source is not None, "somebody asked"
+    ahead = asked.ahead_ms
     start_ms, end_ms = _ran(whose, *span)
-    hours = _hours(source, start_ms + ahead_ms, end_ms + ahead_ms)
-    return joining.join(hours, whose, resolution_ms, ahead_ms)
+    return _hours(asked, asked.source, start_ms + ahead, end_ms + ahead), ahead
 
 
-def _hours(source: str, start_ms: int, end_ms: int) -> "Iterator[Hour]":
+def _watched(hours: "Iterator[Hour]", on_hour: "Callable[[Hour], None]") -> "Iterator[Hour]":
+    for hour in hours:
+        on_hour(hour)
+        yield hour
+
+
+def _hours(asked: ActivityOptions, source: str, start_ms: int, end_ms: int) -> "Iterator[Hour]":
     from tidemill.live.prometheus import fetching, store
     from tidemill.live.prometheus.client import Access, Client
 
@@ -88,8 +128,9 @@ def _hours(source: str, start_ms: int, end_ms: int) -> "Iterator[Hour]":
         prometheus.say_skew(folder.about.ahead_ms)
         yield from store.kept(folder, start_ms, end_ms)
         return
+    patience_s = (screen.span_ms(asked.patience, "--patience") or 0) / 1000
     with (
-        Client(source, Access.told()) as client,
+        Client(source, Access.told(), patience_s=patience_s, on_retry=screen.note) as client,
         screen.progress(f"reading {client.url}") as update,
     ):
         prometheus.say_skew(client.clock_ahead_ms())

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.text import Text
 
 from tidemill.cli import screen
+from tidemill.ledger.waits import is_held
 from tidemill.model.measures import duration_ms, duration_text
 from tidemill.model.states import JobState
 
@@ -32,8 +33,9 @@ def scene(run: "Run") -> Iterator[str | Text]:
         counts[row.kind] = counts.get(row.kind, 0) + row.count
     fleet = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
     length = duration_text(run.statement.end_ms - run.statement.start_ms)
-    contracts = screen.count(world.contract_count, "contract")
-    yield screen.styled("[bold]{}[/] of a fleet of {} under {}", length, fleet, contracts)
+    contracts = f" under {screen.count(world.contract_count, 'contract')}"
+    under = "" if world.is_observed else contracts
+    yield screen.styled("[bold]{}[/] of a fleet of {}{}", length, fleet, under)
     told = ", ".join(f"{count:,} {word}" for word, count in job_counts(world).items())
     teams = screen.count(len({row.team for row in world.shape_rows}), "team")
     yield f"{screen.count(jobs, 'job')} of {teams}: {told}"
@@ -44,6 +46,13 @@ def scene(run: "Run") -> Iterator[str | Text]:
     yield ""
 
 
+def _running(world: "World") -> "dict[str, tuple[JobState, ...]]":
+    """Where others tell what comes up, a job of which a part is placed is not running yet."""
+    if world.is_observed:
+        return {"starting": (JobState.STARTING,), "running": (JobState.RUNNING,)}
+    return {"running": (JobState.STARTING, JobState.RUNNING)}
+
+
 def job_counts(world: "World") -> dict[str, int]:
     """Jobs by how they stand now; they add up to all jobs. Zeros only of done and waiting."""
     state = world.jobs.state[: world.job_count]
@@ -51,10 +60,12 @@ def job_counts(world: "World") -> dict[str, int]:
         "done": (JobState.DONE,),
         "failed": (JobState.FAILED,),
         "cancelled": (JobState.CANCELLED,),
-        "running": (JobState.STARTING, JobState.RUNNING),
+        **_running(world),
         "waiting": (JobState.WAITING,),
     }
     counts = {word: int(np.isin(state, states).sum()) for word, states in words.items()}
+    counts["held"] = int(((state == JobState.WAITING) & is_held(world, len(state))).sum())
+    counts["waiting"] -= counts["held"]
     return {word: n for word, n in counts.items() if n or word in ("done", "waiting")}
 
 

@@ -6,19 +6,18 @@ from typing import NamedTuple
 from rich.table import Table
 
 from tidemill.cli import screen
-from tidemill.ledger.account import DENOMINATOR, rounded
+from tidemill.ledger import printed
+from tidemill.ledger.account import rounded, shown
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow, user_of
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
 from tidemill.model.measures import (
-    MILLI_MS_PER_UNIT_HOUR,
     ONE_PPM,
+    UNKNOWN_DOLLARS,
     WHOLE_MILLI,
-    dollars_text,
     duration_text,
-    share_out,
 )
 from tidemill.model.states import Confidence
 
@@ -32,11 +31,10 @@ MARKS = {
 }
 LEGEND = (
     "shares of the GPU-hours held; m measured, i inferred, e modelled (estimated), a assumed,"
-    " s simulated, ? unknown: nobody measured it. wasted: what is known not to be useful"
+    " s simulated, ? unknown: nobody measured it. wasted: what is known not to be useful, and the"
+    " letter how most of it is known"
 )
 UNKNOWN = "?"
-SMALL_HOURS, SMALL_USD_MICRO = 100, 10_000_000
-"""Below these the totals of a table are shown in thousandths of hours, in hundredths of cents."""
 
 
 class _Column(NamedTuple):
@@ -58,33 +56,12 @@ COLUMNS = (
 """The shares that a row shows; every bucket that a job can hold is in one of them."""
 
 
-class _Units(NamedTuple):
-    """In which units the amounts of a table are printed."""
-
-    hour_places: int
-    usd_places: int
-
-    def hours(self, units: int) -> str:
-        return f"{units / 10**self.hour_places:,.{self.hour_places}f}"
-
-    def dollars(self, units: int) -> str:
-        return dollars_text(units * 10 ** (6 - self.usd_places), self.usd_places)
-
-    @property
-    def hour(self) -> int:
-        return MILLI_MS_PER_UNIT_HOUR // 10**self.hour_places
-
-    @property
-    def money(self) -> int:
-        return DENOMINATOR * 10 ** (6 - self.usd_places)
-
-
 def headline(statement: Statement, found: Efficiencies) -> str:
     """What jobs held of what was paid for."""
     total, paid = found.total, statement.total()
     if not total.held_milli_ms:
         return "no job held a GPU in this window"
-    units = _units(total)
+    units = printed.units(total.account)
     share = total.held_milli_ms / paid.paid_milli_ms
     held = units.hours(rounded(total.held_milli_ms, units.hour))
     cost = total.account.told(units.dollars(rounded(total.account.paid_money, units.money)))
@@ -97,20 +74,18 @@ def headline(statement: Statement, found: Efficiencies) -> str:
 
 def rows(found: Efficiencies) -> Table:
     """One row per key, the rest, and all of them: amounts add up to the last row's."""
-    units = _units(found.total)
-    shown = [*found.rows, *([] if found.rest is None else [found.rest])]
-    hours = _divided(found.total.held_milli_ms, units.hour, [r.held_milli_ms for r in shown])
-    money = _divided(
-        found.total.account.paid_money, units.money, [r.account.paid_money for r in shown]
-    )
-    wasted = _divided(found.total.wasted_money, units.money, [r.wasted_money for r in shown])
+    units = printed.units(found.total.account)
+    listed = [*found.rows, *([] if found.rest is None else [found.rest])]
+    hours = shown([row.held_milli_ms for row in listed], units.hour)
+    money = shown([row.account.paid_money for row in listed], units.money)
+    wasted = shown([row.wasted_money for row in listed], units.money, at_most=money)
     is_job = found.by == "job"
     first = (found.by, "user", "elapsed", "of limit") if is_job else (found.by, "jobs")
     titles = [column.title for column in COLUMNS]
     made = screen.table(*first, "GPU-hours", *titles, "cost", "wasted")
     if is_job:
         made.columns[1].justify = "left"
-    for row, of_hours, of_money, of_wasted in zip(shown, hours, money, wasted, strict=True):
+    for row, of_hours, of_money, of_wasted in zip(listed, hours, money, wasted, strict=True):
         made.add_row(
             row.key, *_who(row, is_job), units.hours(of_hours), *_shares(row),
             *_money(row, units.dollars(of_money), units.dollars(of_wasted)),
@@ -124,7 +99,11 @@ def rows(found: Efficiencies) -> Table:
 
 def _money(row: HeldRow, cost: str, wasted: str) -> tuple[str, str]:
     """What it cost and wasted, as far as prices are known."""
-    return row.account.told(cost), row.account.told_of(wasted, wasted_buckets())
+    figure, told = row.wasted, row.account.told_of(wasted, wasted_buckets())
+    if figure.milli_ms is None:
+        return row.account.told(cost), UNKNOWN
+    is_priced = told != UNKNOWN_DOLLARS
+    return row.account.told(cost), f"{told} {MARKS[figure.confidence]}" if is_priced else told
 
 
 def job_lines(statement: Statement, row: HeldRow) -> list[str]:
@@ -151,7 +130,7 @@ def job_lines(statement: Statement, row: HeldRow) -> list[str]:
 
 def parts(row: HeldRow) -> Table:
     """Every bucket of what one job held, with how it is known."""
-    units = _units(row)
+    units = printed.units(row.account)
     usd = [rounded(amount, units.money) for amount in row.account.money]
     made = screen.table("where it went", "GPU-hours", "of hours held", "dollars", "known as")
     made.columns[4].justify = "left"
@@ -206,8 +185,7 @@ def attempts(statement: Statement, found: Sequence[HeldAttempt]) -> Table:
     )  # fmt: skip
     made.columns[1].justify = made.columns[7].justify = made.columns[8].justify = "left"
     made.columns[8].no_wrap = False
-    all_held = sum(sum(one.milli_ms) for one in found)
-    places = 1 if all_held >= SMALL_HOURS * MILLI_MS_PER_UNIT_HOUR else 3
+    units = printed.units_of(sum(sum(one.milli_ms) for one in found))
     for one in found:
         end_ms = statement.end_ms if one.end_ms is None else one.end_ms
         held = sum(one.milli_ms)
@@ -215,7 +193,7 @@ def attempts(statement: Statement, found: Sequence[HeldAttempt]) -> Table:
         wasted = sum(one.milli_ms[bucket] for bucket in wasted_buckets())
         made.add_row(
             f"{one.number}", statement.calendar.text(one.start_ms), up,
-            duration_text(end_ms - one.start_ms), f"{held / MILLI_MS_PER_UNIT_HOUR:,.{places}f}",
+            duration_text(end_ms - one.start_ms), units.hours(rounded(held, units.hour)),
             _of(wasted, held), _useful(one, held), _end(one), _named(one.nodes),
         )  # fmt: skip
     return made
@@ -243,16 +221,6 @@ def _of(part: int, whole: int) -> str:
     return _percent(rounded(part * ONE_PPM, whole)) if whole else ""
 
 
-def _units(total: HeldRow) -> _Units:
-    is_small = total.held_milli_ms < SMALL_HOURS * MILLI_MS_PER_UNIT_HOUR
-    is_cheap = total.account.paid_usd_micro < SMALL_USD_MICRO
-    return _Units(3 if is_small else 1, 4 if is_cheap else 2)
-
-
-def _divided(total: int, unit: int, parts: Sequence[int]) -> list[int]:
-    return share_out(rounded(total, unit), parts) if total else [0] * len(parts)
-
-
 def _who(row: HeldRow, is_job: bool) -> tuple[str, ...]:
     if not is_job:
         return (f"{row.jobs:,}",)
@@ -271,6 +239,8 @@ def _shares(row: HeldRow) -> list[str]:
 def _share(row: HeldRow, figure: HeldFigure) -> str:
     if figure.milli_ms is None:
         return UNKNOWN
+    if not figure.milli_ms and figure.confidence is Confidence.UNKNOWN:
+        return "0.0"  # of what nobody knows there is nothing
     return f"{_ppm(row, figure) / 10_000:.1f} {MARKS[figure.confidence]}"
 
 

@@ -14,7 +14,7 @@ from tidemill.cli import screen, sources
 from tidemill.journal import completeness, open_journal, policies
 from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ABOUT
-from tidemill.ledger.unknowns import unknowns
+from tidemill.ledger.unknowns import unknowns_of
 from tidemill.model.states import CONFIDENCES, Confidence, JobClass
 from tidemill.model.world import World
 from tidemill.units import capability
@@ -65,14 +65,24 @@ def of_journal(where: str) -> list[Finding]:
     if not world.is_observed:
         findings += [_efficiency(world), _estimates(world), _checkpoints(world)]
     findings.append(_capability(world))
-    missing = unknowns(statement.total(), is_observed=world.is_observed)
+    missing = unknowns_of(statement)
+    if world.is_observed:
+        return findings + _without_a_source(missing)
     return findings + [
-        Finding(
-            False, f"ledger line `{ABOUT[bucket].title}`", "no source",
-            f"unknown: {why}" if world.is_observed else "unknown, not zero",
-        )
-        for bucket, why in missing.items()
-    ]  # fmt: skip
+        Finding(False, f"ledger line `{ABOUT[bucket].title}`", "no source", "unknown, not zero")
+        for bucket in missing
+    ]
+
+
+def _without_a_source(missing: dict[int, str]) -> list[Finding]:
+    """The ledger lines that nobody tells, together where that has one reason."""
+    lines = dict[str, list[str]]()
+    for bucket, why in missing.items():
+        lines.setdefault(why, []).append(f"`{ABOUT[bucket].title}`")
+    return [
+        Finding(False, "ledger lines without a source", "; ".join(titles), f"unknown: {why}")
+        for why, titles in lines.items()
+    ]
 
 
 def _library(name: str) -> Finding:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tidemill.scheduling.slices import Cut
 
 JOBS_SHOWN = 4  # of a node; --json has all
+WORDS_SHOWN = 10  # nodes that are out; --nodes has all
 
 EXAMPLES = options.example(
     "tidemill fleet -j out/demo.sqlite",
@@ -45,9 +46,9 @@ def fleet(
     _refuse_unknown_states(state or [], inventory.STATES)
     world, _ = world_at(journal, at)
     if nodes or state:
-        _show_nodes(inventory.nodes(world, state or ()), world.now_ms, journal if as_json else "")
+        _show_nodes(inventory.nodes(world, state or ()), world, journal if as_json else "")
     elif teams:
-        _show_teams(inventory.teams(world), journal if as_json else "")
+        _show_teams(inventory.teams(world), world, journal if as_json else "")
     else:
         _show_all(world, journal if as_json else "")
 
@@ -67,13 +68,23 @@ def _show_all(world: "World", journal: str) -> None:
         data = {"at_ms": world.now_ms, "contracts": rows, "node_states": states}
         screen.json_out(msgspec.json.encode(data | {"schedulability": found, "mig": cut}), journal)
         return
-    _print_contracts(rows)
+    _print_contracts(rows, world)
     told = ", ".join(f"{count:,} {state.replace('_', ' ')}" for state, count in states.items())
     screen.out().print(f"nodes: {told or 'none'}", markup=False, soft_wrap=True)
+    _print_words(world)
     _print_lots(lots)
     if any(shape.elastic_role is not None for shape in world.shape_rows):
         screen.note("job size of an elastic job: the smallest with which it starts")
     _print_cuts(cuts)
+
+
+def _print_words(world: "World") -> None:
+    """Why nodes are out, as their own cluster says; the first of them by name."""
+    said = [(world.node_rows[n].name, words) for n, words in world.node_words.items()]
+    for name, words in sorted(said)[:WORDS_SHOWN]:
+        screen.out().print(f"  {name}: {words}", markup=False, soft_wrap=True)
+    if len(said) > WORDS_SHOWN:
+        screen.note(f"and {len(said) - WORDS_SHOWN:,} more; --nodes lists all")
 
 
 def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
@@ -85,29 +96,38 @@ def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
             )
 
 
-def _show_nodes(rows: "list[NodeRow]", now_ms: int, journal: str) -> None:
+def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
     import msgspec
 
+    from tidemill.ledger.touched import contract_word
+
+    now_ms = world.now_ms
     if journal:
         screen.json_out(msgspec.json.encode({"at_ms": now_ms, "nodes": rows}), journal)
         return
-    made = screen.table("node", "GPU type", "contract", "state", "for", "GPUs", "failed", "free",
-                        "cores free", "GiB free", "jobs", right_from=5)  # fmt: skip
+    made = screen.table("node", "GPU type", contract_word(world), "state", "for", "GPUs", "failed",
+                        "free", "cores free", "GiB free", "jobs", right_from=5)  # fmt: skip
     made.columns[10].justify, made.columns[10].no_wrap = "left", False
+    has_words = any(row.reason for row in rows)
+    if has_words:
+        made.add_column("its cluster says")
     for row in rows:
         jobs = ", ".join(row.jobs[:JOBS_SHOWN])
         if len(row.jobs) > JOBS_SHOWN:
             jobs += f" and {len(row.jobs) - JOBS_SHOWN:,} more"
         made.add_row(
             row.node, row.kind, row.contract, row.state, duration_text(now_ms - row.since_ms),
-            f"{row.accelerators:,}", f"{row.failed:,}" if row.failed else "",
-            f"{row.free_milli / 1000:,g}", f"{row.cpu_free_milli / 1000:,g}",
-            f"{row.memory_free_mib / 1024:,.0f}", jobs,
+            ("≥ " if row.free_milli is None else "") + f"{row.accelerators:,}",
+            f"{row.failed:,}" if row.failed else "",
+            "?" if row.free_milli is None else f"{row.free_milli / 1000:,g}",
+            "?" if row.cpu_free_milli is None else f"{row.cpu_free_milli / 1000:,g}",
+            "?" if row.memory_free_mib is None else f"{row.memory_free_mib / 1024:,.0f}", jobs,
+            *([row.reason] if has_words else []),
         )  # fmt: skip
     screen.out().print(made)
 
 
-def _show_teams(rows: "list[TeamRow]", journal: str) -> None:
+def _show_teams(rows: "list[TeamRow]", world: "World", journal: str) -> None:
     import msgspec
 
     if journal:
@@ -116,22 +136,28 @@ def _show_teams(rows: "list[TeamRow]", journal: str) -> None:
     made = screen.table("team", "above it", "GPU type", "in use", "guaranteed quota",
                         "maximum quota", right_from=3)  # fmt: skip
     for row in rows:
-        most = "none" if row.maximum_milli is None else f"{row.maximum_milli / 1000:,g}"
-        made.add_row(
-            row.team, row.parent, row.kind, f"{row.used_milli / 1000:,g}",
-            f"{row.guaranteed_milli / 1000:,g}", most,
-        )  # fmt: skip
+        unsaid = "not told" if world.is_observed else "none"
+        most = unsaid if row.maximum_milli is None else f"{row.maximum_milli / 1000:,g}"
+        sure = f"{row.guaranteed_milli / 1000:,g}"
+        if world.is_observed and not row.guaranteed_milli:
+            sure = unsaid
+        made.add_row(row.team, row.parent, row.kind, f"{row.used_milli / 1000:,g}", sure, most)
     screen.out().print(made)
 
 
-def _print_contracts(rows: "list[ContractRow]") -> None:
-    made = screen.table("contract", "GPU type", "terms", "paid", "launched", "schedulable",
+def _print_contracts(rows: "list[ContractRow]", world: "World") -> None:
+    from tidemill.ledger.touched import contract_word
+    from tidemill.reservation.types import PAID
+
+    terms = PAID if world.is_observed else {}
+    how = "is paid" if world.is_observed else "terms"
+    made = screen.table(contract_word(world), "GPU type", how, "paid", "launched", "schedulable",
                         "in use", "not schedulable $/h", right_from=3)  # fmt: skip
     for row in rows:
         counts = (row.paid_milli, row.launched_milli, row.can_work_milli, row.in_use_milli)
         made.add_row(
-            row.contract, row.kind, row.terms, *(f"{count / 1000:,g}" for count in counts),
-            dollars_text(row.seam_usd_micro_per_hour),
+            row.contract, row.kind, terms.get(row.terms, row.terms),
+            *(f"{count / 1000:,g}" for count in counts), dollars_text(row.seam_usd_micro_per_hour),
         )  # fmt: skip
     screen.out().print(made)
 

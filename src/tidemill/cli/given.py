@@ -1,4 +1,4 @@
-"""What people give beside the data of a cluster: prices, and assumptions."""
+"""What people give beside the data of a cluster: prices, assumptions, and what nodes are for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,11 +8,13 @@ import typer
 
 from tidemill.cli import screen
 from tidemill.model.errors import SpecError
+from tidemill.model.rows import UNPRICED
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tidemill.live.history.assuming import Assumptions
+    from tidemill.live.history.intent import IntendedSpan, NodeIntent
     from tidemill.live.prices.rules import PriceRule
     from tidemill.model.rows import Contract
 
@@ -51,8 +53,29 @@ Assumed = Annotated[
 ]
 
 
+Spares = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--spares",
+        help="Nodes kept free by design (hot spares, warm pools): names as Slurm folds them, `*`"
+        " for anything: gpu[07-08], warm-*; for a time: warm-*@2026-11-01..2026-12-01; may be"
+        " repeated.",
+        metavar="NODES[@FROM..TO]",
+    ),
+]
+Maintenance = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--maintenance",
+        help="Nodes that are closed for maintenance, and when:"
+        " gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00; may be repeated.",
+        metavar="NODES@FROM..TO",
+    ),
+]
+
+
 class Given(NamedTuple):
-    """Prices and assumptions as typed."""
+    """Prices, assumptions and intent as typed."""
 
     usd_per_hour: Sequence[str] | None = None
     files: Sequence[Path] | None = None
@@ -60,6 +83,8 @@ class Given(NamedTuple):
     assumed: Sequence[str] | None = None
     by_type: Mapping[str, int] | None = None
     """Prices by GPU type that a table of nodes says."""
+    spares: Sequence[str] | None = None
+    maintenance: Sequence[str] | None = None
 
     def price_rule(self, zone: str, window_ms: tuple[int, int]) -> "PriceRule":
         """What a node costs: by the price files, then by flat rates, then by list prices."""
@@ -77,6 +102,20 @@ class Given(NamedTuple):
             made.append(listed.rule())
         return rules.first_of(made)
 
+    def intent(self, zone: str) -> "NodeIntent":
+        """What is intended with nodes, and when; dates without a zone are of this one."""
+        from tidemill.live.history.intent import NodeIntent
+
+        spares = [_span(text, zone, "--spares") for text in self.spares or ()]
+        closed = [_span(text, zone, "--maintenance") for text in self.maintenance or ()]
+        for text, span in zip(self.maintenance or (), closed, strict=True):
+            if not span.from_ms or span.to_ms is None:
+                raise SpecError(
+                    f"--maintenance is `{text}`, which does not say from when to when",
+                    hint="such as gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00",
+                )
+        return NodeIntent(tuple(spares), tuple(closed))
+
     def assumptions(self) -> "Assumptions":
         """What is assumed; said, so that nobody takes it for measured."""
         from tidemill.live.history import assuming
@@ -85,6 +124,31 @@ class Given(NamedTuple):
         if found.words:
             screen.note(f"assumed of every job of which it was not measured: {found.words}")
         return found
+
+
+def _span(text: str, zone: str, option: str) -> "IntendedSpan":
+    """``gpu[07-08]``, or ``warm-*@2026-11-01..2026-12-01`` with either end left out."""
+    from tidemill.cli.imports import moment_ms
+    from tidemill.live.history.intent import IntendedSpan
+    from tidemill.live.slurm import hostlists
+
+    names, at, when = text.partition("@")
+    start, dots, stop = when.partition("..")
+    if at and (not dots or not when.strip(".")):
+        raise SpecError(
+            f"{option} is `{text}`, of which `{when}` is no stretch of time",
+            hint="such as 2026-11-01..2026-12-01, or 2026-11-01.. for good",
+        )
+    try:
+        expanded = hostlists.expand(names)
+    except ValueError as error:
+        raise SpecError(
+            f"{option}: {error}", hint="such as gpu[07-08],warm-*, with names of nodes"
+        ) from error
+    from_ms, to_ms = (moment_ms(part or None, zone, option) for part in (start, stop))
+    if from_ms is not None and to_ms is not None and to_ms <= from_ms:
+        raise SpecError(f"{option} is `{text}`, which ends before it begins", hint="swap the dates")
+    return IntendedSpan(expanded, from_ms or 0, to_ms)
 
 
 def window_of(
@@ -106,7 +170,9 @@ def say_prices(contracts: Iterable["Contract"]) -> None:
     """How many GPUs were priced by which rule."""
     found = dict[str, int]()
     for row in contracts:
-        who = (row.price_source or "the rate that was given") if row.is_priced else ""
+        said = [price for price in row.prices if price.usd_micro_per_hour != UNPRICED]
+        who = (said[0].price_source or "the rate that was given") if said else ""
+        who += f" ({len(row.prices)} prices in their time)" if len(row.prices) > 1 and said else ""
         found[who] = found.get(who, 0) + row.count
     told = [f"{screen.count(gpus, 'GPU')} by {who}" for who, gpus in found.items() if who]
     if without := found.get(""):

@@ -77,13 +77,19 @@ def csv(
     prices: given.PriceFiles = None,
     list_prices: given.ListPrices = False,
     assume: given.Assumed = None,
+    spares: given.Spares = None,
+    maintenance: given.Maintenance = None,
     zone: Zone = "UTC",
     start: From = None,
     end: Until = None,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave broken rows out and count them.")
+    ] = False,
     track: Track = None,
     prometheus: activity.Source = None,
     resolution: activity.Resolution = activity.RESOLUTION,
     ahead: activity.Ahead = activity.AHEAD,
+    patience: activity.Patience = activity.PATIENCE,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -93,17 +99,33 @@ def csv(
 
     refuse_input(journal, *(path for path in (jobs, nodes) if path))
     told = headers.told_map(mapped or ())
-    table = tables.read_jobs(jobs, told, checked_zone(zone))
-    listed, by_type = tables.read_nodes(nodes, {}) if nodes else ([], {})
+    table = tables.read_jobs(jobs, told, checked_zone(zone), skips_broken=skip_broken)
     screen.note("columns: " + ", ".join(f"{k} = `{v}`" for k, v in table.guessed.items()))
     for text in table.notes:
         screen.note(text)
+    listed, by_type = _listed_nodes(nodes) if nodes else ([], {})
     window = BooksWindow.read(start, end, zone)
-    asked = activity.ActivityOptions(prometheus, resolution, ahead)
+    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
     measured = measured_of(track, asked, Whose(table.attempts), *window[:2])
-    said = given.Given(usd_per_hour, prices, list_prices, assume, by_type)
+    said = given.Given(usd_per_hour, prices, list_prices, assume, by_type, spares, maintenance)
     history = build(table.attempts, listed, said, window, measured)
+    del table  # what is needed of it is in the history
     keep(history, journal, jobs.name, zone, force=force, as_json=as_json)
+
+
+def _listed_nodes(path: Path) -> "tuple[list[SeenNode], dict[str, int]]":
+    """A table of nodes, and what was made of its columns, said."""
+    from tidemill.live.csv import tables
+
+    found = tables.read_nodes(path)
+    told = {
+        field: f"`{column}`" + (" (dollars per GPU and hour)" if field == "usd_per_hour" else "")
+        for field, column in found.guessed.items()
+    }
+    screen.note(f"`{path.name}`: " + ", ".join(f"{k} = {v}" for k, v in told.items()))
+    if found.unread:
+        screen.note(f"`{path.name}`: not read: {', '.join(f'`{name}`' for name in found.unread)}")
+    return found.nodes, found.prices
 
 
 TRACK_EXAMPLES = options.example(
@@ -133,13 +155,14 @@ def track_command(
     as_json: options.Json = False,
 ) -> None:
     """The books of training loops by themselves, as they told them with tidemill.track."""
-    from tidemill.live.measured import loops
+    from tidemill.live.measured import loops, tracking
 
     refuse_input(journal, path)
     told = tracked(path)
     attempts = loops.attempts(told, gpu_type=gpu_type)
     said = given.Given(usd_per_hour, prices, list_prices, assume)
-    history = build(attempts, [], said, BooksWindow.read(start, end, zone), loops.measured(told))
+    measured, window = tracking.measured(told), BooksWindow.read(start, end, zone)
+    history = build(attempts, [], said, window, measured)
     keep(history, journal, path.name, checked_zone(zone), force=force, as_json=as_json)
 
 
@@ -158,8 +181,9 @@ def slurm(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="What sacct, squeue, scontrol show node, sinfo or sacctmgr show event printed,"
-            " as text with a header (-P) or --json; each is told by its content."
+            help="What sacct, squeue, scontrol show node|reservation, sinfo or sacctmgr show"
+            " event|assoc printed, as text with a header (-P) or --json: files, or folders of such"
+            " files; each is told by its content."
         ),
     ],
     journal: options.Target = options.DEFAULT_JOURNAL,
@@ -167,6 +191,8 @@ def slurm(
     prices: given.PriceFiles = None,
     list_prices: given.ListPrices = False,
     assume: given.Assumed = None,
+    spares: given.Spares = None,
+    maintenance: given.Maintenance = None,
     zone: Annotated[
         str | None,
         typer.Option("--zone", help="The time zone that Slurm printed dates in.", metavar="ZONE"),
@@ -177,6 +203,7 @@ def slurm(
     prometheus: activity.Source = None,
     resolution: activity.Resolution = activity.RESOLUTION,
     ahead: activity.Ahead = activity.AHEAD,
+    patience: activity.Patience = activity.PATIENCE,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -195,11 +222,19 @@ def slurm(
     for text in past.notes:
         screen.note(text)
     window = BooksWindow.read(start, end, shown)
-    asked = activity.ActivityOptions(prometheus, resolution, ahead)
-    whose = Whose(past.attempts, numbers=past.numbers)
-    said = given.Given(usd_per_hour, prices, list_prices, assume)
-    measured = measured_of(track, asked, whose, *window[:2])
-    history = build(past.attempts, past.nodes, said, window, measured)
+    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
+    said = given.Given(
+        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
+    )
+    measured = None
+    if track is not None or prometheus is not None:
+        whose = Whose(past.attempts, numbers=past.numbers)
+        measured = measured_of(track, asked, whose, *window[:2])
+        del whose
+    history = build(
+        past.attempts, past.nodes, said, window, measured, queues=past.queues, shapes=past.shapes
+    )
+    del past  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 
@@ -210,6 +245,16 @@ KUBERNETES_EXAMPLES = options.example(
     "tidemill import kubernetes nodes.json pods.json --team-by label:team --usd-per-hour 2.50",
     "tidemill import kubernetes cluster.json --prometheus http://prometheus:9090",
 )
+
+
+TeamBy = Annotated[
+    str,
+    typer.Option(
+        "--team-by",
+        help="What a team is: namespace, queue (Kueue, Volcano, KAI), or label:KEY.",
+        metavar="WHAT",
+    ),
+]
 
 
 @app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
@@ -226,14 +271,9 @@ def kubernetes(
     prices: given.PriceFiles = None,
     list_prices: given.ListPrices = False,
     assume: given.Assumed = None,
-    team_by: Annotated[
-        str,
-        typer.Option(
-            "--team-by",
-            help="What a team is: namespace, queue (Kueue, Volcano, KAI), or label:KEY.",
-            metavar="WHAT",
-        ),
-    ] = "namespace",
+    spares: given.Spares = None,
+    maintenance: given.Maintenance = None,
+    team_by: TeamBy = "namespace",
     zone: Zone = "UTC",
     start: From = None,
     end: Annotated[
@@ -245,9 +285,11 @@ def kubernetes(
             metavar="DATE",
         ),
     ] = None,
+    track: Track = None,
     prometheus: activity.Source = None,
     resolution: activity.Resolution = activity.RESOLUTION,
     ahead: activity.Ahead = activity.AHEAD,
+    patience: activity.Patience = activity.PATIENCE,
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:
@@ -268,11 +310,14 @@ def kubernetes(
     window = BooksWindow.read(start, end, shown)
     if window.end_ms is None:
         window = window._replace(end_ms=past.seen_ms)
-    said = given.Given(usd_per_hour, prices, list_prices, assume)
+    said = given.Given(
+        usd_per_hour, prices, list_prices, assume, spares=spares, maintenance=maintenance
+    )
     more = {"queues": past.queues, "shapes": past.shapes}
-    asked = activity.ActivityOptions(prometheus, resolution, ahead)
-    measured = measured_of(None, asked, Whose(past.attempts, past.pods), *window[:2])
+    asked = activity.ActivityOptions(prometheus, resolution, ahead, patience)
+    measured = measured_of(track, asked, Whose(past.attempts, past.pods), *window[:2])
     history = build(past.attempts, past.nodes, said, window, measured, **more)
+    del past, more  # what is needed of it is in the history
     keep(history, journal, files[0].name, shown, force=force, as_json=as_json)
 
 
@@ -302,9 +347,14 @@ def build(
 
     start_ms, end_ms, zone = window
     rule = said.price_rule(zone, given.window_of(attempts, start_ms, end_ms))
+    intent, listed = said.intent(zone), list(nodes)
+    if lost := intent.unmatched(listed):
+        screen.note(
+            f"--spares and --maintenance: no node that is listed is called {', '.join(lost[:5])}"
+        )
     history = events.build(
-        attempts, nodes, rule, start_ms, end_ms, measured=measured, assumed=said.assumptions(),
-        **more,
+        attempts, intent.of(listed), rule, start_ms, end_ms, measured=measured,
+        assumed=said.assumptions(), **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
     return history
@@ -343,21 +393,21 @@ def measured_of(
     """What loops and devices measured of jobs that a scheduler tells of."""
     from tidemill.live.measured import windows
 
-    by_loops = loops_of(track, whose.attempts)
+    by_loops = loops_of(track, whose)
     by_devices = activity.measured_of(asked, whose, start_ms, end_ms)
     if by_loops is None or by_devices is None:
         return by_loops or by_devices
     return windows.both(by_loops, by_devices)
 
 
-def loops_of(path: Path | None, attempts: "pl.DataFrame") -> "Measurements | None":
-    """What loops measured, joined to the jobs by name or number."""
-    from tidemill.live.measured import loops
+def loops_of(path: Path | None, whose: "Whose") -> "Measurements | None":
+    """What loops measured, joined to the jobs by name, number or pod."""
+    from tidemill.live.measured import loops, tracking
 
     if path is None:
         return None
     told = tracked(path)
-    names = loops.names_in(told, set(attempts["job"].to_list()))
+    names = loops.names_in(told, set(whose.attempts["job"].to_list()), whose.pods)
     known = [launch for launch in told if launch.job in names]
     if len(known) < len(told):
         lost = sorted({launch.job for launch in told} - set(names))
@@ -365,7 +415,7 @@ def loops_of(path: Path | None, attempts: "pl.DataFrame") -> "Measurements | Non
             f"{screen.count(len(lost), 'tracked job')} not found among the jobs:"
             f" {', '.join(lost[:5])}{' …' if len(lost) > 5 else ''}"
         )
-    return loops.measured(known, names)
+    return tracking.measured(known, names)
 
 
 def keep(
@@ -399,9 +449,16 @@ def refuse_input(journal: str, *files: Path) -> None:
 
 def checked_zone(zone: str) -> str:
     """A zone by its name, if this machine knows it."""
-    from tidemill.journal.moments import Calendar
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-    Calendar.read("2026-01-01", zone)
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise SpecError(
+            f"--zone is `{zone}`, which is no time zone that this machine knows",
+            hint="a name such as Europe/Berlin or UTC (for +02:00 all year: Etc/GMT-2); names need"
+            " the system's tzdata, or the Python package tzdata",
+        ) from error
     return zone
 
 

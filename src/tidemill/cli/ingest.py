@@ -48,7 +48,7 @@ def serve(
     """
     from tidemill.live.ingest import serve as start
 
-    server, stop = start(folder, host, port, _token(token_file))
+    server, stop = start(folder, host, port, token_of(token_file))
     stopped = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
@@ -60,7 +60,7 @@ def serve(
     screen.note(f"stopped; {taken:,} record{'' if taken == 1 else 's'} taken")
 
 
-def _token(path: Path | None) -> str:
+def token_of(path: Path | None) -> str:
     """The token; never an option, where everybody on the machine could read it."""
     if path is None:
         return os.environ.get(VARIABLE, "")

@@ -222,7 +222,7 @@ def _print_waits(statement: "Statement", by: str | None, most: int) -> None:
         console.print(waits_tables.overall(statement))
     else:
         console.print(waits_tables.groups(statement, group, most))
-    screen.note(waits_tables.rule())
+    screen.note(waits_tables.note(statement))
 
 
 def _print_top(statement: "Statement", most: int) -> None:
@@ -231,8 +231,11 @@ def _print_top(statement: "Statement", most: int) -> None:
     from tidemill.ledger.top import paid_in_units, top_jobs
 
     statement.refuse_past("--top")
-    paid_cents = paid_in_units(statement, CENT_MICRO)
-    screen.out().print(waits_tables.top(top_jobs(statement, most), paid_cents))
+    rows = top_jobs(statement, most)
+    if not rows:
+        screen.out().print(waits_tables.no_top(statement))
+        return
+    screen.out().print(waits_tables.top(rows, paid_in_units(statement, CENT_MICRO)))
     screen.note(
         "wasted: what a job's own accelerators cost in buckets that are known not to be useful;"
         " time of unknown worth is not counted as waste"
@@ -345,6 +348,7 @@ def _bucket(key: str | None) -> "int | None":
 def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     from tidemill.cli import ledger_tables
     from tidemill.cli.suggested import located
+    from tidemill.explain import supply
 
     console = screen.out()
     moment = statement.calendar.text
@@ -355,6 +359,8 @@ def _print_lines(statement: "Statement", as_tree: bool, journal: str) -> None:
     ledger_tables.print_alarms(statement)
     if (unusable := ledger_tables.unusable(statement)) is not None:
         screen.note(located(unusable, journal))
+    if words := supply.unlisted_words(statement.world):
+        screen.note(f"at least this is paid for; {words}")
     screen.note(ledger_tables.footnote(statement))
 
 
@@ -364,11 +370,18 @@ def _print_breakdown(
     from tidemill.cli import ledger_tables
 
     screen.out().print(ledger_tables.breakdown(by, statement, only, most))
-    if by == "team" and only is None:
-        screen.note(
-            "hours of a team: what its jobs held, and what stood free beside its waiting jobs;"
-            " (nobody): free with nothing waiting, or not taking work"
-        )
+    if by in _HOURS_OF and only is None:
+        screen.note(_HOURS_OF[by])
+
+
+_HOURS_OF: "dict[Dimension, str]" = {
+    "team": "hours of a team: what its jobs held, and what stood free beside its waiting jobs;"
+    " (nobody): free with nothing waiting, or not taking work",
+    "user": "hours of a user: what their jobs held; all that no job held is (nobody)'s, also what"
+    " stood free beside waiting jobs, which `--by team` gives to the team",
+    "class": "hours of a class: what its jobs held; all that no job held is (nobody)'s",
+    "job": "hours of a job: what it held; all that no job held is (nobody)'s",
+}
 
 
 def print_json(

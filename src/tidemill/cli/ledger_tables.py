@@ -1,5 +1,6 @@
 """The ledger as tables: lines from paid to useful, a tree, breakdowns, a difference."""
 
+from fractions import Fraction
 from typing import NamedTuple
 
 from rich.table import Table
@@ -9,16 +10,30 @@ from rich.tree import Tree
 from tidemill.cli import screen, waits_tables
 from tidemill.cli.suggested import located
 from tidemill.ledger import leaks as leaking
-from tidemill.ledger import pricing, ratios
-from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, Account, added, divided, rounded
+from tidemill.ledger import missing, pricing, printed, ratios
+from tidemill.ledger.account import (
+    CENT_MICRO,
+    DENOMINATOR,
+    Account,
+    added,
+    divided,
+    rounded,
+    shown,
+)
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, GROUP_TITLES, Bucket, Stage
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Dimension, Statement
-from tidemill.ledger.unknowns import is_busy_told, is_useful_unknown, known_ways, unknowns_of
+from tidemill.ledger.unknowns import (
+    is_busy_told,
+    is_loss_told,
+    is_useful_unknown,
+    known_ways,
+    unknowns_of,
+)
 from tidemill.model import names
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text, share_out
+from tidemill.model.measures import dollars_text
 
-UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was (report step times)"
+UNKNOWN_USEFUL = "useful: unknown, because no job says how efficient it was"
 
 
 def hours(tenths: int) -> str:
@@ -54,11 +69,12 @@ def lines(statement: Statement) -> Table:
         "owner", "known as",
     )  # fmt: skip
     made.columns[6].justify = made.columns[7].justify = "left"
+    units = printed.units(account)
     columns = (
-        account.tenths_of_hours(), account.basis_points(), account.h100_tenths_of_hours(),
-        account.cents(), account.dollar_points(),
+        account.hours_in(units.hour), account.basis_points(), account.h100_hours_in(units.hour),
+        account.in_units(units.usd_micro), account.dollar_points(),
     )  # fmt: skip
-    paid = _amounts([c and sum(c) for c in columns])
+    paid = _amounts([c and sum(c) for c in columns], units)
     made.add_row("paid", *_told(account, paid), style="bold")
     for bucket in ABOUT:
         if bucket == Bucket.USEFUL and is_useful_unknown(account):
@@ -66,7 +82,7 @@ def lines(statement: Statement) -> Table:
         elif account.milli_ms[bucket] or bucket == Bucket.USEFUL:
             made.add_row(
                 f"  {ABOUT[bucket].title}",
-                *_told(account, _amounts([c and c[bucket] for c in columns]), bucket),
+                *_told(account, _amounts([c and c[bucket] for c in columns], units), bucket),
                 ABOUT[bucket].owner.name.lower(),
                 statement.confidence(bucket),
                 style="bold green" if bucket == Bucket.USEFUL else "",
@@ -74,13 +90,13 @@ def lines(statement: Statement) -> Table:
     return made
 
 
-def _amounts(amounts: "list[int | list[int] | None]") -> tuple[str, ...]:
-    """Tenths of hours, basis points, tenths of H100 hours, cents, basis points."""
-    shown = (hours, percent, hours, cents, percent)
+def _amounts(amounts: "list[int | list[int] | None]", units: printed.Units) -> tuple[str, ...]:
+    """Hours, basis points, H100 hours, dollars, basis points."""
+    forms = (units.hours, percent, units.hours, units.dollars, percent)
     absent = ("", "", "unknown", "", "—")  # capability of an unknown kind; a share of no dollars
     return tuple(
         show(amount) if isinstance(amount, int) else instead
-        for show, amount, instead in zip(shown, amounts, absent, strict=True)
+        for show, amount, instead in zip(forms, amounts, absent, strict=True)
     )
 
 
@@ -97,12 +113,12 @@ def unusable(statement: Statement) -> str | None:
     whole = None if rows is None else total(rows)
     if whole is None or not whole.unusable_milli_ms:
         return None
-    free_hours = whole.free_milli_ms / MILLI_MS_PER_UNIT_HOUR
+    free_hours = printed.hours_text(whole.free_milli_ms)
     share = whole.unusable_milli_ms / whole.free_milli_ms
     usd_micro = rounded(whole.unusable_money, DENOMINATOR) if whole.is_priced else None
     cost = "" if usd_micro is None else f" (it cost {dollars_text(usd_micro)})"
     return (
-        f"of {free_hours:,.1f} free accelerator-hours {share:.2%}"
+        f"of {free_hours} free accelerator-hours {share:.2%}"
         f" of the time{cost} could not have been used by jobs like"
         " those that arrived (inferred; see `tidemill fleet`)"
     )
@@ -111,24 +127,25 @@ def unusable(statement: Statement) -> str | None:
 def footnote(statement: Statement) -> str:
     """What this ledger cannot know."""
     found = unknowns_of(statement)
-    names = ", ".join(ABOUT[bucket].title for bucket in found)
+    names = "; ".join(ABOUT[bucket].title for bucket in found)
     return f"not measured, so unknown rather than zero: {names}"
 
 
 def tree(account: Account) -> Tree:
     """The ledger as a tree: stages, then buckets."""
-    money, points = account.cents(), account.basis_points()
-    root = Tree(screen.styled("[bold]paid[/]  {}", account.told(cents(sum(money)))))
+    units, points = printed.units(account), account.basis_points()
+    money = account.in_units(units.usd_micro)
+    root = Tree(screen.styled("[bold]paid[/]  {}", account.told(units.dollars(sum(money)))))
     for group in Stage:
         inside = [b for b in ABOUT if ABOUT[b].group is group and account.milli_ms[b]]
         if not inside:
             continue
         share = sum(points[b] for b in inside)
-        cost = cents(sum(money[b] for b in inside))
+        cost = units.dollars(sum(money[b] for b in inside))
         branch = root.add(_branch(GROUP_TITLES[group], account.told_of(cost, inside), share))
         if len(inside) > 1:
             for b in inside:
-                cost = account.told(cents(money[b]), b)
+                cost = account.told(units.dollars(money[b]), b)
                 branch.add(_branch(ABOUT[b].title, cost, points[b]))
     return root
 
@@ -141,7 +158,8 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     """One row per key and one for the rest: they add up to the total, as the ledger prints it."""
     accounts = {_key(name, key, statement): row for key, row in statement.by(name).items()}
     total = statement.total()
-    columns = zip(*_columns(total, [*accounts.values()], bucket), strict=True)
+    units = printed.units(total)
+    columns = zip(*_columns(total, [*accounts.values()], bucket, units), strict=True)
     rows = [
         _PrintedRow(key, account, *amounts)
         for (key, account), amounts in zip(accounts.items(), columns, strict=True)
@@ -149,28 +167,29 @@ def breakdown(name: Dimension, statement: Statement, bucket: int | None, most: i
     ]
     if name != "time":
         rows.sort(key=lambda row: -_weight(row.account, bucket))
-    shown = [*rows[:most], *_rest(rows[most:])]
+    listed = [*rows[:most], *_rest(rows[most:])]
     if bucket is not None:
         made = screen.table(name, "hours", "dollars", title=ABOUT[bucket].title)
     else:
-        made = screen.table(name, "hours", "dollars", "allocated", "useful", "$ per useful hour")
-    for row in shown:
-        cost = row.account.told(cents(row.cents), bucket)
-        made.add_row(row.key, hours(row.tenths), cost, *_shares(row.account, bucket))
-    paid = total.told(cents(sum(row.cents for row in shown)), bucket)
-    summed = (hours(sum(row.tenths for row in shown)), paid)
-    made.add_row("paid" if bucket is None else "total", *summed, *_shares(total, bucket),
-                 style="bold")  # fmt: skip
+        made = screen.table(
+            name, "hours held", "hours", "dollars", "allocated", "useful", "$ per useful hour"
+        )
+    for row in [*listed, _summed("paid" if bucket is None else "total", listed, total)]:
+        held = () if bucket is not None else (units.hours(row.held),)
+        cost = row.account.told(units.dollars(row.money), bucket)
+        made.add_row(row.key, *held, units.hours(row.time), cost, *_shares(row.account, bucket))
+    made.rows[-1].style = "bold"
     return made
 
 
 class _PrintedRow(NamedTuple):
-    """A key of a breakdown and what is printed of it: tenths of hours, and cents."""
+    """A key of a breakdown and what is printed of it, in the units of the table."""
 
     key: str
     account: Account
-    tenths: int
-    cents: int
+    held: int
+    time: int
+    money: int
 
 
 def _rest(rows: list[_PrintedRow]) -> list[_PrintedRow]:
@@ -178,22 +197,29 @@ def _rest(rows: list[_PrintedRow]) -> list[_PrintedRow]:
     if not rows:
         return []
     account = added(row.account for row in rows)
-    amounts = sum(row.tenths for row in rows), sum(row.cents for row in rows)
-    return [_PrintedRow(f"… and {len(rows):,} more (--most)", account, *amounts)]
+    return [_summed(f"… and {len(rows):,} more (--most)", rows, account)]
+
+
+def _summed(key: str, rows: list[_PrintedRow], account: Account) -> _PrintedRow:
+    """A row for all of these, with the sums of what is printed of them."""
+    return _PrintedRow(
+        key, account, sum(row.held for row in rows), sum(row.time for row in rows),
+        sum(row.money for row in rows),
+    )  # fmt: skip
 
 
 def _columns(
-    total: Account, parts: list[Account], bucket: int | None
-) -> tuple[list[int], list[int]]:
-    """Tenths of hours and cents of each part, divided so that they add up to the total's."""
+    total: Account, parts: list[Account], bucket: int | None, units: printed.Units
+) -> tuple[list[int], list[int], list[int]]:
+    """What each part held, its hours and its dollars, so that they add up to the total's."""
     if bucket is None:
-        time = [account.paid_milli_ms for account in parts]
-        tenths = sum(total.tenths_of_hours())
-        return share_out(tenths, time), divided(total, parts, CENT_MICRO)
-    time = [account.milli_ms[bucket] for account in parts]
-    money = [account.money[bucket] for account in parts]
-    tenths, paid = total.tenths_of_hours()[bucket], total.cents()[bucket]
-    return share_out(tenths, time), share_out(paid, money)
+        time = shown([account.paid_milli_ms for account in parts], units.hour)
+        held = shown([account.of(ALLOCATED) for account in parts], units.hour, at_most=time)
+        return held, time, divided(total, parts, units.usd_micro)
+    hours, paid = total.hours_in(units.hour)[bucket], total.in_units(units.usd_micro)[bucket]
+    time = shown([account.milli_ms[bucket] for account in parts], units.hour, hours)
+    money = shown([account.money[bucket] for account in parts], units.money, paid)
+    return time, time, money
 
 
 def _shares(account: Account, bucket: int | None) -> tuple[str, ...]:
@@ -202,9 +228,9 @@ def _shares(account: Account, bucket: int | None) -> tuple[str, ...]:
         return ()
     paid, useful = max(1, account.paid_milli_ms), ratios.usd_micro_per_useful_hour(account)
     return (
-        percent(account.of(ALLOCATED) * 10_000 // paid),
+        percent(rounded(account.of(ALLOCATED) * 10_000, paid)),
         useful_share(account),
-        dollars_text(useful) if useful is not None else "—",
+        "—" if useful is None else _as_known(account, dollars_text(useful), "≤ "),
     )
 
 
@@ -212,15 +238,23 @@ def useful_share(account: Account) -> str:
     """Useful of the hours: at least that where some efficiency is unknown, unknown where all is."""
     if is_useful_unknown(account):
         return "unknown"
-    share = percent(account.milli_ms[Bucket.USEFUL] * 10_000 // max(1, account.paid_milli_ms))
-    return f"≥ {share}" if ratios.goodput(account).is_lower_bound else share
+    points = rounded(account.milli_ms[Bucket.USEFUL] * 10_000, max(1, account.paid_milli_ms))
+    return _as_known(account, percent(points), "≥ ")
+
+
+def _as_known(account: Account, text: str, bound: str) -> str:
+    """A figure that rests on what was useful: bounded where that is, assumed where that is."""
+    found = ratios.goodput(account)
+    if found.is_assumed:
+        return f"{text}, assumed"
+    return f"{bound}{text}" if found.is_lower_bound else text
 
 
 def summary(statement: Statement) -> list[str]:
     """The headline: the question and its answer in numbers."""
     account = statement.total()
     point = ratios.idle_point_usd_micro_per_year(account, statement.end_ms - statement.start_ms)
-    answer = [UNKNOWN_USEFUL] if is_useful_unknown(account) else _useful(account)
+    answer = [_no_useful(statement)] if is_useful_unknown(account) else _useful(statement)
     made = [*answer, _utilisation(statement), waits_tables.line(statement)]
     if point is not None:
         cost = account.told(dollars_text(point, 0))
@@ -229,28 +263,42 @@ def summary(statement: Statement) -> list[str]:
     return [*made, statement.source.words] if statement.source.is_simulated else made
 
 
-def _useful(account: Account) -> list[str]:
+def _no_useful(statement: Statement) -> str:
+    """Why nobody knows what was useful, and what to do."""
+    advice = missing.words(statement) if statement.world.is_observed else "report step times"
+    return f"{UNKNOWN_USEFUL} ({advice})" if advice else UNKNOWN_USEFUL
+
+
+def _useful(statement: Statement) -> list[str]:
+    account = statement.total()
     goodput = ratios.goodput(account)
     assert goodput.program is not None, "known, or there would be nothing to say"
     paid, useful = (
         ratios.usd_micro_per_paid_hour(account),
         ratios.usd_micro_per_useful_hour(account),
     )
-    words = "at least " if goodput.is_lower_bound else ""
-    words += f"{percent(account.basis_points()[Bucket.USEFUL])} of the hours paid for"
+    share = f"{percent(account.basis_points()[Bucket.USEFUL])} of the hours paid for"
+    words = _as_known(account, share, "at least ")
     points = account.dollar_points()
     if points is not None:
         words += f", {percent(points[Bucket.USEFUL])} of the dollars"
     if paid is not None and useful is not None:
-        at_most = "at most " if goodput.is_lower_bound else ""
-        words += f"; an hour costs {dollars_text(paid)}, a useful hour {at_most}"
-        words += dollars_text(useful)
+        words += f"; an hour costs {dollars_text(paid)}, a useful hour"
+        words += f" {_as_known(account, dollars_text(useful), 'at most ')}"
+    program = f"program {_as_known(account, f'{float(goodput.program):.1%}', '≥ ')}"
     steps = (
         f"goodput (of hours): scheduling {float(goodput.scheduling):.1%}"
-        f" × runtime {float(goodput.runtime):.1%}"
-        f" × program {'≥ ' * goodput.is_lower_bound}{float(goodput.program):.1%}"
+        f" × runtime {_runtime(statement, goodput.runtime)}"
+        f" × {program if goodput.runtime else 'program: nothing worked'}"
     )
     return [f"useful: {words}", steps]
+
+
+def _runtime(statement: Statement, ratio: Fraction) -> str:
+    """At most that where not all that was lost is known; unknown where none of it is."""
+    if is_loss_told(statement):
+        return f"{float(ratio):.1%}"
+    return "unknown" if ratio == 1 else f"≤ {float(ratio):.1%}"
 
 
 def _utilisation(statement: Statement) -> str:
@@ -261,7 +309,7 @@ def _utilisation(statement: Statement) -> str:
     occupancy = f"occupancy {float(seen.occupancy):.1%} ({known.occupancy})"
     if not is_busy_told(statement):
         occupancy = f"occupancy ≤ {float(seen.occupancy):.1%} (not measured for all jobs)"
-    mark = "≥ " if ratios.goodput(account).is_lower_bound else ""
+    mark = "≥ " * ratios.goodput(account).is_lower_bound
     mfu = "unknown" if seen.mfu is None else f"{mark}{float(seen.mfu):.1%} ({known.mfu})"
     words = f"utilisation (of hours): {allocation}, {occupancy}, MFU {mfu}"
     found = ratios.misleading(account)
@@ -276,22 +324,27 @@ def fixes(statement: Statement, journal: str, most: int = 6) -> Text:
                     " do first is told of windows that begin later")  # fmt: skip
     made = Text("what to do first", style="bold")
     how = "predicted, not replayed"
+    if statement.world.is_observed:
+        how = "advice; what it wins shows when it is done"
     if statement.source.is_simulated:
         how += "; `tidemill advise SPEC` replays each"
     made.append(f" ({how})", style="not bold")
     for number, remedy in enumerate(leaking.remedies(statement, most), 1):
         made.append(f"\n{number}. ", style="not bold")
-        made.append(names.visible(_headline(remedy), one_line=True), style="not bold")
+        headline = _headline(remedy, is_advice=statement.world.is_observed)
+        made.append(names.visible(headline, one_line=True), style="not bold")
         for line in _details(remedy, journal):
             shown = names.visible(line, one_line=True)
             made.append(f"\n   {shown}", style="not bold dim")
     return made
 
 
-def _headline(remedy: leaking.LeakRemedy) -> str:
+def _headline(remedy: leaking.LeakRemedy, *, is_advice: bool) -> str:
     leak, fix, wins = remedy
     of = f"{ABOUT[leak.bucket].title}, {leak.cost}"
-    won = "no win predicted" if wins is None else f"wins {dollars_text(wins, 0)}"
+    if wins is None and is_advice:
+        return f"{fix.words} ({of})"
+    won = "no win predicted" if wins is None else f"wins {printed.about_usd(wins)}"
     return f"{fix.words} ({won}; {of})"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tidemill import api, compiled
 from tidemill.cli import screen
+from tidemill.explain import supply
 from tidemill.journal import completeness
 from tidemill.journal.moments import Calendar
 from tidemill.journal.source import OTHER_SCHEDULER, Source
@@ -41,6 +42,8 @@ def world_at(journal: str, at: str | None, *, notes_extent: bool = True) -> tupl
             world, policy = api.world_of(opened, at_ms)
         source = Source.of(facts)
         if words := OTHER_SCHEDULER if source is Source.LIVE else source.words:
+            screen.note(words)
+        if words := supply.unlisted_words(world):
             screen.note(words)
         if at_ms is not None and world.seq == len(opened):
             last_ms = api.last_ms(opened)

@@ -121,14 +121,14 @@ def _print_causes(
                         "idle meanwhile $/h", right_from=2)  # fmt: skip
     made.columns[4].justify = "left"
     for row in board.rows:
-        jobs = [job for job in mine if job.cause == row.cause]
+        jobs = [job for job in mine if (job.cause, job.says) == (row.cause, row.says)]
         if not jobs:
             continue
         oldest = max(jobs, key=lambda job: (job.waited_ms, -job.position))
         usd = row.idle_usd_micro_per_hour
         idle = dollars_text(usd).removeprefix("$") if is_all else ""
         made.add_row(
-            label(row.cause), row.owner, f"{len(jobs):,}",
+            row.says or label(row.cause), row.owner, f"{len(jobs):,}",
             f"{sum(job.accelerator_milli for job in jobs) / WHOLE_MILLI:,g}",
             f"{oldest.job} ({duration_text(oldest.waited_ms)})", idle,
         )  # fmt: skip
@@ -149,7 +149,7 @@ def _print_jobs(
     for job in shown:
         made.add_row(
             f"{job.position:,}", job.job, job.team, job.user,
-            _requested(job), label(job.cause), duration_text(job.waited_ms),
+            _requested(job), job.says or label(job.cause), duration_text(job.waited_ms),
             *((_eta(job),) if has_eta else ()),
         )  # fmt: skip
     if shown:

@@ -177,8 +177,9 @@ def fetch(
 def _client(url: str, token_file: Path | None, ca_file: Path | None, patience: str) -> "Client":
     from tidemill.live.prometheus.client import Access, Client
 
-    patience_ms = screen.span_ms(patience, "--patience")
-    return Client(url, Access.told(token_file, ca_file), patience_s=(patience_ms or 0) / 1000)
+    patience_s = (screen.span_ms(patience, "--patience") or 0) / 1000
+    access = Access.told(token_file, ca_file)
+    return Client(url, access, patience_s=patience_s, on_retry=screen.note)
 
 
 def say_warnings(client: "Client") -> None:
@@ -245,6 +246,8 @@ _ADVICE = {
     "used": "add DCGM_FI_DEV_FB_USED (252) to the counters of dcgm-exporter",
     "total": "add DCGM_FI_DEV_FB_FREE (251) to the counters of dcgm-exporter",
     "watts": "add DCGM_FI_DEV_POWER_USAGE (155) to the counters of dcgm-exporter",
+    "clock_mhz": "add DCGM_FI_DEV_SM_CLOCK (100) to the counters of dcgm-exporter",
+    "celsius": "add DCGM_FI_DEV_GPU_TEMP (150) to the counters of dcgm-exporter",
     "xid": "add DCGM_FI_DEV_XID_ERRORS (230) to the counters of dcgm-exporter",
 }
 

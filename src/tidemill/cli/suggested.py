@@ -10,8 +10,10 @@ import shlex
 
 import msgspec
 
-_AT_A_MOMENT = ("why", "pending", "fit", "fleet", "defrag")
-_COMMAND = re.compile(rf"\btidemill (ledger(?! diff)|{'|'.join(_AT_A_MOMENT)})\b([^`\"<\n]*)")
+_AT_A_MOMENT = ("why", "decision", "pending", "fit", "fleet", "defrag")
+_COMMAND = re.compile(
+    rf"\btidemill (ledger(?! diff)|doctor|{'|'.join(_AT_A_MOMENT)})\b([^`\"<\n]*)"
+)
 """A command up to the end of its code: a backtick, a quote or a tag of HTML."""
 
 

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from rich.table import Table
 
 from tidemill.cli import screen
-from tidemill.ledger import waits
+from tidemill.ledger import printed, waits
 from tidemill.ledger.account import CENT_MICRO
 from tidemill.ledger.buckets import ABOUT
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.top import TopJob
+from tidemill.ledger.top import TopJob, worth_unknown
 from tidemill.ledger.waits import WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, cost_text, dollars_text, duration_text
+from tidemill.model.measures import dollars_text, duration_text
 
 NONE = "—"
 _FIGURES = (
@@ -25,15 +25,31 @@ def line(statement: Statement) -> str:
     """The waits of a statement in a line."""
     found = statement.waits.figures()
     if found.wait is None:
-        return "waits: no job was submitted in this window"
+        return f"waits: {_no_waits(statement)}"
     mean, p50, p90, p99, longest = _times(found.wait)
     words = (
-        f"waits: {screen.count(found.jobs, 'job')}, mean {mean}, p50 {p50}, p90 {p90}, p99 {p99},"
-        f" longest {longest}"
+        f"waits: {screen.count(found.wait.jobs, 'job')}, mean {mean}, p50 {p50}, p90 {p90},"
+        f" p99 {p99}, longest {longest}"
     )
     if found.never_started:
         words += f"; {found.never_started:,} never started, counted so far"
+    if found.held:
+        words += f"; {found.held:,} more held, or waiting for something else than GPUs"
     return words
+
+
+def _no_waits(statement: Statement) -> str:
+    """Why there is no figure of waits."""
+    if not statement.tells_submissions:
+        return waits.UNTOLD
+    return "no job was submitted in this window" if not len(statement.waits.job) else "all are held"
+
+
+def note(statement: Statement) -> str:
+    """What the figures of all jobs mean, or why there are none."""
+    if statement.waits.figures().wait is None:
+        return f"how long jobs waited: {_no_waits(statement)}"
+    return rule()
 
 
 def overall(statement: Statement) -> Table:
@@ -85,25 +101,43 @@ def rule() -> str:
     )
 
 
+def no_top(statement: Statement) -> str:
+    """Why there is no job to be listed."""
+    if not len(statement.holders):
+        return "no job held a GPU in this window"
+    return (
+        "no job is known to have wasted anything: nobody measured what jobs made of the GPUs that"
+        " they held (see `tidemill doctor`)"
+        if statement.total().of(worth_unknown())
+        else "no job wasted anything"
+    )
+
+
 def top(rows: list[TopJob], paid_cents: Mapping[str, int]) -> Table:
     """The jobs that wasted most, and what they paid as it is printed everywhere."""
     made = screen.table(
         "job", "team", "user", "GPUs requested", "GPU-hours", "paid", "wasted", "unknown",
-        "largest leak", right_from=3,
+        "largest leak", "known as", right_from=3,
     )  # fmt: skip
-    made.columns[8].justify = "left"
+    made.columns[8].justify = made.columns[9].justify = "left"
     for row in rows:
         made.add_row(
             row.job, row.team, row.user, f"{row.gpu_milli / 1000:,g}",
-            f"{row.paid_milli_ms / (WHOLE_MILLI * HOUR_MS):,.1f}",
+            printed.hours_text(row.paid_milli_ms),
             dollars_text(
                 None if row.paid_usd_micro is None else paid_cents[row.job] * CENT_MICRO
             ),
-            cost_text(row.wasted_usd_micro, row.wasted_milli_ms),
+            _cost(row.wasted_usd_micro, row.wasted_milli_ms),
             NONE if row.unknown_usd_micro == 0 else dollars_text(row.unknown_usd_micro),
-            f"{ABOUT[row.leak].title} ({cost_text(row.leak_usd_micro, row.leak_milli_ms)})",
+            f"{ABOUT[row.leak].title} ({_cost(row.leak_usd_micro, row.leak_milli_ms)})",
+            row.known,
         )  # fmt: skip
     return made
+
+
+def _cost(usd_micro: int | None, milli_ms: int) -> str:
+    """Dollars to the cent, or the hours where nobody said a price."""
+    return printed.cost_text(None, milli_ms) if usd_micro is None else dollars_text(usd_micro)
 
 
 def _group(found: WaitFigures) -> list[str]:

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -13,6 +13,8 @@ from tidemill.model.measures import MINUTE_MS
 
 if TYPE_CHECKING:
     from tidemill.explain.answers import Answer, Certificate, Forecast
+    from tidemill.explain.decision.answers import Decision
+    from tidemill.model.policy import Policy
     from tidemill.model.rows import Job
     from tidemill.model.world import World
 
@@ -57,14 +59,17 @@ def why(
     if eta:
         forecast = commands.forecast_located(explain.eta(world, policy, j), journal, at)
     verdicts = explain.verdicts(world, j) if nodes else None
+    placed = _placed(world, policy, j, journal, at)
     if as_json:
-        screen.json_out(
-            msgspec.json.encode({"answer": answer, "forecast": forecast, "nodes": verdicts}),
-            journal,
-            at=at,
-        )
+        found_all = {
+            "answer": answer, "forecast": forecast, "nodes": verdicts,
+            "decision": None if placed is None else placed.decision,
+        }  # fmt: skip
+        screen.json_out(msgspec.json.encode(found_all), journal, at=at)
         return
     _print_answer(answer)
+    if placed is not None:
+        screen.out().print(placed.words, markup=False, soft_wrap=True)
     if forecast is not None:
         screen.out().print(forecast.words, markup=False, soft_wrap=True)
         _print_method(forecast)
@@ -73,6 +78,35 @@ def why(
         for v in verdicts:
             made.add_row(v.node, v.kind, v.state, f"{v.free_milli / 1000:g}", v.words)
         screen.out().print(made)
+
+
+class Placed(NamedTuple):
+    """The decision by which a running job got its place, and that in words."""
+
+    decision: "Decision"
+    words: str
+
+
+def _placed(
+    world: "World", policy: "Policy", j: int, journal: str, at: str | None
+) -> Placed | None:
+    """When and why a running job got its place; None: it holds none."""
+    if j not in world.placements:
+        return None
+    from tidemill import api
+    from tidemill.cli.moment import one_question
+    from tidemill.explain.decision import reading
+
+    with api.open_journal(journal) as opened, one_question(world):
+        calendar = api.Calendar.of(opened.facts())
+        at_ms = None if at is None else calendar.ms(at, "--at")
+        found = reading.read(opened, world, policy, j, at_ms)
+    if found.outcome != "placed":
+        return Placed(found, f"its place: {found.unknown}")
+    why = "; ".join(row.words for row in found.scores) or found.unknown
+    when = f"{calendar.text(found.at_ms)}, {found.watch.words.partition(';')[0]}"
+    more = located(f"stage by stage: `tidemill decision {shlex.quote(found.job)}`", journal, at)
+    return Placed(found, f"placed {when}: {why}\n{more}")
 
 
 def fit(

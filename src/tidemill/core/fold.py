@@ -8,7 +8,7 @@ from tidemill.core.lines import become_active, cease_active, leave_line, line_up
 from tidemill.core.places import change, cut, hang, hop_of, is_part, vacate
 from tidemill.core.progress import CONTINUOUS, saved_ms, unsaved_ms
 from tidemill.core.quotas import gave_back, use
-from tidemill.model import measured
+from tidemill.model import figures, measured
 from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import AT, JOB, KIND, NODE, NONE, PIECE, QUEUE, ROLE, SHAPE
 from tidemill.model.history import SIZES, STEPS
@@ -22,6 +22,8 @@ WAITING, STARTING, RUNNING, DONE, FAILED, CANCELLED = map(int, JobState)
 UNKNOWN = CONFIDENCE_CODE[Confidence.UNKNOWN]
 stalls_of = kernel(measured.stalls_of)
 efficiency_of = kernel(measured.efficiency_of)
+straggler_of = kernel(measured.straggler_of)
+with_figure = kernel(figures.with_figure)
 LONGEST_MS = 1 << 42  # of which a share in ppm can be taken: more than a century
 
 
@@ -189,6 +191,8 @@ def vacated(w, j, now):
         jobs[j, JOB.INTERVAL_MS] = CONTINUOUS  # of the next attempt nobody has said anything yet
     jobs[j, JOB.STALLS] = 0
     jobs[j, JOB.EFFICIENCY] = 0
+    jobs[j, JOB.STRAGGLER] = 0
+    jobs[j, JOB.FIGURES] = 0
     jobs[j, JOB.HOP] = NO_HOP
     jobs[j, JOB.SLOW_PPM] = 0
 
@@ -291,6 +295,20 @@ def efficient(jobs, j, mfu, confidence, memory):
     jobs[j, JOB.EFFICIENCY] = 0
     if confidence != UNKNOWN:
         jobs[j, JOB.EFFICIENCY] = efficiency_of(mfu, confidence, memory)
+
+
+@kernel
+def straggling(jobs, j, share, confidence):
+    """What part of an attempt's waits for other ranks is for slow ones, from now on."""
+    jobs[j, JOB.STRAGGLER] = 0
+    if confidence != UNKNOWN:
+        jobs[j, JOB.STRAGGLER] = straggler_of(share, confidence)
+
+
+@kernel
+def figured(jobs, j, figure, value):
+    """What devices measured of an attempt, from now on."""
+    jobs[j, JOB.FIGURES] = with_figure(jobs[j, JOB.FIGURES], figure, value)
 
 
 @kernel

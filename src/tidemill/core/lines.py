@@ -10,13 +10,20 @@ from tidemill.model.columns import AT, JOB, NONE, SHAPE
 
 @kernel
 def line_up(at, jobs, shapes, queued, j):
-    """A job waits: in its place by number; nearly always the last one."""
+    """A job waits: in its place by number; nearly always the last one.
+
+    It is sought from both ends: whoever waits again is often one of the oldest.
+    """
     s = jobs[j, JOB.SHAPE]
     before = shapes[s, SHAPE.TAIL] if shapes[s, SHAPE.WAITING] > 0 else NONE
-    after = NONE
-    while before > j:
+    first, after = shapes[s, SHAPE.HEAD], NONE
+    while before > j and first < j:
         after = before
         before = jobs[before, JOB.PREVIOUS]
+        first = jobs[first, JOB.NEXT]
+    if before > j:
+        after = first
+        before = jobs[first, JOB.PREVIOUS]
     jobs[j, JOB.PREVIOUS] = before
     jobs[j, JOB.NEXT] = after
     if before >= 0:

@@ -40,7 +40,9 @@ def shift(nodes, levels, kinds, n, sign):
         return
     free, stranded = sign * nodes[n, NODE.FREE_MILLI], sign * nodes[n, NODE.STRANDED_MILLI]
     levels[c, Level.FAILED] += sign * nodes[n, NODE.FAILED] * WHOLE
-    if state != READY:
+    if nodes[n, NODE.IS_UNSEEN] != 0:
+        levels[c, Level.UNSEEN] += free + stranded
+    elif state != READY:
         levels[c, LEVEL_BY_STATE[state]] += free + stranded
     elif nodes[n, NODE.IS_SPARE] != 0:
         levels[c, Level.SPARE] += free + stranded

@@ -15,9 +15,11 @@ from tidemill.core.fold import (
     be_busy,
     dequeue,
     efficient,
+    figured,
     leave_for,
     secured,
     stalled,
+    straggling,
     unpromise,
     wait_again,
 )
@@ -40,14 +42,15 @@ from tidemill.model.tables import NEVER_PASSED
 
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
-    EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED,
+    EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
+    FIGURE, DEVICE_ERROR,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
         ev.JobSubmitted, ev.AskedPlace, ev.JobStarted, ev.JobFinished, ev.JobFailed,
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
-        ev.CheckpointSeen,
+        ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -197,6 +200,10 @@ def take_measure(jobs, events, e, now):
         stalled(jobs, j, events[e, EventColumn.WHY], events[e, EventColumn.TO], value)
     elif kind == EFFICIENCY:
         efficient(jobs, j, value, events[e, EventColumn.WHY], events[e, EventColumn.TO])
+    elif kind == STRAGGLER:
+        straggling(jobs, j, value, events[e, EventColumn.WHY])
+    elif kind == FIGURE:
+        figured(jobs, j, events[e, EventColumn.WHY], value)
     elif value <= now:
         secured(jobs, j, value, now)
     else:
@@ -266,6 +273,14 @@ def take_release(w, counts, s):
 
 
 @kernel
+def take_other(w, counts, kind, who):
+    """What is of no job: a release, or an error of a node's device, from which nothing follows."""
+    if kind == DEVICE_ERROR:
+        return 0 <= who < counts[0, 2]
+    return take_release(w, counts, who)
+
+
+@kernel
 def take_saying(w, events, counts, e, now):
     """Why a shape waits, or that a job was passed for the first time."""
     jobs, who, cause = w.jobs, events[e, EventColumn.WHO], events[e, EventColumn.WHY]
@@ -293,8 +308,8 @@ def fold_one(w, events, event_pieces, counts, e, now):
         return int(take_submission(w, counts, now))
     if kind in (SAID_WHY, PASSED):
         return int(take_saying(w, events, counts, e, now))
-    if kind == RELEASE:
-        return int(take_release(w, counts, events[e, EventColumn.WHO]))
+    if kind in (RELEASE, DEVICE_ERROR):
+        return int(take_other(w, counts, kind, events[e, EventColumn.WHO]))
     if events[e, EventColumn.WHO] < 0 or events[e, EventColumn.WHO] >= counts[0, 0]:
         return 0
     if kind == EVICT:
@@ -304,7 +319,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
         return int(take_eviction(w, j, attempt, now))
-    if kind in (STALLS, EFFICIENCY, SECURED):
+    if kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE):
         return int(take_measure(w.jobs, events, e, now))
     is_news = kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
     return int(is_news and take_news(w, events, e, now))

@@ -6,7 +6,8 @@ another layout is refused, and the journal is folded instead.
 
 import copy as copy_module
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -15,9 +16,20 @@ from numpy.typing import NDArray
 
 from tidemill.core import lines, places, rows
 from tidemill.model import tables, tree
-from tidemill.model.columns import AT, JOB, MIG_STATES, NODE, NONE, QUEUE, SHAPE, State
+from tidemill.model.columns import (
+    AT,
+    JOB,
+    MEASURED,
+    MIG_STATES,
+    NODE,
+    NONE,
+    QUEUE,
+    SHAPE,
+    State,
+)
 from tidemill.model.errors import JournalError
 from tidemill.model.rows import Contract, Node, Piece, Queue, Shape
+from tidemill.model.states import Level
 from tidemill.model.tables import I64
 from tidemill.model.topology import Topology
 from tidemill.model.world import Domain, Group, Ink, Move, SeenReason, World
@@ -28,6 +40,8 @@ TABLES = ("jobs", "nodes", "devices", "contracts", "shapes")
 QUOTAS = ("used", "floor", "limit", "guard", "below", "past")
 KINDS = ("kind_free_milli", "kind_freed", "kind_taken", "kind_kept")
 QUEUES = {QUEUE.FREED: "queue_freed", QUEUE.ENDED: "ended", QUEUE.PAST_MS: "past_ms"}
+
+_ROWS_AT_ONCE = 4_096
 
 Pieces = tuple[Piece, ...]
 Packed = tuple[str, tuple[int, ...], bytes]
@@ -76,16 +90,26 @@ def load(data: bytes) -> World:
         raise JournalError(
             f"a snapshot cannot be read: {error}", hint="read the journal instead"
         ) from error
-    if not isinstance(state, dict) or state.get("layout") != LAYOUT:
-        raise JournalError(
-            "a snapshot has another layout than this version writes",
-            hint="read the journal instead",
-        )
+    if not isinstance(state, dict):
+        raise _other_layout()
+    return of_state(state)
+
+
+def of_state(state: dict[str, Any]) -> World:
+    """The same of what was dumped and decoded."""
+    if state.get("layout") != LAYOUT:
+        raise _other_layout()
     world = World()
     _load_columns(world, state)
     _load_rows(world, state)
     _load_chains(world, state)
     return world
+
+
+def _other_layout() -> JournalError:
+    return JournalError(
+        "a snapshot has another layout than this version writes", hint="read the journal instead"
+    )
 
 
 SHARED = frozenset({"nodes", "devices", "pieces", "active", "log", "position", "slices"})
@@ -102,7 +126,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
     world.renew(**{name: _table(blank, columns) for name, (blank, columns) in sizes.items()})
     levels, w = _array_in(state["levels"]), world.ink.w
     world.renew(
-        levels=np.zeros((len(w.contracts), levels.shape[1]), np.int64),
+        levels=np.zeros((len(w.contracts), len(Level)), np.int64),
         active=np.zeros(len(w.jobs), np.int64),
         queued=np.zeros(len(w.shapes), np.int64),
         run_times=_array_in(state["run_times"]),
@@ -113,7 +137,7 @@ def _load_columns(world: World, state: dict[str, Any]) -> None:
         slices=np.zeros((len(state["kinds"]), 2 * MIG_STATES), np.int64),
     )
     w = world.ink.w
-    w.levels[: len(levels)] = levels
+    w.levels[: len(levels), : levels.shape[1]] = levels
     for column, name in QUEUES.items():
         w.queues[:, column] = _array_in(state[name])
     w.at[AT.SUPPLY_CHANGES] = state["supply_changes"]
@@ -130,8 +154,8 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     world.queue_rows = convert(state["queue_rows"], list[Queue])
     world.kinds = state["kinds"]
     world.groups = [
-        Group(kind, pool, frozenset((key, value) for key, value in labels))
-        for kind, pool, labels in state["groups"]
+        Group(kind, pool, _pairs(labels), _pairs(chain(*taints)))
+        for kind, pool, labels, *taints in state["groups"]  # of earlier versions without taints
     ]
     _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
@@ -190,12 +214,25 @@ def _load_chains(world: World, state: dict[str, Any]) -> None:
     world.reasons = {j: SeenReason(*reason) for j, reason in said}
     for j, milli in over:
         w.jobs[j, JOB.OVER_MILLI] = milli
+    _load_sight(world, state)
     w.at[AT.BLIND], measured = state.get("measured", (0, ()))
-    for j, stalls, efficiency in measured:
-        w.jobs[j, [JOB.STALLS, JOB.EFFICIENCY]] = stalls, efficiency
+    for j, *told in measured:  # earlier versions know fewer columns
+        w.jobs[j, MEASURED[: len(told)]] = told
     parents = [path[1] if len(path) > 1 else NONE for path in world.tree.paths]
     w.queues[:, QUEUE.PARENT] = parents
     w.at[AT.KEEPS] = world.tree.keeps
+
+
+def _load_sight(world: World, state: dict[str, Any]) -> None:
+    """Which nodes nobody watches, and what is free there."""
+    prefixes, free = state.get("unseen", ((), None))
+    world.unseen = frozenset(prefixes)
+    if free is None:
+        return
+    w = world.ink.w
+    w.levels[: len(world.contract_rows), Level.UNSEEN] = _array_in(free)
+    for n, row in enumerate(world.node_rows):
+        w.nodes[n, NODE.IS_UNSEEN] = world.is_unseen(row.name)
 
 
 def _load_topology(world: World, state: dict[str, Any]) -> None:
@@ -211,12 +248,18 @@ def _load_topology(world: World, state: dict[str, Any]) -> None:
         ink.parent[t, : len(tier)] = [row.parent for row in tier]
 
 
+def _pairs(rows: Iterable[Sequence[str]]) -> frozenset[tuple[str, str]]:
+    return frozenset((key, value) for key, value in rows)
+
+
 def _table(blank: I64, columns: dict[str, Packed]) -> I64:
-    arrays = [_array_in(packed) for packed in columns.values()]
+    arrays = [np.frombuffer(data, name).reshape(shape) for name, shape, data in columns.values()]
     rows = len(arrays[0])
     matrix = np.zeros((max(8, rows), blank.shape[1]), np.int64)
-    for c, array in enumerate(arrays):
-        matrix[:rows, c] = array
+    for first in range(0, rows, _ROWS_AT_ONCE):  # those of one column are at hand for the next
+        end = min(first + _ROWS_AT_ONCE, rows)
+        for c, array in enumerate(arrays):
+            matrix[first:end, c] = array[first:end]
     return matrix
 
 

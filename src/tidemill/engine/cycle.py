@@ -81,18 +81,28 @@ def climb(
     grown = grow(world, policy, memo.scheduling, Decided(sheet, said))
     sheet.write(grown.actions)
     decided = Decided(sheet, said)
-    supplied = provisioning.review(world, policy, memo.provisioning, decided.claims())
-    released, due_ms = reservation.review(
-        world, policy, memo.reservation, claims_of(supplied.actions)
-    )
-    supply = [*supplied.actions, *released]
+    supply, due_ms = _supply(world, policy, memo, decided) if policy.may_provision else NO_SUPPLY
     moved = _moved(supply)
     if moved:
         _write_again(sheet, said, decided[:], moved)
     sheet.write(supply)
-    wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), supplied.wake_ms, due_ms)
+    wake_ms = min(wake_ms, grown.wake_ms, next_step_ms(world, policy), due_ms)
     wake_ms = min(wake_ms, memo.scheduling.next_question_ms(world))
     return plan_on(sheet, world.now_ms if moved else wake_ms)
+
+
+NO_SUPPLY: tuple[list[Action], int] = ([], FOREVER_MS)
+
+
+def _supply(
+    world: World, policy: Policy, memo: Memo, decided: "Decided"
+) -> tuple[list[Action], int]:
+    """What is asked of nodes and contracts, and when to look at them again."""
+    supplied = provisioning.review(world, policy, memo.provisioning, decided.claims())
+    released, due_ms = reservation.review(
+        world, policy, memo.reservation, claims_of(supplied.actions)
+    )
+    return [*supplied.actions, *released], min(supplied.wake_ms, due_ms)
 
 
 class Decided(Sequence[Action]):

@@ -192,6 +192,8 @@ class BoardRow(Struct, frozen=True):
     """When the oldest of them would start, from now; null where nobody asked."""
     cause_words: str = ""
     """The cause in words."""
+    says: str = ""
+    """The word of the cluster's own scheduler, for jobs that would fit and are not started."""
 
 
 class PendingJob(Struct, frozen=True):
@@ -217,6 +219,8 @@ class PendingJob(Struct, frozen=True):
     """What the cluster's own scheduler says, if it has one and said something."""
     least_milli: int = 0
     """With how much it starts: of an elastic job less than it requests."""
+    says: str = ""
+    """The word of the cluster's own scheduler, where it would fit and is not started."""
 
 
 class PartialGang(Struct, frozen=True):

@@ -20,6 +20,9 @@ from tidemill.scheduling import diagnose, shares
 from tidemill.scheduling.topology import feasibility
 from tidemill.units.mig import geometry as mig
 
+_Look = tuple[frozenset[tuple[str, str]], frozenset[tuple[str, str]]]
+"""Labels and taints of nodes."""
+
 
 class Claim(NamedTuple):
     """The role that can never be placed, and the contracts of its kinds."""
@@ -75,25 +78,55 @@ def _no_kind(claim: Claim) -> Certificate:
     found = ", ".join(f"{count:,} `{kind}`" for kind, count in sorted(counts.items()))
     return Certificate(
         "kind", role.total_milli, 0, "accelerator_milli",
-        f"no contract has {phrasing.kinds(role)}; contracts cover: {found or 'nothing at all'}",
+        _without(world, phrasing.kinds(role), found or "nothing at all"),
         f"request {phrasing.either(sorted(counts))}" if counts else "sign a contract first",
     )  # fmt: skip
 
 
+def _without(world: World, kinds: str, found: str) -> str:
+    if world.is_observed:
+        return f"no node has {kinds}; the cluster has: {found}"
+    return f"no contract has {kinds}; contracts cover: {found}"
+
+
 def _no_label(claim: Claim) -> Certificate:
-    role, seen = claim.role, _labels(claim)
-    missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
-    asked = " and ".join(f"`{key}={value}`" for key, value in missing)
-    known = [
-        f"`{key}` is one of {phrasing.ids(values)}" if values else f"no node has a label `{key}`"
-        for key, values in ((key, _values(seen, key)) for key, _ in missing)
-    ]
+    """Labels that no node has; else its node affinity; else taints on all that are left."""
+    role, looks = claim.role, _looks(claim)
+    seen = frozenset[tuple[str, str]]().union(*(labels for labels, _ in looks))
     devices = sum(row.count for row in claim.contracts)
-    return Certificate(
-        "label", role.count, 0, "nodes",
-        f"none of the {devices:,} {phrasing.kinds(role)} under contract is on a node with {asked}",
-        f"change or drop the label: {'; '.join(known)}",
-    )  # fmt: skip
+    whole = f"the {devices:,} {phrasing.kinds(role)} {phrasing.claimed(claim.world)}"
+    labelled = [look for look in looks if {*role.labels} <= look[0]]
+    chosen = [look for look in labelled if not role.rules.misses(look[0])]
+    tainted = phrasing.pairs(_repelling(role, chosen or labelled))
+    tolerate = f"tolerate {tainted}, if whoever set it agrees"
+    if not labelled:
+        missing = [pair for pair in role.labels if pair not in seen] or list(role.labels)
+        said = f"none of {whole} is on a node with {phrasing.pairs(missing)}"
+        known = [
+            f"`{key}` is one of {phrasing.ids(values)}"
+            if values
+            else f"no node has a label `{key}`"
+            for key, values in ((key, _values(seen, key)) for key, _ in missing)
+        ]
+        way = f"change or drop the label: {'; '.join(known)}"
+    elif not chosen:
+        asked = role.rules.affinity_words
+        with_them = f" with {phrasing.labels(role)}" if role.labels else ""
+        said = f"none of {whole}{with_them} is on a node with {asked}, as its node affinity"
+        said += " requires"
+        values = {key: _values(seen, key) for key in sorted(role.rules.keys)}
+        known = [f"`{key}` is one of {phrasing.ids(some)}" for key, some in values.items() if some]
+        way = f"widen its node affinity{': ' if known else ''}{'; '.join(known)}"
+        if all(role.rules.repelled_by(taints) for _, taints in labelled):
+            way += f"; and {tolerate}"
+    else:
+        ways = [phrasing.labels(role)] if role.labels else []
+        ways += [role.rules.affinity_words] if role.affinity else []
+        with_them = f" with {' and '.join(ways)}" if ways else ""
+        said = f"of {whole}, all{with_them} are on nodes with a taint that it does not tolerate"
+        said += f": {tainted}"
+        way = tolerate
+    return Certificate("label", role.count, 0, "nodes", said, way)
 
 
 def _too_large(claim: Claim) -> Certificate:
@@ -206,8 +239,8 @@ def _kept_back(claim: Claim, q: int, named: Sequence[str]) -> Certificate:
     )
     return Certificate(
         "lending limit", need, most, "accelerator_milli",
-        f"of all `{kind}` under contract, other teams leave {phrasing.amount(most)}; it requests"
-        f" {phrasing.amount(need)}",
+        f"of all `{kind}` {phrasing.claimed(world)}, other teams leave {phrasing.amount(most)}; it"
+        f" requests {phrasing.amount(need)}",
         f"request at most {phrasing.amount(most)}, or let them lend more of their guaranteed"
         " quotas",
     )  # fmt: skip
@@ -238,23 +271,32 @@ _PROOFS: dict[Cause, Callable[[Claim], Certificate]] = {
 }
 
 
-def _labels(claim: Claim) -> set[tuple[str, str]]:
+def _repelling(role: Role, looks: Sequence[_Look]) -> list[tuple[str, str]]:
+    """The taints of nodes that it does not tolerate."""
+    return sorted({pair for _, taints in looks for pair in role.rules.repelled_by(taints)})
+
+
+def _looks(claim: Claim) -> list[_Look]:
+    """Labels and taints of the nodes of its kinds, as promised and as seen."""
     kinds, pools = {row.kind for row in claim.contracts}, {row.pool for row in claim.contracts}
-    seen = {pair for row in claim.contracts for pair in row.node.labels}
-    for group in claim.world.groups:
-        if claim.world.kinds[group.kind] in kinds and group.pool in pools:
-            seen |= group.labels
-    return seen
+    found = [
+        (group.labels, group.taints)
+        for group in claim.world.groups
+        if claim.world.kinds[group.kind] in kinds and group.pool in pools
+    ]
+    nodes = (row.node for row in claim.contracts)
+    return found or [(frozenset(node.labels), frozenset(node.taints)) for node in nodes]
 
 
-def _values(seen: set[tuple[str, str]], key: str) -> list[str]:
+def _values(seen: frozenset[tuple[str, str]], key: str) -> list[str]:
     return sorted(value for name, value in seen if name == key)
 
 
 def _hosts_by_kind(claim: Claim) -> dict[str, int]:
     hosts: dict[str, int] = {}
     for row in claim.labelled:
-        most = diagnose.replicas_per_node(row, claim.role) * diagnose.nodes_in_use(row)
+        nodes = diagnose.matching_nodes(claim.world, row, claim.role)
+        most = diagnose.replicas_per_node(row, claim.role) * nodes
         hosts[row.kind] = hosts.get(row.kind, 0) + most
     return hosts
 

@@ -14,6 +14,7 @@ from tidemill.explain.nearest import Wish
 from tidemill.explain.rerun import Glance, Line
 from tidemill.explain.supply import WITHHELD, Blocks, Lot, Place, Supply
 from tidemill.explain.trials import Trials
+from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.rows import Role, Shape
@@ -122,6 +123,9 @@ def open_case(
     cause = rerun.from_the_ground(world, memo, s, looked.causes[s])
     if j in looked.placed:
         cause = Cause.NONE
+    cause = rerun.as_told(world, j, cause)
+    if world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE:  # another scheduler says so
+        cause = Cause.NOT_ELIGIBLE
     before, line = world, rerun.line(world, policy, memo, j, looked.causes)
     due = rerun.due_before(world, policy, memo, j, looked) if cause in _LACKS_ROOM else []
     if due:
@@ -135,8 +139,8 @@ def open_case(
     r = _role(world, policy, memo, s, cause)
     role, options = elastic.smallest(shape).roles[r], memo.known(world, s).options[r]
     loose = role
-    if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever the labels
-        loose = replace(role, labels=())
+    if cause is Cause.IMPOSSIBLE_LABEL:  # show what there is of its kinds, whatever their labels
+        loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))
         options = eligibility.options(world, loose)
     return Case(
         world, policy, memo, j, s, shape, cause, r, role, options,

@@ -4,15 +4,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from tidemill.explain import commands, holders, partial_gangs, phrasing, supply
+from tidemill.explain import commands, holders, nodes, partial_gangs, phrasing, supply
 from tidemill.explain.answers import Fact, GangDeadlock, Withheld
 from tidemill.explain.context import NO_SUPPLY, Case
 from tidemill.explain.supply import Lot, Place
 from tidemill.model.measures import FOREVER_MS, duration_text, hourly_text
+from tidemill.model.node_rules import EVERY_TAINT
 from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.topology import Bond
-from tidemill.scheduling import protection, shares
+from tidemill.model.world import World
+from tidemill.scheduling import eligibility, protection, shares
 from tidemill.scheduling.diagnose import fits_when_others_end
 from tidemill.scheduling.order import guarded_from_ms
 from tidemill.scheduling.topology import constraints, feasibility, place
@@ -24,8 +27,17 @@ MILLI = "accelerator_milli"
 
 def evidence(case: Case) -> tuple[Fact, ...]:
     """The numbers that prove the cause, the most telling first."""
-    made = (make(case) for make in (_due, *_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
+    made = (make(case) for make in (_unlisted, _due, *_OF_CAUSE.get(case.cause, ()), *_ALWAYS))
     return tuple(fact for fact in made if fact is not None)
+
+
+def _unlisted(case: Case) -> Fact | None:
+    """Nodes of which only what jobs hold is known."""
+    words = supply.unlisted_words(case.before)
+    if not words:
+        return None
+    count = int(supply.unlisted_mask(case.before).sum())
+    return Fact("nodes not listed", count, "nodes", words, commands.nodes(case.in_queue))
 
 
 def _due(case: Case) -> Fact | None:
@@ -36,8 +48,6 @@ def _due(case: Case) -> Fact | None:
     names = phrasing.ids([case.world.job_names[j] for j in case.due])
     counted = f"{phrasing.amount(milli)} GPUs, no longer free for it"
     places = f"the next cycle places {names} before it"
-    if case.world.is_observed:  # another scheduler places jobs here
-        places = f"before it in the order, and fitting: {names}"
     text = f"{places} ({counted})"
     return Fact("placed before it", milli, MILLI, text, commands.line())
 
@@ -46,7 +56,8 @@ def claimed(case: Case) -> Fact:
     """What contracts promise of the kinds and labels it asks for."""
     rows = [case.world.contract_rows[c] for c in case.supply.contracts]
     milli = case.supply.claimed_milli
-    said = f"{phrasing.units(milli, case.role)} under contract" if milli else "no contract"
+    claimed_word = phrasing.claimed(case.world)
+    said = f"{phrasing.units(milli, case.role)} {claimed_word}" if milli else f"none {claimed_word}"
     under = f" ({phrasing.ids([row.name for row in rows])})" if rows else ""
     return Fact("claimed", milli, MILLI, f"{said}{under}", commands.contracts())
 
@@ -63,6 +74,8 @@ def free(case: Case) -> Fact:
     blocks = case.blocks
     where = f" on {phrasing.many(blocks.nodes, 'node')}" if blocks.nodes else ""
     text = f"{phrasing.units(blocks.free_milli, case.role)} free{where}"
+    if supply.unlisted_mask(case.world).any():
+        text = f"at least {text}"
     return Fact("free", blocks.free_milli, MILLI, text, commands.nodes(case.in_queue))
 
 
@@ -88,11 +101,14 @@ def needs(case: Case) -> Fact:
 
 def withheld(case: Case) -> tuple[Withheld, ...]:
     """What it could use but takes no work, as answers show it."""
-    return tuple(_withheld(place, lot) for place, lot in case.withheld())
+    return tuple(_withheld(case.before, place, lot) for place, lot in case.withheld())
 
 
-def _withheld(place: Place, lot: Lot) -> Withheld:
-    where = f" ({phrasing.ids(lot.examples)})" if lot.examples and lot.nodes <= 3 else ""
+def _withheld(world: World, place: Place, lot: Lot) -> Withheld:
+    named = phrasing.ids(lot.examples)
+    if any(world.node_number[name] in world.node_words for name in lot.examples):
+        named = ", ".join(_with_words(world, name) for name in lot.examples)
+    where = f" ({named})" if named and lot.nodes <= 3 else ""
     usd = lot.usd_micro_per_hour
     paid = "" if usd == 0 else f", {'paid ' * (usd is not None)}{hourly_text(usd)}"
     text = (
@@ -101,12 +117,40 @@ def _withheld(place: Place, lot: Lot) -> Withheld:
     return Withheld(place.name.lower(), lot.milli, lot.nodes, lot.usd_micro_per_hour, text)
 
 
+def _with_words(world: World, name: str) -> str:
+    """A node, and why it is out where its own cluster says it."""
+    said = world.node_words.get(world.node_number[name])
+    return f"`{name}`: {said}" if said else f"`{name}`"
+
+
 def _largest(case: Case) -> Fact | None:
     if case.role.profile:
         return None
     text = f"largest free block {case.blocks.largest}"
     return Fact("largest free block", case.blocks.largest, "accelerators", text,
                 commands.nodes(case.in_queue))  # fmt: skip
+
+
+def _barred(case: Case) -> Fact | None:
+    """What is free of its GPU types on nodes that its labels, affinity or tolerations rule out."""
+    world, role = case.world, case.role
+    if not role.accelerators:
+        return None
+    loose = replace(role, labels=(), affinity=(), tolerates=(EVERY_TAINT,))
+    every = supply.open_mask(world, eligibility.options(world, loose))
+    here = np.flatnonzero(every & ~supply.node_mask(world, case.options))
+    here = here[world.nodes.free_milli[here] > 0]
+    if not len(here):
+        return None
+    milli = int(world.nodes.free_milli[here].sum())
+    groups = np.unique(world.nodes.group[here]).tolist()
+    why = list(dict.fromkeys(nodes.kept_out(role, world.groups[g]) for g in groups))
+    more = f", and {len(why) - 2} more reasons" if len(why) > 2 else ""
+    text = (
+        f"{phrasing.amount(milli)} more free on {phrasing.many(len(here), 'node')} that it may not"
+        f" use: {', '.join(why[:2])}{more}"
+    )
+    return Fact("free, not for it", milli, MILLI, text, commands.nodes(case.in_queue))
 
 
 def _hosted(case: Case) -> Fact | None:
@@ -353,8 +397,11 @@ def _proof(case: Case) -> Fact | None:
 
 
 def _labels(case: Case) -> Fact:
-    text = f"requests {phrasing.labels(case.role)}"
-    return Fact("labels asked", len(case.role.labels), "labels", text, commands.labels())
+    asked = phrasing.node_rules(case.role) or "no label"
+    tolerated = phrasing.pairs(case.role.tolerates) or "no taint"
+    text = f"requests {asked}; tolerates {tolerated}"
+    count = len(case.role.rules.keys)
+    return Fact("labels asked", count, "labels", text, commands.labels())
 
 
 def _ahead(case: Case) -> Fact:
@@ -441,7 +488,7 @@ def _deadlocked(case: Case) -> Fact | None:
 
 
 _ALWAYS: tuple[Make, ...] = (needs, _ahead, _passed, _preempted, _deadlocked)
-_ROOM: tuple[Make, ...] = (free, _largest, _hosted)
+_ROOM: tuple[Make, ...] = (free, _barred, _largest, _hosted)
 _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.NONE: _ROOM,
     Cause.OVER_LIMIT: (_use, _limit, free),
@@ -449,7 +496,7 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.RESERVED: (_reserved, *_ROOM),
     Cause.PROMISED: (_leaving, *_ROOM),
     Cause.BUSY: (_busy, _guarantee, *_ROOM, _idle),
-    Cause.PARTIAL_GANG: (_hosted, _guarantee, free, _busy, _idle),
+    Cause.PARTIAL_GANG: (_hosted, _guarantee, free, _barred, _busy, _idle),
     Cause.SCATTERED: (*_ROOM, _guarantee),
     Cause.TOPOLOGY: (_together, *_ROOM),
     Cause.CPU_BINDS: (free, _cpu, _hosted),
@@ -457,5 +504,6 @@ _OF_CAUSE: dict[Cause, tuple[Make, ...]] = {
     Cause.KEPT_BACK: (kept, free, _busy),
     Cause.IMPOSSIBLE_LABEL: (_proof, _labels, claimed),
 }
+_OF_CAUSE[Cause.NOT_ELIGIBLE] = _ROOM
 _OF_CAUSE |= dict.fromkeys(NO_SUPPLY, (claimed, ready))
 _OF_CAUSE |= {cause: (_proof, claimed) for cause in NEVER if cause not in _OF_CAUSE}

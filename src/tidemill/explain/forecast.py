@@ -71,6 +71,8 @@ def _eta(world: World, policy: Policy, job: int) -> Forecast:
 def _forecast(
     world: World, policy: Policy, name: str, j: int, opening: ev.Seen | None = None
 ) -> Forecast:
+    if world.is_observed and (fits := _fits_alone(world, policy, name, j, opening)) is not None:
+        return fits
     seen = futures.look(world, policy, [j], opening)
     verdict, band, lengths = seen.verdict(j), seen.bands[j], seen.lengths
     if verdict == "now":
@@ -88,6 +90,20 @@ def _forecast(
         seen.method, seen.assumptions, answer.certificate, answer,
         _words(name, verdict, seen, j, answer),
     )  # fmt: skip
+
+
+def _fits_alone(
+    world: World, policy: Policy, name: str, j: int, opening: ev.Seen | None
+) -> Forecast | None:
+    """Where another scheduler decides: whether what a job requests is free now."""
+    if opening is not None:
+        world = snapshot.copy(world)
+        fold(world, opening)
+    answer = wait.why(world, policy, j, is_submitted=opening is None)
+    if answer.cause != Cause.NONE.name.lower():
+        return None
+    text = f"job `{name}` runs now, if that scheduler lets it: {answer.evidence[0].words}"
+    return _known(name, "now", Cause.NONE, text)
 
 
 def _never(world: World, policy: Policy, job: Job, number: int = -1) -> Forecast | None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tidemill.explain import supply
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.rows import UNKNOWN_HOST, UNLISTED
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.reservation.capacity_gap import seams
@@ -43,12 +44,16 @@ class NodeRow(Struct, frozen=True):
     since_ms: int
     accelerators: int
     failed: int
-    free_milli: int
-    cpu_milli: int
-    cpu_free_milli: int
-    memory_mib: int
-    memory_free_mib: int
+    free_milli: int | None
+    """None where no source lists the node: then it has ``accelerators`` at least."""
+    cpu_milli: int | None
+    """This and the next three: None where nobody said how much the node has."""
+    cpu_free_milli: int | None
+    memory_mib: int | None
+    memory_free_mib: int | None
     jobs: tuple[str, ...]
+    reason: str = ""
+    """Why it is out, as its own cluster says; "": nobody said."""
 
 
 class TeamRow(Struct, frozen=True):
@@ -112,13 +117,19 @@ def _state(world: World, n: int) -> str:
     return SPARE if is_spare else state.name.lower()
 
 
+def _told(amount: int) -> int | None:
+    return None if amount == UNKNOWN_HOST else amount
+
+
 def _node(world: World, n: int) -> NodeRow:
     table, row = world.nodes, world.node_rows[n]
     contract = world.contract_rows[int(table.contract[n])]
+    cpu, memory = _told(table.cpu_milli.item(n)), _told(table.memory_mib.item(n))
+    free = None if UNLISTED in row.labels else int(table.free_milli[n])
     return NodeRow(
         row.name, contract.kind, contract.pool, row.contract, _state(world, n),
-        int(table.since_ms[n]), int(table.devices[n]), int(table.failed[n]),
-        int(table.free_milli[n]), int(table.cpu_milli[n]), int(table.cpu_free_milli[n]),
-        int(table.memory_mib[n]), int(table.memory_free_mib[n]),
-        tuple(world.job_names[j] for j in sorted(world.aboard[n])),
+        int(table.since_ms[n]), int(table.devices[n]), int(table.failed[n]), free,
+        cpu, None if cpu is None else table.cpu_free_milli.item(n),
+        memory, None if memory is None else table.memory_free_mib.item(n),
+        tuple(world.job_names[j] for j in sorted(world.aboard[n])), world.node_words.get(n, ""),
     )  # fmt: skip

@@ -222,9 +222,10 @@ def _other_profile(wish: Wish) -> Iterator[Candidate]:
 
 
 def _unlabelled(wish: Wish) -> Iterator[Candidate]:
-    made = replace(wish.role, labels=())
-    if wish.role.labels and hosted(wish, made) >= made.count:
-        yield _made("no labels", made, f"without {phrasing.labels(wish.role)}")
+    made = replace(wish.role, labels=(), affinity=())
+    asked = phrasing.node_rules(wish.role)
+    if asked and hosted(wish, made) >= made.count:
+        yield _made("no labels", made, f"without {asked}")
 
 
 def _cores(wish: Wish) -> Iterator[Candidate]:

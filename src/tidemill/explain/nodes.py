@@ -15,9 +15,8 @@ from tidemill.explain.answers import NodeVerdict, VerdictGroup
 from tidemill.model.rows import Role
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
-from tidemill.model.world import World
+from tidemill.model.world import Group, World
 from tidemill.scheduling import eligibility, shares
-from tidemill.units.mig import geometry as mig
 
 PLENTY = 1 << 30  # a replica that asks nothing of a resource is never stopped by it
 
@@ -59,9 +58,13 @@ def verdicts(world: World, job: int, role: int | None = None) -> list[NodeVerdic
 def groups(
     world: World, job: int, role: int | None = None, examples: int = 3
 ) -> list[VerdictGroup]:
-    """The same, one row for each verdict (and state): those with room, then the most frequent."""
+    """The same, one row for each verdict (and state, or what of its rules keeps it out).
+
+    Those with room come first, then the most frequent.
+    """
     found = survey(world, job, _short_role(world, job) if role is None else role)
     state = np.where(found.verdict == Verdict.STATE, world.nodes.state[found.nodes], -1)
+    state = np.where(found.verdict == Verdict.LABEL, _like_kept_out(found), state)
     lacked = _lacked(found)
     rows = []
     for verdict in Verdict:
@@ -103,17 +106,13 @@ def _checks(
     world: World, role: Role, here: I64, slots: I64, q: int
 ) -> list[tuple[Verdict, np.ndarray]]:
     table = world.nodes
-    kind_ok = [
-        (not role.kinds or kind in role.kinds)
-        and (not role.profile or mig.offers(kind, role.profile, role.milli))
-        for kind in world.kinds
-    ]
+    kind_ok = [eligibility.takes_type(kind, role) for kind in world.kinds]
     limit_ok = [
         not role.total_milli
         or shares.allow(world, world, world.kind_free_milli.item(k), q, k, role.total_milli)
         for k in range(len(world.kinds))
     ]
-    any_kind = eligibility.anywhere(world, Role(labels=role.labels)).is_ok
+    any_kind = eligibility.anywhere(world, _rules_alone(role)).is_ok
     group_ok = np.array([*any_kind, 0], bool)
     free_cpu, free_memory = table.cpu_free_milli[here], table.memory_free_mib[here]
     return [
@@ -175,9 +174,10 @@ def _words(found: Survey, verdict: Verdict, n: int, free: tuple[int, int]) -> st
             asked = f"profile `{role.profile}` of " if role.profile else ""
             return f"`{world.kinds[table.kind[n]]}`, it requests {asked}{phrasing.kinds(role)}"
         case Verdict.LABEL:
-            return f"label {_missing(found, n)} missing"
+            return kept_out(found.role, world.groups[int(table.group[n])])
         case Verdict.STATE:
-            return NodeState(table.state[n]).name.lower()
+            said = f": {world.node_words[n]}" if n in world.node_words else ""
+            return NodeState(table.state[n]).name.lower() + said
         case Verdict.SPARE:
             return "kept as a hot spare"
         case Verdict.LIMIT:
@@ -207,12 +207,33 @@ def _too_little(role: Role, verdict: Verdict, devices: int, free: tuple[int, int
             return f"too few free devices: {_span(free, str)} of {role.accelerators}"
 
 
+def _rules_alone(role: Role) -> Role:
+    return Role(labels=role.labels, tolerates=role.tolerates, affinity=role.affinity)
+
+
 def _span(free: tuple[int, int], text: Callable[[int], str]) -> str:
     least, most = text(free[0]), text(free[1])
     return least if least == most else f"{least} to {most}"
 
 
-def _missing(found: Survey, n: int) -> str:
-    group = found.world.groups[int(found.world.nodes.group[n])]
-    pairs = [pair for pair in found.role.labels if pair not in group.labels]
-    return " and ".join(f"`{key}={value}`" for key, value in pairs)
+def _like_kept_out(found: Survey) -> I64:
+    """For each node that rules keep it off, a number that those which say the same share."""
+    first: dict[str, int] = {}
+    like = np.zeros(len(found.world.groups) + 1, np.int64)
+    groups = found.world.nodes.group[found.nodes]
+    for g in np.unique(groups[found.verdict == Verdict.LABEL]).tolist():
+        like[g] = first.setdefault(kept_out(found.role, found.world.groups[g]), g)
+    return like[groups]
+
+
+def kept_out(role: Role, group: Group) -> str:
+    """What of its labels, affinity and tolerations keeps a role off nodes that are alike."""
+    rules = role.rules
+    said = list[str]()
+    if pairs := [pair for pair in rules.labels if pair not in group.labels]:
+        said.append(f"label {phrasing.pairs(pairs)} missing")
+    if rules.misses(group.labels):
+        said.append(f"node affinity: it must have {rules.affinity_words}")
+    if repelled := rules.repelled_by(group.taints):
+        said.append(f"taint {phrasing.pairs(repelled)} not tolerated")
+    return "; ".join(said)

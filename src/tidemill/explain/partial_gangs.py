@@ -235,7 +235,7 @@ def _usd_per_hour(world: World, parts: Sequence[_Part]) -> int | None:
     for part in parts:
         roles = world.shape_of(part.job).roles
         for piece in world.placements[part.job]:
-            row = world.contract_rows[world.nodes.contract.item(piece.node)]
+            row = world.contract_rows[world.nodes.contract.item(piece.node)].at(world.now_ms)
             if not row.is_priced:
                 return None
             total += piece.replicas * roles[piece.role].replica_milli * row.rate_usd_micro

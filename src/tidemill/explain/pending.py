@@ -1,15 +1,18 @@
 """The board: everything that waits, by layer and cause, and the dollars that stand idle beneath it.
 
 Idle is shared without counting twice, by the ledger's own rule: waiting shapes, in queue order,
-claim up to their demand of the free accelerators that they may use; the rest is unclaimed.
+claim up to their demand of the free accelerators that they may use; the rest is unclaimed. What is
+behind a taint, or has other labels than they ask for, is none that they may use.
 """
 
+import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+import numpy as np
 from msgspec.structs import replace
 
-from tidemill.explain import futures, partial_gangs, phrasing, rerun
+from tidemill.explain import futures, partial_gangs, phrasing, rerun, supply
 from tidemill.explain.answers import Board, BoardRow, LayerRow, PendingJob, TeamWaits
 from tidemill.explain.futures import Futures
 from tidemill.explain.rerun import Glance
@@ -17,7 +20,7 @@ from tidemill.model.measures import WHOLE_MILLI, hourly_text, share_out
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause, Layer
 from tidemill.model.rows import Shape
-from tidemill.model.states import Level
+from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.scheduling import diagnose, elastic, order, protection
 from tidemill.scheduling.fairness import Fair
@@ -27,6 +30,17 @@ FIRST = 3  # jobs shown of each cause
 
 HELD = Cause.NOT_ELIGIBLE.name.lower()
 """The cause of jobs that wait for something else than GPUs: listed, and not counted."""
+
+
+_WORD = re.compile(r"[\w.-]+")
+
+
+class _Why(NamedTuple):
+    """What a job waits for: a cause, or the word that another scheduler has for it."""
+
+    cause: Cause
+    layer: Layer
+    says: str = ""
 
 
 class _Idle(NamedTuple):
@@ -82,38 +96,43 @@ def board(world: World, policy: Policy, memo: Glance | None = None) -> Board:
     looked = rerun.look(world, policy, memo, [s for s in world.queued if s not in held])
     causes = dict.fromkeys(held, Cause.NOT_ELIGIBLE)
     causes |= {s: rerun.from_the_ground(world, memo, s, c) for s, c in looked.causes.items()}
-    jobs: dict[Cause, list[int]] = {}
+    jobs: dict[_Why, list[int]] = {}
     for s in world.queued:
         for j in world.waiting[s]:
             cause = Cause.NONE if j in looked.placed else causes[s]
-            jobs.setdefault(cause, []).append(j)
-    idle, unclaimed = _claims(world, policy, memo, causes)
-    parts = [idle.get(cause, _Idle(0, 0)) for cause in jobs]
+            jobs.setdefault(_why(world, j, rerun.as_told(world, j, cause)), []).append(j)
+    first = {s: world.waiting[s][0] for s in causes}
+    whys = {
+        s: _why(world, first[s], rerun.as_told(world, first[s], cause))
+        for s, cause in causes.items()
+    }
+    idle, unclaimed = _claims(world, policy, memo, whys)
+    parts = [idle.get(why, _Idle(0, 0)) for why in jobs]
     every = [*parts, unclaimed]
     free_usd, *dollars, left_usd = _dollars(every)
     rows = sorted(
         (
-            _row(world, cause, jobs[cause], part.milli, usd)
-            for cause, part, usd in zip(jobs, parts, dollars, strict=True)
+            _row(world, why, jobs[why], part.milli, usd)
+            for why, part, usd in zip(jobs, parts, dollars, strict=True)
         ),
-        key=lambda row: (-row.asked_milli, row.cause),
+        key=lambda row: (-row.asked_milli, row.cause, row.says),
     )
     free, half = sum(part.milli for part in every), partial_gangs.partial_gangs(world)
     waits = [row for row in rows if row.cause != HELD]
     return Board(
         world.now_ms, sum(row.jobs for row in waits), sum(row.asked_milli for row in waits), free,
         free_usd, unclaimed.milli, left_usd, _layers(rows), tuple(rows),
-        _words(rows, free, free_usd, unclaimed.milli),
+        _words(world, rows, _FreeGpus(free, free_usd, unclaimed.milli)),
         _waiting(world, policy, memo, jobs), half.gangs, half.deadlocks,
-        held=len(jobs.get(Cause.NOT_ELIGIBLE, ())),
+        held=sum(row.jobs for row in rows if row.cause == HELD),
     )  # fmt: skip
 
 
 def _waiting(
-    world: World, policy: Policy, memo: Glance, jobs: dict[Cause, list[int]]
+    world: World, policy: Policy, memo: Glance, jobs: "dict[_Why, list[int]]"
 ) -> tuple[PendingJob, ...]:
     """Every waiting job, in order."""
-    cause_of = {j: cause.name.lower() for cause, mine in jobs.items() for j in mine}
+    why_of = {j: why for why, mine in jobs.items() for j in mine}
     asks: dict[int, str] = {}
     found = []
     for position, j in enumerate(rerun.in_order(world, policy, memo), 1):
@@ -124,13 +143,23 @@ def _waiting(
         found.append(
             PendingJob(
                 position, world.job_names[j], shape.team, world.job_users[j], shape.priority,
-                int(world.shapes.total_milli[s]), asks[s], cause_of[j],
+                int(world.shapes.total_milli[s]), asks[s],
+                why_of[j].cause.name.lower(),
                 world.now_ms - int(world.jobs.since_ms[j]),
                 alarm=protection.alarm(world, policy, j), reason=_says(world, j),
-                least_milli=elastic.smallest(shape).total_milli,
+                least_milli=elastic.smallest(shape).total_milli, says=why_of[j].says,
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _why(world: World, j: int, cause: Cause) -> _Why:
+    """A job that would fit waits for what its own scheduler says, where that said anything."""
+    found = world.reason_of(j) if world.is_observed and cause is Cause.NONE else None
+    if found is None:
+        return _Why(cause, LAYER_OF[cause])
+    word = _WORD.match(found.words)
+    return _Why(cause, Layer(found.layer), word[0] if word else "its own reason")
 
 
 def _says(world: World, j: int) -> str:
@@ -139,15 +168,16 @@ def _says(world: World, j: int) -> str:
 
 
 def _row(
-    world: World, cause: Cause, jobs: list[int], idle_milli: int, idle_usd: int | None
+    world: World, why: _Why, jobs: list[int], idle_milli: int, idle_usd: int | None
 ) -> BoardRow:
-    layer = LAYER_OF[cause]
+    cause, layer, says = why
+    words = f"its own scheduler says {says}" if says else phrasing.cause(world, cause)
     jobs.sort(key=lambda j: (int(world.jobs.since_ms[j]), j))
     oldest, waited_ms = world.job_names[jobs[0]], world.now_ms - int(world.jobs.since_ms[jobs[0]])
     asked = _asked(world, jobs)
     text = (
         f"{phrasing.many(len(jobs), 'job')} requesting {phrasing.amount(asked)}:"
-        f" {phrasing.cause(world, cause)}"
+        f" {words}"
         f" (owner: {layer.name.lower()}); the oldest, `{oldest}`, waits {phrasing.since(waited_ms)}"
     )
     if idle_milli:
@@ -157,7 +187,7 @@ def _row(
         cause.name.lower(), int(layer), layer.name.lower(), len(jobs), asked, oldest, waited_ms,
         _teams(world, jobs), idle_milli, idle_usd,
         tuple(world.job_names[j] for j in jobs[:FIRST]), text,
-        cause_words=phrasing.cause(world, cause),
+        cause_words=words, says=says,
     )  # fmt: skip
 
 
@@ -185,36 +215,59 @@ def _asked(world: World, jobs: Iterable[int]) -> int:
 
 
 def _claims(
-    world: World, policy: Policy, memo: Glance, causes: dict[int, Cause]
-) -> tuple[dict[Cause, _Idle], _Idle]:
+    world: World, policy: Policy, memo: Glance, whys: dict[int, _Why]
+) -> tuple[dict[_Why, _Idle], _Idle]:
     """Divide what is free among what waits, in queue order."""
-    free = world.levels[: world.contract_count, Level.READY].tolist()
-    rates = world.contracts.rate_usd_micro[: world.contract_count].tolist()
+    pools = _free_pools(world)
+    free = [pool.milli for pool in pools]
+    rows = [world.contract_rows[pool.contract].at(world.now_ms) for pool in pools]
+    rates, is_priced = [row.rate_usd_micro for row in rows], [row.is_priced for row in rows]
     usable: dict[object, list[int]] = {}
-    idle: dict[Cause, _Idle] = {}
+    idle: dict[_Why, _Idle] = {}
     for s in _in_order(world, policy, memo):
         demand = int(world.shapes.total_milli[s]) * len(world.waiting[s])
-        if causes[s] in NEVER or not any(free):
+        if whys[s].cause in NEVER or not any(free):
             continue
         shape = world.shape_rows[s]
-        constraints = tuple((r.kinds, r.labels, r.accelerators > 0) for r in shape.roles)
+        constraints = tuple((r.kinds, r.rules, r.accelerators > 0) for r in shape.roles)
         if constraints not in usable:
-            usable[constraints] = _may_use(world, shape)
-        for c in usable[constraints]:
-            part = min(demand, free[c])
-            free[c] -= part
+            usable[constraints] = _may_use(world, pools, shape)
+        for p in usable[constraints]:
+            part = min(demand, free[p])
+            free[p] -= part
             demand -= part
-            before = idle.get(causes[s], _Idle(0, 0))
-            idle[causes[s]] = _Idle(
+            before = idle.get(whys[s], _Idle(0, 0))
+            idle[whys[s]] = _Idle(
                 before.milli + part,
-                before.milli_usd + part * rates[c],
-                before.is_priced and (not part or world.contract_rows[c].is_priced),
+                before.milli_usd + part * rates[p],
+                before.is_priced and (not part or is_priced[p]),
             )
     left = sum(part * rate for part, rate in zip(free, rates, strict=True))
-    is_priced = all(
-        row.is_priced for row, part in zip(world.contract_rows, free, strict=True) if part
+    are_priced = all(priced for priced, part in zip(is_priced, free, strict=True) if part)
+    return idle, _Idle(sum(free), left, are_priced)
+
+
+class _FreePool(NamedTuple):
+    """What is free of one contract on nodes with equal labels and taints."""
+
+    contract: int
+    group: int
+    milli: int
+
+
+def _free_pools(world: World) -> list[_FreePool]:
+    """What is free on nodes that take work, by contract, then by labels and taints."""
+    rows, nodes = world.node_count, world.nodes
+    here = np.flatnonzero(
+        (nodes.state[:rows] == NodeState.READY)
+        & (nodes.is_spare[:rows] == 0)
+        & (nodes.free_milli[:rows] > 0)
     )
-    return idle, _Idle(sum(free), left, is_priced)
+    sums: dict[tuple[int, int], int] = {}
+    columns = (nodes.contract[here], nodes.group[here], nodes.free_milli[here])
+    for c, g, milli in zip(*(column.tolist() for column in columns), strict=True):
+        sums[c, g] = sums.get((c, g), 0) + milli
+    return [_FreePool(c, g, sums[c, g]) for c, g in sorted(sums)]
 
 
 def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
@@ -227,12 +280,14 @@ def _in_order(world: World, policy: Policy, memo: Glance) -> list[int]:
     return sorted(world.queued, key=key)
 
 
-def _may_use(world: World, shape: Shape) -> list[int]:
-    roles = [role for role in shape.roles if role.accelerators]
+def _may_use(world: World, pools: list[_FreePool], shape: Shape) -> list[int]:
+    """The pools that any of its roles may use, by number."""
+    roles, groups = [role for role in shape.roles if role.accelerators], world.groups
     return [
-        c for c, row in enumerate(world.contract_rows)
+        p for p, pool in enumerate(pools)
         if any(
-            (not role.kinds or row.kind in role.kinds) and diagnose.could_match(world, row, role)
+            (not role.kinds or world.contract_rows[pool.contract].kind in role.kinds)
+            and role.rules.allow(groups[pool.group].labels, groups[pool.group].taints)
             for role in roles
         )
     ]  # fmt: skip
@@ -247,18 +302,30 @@ def _dollars(parts: list[_Idle]) -> list[int | None]:
     return [None if None in known else total, *known]
 
 
-def _words(rows: list[BoardRow], free: int, free_usd: int | None, unclaimed: int) -> str:
+class _FreeGpus(NamedTuple):
+    milli: int
+    usd_micro_per_hour: int | None
+    unclaimed_milli: int
+
+
+def _words(world: World, rows: list[BoardRow], free: _FreeGpus) -> str:
     held = sum(row.jobs for row in rows if row.cause == HELD)
     rows = [row for row in rows if row.cause != HELD]
     also = f"; {phrasing.many(held, 'job')} held, which is no demand for GPUs" if held else ""
+    is_part = bool(supply.unlisted_mask(world).any())
+    if is_part and not free.milli:
+        there = "how many GPUs are free is unknown"
+    else:
+        there = f"{'at least ' * is_part}{_gpus(free.milli)} free"
     if not rows:
-        return f"nothing waits; {_gpus(free)} free{also}"
+        return f"nothing waits; {there}{also}"
     jobs, asked = sum(row.jobs for row in rows), sum(row.asked_milli for row in rows)
-    return (
-        f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested;"
-        f" {_gpus(free)} free ({hourly_text(free_usd)}), of which"
-        f" {phrasing.amount(unclaimed)} of no use to any waiting job{also}"
-    )
+    if free.milli or not is_part:
+        there += (
+            f" ({hourly_text(free.usd_micro_per_hour)}), of which"
+            f" {phrasing.amount(free.unclaimed_milli)} of no use to any waiting job"
+        )
+    return f"{phrasing.many(jobs, 'job')} waiting, {_gpus(asked)} requested; {there}{also}"
 
 
 def _gpus(milli: int) -> str:

@@ -18,7 +18,7 @@ CAUSES = {
     Cause.NOTHING_CLAIMED: "no contract covers anything that it may use",
     Cause.NOTHING_LAUNCHED: "under contract, but not launched",
     Cause.NOTHING_READY: "launched, but no node is Ready",
-    Cause.IMPOSSIBLE_LABEL: "no node will ever have its labels",
+    Cause.IMPOSSIBLE_LABEL: "labels, taints or node affinity keep it off every node",
     Cause.IMPOSSIBLE_SIZE: "larger than any node",
     Cause.IMPOSSIBLE_GANG: "a larger gang than all nodes together could hold",
     Cause.OVER_LIMIT_ALWAYS: "more than its team's maximum quota",
@@ -44,12 +44,14 @@ NOT_RECORDED = (
     " recorded here"
 )
 
+NO_SUCH_NODE = "no node of the cluster has what it may use"
+
 LABELS = {
     Cause.NONE: "next cycle",
     Cause.NOTHING_CLAIMED: "no contract",
     Cause.NOTHING_LAUNCHED: "not launched",
     Cause.NOTHING_READY: "none Ready",
-    Cause.IMPOSSIBLE_LABEL: "never: labels",
+    Cause.IMPOSSIBLE_LABEL: "never: labels, taints",
     Cause.IMPOSSIBLE_SIZE: "never: size",
     Cause.IMPOSSIBLE_GANG: "never: gang",
     Cause.OVER_LIMIT_ALWAYS: "never: maximum quota",
@@ -70,16 +72,24 @@ LABELS = {
 }
 """Causes in a column of a table."""
 
+_OBSERVED_CAUSES = {Cause.NONE: NOT_RECORDED, Cause.NOTHING_CLAIMED: NO_SUCH_NODE}
+_OBSERVED_LABELS = {Cause.NONE: "not recorded", Cause.NOTHING_CLAIMED: "no such node"}
+
 
 def label(world: World, name: str) -> str:
     """A cause, by the name that answers use, as short as a column wants it."""
     found = Cause[name.upper()]
-    return "not recorded" if found is Cause.NONE and world.is_observed else LABELS[found]
+    return _OBSERVED_LABELS.get(found, LABELS[found]) if world.is_observed else LABELS[found]
 
 
 def cause(world: World, found: Cause) -> str:
     """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
-    return NOT_RECORDED if found is Cause.NONE and world.is_observed else CAUSES[found]
+    return _OBSERVED_CAUSES.get(found, CAUSES[found]) if world.is_observed else CAUSES[found]
+
+
+def claimed(world: World) -> str:
+    """Of accelerators: that the fleet has them, launched or not."""
+    return "in the cluster" if world.is_observed else "under contract"
 
 
 def amount(milli: int, per: int = WHOLE_MILLI) -> str:
@@ -132,7 +142,18 @@ def units(milli: int, role: Role) -> str:
 
 def labels(role: Role) -> str:
     """The labels a role asks for."""
-    return " and ".join(f"`{key}={value}`" for key, value in role.labels)
+    return pairs(role.labels)
+
+
+def node_rules(role: Role) -> str:
+    """What a role asks of its nodes: labels, and what its affinity requires of them."""
+    affinity = role.rules.affinity_words
+    return " and ".join(part for part in (labels(role), affinity) if part)
+
+
+def pairs(some: Iterable[tuple[str, str]]) -> str:
+    """Labels or taints: ```dedicated=inference` and `gpu```."""
+    return " and ".join(f"`{key}={value}`" if value else f"`{key}`" for key, value in some)
 
 
 def asks(shape: Shape) -> str:
@@ -219,8 +240,10 @@ def _asks(role: Role) -> str:
         size = f"{cores(role.cpu_milli)} cores"
         return f"{count}{size}" if role.count > 1 else size
     size = f"`{role.profile}`" if role.profile else amount(role.replica_milli)
-    kinds = f" {either(role.kinds)}" if role.kinds else " accelerators of any type"
-    where = f" with {labels(role)}" if role.labels else ""
+    is_one = role.count == 1 and size == "1"
+    any_type = " accelerator of any type" if is_one else " accelerators of any type"
+    kinds = f" {either(role.kinds)}" if role.kinds else any_type
+    where = f" with {node_rules(role)}" if node_rules(role) else ""
     tied = "".join(map(_tied, role.bonds))
     return (f"{count}{size}" if role.count > 1 else size) + kinds + where + tied
 

@@ -28,7 +28,7 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     """The cheapest contract by the hour under which enough nodes may be launched."""
     offers = []
     for c in case.supply.contracts:
-        row, contracts = case.world.contract_rows[c], case.world.contracts
+        row, contracts = case.world.contract_rows[c].at(case.world.now_ms), case.world.contracts
         per_node = diagnose.replicas_per_node(row, case.role)
         if not contracts.is_running[c] or not contracts.is_elastic[c] or not per_node:
             continue
@@ -40,7 +40,7 @@ def launch(case: Case, replicas: int) -> PricedFix | None:
     if not offers:
         return None
     usd, c, nodes = min(offers)
-    row = case.world.contract_rows[c]
+    row = case.world.contract_rows[c].at(case.world.now_ms)
     words = f"launch {phrasing.many(nodes, 'node')} of contract `{row.name}`"
     return PricedFix(words, usd if row.is_priced else None)
 
@@ -52,7 +52,7 @@ def lost(world: World, jobs: Iterable[int]) -> Loss:
         lost_ms, roles = cost.lost_ms(world, j), world.shape_of(j).roles
         for piece in world.placements[j]:
             held = piece.replicas * roles[piece.role].replica_milli * lost_ms
-            row = world.contract_rows[world.nodes.contract.item(piece.node)]
+            row = world.contract_rows[world.nodes.contract.item(piece.node)].at(world.now_ms)
             is_priced = is_priced and row.is_priced
             milli_ms += held
             usd += held * row.rate_usd_micro

@@ -17,6 +17,9 @@ QUESTIONS = {
     Layer.SCHEDULING: "does it fit now?",
 }
 """In the order in which they are asked, by whose a "no" is."""
+HAS_ANY = "has the cluster any accelerator that it may use?"
+MAY_START = "does its own scheduler let it start?"
+"""The first of them, of a cluster that is only looked at; and the last, where it is held."""
 
 
 def questions(case: Case) -> tuple[Question, ...]:
@@ -28,7 +31,7 @@ def questions(case: Case) -> tuple[Question, ...]:
     if case.cause in NO_SUPPLY:
         return tuple(asked)
     asked.append(_ever(case))
-    if case.cause in NEVER:
+    if case.cause in NEVER and case.proof is not None:
         return tuple(asked)
     return (*asked, _room(case))
 
@@ -36,25 +39,25 @@ def questions(case: Case) -> tuple[Question, ...]:
 def _claimed(case: Case) -> Question:
     if case.cause is Cause.NOTHING_CLAIMED:
         assert case.proof is not None, "a cause that never ends has its proof"
-        return _no(Layer.RESERVATION, case.proof.words)
+        return _no(Layer.RESERVATION, case, case.proof.words)
     return _yes(Layer.RESERVATION, case, facts.claimed)
 
 
 def _ready(case: Case) -> Question:
     if case.cause in NO_SUPPLY:
         held = "; ".join(row.words for row in facts.withheld(case))
-        held = held or "nothing else is under contract"
+        held = held or f"nothing else is {phrasing.claimed(case.world)}"
         text = f"{facts.ready(case).words}, {facts.needs(case).words}; {held}"
-        return _no(Layer.PROVISIONING, text, facts.claimed(case), facts.ready(case))
+        return _no(Layer.PROVISIONING, case, text, facts.claimed(case), facts.ready(case))
     if case.cause in NEVER and not case.supply.ready_milli:
         text = "none is Ready, but that is not what keeps it out"
-        return _no(Layer.PROVISIONING, text, facts.ready(case))
+        return _no(Layer.PROVISIONING, case, text, facts.ready(case))
     return _yes(Layer.PROVISIONING, case, facts.ready)
 
 
 def _ever(case: Case) -> Question:
     if case.proof is not None:
-        return _no(Layer.WORKLOAD, case.proof.words)
+        return _no(Layer.WORKLOAD, case, case.proof.words)
     return _yes(Layer.WORKLOAD, case, facts.needs)
 
 
@@ -63,14 +66,21 @@ def _room(case: Case) -> Question:
         return _yes(Layer.SCHEDULING, case, facts.free)
     found = facts.evidence(case)
     text = f"{phrasing.cause(case.world, case.cause)}: {found[0].words}"
-    return _no(Layer.SCHEDULING, text, *found)
+    return _no(Layer.SCHEDULING, case, text, *found)
 
 
 def _yes(layer: Layer, case: Case, fact: facts.Make) -> Question:
     made = fact(case)
     assert made is not None, "the facts of a question are always there"
-    return Question(int(layer), QUESTIONS[layer], "yes", made.words, (made,))
+    return Question(int(layer), _words(layer, case), "yes", made.words, (made,))
 
 
-def _no(layer: Layer, text: str, *found: facts.Fact) -> Question:
-    return Question(int(layer), QUESTIONS[layer], "no", text, found)
+def _no(layer: Layer, case: Case, text: str, *found: facts.Fact) -> Question:
+    return Question(int(layer), _words(layer, case), "no", text, found)
+
+
+def _words(layer: Layer, case: Case) -> str:
+    if case.cause is Cause.NOT_ELIGIBLE and layer is Layer.SCHEDULING:
+        return MAY_START
+    is_first = layer is Layer.RESERVATION
+    return HAS_ANY if is_first and case.world.is_observed else QUESTIONS[layer]

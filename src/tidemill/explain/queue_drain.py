@@ -120,8 +120,8 @@ class _Queue:
             self.may_use[i, : len(flags)] = flags
 
     def _rule(self, role: Role) -> int:
-        """The number of a role's kinds and labels; equal ones are looked at once."""
-        key = (role.kinds, role.labels)
+        """The number of a role's kinds and rules; equal ones are looked at once."""
+        key = (role.kinds, role.rules)
         if key not in self._rules:
             self._rules[key] = len(self._options)
             options = eligibility.options(self.world, role)

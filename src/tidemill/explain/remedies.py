@@ -67,7 +67,8 @@ def _never(case: Case) -> Remedy:
 
 def _sign(case: Case) -> tuple[PricedFix, ...]:
     asked = phrasing.units(case.role.total_milli, case.role)
-    return (PricedFix(f"sign a contract for {asked}", None),)
+    do = "add nodes with" if case.world.is_observed else "sign a contract for"
+    return (PricedFix(f"{do} {asked}", None),)
 
 
 def _nothing_more(case: Case) -> tuple[PricedFix, ...]:  # noqa: ARG001 - one signature for the table
@@ -80,9 +81,9 @@ def _widen(case: Case) -> tuple[PricedFix, ...]:
     lacking = case.proof.asked - case.proof.most
     offers = []
     for c in case.supply.contracts:
-        row = case.world.contract_rows[c]
+        row = case.world.contract_rows[c].at(case.world.now_ms)
         per_node = diagnose.replicas_per_node(row, case.role)
-        if per_node:
+        if per_node and diagnose.matching_nodes(case.world, row, case.role):
             nodes = -(-lacking // per_node)
             offers.append((nodes * row.node.devices * row.rate_usd_micro, c, nodes))
     if not offers:
@@ -122,7 +123,8 @@ def _supply(case: Case) -> Remedy:
     lots.sort(key=lambda item: item[0].name.lower() != named)
     fixes = [_release(case, place, lot) for place, lot in lots]
     found = _make(
-        f"do not buy: {claimed} are under contract, {ready} of them Ready ({held})",
+        f"do not buy: {claimed} are {phrasing.claimed(case.world)}, {ready} of them Ready"
+        f" ({held})",
         *fixes, prices.launch(case, max(1, case.missing)),
         *_instead(case),
     )  # fmt: skip
@@ -133,7 +135,7 @@ def _fewer(case: Case) -> PricedFix:
     """All that match are ready and still too few: labels leave fewer nodes than contracts say."""
     room = case.memo.empty_room(case.world)
     most = max((room.count_hosts(case.role, o.is_ok) for o in case.options), default=0)
-    where = f" with {phrasing.labels(case.role)}" if case.role.labels else ""
+    where = f" with {asked}" if (asked := phrasing.node_rules(case.role)) else ""
     return PricedFix(
         f"request fewer replicas: at most {most:,}{where} can run at all while these are Ready"
     )
@@ -143,7 +145,8 @@ def _release(case: Case, place: Place, lot: Lot) -> PricedFix:
     """How accelerators in one place come to take work; all of it is paid for or free."""
     what = f"{phrasing.many(lot.nodes, 'node')} ({phrasing.amount(lot.milli)} accelerators)"
     named = phrasing.ids(lot.examples) if lot.nodes <= len(lot.examples) else what
-    text = _RELEASED[place].format(
+    ways = _RELEASED | _RELEASED_BY_THEM if case.world.is_observed else _RELEASED
+    text = ways[place].format(
         what=what,
         named=named,
         contracts=phrasing.ids(_contracts(case, place)),
@@ -168,6 +171,11 @@ _RELEASED = {
     Place.DRAINING: "wait until {named} is drained, or cancel the drain: {count} accelerators",
     Place.SPARE: "put {named} to use: {count} accelerators of hot spares",
 }
+_RELEASED_BY_THEM = {
+    Place.DRAINING: "put {named} back into service, once what it was drained for is done: {count}"
+    " accelerators",
+}
+"""On a cluster that is only looked at, where a node that is drained may be empty already."""
 
 
 def _contracts(case: Case, place: Place) -> list[str]:
@@ -182,7 +190,12 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 def _fits_now(case: Case) -> Remedy:
     if case.world.is_observed and case.world.reason_of(case.j) is not None:
-        return _make("", PricedFix("do what its own scheduler's reason asks for"))
+        return _make(
+            "",
+            PricedFix(
+                "do what its own scheduler's reason asks for: no GPU that comes free starts it"
+            ),
+        )
     if case.world.is_observed:
         ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
         return _make("", PricedFix(f"ask the cluster's own scheduler why ({ask})"))
@@ -519,3 +532,4 @@ _REMEDIES: dict[Cause, Callable[[Case], Remedy]] = {
     Cause.KEPT_BACK: _kept_back,
 }
 _REMEDIES |= dict.fromkeys(NO_SUPPLY, _supply) | dict.fromkeys(NEVER, _never)
+_REMEDIES[Cause.NOT_ELIGIBLE] = _fits_now

@@ -12,14 +12,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from tidemill.explain import supply
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import AskedPlace, CauseChanged
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.policy import Policy
-from tidemill.model.reasons import Cause
+from tidemill.model.reasons import NEVER, Cause
 from tidemill.model.world import World
 from tidemill.scheduling import order, shares
 from tidemill.scheduling.diagnose import supply_cause
+from tidemill.scheduling.elastic import smallest
 from tidemill.scheduling.fairness import Fair
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.pending_queues import PendingQueues
@@ -51,7 +53,10 @@ class Glance(Memo):
         found = self._quick.get(s)
         if found is None:
             roles = world.shape_rows[s].roles
-            constraints = tuple((r.kinds, r.labels, r.accelerators > 0) for r in roles)
+            constraints = tuple(
+                (r.kinds, r.rules, r.accelerators > 0, r.profile, r.profile and r.milli)
+                for r in roles
+            )
             like = super().known(world, self._alike.setdefault(constraints, s))
             q, priority = int(world.shapes.queue[s]), int(world.shapes.priority[s])
             found = self._quick[s] = like._replace(queue=q, priority=priority)
@@ -86,7 +91,23 @@ def glance(world: World, memo: Glance | None) -> Glance:
 
 
 def look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:
-    """Ask the scheduler about these waiting shapes, as if no other waited. Nobody is evicted."""
+    """Ask the scheduler about these waiting shapes, as if no other waited. Nobody is evicted.
+
+    Where another scheduler decides, whoever would fit and was not started is held back by it, and
+    takes nothing from anybody: each shape that finds no room is asked about alone.
+    """
+    found = _look(world, policy, memo, shapes)
+    if not world.is_observed or not found.placed:
+        return found
+    placed, causes = {world.jobs.shape.item(j) for j in found.placed}, dict(found.causes)
+    short = [s for s, cause in causes.items() if cause in CURED_BY_WAITING or s in placed]
+    for s in short[:SHAPES_AT_MOST]:
+        alone = _look(world, policy, Glance(world, sweeps=memo.sweeps), [s])
+        causes[s] = Cause.NONE if alone.placed else alone.causes[s]
+    return Look(causes, {})
+
+
+def _look(world: World, policy: Policy, memo: Glance, shapes: Iterable[int]) -> Look:
     view = copy.copy(world)
     view.queued = dict.fromkeys(shapes)
     sheet = Sheet()
@@ -102,10 +123,49 @@ def from_the_ground(world: World, memo: Glance, s: int, cause: Cause) -> Cause:
 
     The scheduler does not look at a shape behind a held queue any further, whatever else it lacks.
     """
+    if cause is Cause.SCATTERED:
+        return _of_its_nodes(world, memo, s)
     if cause not in (Cause.BEHIND, Cause.RESERVED):
         return cause
     lacking = supply_cause(world, memo, s)
     return cause if lacking is Cause.NONE else lacking
+
+
+def _of_its_nodes(world: World, memo: Glance, s: int) -> Cause:
+    """Whether what is free is scattered over nodes that it may use, or lies on others.
+
+    The scheduler counts what is free of a GPU type, behind whatever taints; an answer does not.
+    """
+    is_tainted = any(group.taints for group in world.groups)
+    for role, options in zip(
+        smallest(world.shape_rows[s]).roles, memo.known(world, s).options, strict=True
+    ):
+        if not role.accelerators or not (is_tainted or role.rules.keys):
+            continue
+        if any(supply.free_milli(world, (one,)) >= role.total_milli for one in options):
+            continue
+        room = memo.room(world)
+        hosts = max((room.count_hosts(role, one.is_ok) for one in options), default=0)
+        return Cause.PARTIAL_GANG if hosts and role.count > 1 else Cause.BUSY
+    return Cause.SCATTERED
+
+
+def as_told(world: World, j: int, cause: Cause) -> Cause:
+    """The cause, as far as it can be known where nodes are listed by no source.
+
+    Of them only what jobs hold is known: that nothing else is free, or that nothing so large is
+    there, would be a guess. What the job's own scheduler said counts; else it just does not fit.
+    """
+    if (
+        cause is Cause.NOT_ELIGIBLE
+        or not world.is_observed
+        or not supply.unlisted_mask(world).any()
+    ):
+        return cause
+    found = world.reason_of(j)
+    if found is not None and found.cause:
+        return Cause(found.cause)
+    return Cause.BUSY if cause in NEVER else cause
 
 
 def rivals(world: World, policy: Policy, s: int) -> list[int]:

@@ -93,7 +93,7 @@ def _whole(world: World, j: int) -> dict[str, tuple[int, int | None]]:
         role = roles[piece.role]
         if role.accelerators != 1 or role.milli != WHOLE_MILLI or role.profile:
             continue
-        contract = world.contract_rows[world.nodes.contract.item(piece.node)]
+        contract = world.contract_rows[world.nodes.contract.item(piece.node)].at(world.now_ms)
         devices, usd_micro = found.get(contract.kind, (0, 0))
         more = piece.devices.bit_count()
         is_priced = usd_micro is not None and contract.is_priced

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Role
+from tidemill.model.rows import UNLISTED, Role
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -109,7 +109,7 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
     for place, where, milli in _on_nodes(world, mine):
         _add(lots, place, _lot(world, where, milli))
     for c in contracts:
-        row, unused = world.contract_rows[c], _paid_and_not_launched(world, c)
+        row, unused = world.contract_rows[c].at(world.now_ms), _paid_and_not_launched(world, c)
         for place, count in _off_nodes(world, c):
             paid = min(count, unused)
             unused -= paid
@@ -120,10 +120,8 @@ def supply(world: World, role: Role, options: tuple[Option, ...]) -> Supply:
 
 def blocks(world: World, role: Role, options: tuple[Option, ...]) -> Blocks:
     """How the free accelerators lie that a role may use now."""
-    rows, nodes = world.node_count, world.nodes
-    takes_work = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
-    mine = np.flatnonzero(node_mask(world, options) & takes_work)
-    free = nodes.free_milli[:rows][mine]
+    nodes, mine = world.nodes, np.flatnonzero(open_mask(world, options))
+    free = nodes.free_milli[mine]
     if not len(mine):
         return Blocks(0, 0, 0, 0, 0, 0)
     slots = hosting(world, role)[mine]
@@ -134,6 +132,37 @@ def blocks(world: World, role: Role, options: tuple[Option, ...]) -> Blocks:
         int(nodes.cpu_free_milli[roomy].max(initial=0)),
         int(nodes.memory_free_mib[roomy].max(initial=0)),
     )  # fmt: skip
+
+
+def unlisted_mask(world: World) -> Mask:
+    """The nodes, not gone, that no source lists: of them only what jobs hold is known."""
+    rows = world.node_count
+    is_unlisted = np.array([*(UNLISTED in group.labels for group in world.groups), False], bool)
+    return is_unlisted[world.nodes.group[:rows]] & (world.nodes.state[:rows] != NodeState.GONE)
+
+
+def unlisted_words(world: World) -> str:
+    """What is not known of nodes that no source lists; "": there is none such."""
+    count = int(unlisted_mask(world).sum())
+    if not count:
+        return ""
+    here = int((world.nodes.state[: world.node_count] != NodeState.GONE).sum())
+    return (
+        f"listed by no source: {count:,} of {here:,} nodes, taken as large as the most GPUs that"
+        " jobs held there at once; how many they have, and whether more are free, is unknown"
+    )
+
+
+def free_milli(world: World, options: tuple[Option, ...]) -> int:
+    """What is free on nodes that take work and that kinds, labels and taints allow."""
+    return int(world.nodes.free_milli[: world.node_count][open_mask(world, options)].sum())
+
+
+def open_mask(world: World, options: tuple[Option, ...]) -> Mask:
+    """The nodes that take work and that kinds, labels and taints allow."""
+    rows, nodes = world.node_count, world.nodes
+    takes_work = (nodes.state[:rows] == NodeState.READY) & (nodes.is_spare[:rows] == 0)
+    return node_mask(world, options) & takes_work
 
 
 def node_mask(world: World, options: tuple[Option, ...]) -> Mask:
@@ -249,8 +278,10 @@ def _lot(world: World, where: Mask, milli: I64) -> Lot:
     here = np.flatnonzero(where & (milli > 0))
     contracts, c = world.contracts, world.nodes.contract[here]
     is_paid = (world.nodes.state[here] != NodeState.ASKED) | (contracts.is_elastic[c] == 0)
-    is_priced = all(world.contract_rows[one].is_priced for one in np.unique(c).tolist())
-    usd = int((milli[here] * contracts.rate_usd_micro[c] * is_paid).sum()) // WHOLE_MILLI
+    prices = [row.at(world.now_ms) for row in world.contract_rows]
+    is_priced = all(prices[one].is_priced for one in np.unique(c).tolist())
+    rates = np.array([row.rate_usd_micro for row in prices], np.int64)
+    usd = int((milli[here] * rates[c] * is_paid).sum()) // WHOLE_MILLI
     examples = tuple(world.node_rows[n].name for n in here[:3].tolist())
     return Lot(int(milli[here].sum()), len(here), usd if is_priced else None, examples)
 

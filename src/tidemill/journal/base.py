@@ -45,6 +45,10 @@ class Journal(ABC):
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """The same events in columns, a batch at a time: many times quicker than one by one."""
 
+    def ends_before(self, at_ms: int) -> int:  # noqa: ARG002 - it keeps no rows
+        """After so many events it may be read from, and all that is later than a moment is read."""
+        return 0
+
     @abstractmethod
     def __len__(self) -> int:
         """How many events there are."""

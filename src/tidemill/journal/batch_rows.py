@@ -16,6 +16,9 @@ from tidemill.model.events import Event
 PAGE_ROWS = 16  # read at once: no reader holds back a checkpoint for longer than this takes
 SMALL_PAGE = 1_024  # events: after a page with fewer, more rows are read at once:
 SMALL_ROWS = 256
+MOST_TOGETHER = 65_536
+"""Events of rows that are opened as one batch: a batch costs as much as hundreds of events. Those
+who read few rows get them one by one, so that they unpack little more than they look at."""
 
 _COLUMNS = "seq, events, first_ms, last_ms, added, body, crc"
 _FROM = f"SELECT {_COLUMNS} FROM batches WHERE seq >= ? ORDER BY seq LIMIT ?"
@@ -101,16 +104,17 @@ class BatchRows(Kept):
 
         From the row with the number ``first`` to the one that holds the event before ``end``.
         """
-        tail, most = self._tail_before(first), PAGE_ROWS
+        tail, most, together = self._tail_before(first), PAGE_ROWS, codec.EVENTS_PER_ROW
         while tail.seq < end:
             self._learn(tail.seq)
             rows = [row for row in self._rows(tail.seq, most) if row[0] < end]
             if not rows:
                 raise DamageError(self.where, tail.seq, "it is missing")
-            for run in codec.runs(rows):
+            for run in codec.runs(rows, together):
                 yield from self._opened(run, tail)
                 tail = codec.tail_after(run[-1])
             most = PAGE_ROWS if tail.seq - rows[0][0] > SMALL_PAGE else SMALL_ROWS
+            together = min(2 * together, MOST_TOGETHER)
 
     def _opened(self, run: list[Row], tail: Tail) -> Iterator[tuple[list[Row], Batch]]:
         """The batch in a run of rows; where one of them is damaged, those before it one by one."""

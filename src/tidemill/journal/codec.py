@@ -13,6 +13,7 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.journal import packing
 from tidemill.journal.faults import DamageError
@@ -185,15 +186,15 @@ class Opener:
             raise DamageError(self._where, seq, said)
 
 
-def runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Rows that may be opened together: small ones, none of which adds to the dictionary but the
-    first (an event may name only what its own row, or one before, has added).
+def runs(rows: Sequence[Row], most: int = EVENTS_PER_ROW) -> Iterator[list[Row]]:
+    """Rows that may be opened together: up to so many events, and none of which adds to the
+    dictionary but the first (an event may name only what its own row, or one before, has added).
     """
     run, events = list[Row](), 0
     for row in rows:
         events_told: object = row[1]
-        count = events_told if isinstance(events_told, int) else EVENTS_PER_ROW  # damaged: alone
-        if run and (row[4] is not None or events + count > EVENTS_PER_ROW):
+        count = events_told if isinstance(events_told, int) else most  # damaged: alone
+        if run and (row[4] is not None or events + count > most):
             yield run
             run, events = [], 0
         run.append(row)
@@ -220,12 +221,20 @@ def _link(crc: int, head: tuple[int, int, int, int], added: bytes | None, body: 
 
 def _parts(whole: Batch) -> Iterator[Batch]:
     """A batch in parts of which none has too much, but one event is not divided."""
-    count = len(whole.events)
-    if count == 1 or (count <= EVENTS_PER_ROW and len(whole.pieces) <= PIECES_PER_ROW):
-        yield whole
+    pieces = np.append(0, whole.events[:, EventColumn.COUNT].cumsum())
+    for start, end in _halved(0, len(whole.events), pieces):
+        yield batches.cut(whole, start, end)
+
+
+def _halved(start: int, end: int, pieces: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """From where to where the parts go; ``pieces``: how many come before each event."""
+    count, held = end - start, pieces[end] - pieces[start]
+    if count == 1 or (count <= EVENTS_PER_ROW and held <= PIECES_PER_ROW):
+        yield start, end
         return
-    for start, end in ((0, count // 2), (count // 2, count)):
-        yield from _parts(batches.cut(whole, start, end))
+    middle = start + count // 2
+    yield from _halved(start, middle, pieces)
+    yield from _halved(middle, end, pieces)
 
 
 def _in_columns(events: Sequence[Event], dictionary: Dictionary, seq: int) -> Batch:

@@ -26,6 +26,7 @@ _ZERO, _SAME, _FEW, _WIDE, _STEPS = range(5)
 _MOST_FEW = 256
 _FEWEST = 32  # rows that a table of distinct numbers, or an array, is worth its while for
 _SAMPLE = 512  # rows that are looked at before all are sorted to find the distinct ones
+_NARROW = 2**16  # numbers from the lowest to the highest that are counted instead of sorted
 _HALF = 2**63  # of the numbers of 64 bits
 _STORED, _DEFLATED = b"\0", b"\1"
 
@@ -249,9 +250,28 @@ class _Arrays:
 
 
 def _few(column: Array) -> tuple[Array, NDArray[np.intp]] | None:
-    """The distinct numbers and which of them each row has; None: that would not take less."""
+    """The distinct numbers and which of them each row has; None: that would not take less.
+
+    Numbers that lie near each other are counted: to sort them takes ten times as long.
+    """
     most = min(_MOST_FEW, len(column) // 4)
-    if len(column) < _FEWEST or len(np.unique(column[:_SAMPLE])) > most:
+    sample = column[:: len(column) // _SAMPLE + 1]
+    if len(column) < _FEWEST or len(_ordered(sample)) > most:
         return None
-    table, places = np.unique(column, return_inverse=True)
-    return (table, places) if len(table) <= most else None
+    low, high = _Arrays.ends(column)
+    if high - low >= _NARROW:
+        table = _ordered(column)
+        return (table, np.searchsorted(table, column)) if len(table) <= most else None
+    above = column - low
+    is_there = np.bincount(above) > 0
+    if np.count_nonzero(is_there) > most:
+        return None
+    return np.flatnonzero(is_there) + low, (np.cumsum(is_there) - 1)[above]
+
+
+def _ordered(column: Array) -> Array:
+    """The distinct numbers, in order: sorted, which takes a third of the time of a hash table."""
+    found = np.sort(column)
+    is_new = np.ones(len(found), bool)
+    np.not_equal(found[1:], found[:-1], out=is_new[1:])
+    return found[is_new]

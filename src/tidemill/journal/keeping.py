@@ -14,11 +14,15 @@ from tidemill.model.world import World
 class RunKeeper:
     """Keeps the events of a run, and its World when a snapshot is due.
 
-    A journal in memory takes none but the last: it is as near as its World.
+    A journal in memory takes none but the last: it is as near as its World. ``foreseen``: how many
+    events there will be, where that is known.
     """
 
-    def __init__(self, journal: Journal, world: World, resumed: Resumed | None = None) -> None:
+    def __init__(
+        self, journal: Journal, world: World, resumed: Resumed | None = None, foreseen: int = 0
+    ) -> None:
         self._journal, self._world, self._resumed = journal, world, resumed
+        self._foreseen = foreseen
         self._has_snapshots = not isinstance(journal, MemoryJournal)
         self._before = 0
 
@@ -36,9 +40,10 @@ class RunKeeper:
         self._was_kept()
 
     def _was_kept(self) -> None:
-        if self._has_snapshots and snapshots.is_due(self._before, self._world.seq):
+        seq, foreseen = self._world.seq, self._foreseen
+        if self._has_snapshots and snapshots.is_due(self._before, seq, foreseen):
             self._journal.save_snapshot(self._world)
-        self._before = self._world.seq
+        self._before = seq
 
     def finish(self) -> None:
         """The run is through: keep its end, and say that it was reached."""

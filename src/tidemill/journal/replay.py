@@ -17,16 +17,24 @@ def rebuild(
     journal: Journal,
     *,
     up_to_ms: int | None = None,
+    up_to_seq: int | None = None,
     use_snapshot: bool = True,
     on_progress: Progress | None = None,
 ) -> World:
-    """Fold the journal into a World, up to and including a moment, or to its end."""
-    world = (journal.latest_snapshot(up_to_ms) if use_snapshot else None) or _first(
-        journal, up_to_ms
-    )
+    """Fold the journal into a World, up to and including a moment, or to its end.
+
+    ``up_to_seq``: no more than so many events, of those of that moment.
+    """
+    world = journal.latest_snapshot(up_to_ms) if use_snapshot else None
+    if world is not None and up_to_seq is not None and world.seq > up_to_seq:
+        assert up_to_ms is not None, "a number of events is given with their moment"
+        world = journal.latest_snapshot(up_to_ms - 1)
+    world = world or _first(journal, up_to_ms)
     total = len(journal) if on_progress is not None else 0
     for batch in journal.batches(world.seq):
         part = _until(batch, up_to_ms)
+        if up_to_seq is not None and world.seq + len(part.events) > up_to_seq:
+            part = cut(part, 0, max(0, up_to_seq - world.seq))
         try:
             fold_batch(world, part)
         except CANNOT_BE as error:

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 FACT = "source"
+SUBMISSIONS = "submissions"
+"""A fact that is kept where the source does not say when jobs were submitted: ``unknown``."""
+UNTOLD = "unknown"
 
 
 class Source(StrEnum):
@@ -23,6 +26,11 @@ class Source(StrEnum):
         """From the facts of a journal; unknown where it does not say what we know."""
         said = facts.get(FACT, "")
         return cls(said) if said in {str(one) for one in cls} else cls.UNKNOWN
+
+    @staticmethod
+    def tells_submissions(facts: Mapping[str, str]) -> bool:
+        """Whether it is known when jobs were submitted, and so whether and how long they waited."""
+        return facts.get(SUBMISSIONS) != UNTOLD
 
     @property
     def is_simulated(self) -> bool:

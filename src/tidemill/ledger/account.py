@@ -33,6 +33,8 @@ class Account(NamedTuple):
     """milli·ms × GFLOP/s; None when some of the time is of a kind of unknown capability."""
     unpriced: tuple[int, ...]
     """milli·ms that nobody said a price of: what they cost is no part of ``money``."""
+    assumed_useful: int = 0
+    """Of what is useful, the milli·ms that rest on a figure that somebody assumed."""
 
     @property
     def paid_milli_ms(self) -> int:
@@ -103,7 +105,11 @@ class Account(NamedTuple):
 
     def tenths_of_hours(self) -> list[int]:
         """Tenths of accelerator-hours per bucket; they add up to the total."""
-        return shown(self.milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
+        return self.hours_in(MILLI_MS_PER_UNIT_HOUR // 10)
+
+    def hours_in(self, unit: int) -> list[int]:
+        """Accelerator-time per bucket in units of so many milli·ms; they add up to the total so."""
+        return shown(self.milli_ms, unit)
 
     def h100_milli_ms(self) -> list[int] | None:
         """Milli·ms of BF16-H100 equivalents per bucket; they add up. None when unknown."""
@@ -111,9 +117,11 @@ class Account(NamedTuple):
 
     def h100_tenths_of_hours(self) -> list[int] | None:
         """Tenths of BF16-H100-equivalent hours per bucket; they add up. None when unknown."""
-        if self.capability is None:
-            return None
-        return shown(self.capability, REFERENCE_GFLOPS * MILLI_MS_PER_UNIT_HOUR // 10)
+        return self.h100_hours_in(MILLI_MS_PER_UNIT_HOUR // 10)
+
+    def h100_hours_in(self, unit: int) -> list[int] | None:
+        """BF16-H100-equivalent time in units of so many milli·ms, likewise. None when unknown."""
+        return None if self.capability is None else shown(self.capability, REFERENCE_GFLOPS * unit)
 
     def basis_points(self) -> list[int]:
         """Hundredths of a percent of the accelerator-hours paid for, per bucket; up to 10,000."""
@@ -141,10 +149,10 @@ def zero(has_capability: bool = True) -> Account:
 def added(accounts: Iterable[Account]) -> Account:
     """Accounts of different things as one; its capability is unknown if any of theirs is."""
     columns = list(zip(*accounts, strict=True))
-    time, money, capability, unpriced = ([*column] for column in columns)
+    time, money, capability, unpriced, assumed = ([*column] for column in columns)
     known = None if None in capability else tuple(map(sum, zip(*capability, strict=True)))
     sums = [tuple(map(sum, zip(*column, strict=True))) for column in (time, money, unpriced)]
-    return Account(sums[0], sums[1], known, sums[2])
+    return Account(sums[0], sums[1], known, sums[2], sum(assumed))
 
 
 def divided(total: Account, parts: Iterable[Account], unit_micro: int) -> list[int]:
@@ -153,7 +161,7 @@ def divided(total: Account, parts: Iterable[Account], unit_micro: int) -> list[i
     Of all parts, also those that a table does not show: so one amount is the same in every table.
     """
     paid = sum(total.in_units(unit_micro))
-    return share_out(paid, [part.paid_money for part in parts])
+    return shown([part.paid_money for part in parts], DENOMINATOR * unit_micro, paid)
 
 
 def rounded(amount: int, denominator: int) -> int:
@@ -161,16 +169,26 @@ def rounded(amount: int, denominator: int) -> int:
     return (2 * amount + denominator) // (2 * denominator)
 
 
-def shown(amounts: Sequence[int], denominator: int) -> list[int]:
+def shown(
+    amounts: Sequence[int],
+    denominator: int,
+    total: int | None = None,
+    at_most: Sequence[int] | None = None,
+) -> list[int]:
     """Each amount in whole units, less than one away from it; they add up to the rounded total.
 
     By the remainders of the amounts themselves: shares of the rounded total would carry its
     rounding into the largest line. Whole amounts, 0 among them, are shown as they are. Amounts may
-    be negative.
+    be negative. ``total``: as it is printed elsewhere, where that may be one more or less.
+    ``at_most``: what each is a part of, as that is shown; a part is not shown larger, if others
+    can be.
     """
     parts = [amount // denominator for amount in amounts]
-    left = rounded(sum(amounts), denominator) - sum(parts)
-    by_remainder = sorted(range(len(amounts)), key=lambda i: (-(amounts[i] % denominator), i))
+    left = (rounded(sum(amounts), denominator) if total is None else total) - sum(parts)
+    whole = [part + 1 for part in parts] if at_most is None else at_most
+    by_remainder = sorted(
+        range(len(amounts)), key=lambda i: (parts[i] >= whole[i], -(amounts[i] % denominator), i)
+    )
     for i in by_remainder[:left]:
         parts[i] += 1
     return parts

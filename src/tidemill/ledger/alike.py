@@ -31,37 +31,47 @@ class Alike(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """All jobs, each in one group."""
+    """All jobs, each in one group; groups in the order in which they came.
 
-    rows: list[Alike]
+    Where every job has a name of its own there are as many groups as jobs: a group is described
+    when somebody asks for it.
+    """
+
+    world: World
     of_job: I64
     """The number of the group of each job."""
-    words: list[str]
-    """Who they are; where every job has a name of its own there are as many as jobs."""
+    first: I64
+    """The first job of each group."""
+    sizes: I64
+    """How many jobs there are in each group."""
+
+    def row(self, number: int) -> Alike:
+        """What describes a group."""
+        world, j = self.world, int(self.first[number])
+        table, name = _described_by(world.job_names[j])
+        if table == "job" and self.sizes[number] == 1:
+            name = world.job_names[j]  # `model-2` may be the whole name of one job
+        interval_ms, cost_ms = world.jobs.interval_ms.item(j), world.jobs.cost_ms.item(j)
+        return Alike(table, name, world.shape_of(j).team, interval_ms, cost_ms)
 
 
 def groups(world: World) -> Groups:
-    """Jobs by what describes them; groups in the order in which they came."""
+    """Jobs by what describes them."""
     jobs, count = world.jobs, world.job_count
+    if not any("-" in name for name in world.job_names):  # each describes itself
+        each = np.arange(count, dtype=np.int64)
+        return Groups(world, each, each, np.ones_like(each))
     queues = world.shapes.queue[jobs.shape[:count]].tolist()
     intervals, costs = jobs.interval_ms[:count].tolist(), jobs.cost_ms[:count].tolist()
-    numbers: dict[tuple[str, str, int, int, int], int] = {}
-    keys = [
-        (*_described_by(name), *more)
-        for name, more in zip(
-            world.job_names, zip(queues, intervals, costs, strict=True), strict=True
-        )
-    ]
-    of_job = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-    first = dict(zip(of_job[::-1].tolist(), range(count - 1, -1, -1), strict=True))
-    sizes = np.bincount(of_job, minlength=len(numbers)).tolist()
-    rows = []
-    for (table, described, queue, *saving), number in numbers.items():
-        name = described
-        if table == "job" and sizes[number] == 1:  # `model-2` may be the whole name of one job
-            name = world.job_names[first[number]]
-        rows.append(Alike(table, name, world.queue_rows[queue].name, *saving))
-    return Groups(rows, of_job, [row.words for row in rows])
+    numbers = dict[tuple[str, str, int, int, int], int]()
+    of_job, first = np.zeros(count, np.int64), list[int]()
+    saving = zip(queues, intervals, costs, strict=True)
+    for j, (name, more) in enumerate(zip(world.job_names, saving, strict=True)):
+        number = numbers.setdefault((*_described_by(name), *more), len(first))
+        if number == len(first):
+            first.append(j)
+        of_job[j] = number
+    return Groups(world, of_job, np.array(first, np.int64), np.bincount(of_job))
 
 
 def _described_by(name: str) -> tuple[str, str]:

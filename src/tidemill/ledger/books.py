@@ -23,7 +23,7 @@ from tidemill.model.measures import HOUR_MS
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
-FORM = 1
+FORM, WITHOUT_PERIODS = 2, 1
 NOBODY = -1  # instead of a holder
 
 
@@ -49,6 +49,8 @@ class Lines(NamedTuple):
     team: I64
     holder: I64
     known: I64
+    period: I64
+    """As ``price_periods`` numbers them."""
     milli_ms: I64
 
 
@@ -118,7 +120,7 @@ def pack(books: HourlyBooks) -> bytes:
         known=np.array([words.index(w) for w in lines.known.tolist()], np.int64),
     )
     said = {
-        "form": FORM,
+        "form": FORM if lines.period.any() else WITHOUT_PERIODS,
         "buckets": keys,
         "known": [str(codes.CONFIDENCES[word]) if word else "" for word in words],
         "holders": books.holders,
@@ -210,7 +212,7 @@ def _columns(table: tuple[int, dict[str, bytes]], names: Sequence[str]) -> list[
     count, packed = table
     return [
         np.asarray(columns.ColumnReader(packed[name]).column(count), np.int64)
-        if count
-        else np.zeros(0, np.int64)
+        if name in packed and count
+        else np.zeros(count, np.int64)
         for name in names
     ]

@@ -112,7 +112,7 @@ ABOUT: dict[int, About] = {
     Bucket.QUOTA: About("quota", "free: quota-blocked", Stage.FREE, _S, _INFERRED),
     Bucket.HELD: About("held", "free: held for a gang", Stage.FREE, _S, _INFERRED),
     Bucket.CAUSE_UNKNOWN: About(
-        "cause_unknown", "free: demand, cause unknown", Stage.FREE, _S, Confidence.UNKNOWN
+        "cause_unknown", "free: cause unknown", Stage.FREE, _S, Confidence.UNKNOWN
     ),
     Bucket.BY_DESIGN: About("by_design", "free: hot spares", Stage.FREE, _P, _SEEN),
     Bucket.STARTING: About("starting", "allocated, not started", Stage.NOT_WORKING, _W, _SEEN),
@@ -120,7 +120,7 @@ ABOUT: dict[int, About] = {
     Bucket.REWORK: About("rework", "lost: rework", Stage.LOST, _W, _INFERRED),
     Bucket.RESTART: About("restart", "lost: restart", Stage.LOST, _W, _SEEN),
     Bucket.CHECKPOINT: About("checkpoint", "lost: checkpoint stall", Stage.LOST, _W, _MODEL),
-    Bucket.STRAGGLER: About("straggler", "lost: straggler", Stage.LOST, _W, _MODEL),
+    Bucket.STRAGGLER: About("straggler", "lost: straggler", Stage.LOST, _W, _INFERRED),
     Bucket.HOST: About("host", "stalled: host", Stage.STALLED, _W, _MODEL),
     Bucket.LINKS: About("links", "stalled: communication", Stage.STALLED, _S, _MODEL),
     Bucket.INTERFERENCE: About("interference", "stalled: interference", Stage.STALLED, _S, _MODEL),
@@ -144,7 +144,7 @@ BY_KEY = {about.key: bucket for bucket, about in ABOUT.items()}
 
 NOT_PRODUCED: dict[int, str] = {
     Bucket.TOPOLOGY: "nobody was kept out by where nodes stand, or nobody said where they stand",
-    Bucket.STRAGGLER: "nobody reports step times of single nodes; within other buckets",
+    Bucket.STRAGGLER: "the ranks of some jobs were not compared; within stalled: communication",
     Bucket.INTERFERENCE: "no two jobs on one accelerator said what they use of it; within others",
 }
 """Buckets that no layer can fill yet, and why: shown as unknown, never as zero."""
@@ -158,6 +158,7 @@ OF_LEVEL: dict[Level, Bucket] = {
     Level.REPAIRING: Bucket.UNHEALTHY,
     Level.FAILED: Bucket.UNHEALTHY,
     Level.STRANDED: Bucket.STRANDED,
+    Level.UNSEEN: Bucket.NOT_OBSERVED,
 }
 """Levels that are a bucket as they are; READY is divided by claims, ALLOCATED by jobs."""
 

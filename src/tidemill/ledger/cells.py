@@ -1,4 +1,4 @@
-"""Cells: what jobs did with their accelerators, by bin, contract, bucket, job and confidence."""
+"""Cells: what jobs did with their accelerators, and what of it is alike in all but the amount."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from tidemill.model.tables import I64
 
 
 class Cells(NamedTuple):
-    """Milli × ms per bin, contract, bucket, job and confidence; no two rows with the same five.
+    """Milli × ms per bin, contract, bucket, job, confidence and price period, each once.
 
     ``known``: how somebody who measured it knows, by its place in ``codes.CONFIDENCES``; 0: nobody
     measured it, and it is known as its bucket and its job are.
@@ -19,6 +19,8 @@ class Cells(NamedTuple):
     bucket: I64
     job: I64
     known: I64
+    period: I64
+    """As ``price_periods`` numbers them."""
     milli_ms: I64
 
 
@@ -31,8 +33,8 @@ def added(*parts: Cells) -> Cells:
     *where, milli_ms = (column[keep] for column in columns)
     sizes = [int(column.max()) + 1 for column in where]
     keys, sums = summed(np.ravel_multi_index(where, sizes), milli_ms)
-    bins, contract, bucket, job, known = np.unravel_index(keys, sizes)
-    return Cells(bins, contract, bucket, job, known, sums)
+    bins, contract, bucket, job, known, period = np.unravel_index(keys, sizes)
+    return Cells(bins, contract, bucket, job, known, period, sums)
 
 
 def summed(keys: I64, amounts: I64) -> tuple[I64, I64]:

@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from tidemill.ledger import prices, ratios, top, waits
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import ABOUT, Bucket
-from tidemill.ledger.fix import Fix
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
+from tidemill.ledger.fix import MOST_NAMED, Fix
 from tidemill.ledger.free import free, total
 from tidemill.ledger.leaks import Leak, leaks
 from tidemill.ledger.schema import (
@@ -43,7 +43,13 @@ from tidemill.ledger.schema import (
     WaitsPart,
 )
 from tidemill.ledger.statement import Dimension, Statement
-from tidemill.ledger.unknowns import is_busy_told, is_useful_unknown, known_ways, unknowns_of
+from tidemill.ledger.unknowns import (
+    is_busy_told,
+    is_loss_told,
+    is_useful_unknown,
+    known_ways,
+    unknowns_of,
+)
 from tidemill.ledger.waits import WAIT_DIMENSIONS, WaitFigures, WaitSpread
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, share_out
 from tidemill.model.states import Confidence
@@ -70,7 +76,7 @@ def document(
         totals=_totals(account, statement.length_ms),
         lines=_lines(statement, account),
         unknown=tuple(_unknown(bucket, why) for bucket, why in unknowns_of(statement).items()),
-        goodput=_goodput(account),
+        goodput=_goodput(statement),
         utilisation=_utilisation(statement),
         breakdown=None if by is None else Breakdown(by, _rows(statement.by(by))),
         leaks=tuple(_leak(statement, leak) for leak in leaks(statement)),
@@ -125,7 +131,7 @@ def _top(row: top.TopJob) -> TopJobPart:
     return TopJobPart(
         row.job, row.team, user, row.gpu_milli, row.paid_usd_micro, row.wasted_usd_micro,
         row.unknown_usd_micro, ABOUT[row.leak].key, row.leak_usd_micro, row.paid_milli_ms,
-        row.wasted_milli_ms,
+        row.wasted_milli_ms, row.known,
     )  # fmt: skip
 
 
@@ -189,14 +195,16 @@ def _unknown(bucket: int, why: str) -> Unknown:
     )
 
 
-def _goodput(account: Account) -> GoodputPart:
-    found = ratios.goodput(account)
+def _goodput(statement: Statement) -> GoodputPart:
+    found = ratios.goodput(statement.total())
     return GoodputPart(
         _ratio(found.scheduling),
         _ratio(found.runtime),
         _ratio_or_none(found.program),
         _ratio_or_none(found.overall),
         found.is_lower_bound,
+        not is_loss_told(statement),
+        found.is_assumed,
     )
 
 
@@ -234,6 +242,7 @@ def _rows(accounts: Mapping[str, Account]) -> tuple[BreakdownRow, ...]:
             _cells(account, usd),
             of_usd,
             account.unpriced_milli_ms,
+            account.of(ALLOCATED),
         )
         for (key, account), usd, ppm, of_usd in zip(
             accounts.items(), usd_micro, shares_ppm, usd_ppm, strict=True
@@ -297,7 +306,7 @@ def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
             None if fix.touches_usd_micro is None else min(fix.touches_usd_micro, leak.usd_micro)
         ),
         price_usd_micro=fix.price_usd_micro,
-        who=fix.who,
+        who=fix.who[:MOST_NAMED],
         evidence=fix.evidence,
         edits=tuple(EditPart(*edit.place, edit.value, edit.was, edit.text) for edit in fix.edits),
         is_claimed=is_claimed,
@@ -307,6 +316,7 @@ def _fix(statement: Statement, leak: Leak, fix: Fix) -> FixPart:
         adds_useful_milli_ms=fix.adds_useful_milli_ms,
         costs=fix.costs,
         measure=fix.measure,
+        who_count=fix.touches,
     )
 
 

@@ -5,7 +5,7 @@ team or class held, how much went into each bucket, what that cost, and how each
 Sums are the ledger's own, to the last milli·ms. A figure that nobody can know is None, never 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple, get_args
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from tidemill.ledger import ratios
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED, Bucket
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, DIVIDED, NOT_PRODUCED, OCCUPIED, Bucket
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
@@ -95,6 +95,15 @@ class HeldRow(NamedTuple):
         return self.account.paid_milli_ms
 
     @property
+    def wasted(self) -> HeldFigure:
+        """What is known not to be useful; unknown where nothing is, and something may be."""
+        some = [bucket for bucket in wasted_buckets() if bucket in ALLOCATED]
+        is_open = any(bucket in self.unknown and bucket not in NOT_PRODUCED for bucket in some)
+        if not self.account.of(some) and is_open:
+            return HeldFigure(None, Confidence.UNKNOWN)
+        return self.figure(some)
+
+    @property
     def wasted_money(self) -> int:
         """What is known not to be useful, as ``Account.money``."""
         return sum(self.account.money[bucket] for bucket in wasted_buckets())
@@ -106,8 +115,8 @@ class HeldRow(NamedTuple):
 
     @property
     def wasted_usd_micro(self) -> int | None:
-        """What is known not to be useful, in micro-dollars; None: without a price."""
-        return self._usd(wasted_buckets())
+        """What is known not to be useful, in micro-dollars; None: unknown, or without a price."""
+        return None if self.wasted.milli_ms is None else self._usd(wasted_buckets())
 
     @property
     def unknown_usd_micro(self) -> int | None:
@@ -218,11 +227,10 @@ def _worst_first(statement: Statement, rows: LedgerRows, group: I64, count: int)
     In hours instead of dollars where some of the fleet has no price. In floating point: it only
     orders, and exact sums of a million jobs take long.
     """
-    contracts = statement.world.contract_rows
-    by_hours = statement.total().unpriced_milli_ms > 0
-    rates = np.array([1 if by_hours else row.rate_usd_micro for row in contracts], float)
     is_wasted = np.isin(rows.bucket, wasted_buckets())
-    money = rows.milli_ms * rates[rows.contract] if len(rates) else rows.milli_ms.astype(float)
+    money = rows.milli_ms.astype(float)
+    if not statement.total().unpriced_milli_ms:
+        money *= statement.prices.rates.astype(float)[rows.period, rows.contract]
     wasted = np.bincount(group, money * is_wasted, count)
     held = np.bincount(group, rows.milli_ms, count)
     return np.lexsort((np.arange(count), -held, -wasted))
@@ -238,26 +246,39 @@ def _rows(
 ) -> list[HeldRow]:
     """One row per group; ``group`` says to which of ``names`` each row of the ledger belongs."""
     world, count = statement.world, len(names)
-    each = accounts(rows, group, count, world.contract_rows)
+    is_assumed = known == CONFIDENCES.index(Confidence.ASSUMED)
+    each = accounts(rows, group, count, world.contract_rows, is_assumed)
     sums = np.zeros((count, max(ABOUT) + 1, len(CONFIDENCES)), np.int64)
     np.add.at(sums, (group, rows.bucket, known), rows.milli_ms)
-    by_group = np.unique(np.stack([group, rows.job]), axis=1)
+    order = np.lexsort((rows.job, group))
+    by_group = np.stack([group[order], rows.job[order]])
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = (by_group[:, 1:] != by_group[:, :-1]).any(axis=0)
+    by_group = by_group[:, is_new]
     starts = np.searchsorted(by_group[0], np.arange(count + 1))
     made = []
     for i, (name, account) in enumerate(zip(names, each, strict=True)):
         jobs = by_group[1, starts[i] : starts[i + 1]]
         told = statement.told.of(jobs)
         unknown = unknowns(account, is_observed=world.is_observed, told=told)
-        empty = {
-            bucket: statement.as_known(Confidence.MEASURED if bucket in told else about.confidence)
-            for bucket, about in ABOUT.items()
-        }
+        mostly = CONFIDENCES[int(sums[i].sum(axis=0).argmax())]
+        empty = {bucket: statement.as_known(_empty(bucket, told, mostly)) for bucket in ABOUT}
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
         is_told = not world.is_observed or Bucket.IDLE in told
         row = HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts)
         made.append(row)
     return made
+
+
+def _empty(bucket: int, told: Collection[int], mostly: Confidence) -> Confidence:
+    """How it is known of a bucket that it is empty; ``mostly``: how most of what is held is known.
+
+    Where no time was divided by an efficiency, nobody estimated one.
+    """
+    if bucket in told:
+        return Confidence.MEASURED
+    return mostly if bucket in DIVIDED else ABOUT[bucket].confidence
 
 
 def _held_only(unknown: dict[int, str]) -> dict[int, str]:

@@ -76,13 +76,17 @@ class HeldRowPart(Struct, frozen=True):
     usd_micro: int | None
     """Of what has a price; null: nobody said a price of any of it."""
     wasted_usd_micro: int | None
+    """What is known not to be useful; null: unknown, or without a price."""
     wasted_milli_ms: int
+    """0 where ``wasted_known`` is unknown."""
     unknown_usd_micro: int | None
     unpriced_milli_ms: int
     """Of what was held, the time that nobody said a price of."""
     parts: tuple[HeldPart, ...]
     use: HeldUse
     job: HeldJobPart | None
+    wasted_known: str = "unknown"
+    """How most of what was wasted is known; unknown: nobody knows whether anything was."""
 
 
 class HeldAttemptPart(Struct, frozen=True):
@@ -149,7 +153,7 @@ def _row(row: HeldRow) -> HeldRowPart:
     return HeldRowPart(
         row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
         row.account.of(wasted_buckets()), row.unknown_usd_micro, row.account.unpriced_milli_ms,
-        parts, _use(row), _job(row),
+        parts, _use(row), _job(row), row.wasted.confidence,
     )  # fmt: skip
 
 

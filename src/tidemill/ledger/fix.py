@@ -5,6 +5,10 @@ from typing import NamedTuple
 from msgspec import Struct
 
 Value = str | int | bool
+MOST_NAMED = 10
+"""Of those whom a fix touches, how many are named where it is shown: it may be a million jobs."""
+MOST_TOLD = 1_000
+"""Of those whom advice touches, how many it knows by name."""
 
 
 class Edit(Struct, frozen=True):
@@ -38,7 +42,10 @@ class Fix(NamedTuple):
     rule: str
     """How the win and the price were reckoned."""
     who: tuple[str, ...]
-    """Exactly those whom it touches: ``contract `a```, ``workload `b` of team `c```."""
+    """Exactly those whom it touches: ``contract `a```, ``workload `b` of team `c```.
+
+    Of many whom advice touches, the dearest.
+    """
     evidence: str
     """What they have to do with the leak, in numbers."""
     touches_usd_micro: int | None
@@ -57,6 +64,13 @@ class Fix(NamedTuple):
     """The same in dollars of the window; None when unknown."""
     measure: str = ""
     """The command that measures what must be known first."""
+    who_count: int = 0
+    """How many advice touches; 0: those who are named."""
+
+    @property
+    def touches(self) -> int:
+        """How many it touches."""
+        return self.who_count or len(self.who)
 
     @property
     def is_predicted(self) -> bool:

@@ -7,9 +7,9 @@ it, what would have to be measured first, and with which command. Every bucket h
 
 from collections.abc import Callable
 
-from tidemill.ledger import mig_stranding, prices, touched
-from tidemill.ledger.buckets import ABOUT, ALLOCATED, NOT_PRODUCED, Bucket
-from tidemill.ledger.fix import Edit, Fix
+from tidemill.ledger import mig_stranding, missing, prices, touched
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
+from tidemill.ledger.fix import MOST_TOLD, Edit, Fix
 from tidemill.ledger.statement import Statement
 
 _Rule = Callable[[Statement, int], list[Fix]]
@@ -39,9 +39,10 @@ def _advice(words: str, rule: str, costs: str, measure: str = "") -> _Rule:
             Fix(
                 words,
                 rule,
-                tuple(part.words for part in theirs),
+                tuple(part.words for part in theirs[:MOST_TOLD]),
                 touched.words(theirs),
                 touched.known_usd(theirs),
+                who_count=len(theirs),
                 costs=costs,
                 measure=measure
                 or f"tidemill ledger --bucket {ABOUT[bucket].key} --by {_by(bucket)}",
@@ -58,7 +59,7 @@ def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
         wanted = {edit.field: edit.value for edit in edits}
         if all(getattr(statement.policy, field) == value for field, value in wanted.items()):
             return []
-        theirs = [part for _, part in touched.by_team(statement, bucket)]
+        theirs = touched.by_team(statement, bucket)
         return [
             Fix(
                 words,
@@ -74,12 +75,12 @@ def _try(edits: tuple[Edit, ...], words: str, rule: str, costs: str) -> _Rule:
     return rule_
 
 
-def _theirs(statement: Statement, bucket: int) -> list[touched.Theirs]:
+def _theirs(statement: Statement, bucket: int) -> touched.LeakParts:
     """Whose the leak is: jobs where they hold it, teams where they wait for it, else contracts."""
     if bucket in ALLOCATED:
-        return [part for _, part in touched.by_group(statement, bucket)]
-    waiting = [part for _, part in touched.by_team(statement, bucket)]
-    return waiting or [part for _, part in touched.by_contract(statement, bucket)]
+        return touched.by_group(statement, bucket)
+    waiting = touched.by_team(statement, bucket)
+    return waiting if len(waiting) else touched.by_contract(statement, bucket)
 
 
 def _by(bucket: int) -> str:
@@ -191,7 +192,7 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.CAUSE_UNKNOWN: (
         _advice(
-            "find out why these jobs wait: their scheduler recorded no cause",
+            "find out why these jobs waited: no cause of it is recorded",
             "free accelerators beside waiting jobs; whether anything kept them out is unknown",
             "people's time",
             "tidemill pending",
@@ -248,7 +249,10 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
     Bucket.STRAGGLER: (
         _advice(
-            "swap the slow node", NOT_PRODUCED[Bucket.STRAGGLER], _TIME, "tidemill probe --help"
+            "swap the slow node",
+            "all other ranks wait in every step until the slow one is done",
+            _TIME,
+            "tidemill stragglers --help",
         ),
     ),
     Bucket.HOST: (
@@ -312,7 +316,42 @@ _FIXES: dict[int, tuple[_Rule, ...]] = {
     ),
 }
 
+_CAUSE_UNTOLD = _advice(
+    "tell when jobs were submitted: whether anybody waited for these accelerators is unknown",
+    "free accelerators of a fleet of which nobody knows who waited",
+    "an export with the times of submission",
+    "tidemill doctor",
+)
+_CAUSE_UNKNOWN = _FIXES[Bucket.CAUSE_UNKNOWN][0]
+
+
+def _efficiency_unknown(statement: Statement, bucket: int) -> list[Fix]:
+    """What to tell, and who can, so that it is known how well this time worked."""
+    return _advice(
+        f"tell how well this time worked (MFU): {missing.words(statement)}",
+        "unknown is not a loss, and not useful either",
+        "people's time",
+    )(statement, bucket)
+
+
 _OBSERVED: dict[int, _Rule] = {
+    Bucket.UNHEALTHY: _advice(
+        "have broken nodes repaired or replaced sooner, by whoever keeps them",
+        "time from a failure until the node is Ready again",
+        "what repairs or spare parts cost: unknown here",
+        "tidemill fleet",
+    ),
+    Bucket.UNKNOWN: _efficiency_unknown,
+    Bucket.CAUSE_UNKNOWN: lambda statement, bucket: (
+        _CAUSE_UNKNOWN if statement.tells_submissions else _CAUSE_UNTOLD
+    )(statement, bucket),
+    Bucket.STARTING: _advice(
+        "find what of a job comes up last, or is not placed at all (partial gangs); keep images and"
+        " data on the nodes",
+        "time from a placement until all of a job works",
+        _TIME,
+        "tidemill pending",
+    ),
     Bucket.DRAINING: _advice(
         "bring drained nodes back sooner: give every drain a reason, an owner and an end",
         "accelerators of drained nodes: free already, and taking no work",
@@ -346,7 +385,8 @@ _OBSERVED: dict[int, _Rule] = {
         "tidemill fleet",
     ),
     Bucket.IDLE: _advice(
-        "end sessions that nobody uses, and run fewer replicas of services at night",
+        "ask who holds them what for: end what nobody uses, and let sessions and services give back"
+        " what they do not need",
         "accelerators that a job holds and does not use",
         "what is stopped must start again when it is needed",
     ),

@@ -37,7 +37,7 @@ def free(statement: Statement) -> tuple[Free, ...] | None:
     found: dict[tuple[str, str], Free] = {}
     for c, row in enumerate(statement.world.contract_rows):
         all_ms, usable, unasked = (int(part[:, c].sum()) for part in use)
-        money = (all_ms - usable - unasked) * row.rate_usd_micro
+        money = (all_ms - usable - unasked) * statement.mean_rate(c)
         before = found.get((row.kind, row.pool), Free(row.kind, row.pool, 0, 0, 0, 0))
         found[row.kind, row.pool] = Free(
             row.kind, row.pool, before.free_milli_ms + all_ms, before.usable_milli_ms + usable,

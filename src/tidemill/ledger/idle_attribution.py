@@ -9,6 +9,7 @@ there are new contracts, kinds or groups of nodes.
 import numpy as np
 
 from tidemill.core.accounting.columns import DEMAND
+from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role
 from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
@@ -16,8 +17,8 @@ from tidemill.scheduling import eligibility
 from tidemill.scheduling.diagnose import could_match
 from tidemill.units.mig import geometry as mig
 
-Rule = tuple[tuple[str, ...], tuple[tuple[str, str], ...], str, int]
-_ANYWHERE: Rule = ((), (), "", -1)
+Rule = tuple[tuple[str, ...], NodeRules, str, int]
+_ANYWHERE: Rule = ((), NodeRules(), "", -1)
 """The rule of roles that ask for no accelerator: they may sit on any kind."""
 
 
@@ -64,7 +65,7 @@ class Claimants:
             self.reach[i, [option.kind for option in eligibility.options(world, role)]] = 1
 
     def _rule(self, role: Role) -> int:
-        rule = (role.kinds, role.labels, role.profile, role.milli if role.profile else 0)
+        rule = (role.kinds, role.rules, role.profile, role.milli if role.profile else 0)
         if not role.accelerators:
             rule = _ANYWHERE
         if rule not in self._rules:

@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tidemill.ledger import prices
-from tidemill.ledger.account import Account, rounded
+from tidemill.ledger import prices, printed
+from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket
 from tidemill.ledger.fix import Fix
 from tidemill.ledger.fixes import fixes
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, ONE_PPM, dollars_text
+from tidemill.ledger.touched import contract_word
+from tidemill.model.measures import ONE_PPM
 from tidemill.model.reasons import Layer
 from tidemill.model.states import Confidence
 
@@ -139,9 +140,9 @@ def _leak(statement: Statement, bucket: int, usd_micro: int) -> Leak:
 def _cost(account: Account, bucket: int, usd_micro: int) -> str:
     """As the lines of the ledger have it."""
     if account.has_price(bucket):
-        return account.told(dollars_text(usd_micro, 0), bucket)
-    tenths = account.tenths_of_hours()[bucket]
-    return f"{tenths // 10:,}.{tenths % 10} GPU-hours"
+        return account.told(printed.about_usd(usd_micro), bucket)
+    units = printed.units(account)
+    return f"{units.hours(account.hours_in(units.hour)[bucket])} GPU-hours"
 
 
 def _evidence(statement: Statement, bucket: int) -> str:
@@ -158,9 +159,8 @@ def _evidence(statement: Statement, bucket: int) -> str:
     np.add.at(sums, rows.contract[mask], rows.milli_ms[mask])
     largest = np.argsort(-sums, kind="stable")[:CONTRACTS_NAMED].tolist()
     named = ", ".join(f"`{contracts[c].name}` {_hours(int(sums[c]))}" for c in largest if sums[c])
-    return f"by contract: {named}"
+    return f"by {contract_word(statement.world)}: {named}"
 
 
 def _hours(milli_ms: int) -> str:
-    tenths = rounded(10 * milli_ms, MILLI_MS_PER_UNIT_HOUR)
-    return f"{tenths // 10:,}.{tenths % 10} h"
+    return f"{printed.hours_text(milli_ms)} h"

@@ -31,7 +31,7 @@ def lay_out(statement: Statement, bucket: int) -> list[Fix]:
     found = [_laid_out(part, mix) for part, mix in mixes]
     devices = sum(one.devices for one in found)
     least = sum(one.stranded_milli for one in found)
-    theirs = [part for _, part in touched.by_contract(statement, bucket)]
+    theirs = touched.by_contract(statement, bucket)
     usd = touched.known_usd(theirs)
     many = f"{devices:,} device{'s'[: devices != 1]}"
     advice = (

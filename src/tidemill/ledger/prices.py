@@ -35,7 +35,7 @@ USED_SHARE = 4  # of time that is freed while jobs wait, a quarter is claimed to
 
 def release_contracts(statement: Statement) -> list[Fix]:
     """Fewer accelerators where the contract is hardly ever full."""
-    free = dict(touched.by_contract(statement, Bucket.NO_DEMAND))
+    free = dict(touched.by_contract(statement, Bucket.NO_DEMAND).each())
     return [_released(statement, found, free[found.c]) for found in release.cuts(statement)]
 
 
@@ -65,11 +65,10 @@ def return_sooner(statement: Statement) -> list[Fix]:
     """Empty nodes that are paid by the hour go back sooner."""
     now_ms = statement.policy.return_idle_after_ms
     contracts = statement.world.contracts
-    paid = [
-        theirs
-        for c, theirs in touched.by_contract(statement, Bucket.NO_DEMAND)
-        if contracts.is_elastic[c] and not contracts.committed_milli[c]
-    ]
+    free = touched.by_contract(statement, Bucket.NO_DEMAND)
+    paid = free.some(
+        (contracts.is_elastic[free.keys] != 0) & (contracts.committed_milli[free.keys] == 0)
+    )
     usd_micro = touched.known_usd(paid)
     if now_ms <= RETURN_AFTER_MS or not usd_micro:
         return []
@@ -95,7 +94,7 @@ def cull(statement: Statement) -> list[Fix]:
     world, count = statement.world, statement.world.job_count
     is_open = np.array([s.kind is JobClass.INTERACTIVE for s in world.shape_rows] or [False])
     jobs = np.flatnonzero(is_open[world.jobs.shape[:count]])
-    theirs = [part for _, part in touched.by_group(statement, Bucket.IDLE, jobs)]
+    theirs = touched.by_group(statement, Bucket.IDLE, jobs)
     if statement.policy.cull_idle_after_ms or not theirs:
         return []
     freed = _culled(statement, jobs)
@@ -145,7 +144,7 @@ def save_better(statement: Statement, bucket: int) -> list[Fix]:
 def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
     group = found.group
     jobs = np.flatnonzero(statement.groups.of_job == found.number)
-    theirs = touched.known_usd(part for _, part in touched.by_group(statement, bucket, jobs))
+    theirs = touched.known_usd(touched.by_group(statement, bucket, jobs))
     now, new = duration_text(group.interval_ms), duration_text(found.interval_ms)
     saves_usd_micro, useful = _worth(statement, jobs, found.win)
     size = f"{found.size_milli / WHOLE_MILLI:,.3g}"
@@ -172,8 +171,8 @@ def _saved(statement: Statement, found: Saving, bucket: int) -> Fix:
 def fewer_spares(statement: Statement) -> list[Fix]:
     """Hot spares are not needed where as much is free anyway."""
     fixes = []
-    spare = dict(touched.by_contract(statement, Bucket.BY_DESIGN))
-    free = dict(touched.by_contract(statement, Bucket.NO_DEMAND))
+    spare = dict(touched.by_contract(statement, Bucket.BY_DESIGN).each())
+    free = dict(touched.by_contract(statement, Bucket.NO_DEMAND).each())
     for c in release.reserved(statement):
         row = statement.world.contract_rows[c]
         each = row.node.devices
@@ -207,7 +206,7 @@ def raise_limits(statement: Statement) -> list[Fix]:
     """A higher maximum quota for the teams that it kept from free accelerators."""
     fixes = []
     world = statement.world
-    for q, theirs in touched.by_team(statement, Bucket.QUOTA):
+    for q, theirs in touched.by_team(statement, Bucket.QUOTA).each():
         queue = world.queue_rows[q]
         for share in queue.shares:
             there = sum(row.count for row in world.contract_rows if row.kind == share.kind)

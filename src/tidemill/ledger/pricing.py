@@ -1,23 +1,37 @@
 """Pricing: who said what the accelerators of a statement cost, and of how many nobody did."""
 
+import numpy as np
+
+from tidemill.ledger import printed
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, dollars_text
+from tidemill.model.measures import dollars_text
+from tidemill.model.states import Confidence
 
 NO_PRICES = (
     "dollars: unknown, because nobody said a price (import again with --usd-per-hour, --prices or"
     " --list-prices)"
 )
 
+THE_RATE = "the rate that was given"
+ASSUMED = str(Confidence.ASSUMED)
+"""What says of a source of prices that they are assumed is a part of its name."""
+
 
 def sources(statement: Statement) -> dict[str, int]:
     """Milli·ms paid for by who said their price; "": the contracts themselves."""
     found: dict[str, int] = {}
-    paid = statement.paid.sum(axis=0).tolist()
-    for row, milli_ms in zip(statement.world.contract_rows, paid, strict=True):
-        if row.is_priced and milli_ms:
-            who = row.price_source or ""
-            found[who] = found.get(who, 0) + milli_ms
+    rows, prices = statement.rows, statement.prices
+    paid = np.zeros(prices.is_unpriced.shape, np.int64)
+    np.add.at(paid, (rows.period, rows.contract), rows.milli_ms)
+    for period, c in zip(*np.nonzero(paid * ~prices.is_unpriced), strict=True):
+        who = prices.sources[period][c]
+        found[who] = found.get(who, 0) + int(paid[period, c])
     return found
+
+
+def is_assumed(statement: Statement) -> bool:
+    """Whether some of the dollars are list prices: assumed, and not what was paid."""
+    return any(ASSUMED in who for who in sources(statement))
 
 
 def words(statement: Statement) -> list[str]:
@@ -25,7 +39,9 @@ def words(statement: Statement) -> list[str]:
     account, found = statement.total(), sources(statement)
     if account.is_unpriced:
         return [NO_PRICES]
-    told = [f"{_hours(milli_ms)} by {who}" for who, milli_ms in found.items() if who]
+    told = [
+        f"{_hours(milli_ms)} by {who or THE_RATE}" for who, milli_ms in found.items() if any(found)
+    ]
     if account.unpriced_milli_ms:
         known = dollars_text(account.paid_usd_micro)
         without = _hours(account.unpriced_milli_ms)
@@ -33,5 +49,10 @@ def words(statement: Statement) -> list[str]:
     return [f"dollars: {'; '.join(told)}"] if told else []
 
 
+def sentence(statement: Statement) -> str:
+    """The same as a sentence of a page; empty where there is nothing to be said."""
+    return "".join(f"{line[0].upper()}{line[1:]}." for line in words(statement))
+
+
 def _hours(milli_ms: int) -> str:
-    return f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} accelerator-hours"
+    return f"{printed.hours_text(milli_ms)} accelerator-hours"

@@ -14,13 +14,16 @@ class Goodput(NamedTuple):
     """Scheduling × runtime × program goodput; the product is useful over paid, exactly.
 
     Program goodput is a lower bound when some productive time has unknown efficiency, and None
-    when all of it has.
+    when all of it has. What rests on an assumption is no bound of anything, and says so.
     """
 
     scheduling: Fraction
     runtime: Fraction
+    """An upper bound where nobody said what of their time jobs lost (``is_loss_told``)."""
     program: Fraction | None
     is_lower_bound: bool
+    is_assumed: bool = False
+    """Whether some of what is useful is so by assumption."""
 
     @property
     def overall(self) -> Fraction | None:
@@ -60,12 +63,14 @@ class Utilisation(NamedTuple):
 def goodput(account: Account) -> Goodput:
     """How paid time turns into useful time, in three steps; the last two are None if unknown."""
     allocated, productive = account.of(ALLOCATED), account.of(PRODUCTIVE)
-    unknown = account.of((Bucket.UNKNOWN, Bucket.UNSAVED))
+    unknown = account.of((Bucket.UNKNOWN, Bucket.UNSAVED, Bucket.NOT_OBSERVED))
+    is_assumed = account.assumed_useful > 0
     return Goodput(
         _ratio(allocated, account.paid_milli_ms),
         _ratio(productive, allocated),
         None if is_useful_unknown(account) else _ratio(account.milli_ms[Bucket.USEFUL], productive),
-        unknown > 0 or account.milli_ms[Bucket.NOT_OBSERVED] > 0,
+        unknown > 0 and not is_assumed,
+        is_assumed,
     )
 
 

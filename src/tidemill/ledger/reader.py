@@ -20,7 +20,7 @@ from tidemill.core.accounting import attempts as kernels
 from tidemill.core.accounting import reading, usable
 from tidemill.core.accounting.columns import HELD, MARK, SPAN, STOP, LedgerState
 from tidemill.engine.fold.batch import Folding, columns_of
-from tidemill.ledger import state
+from tidemill.ledger import price_periods, state
 from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
@@ -37,6 +37,7 @@ from tidemill.model.batch.convert import of_events
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.columns import AT, NONE, NOTHING_SEEN, State
 from tidemill.model.events import Event
+from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.rows import Piece
 from tidemill.model.states import JobState
@@ -103,6 +104,9 @@ class Ledger:
         self._claimants = Claimants()
         self._turns = Turns(self.policy)
         self._b = state.blank(self.window, self.policy, self._usable)
+        self._blank = 0
+        """Up to which job rows were made blank: no more than are used take memory."""
+        self._foreseen = 0
         self._seen: tuple[int, ...] = ()
         self._dictionary = Dictionary()
         self._told = Sheet(self._dictionary)
@@ -208,6 +212,7 @@ class Ledger:
     ) -> None:
         """Begin with the state of another ledger, which had read the events of this World."""
         self._world, self._b, self._moving = world, b, moving
+        self._blank = world.job_count
         self._spans.unseen = unseen
         self._stops.begin(*stops)
         self.begins_ms = self._mark(MARK.NOW_MS)
@@ -237,6 +242,10 @@ class Ledger:
         self._settle()
         return self._stops.so_far
 
+    def foresee(self, events: int) -> None:
+        """So many events there will be: room for their jobs is made at once."""
+        self._foreseen = events
+
     # Reading ----------------------------------------------------------------------------------
 
     def read(self, events: Iterable[Event]) -> Self:
@@ -263,7 +272,7 @@ class Ledger:
         self._settle()
         self._stops.count(batch)
         self._measured.count(batch)
-        folding = Folding(self._world, batch)
+        folding = Folding(self._world, batch, room=self._room(batch))
         while not folding.is_over:
             self._b.marks[MARK.STOP] = STOP.EVENT
             folding.plain(self._read)
@@ -271,6 +280,12 @@ class Ledger:
                 self._pass(folding.next_ms)
                 _, touched = folding.single()
                 self._follow(touched)
+
+    def _room(self, batch: Batch) -> int:
+        """How many jobs there will be if they go on to come as often, and some more."""
+        jobs, events = len(batch.job_names), len(batch.events)
+        jobs, events = self._world.job_count + jobs, self._world.seq + events
+        return jobs * self._foreseen // max(1, events) * 3 // 2
 
     def pass_time(self, at_ms: int) -> None:
         """Time goes on to a moment at which nothing happens."""
@@ -285,13 +300,13 @@ class Ledger:
             self.read_batch(told)
 
     def _read(self, w: State, events: I64, pieces: I64, counts: I64, e: int, now_ms: int) -> int:
-        self._make_room(w)
+        self._make_room(w, counts.item(0, 1))
         return int(reading.read(w, self._b, events, pieces, counts, e, now_ms))
 
     def _pass(self, at_ms: int) -> None:
         while True:
             w = columns_of(self._world)
-            self._make_room(w)
+            self._make_room(w, self._world.job_count)
             if reading.pass_time(w, self._b, self._world.job_count, at_ms):
                 return
             self._is_helped()
@@ -321,7 +336,7 @@ class Ledger:
         self._spans.mind_sight(columns_of(world).at.item(AT.BLIND) == NOTHING_SEEN, now_ms)
         self._b.marks[MARK.IS_FRESH] = 0
         for j in touched:
-            self._make_room(columns_of(world))
+            self._make_room(columns_of(world), world.job_count)
             row = self._b.attempts[j]
             most = self._most_spans(int(row[HELD.EARLIER]))
             if self._mark(MARK.SPANS) + most > len(self._b.spans):
@@ -422,17 +437,26 @@ class Ledger:
         now_ms = min(max(self._mark(MARK.NOW_MS), window.start_ms), window.end_ms - 1)
         number = (now_ms - window.start_ms) // window.bin_ms
         contracts = world.contract_count
-        paid, unheld = self._supply.of_bin(number, contracts, len(world.queue_rows))
+        changes = price_periods.edges(world.contract_rows)
+        period = int(price_periods.period_at(changes, now_ms))
+        marks[MARK.EDGE_MS] = changes[period] if period < len(changes) else FOREVER_MS
+        paid, unheld = self._supply.of_bin(number, period, contracts, len(world.queue_rows))
         self._b = self._b._replace(paid=paid, unheld=unheld)
         if self._usable is not None:
             self._b = self._b._replace(free_use=self._usable.of_bin(number, contracts))
         marks[MARK.BIN] = number
 
-    def _make_room(self, w: State) -> None:
-        """See to it that the columns have a row for whatever the next call may write."""
+    def _make_room(self, w: State, jobs: int) -> None:
+        """See to it that the columns have a row for whatever the next call may write.
+
+        ``jobs``: how many there are then at most.
+        """
         b = self._b
         if len(b.attempts) < len(w.jobs):
             b = state.with_attempts(b, len(w.jobs))
+        if self._blank < jobs:
+            state.make_blank(b, self._blank, jobs)
+            self._blank = jobs
         if len(b.holds) < len(w.pieces):
             b = state.with_holds(b, len(w.pieces))
         if b.marks[MARK.FREE_EARLIER] < 0:
@@ -450,7 +474,9 @@ class Ledger:
         if self._mark(MARK.SPANS):
             self._spans.add_all(self._world, self._written())
             self._b.marks[MARK.SPANS] = 0
-        most = self._most_spans(int(self._b.attempts[:, HELD.EARLIER].max(initial=0)))
+        w = columns_of(self._world)
+        held = self._b.attempts[w.active[: w.at[AT.ACTIVE]], HELD.EARLIER]
+        most = self._most_spans(int(held.max(initial=0)))
         if most > len(self._b.spans):
             self._b = self._b._replace(spans=np.zeros((2 * most, WIDTH), np.int64))
 

@@ -66,7 +66,7 @@ def breakdown(statement: Statement, by: Dimension) -> Records:
             first
             | {
                 "milli_ms": row.milli_ms, "usd_micro": row.usd_micro, "share_ppm": row.share_ppm,
-                "useful_milli_ms": row.useful_milli_ms,
+                "useful_milli_ms": row.useful_milli_ms, "held_milli_ms": row.held_milli_ms,
             }
             | {f"{key}_usd_micro": cells.get(key, 0) for key in keys}
         )  # fmt: skip
@@ -101,7 +101,7 @@ def jobs(statement: Statement) -> Records:
     records: Records = []
     for (
         j, submit_ms, wait_ms, started, total_ms, waiting, completion_ms, ended, outcome, held,
-        slowdown,
+        told, slowdown,
     ) in zip(*columns, strict=True):  # fmt: skip
         shape = world.shape_of(j)
         state = JobState(outcome).name.lower() if ended else _open_state(waiting, held)
@@ -109,10 +109,12 @@ def jobs(statement: Statement) -> Records:
             {
                 "job": world.job_names[j], "team": shape.team, "user": world.job_users[j] or None,
                 "class": str(shape.kind), "gpu_milli": shape.total_milli,
-                "submit_ms": submit_ms, "submitted": calendar.iso(submit_ms), "state": state,
-                "is_started": started, "wait_ms": wait_ms, "total_wait_ms": total_ms,
-                "completion_ms": completion_ms,
-                "slowdown_milli": slowdown if started and ended else None,
+                "submit_ms": submit_ms if told else None,
+                "submitted": calendar.iso(submit_ms) if told else None, "state": state,
+                "is_started": started, "wait_ms": wait_ms if told else None,
+                "total_wait_ms": total_ms if told else None,
+                "completion_ms": completion_ms if told else None,
+                "slowdown_milli": slowdown if started and ended and told else None,
             }
         )  # fmt: skip
     return records

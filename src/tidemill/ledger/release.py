@@ -58,7 +58,7 @@ def cut(statement: Statement, c: int, devices: int, *, is_noticed: bool) -> Smal
     row = statement.world.contract_rows[c]
     milli_ms = int(statement.paid[:, c].sum()) * devices // row.count
     return SmallerContract(
-        c, devices, milli_ms * row.rate_usd_micro // MILLI_MS_PER_UNIT_HOUR, is_noticed
+        c, devices, milli_ms * statement.mean_rate(c) // MILLI_MS_PER_UNIT_HOUR, is_noticed
     )
 
 

@@ -30,6 +30,8 @@ from tidemill.model.world import World
 
 BINS_AT_ONCE = 500  # hours whose sums are held before they become lines: some megabytes
 _HOURLY = Window(bin_ms=HOUR_MS)
+_NOTHING = Paid(*(np.zeros(0, np.int64) for _ in Paid._fields))
+"""What was paid by a moment at which nodes have just been seen."""
 
 
 class RollUp(NamedTuple):
@@ -150,13 +152,13 @@ class _Gathered:
         rows = settled_rows(world, settled)
         holder = self._numbers(world)[rows.job]
         lines = Lines(rows.bin, rows.contract, rows.bucket, rows.team, holder, rows.known,
-                      rows.milli_ms)  # fmt: skip
+                      rows.period, rows.milli_ms)  # fmt: skip
         self._lines.append(books.summed(lines))
         self._paid += _paid(settled)
 
     def books(self, ledger: Ledger) -> HourlyBooks:
         """All that was taken."""
-        joined = [np.concatenate(column) for column in zip(*self._paid, strict=True)]
+        joined = [np.concatenate(column) for column in zip(_NOTHING, *self._paid, strict=True)]
         return HourlyBooks(
             books.summed(*self._lines), Paid(*joined), tuple(self._holders),
             tuple(ledger.alarms_told),

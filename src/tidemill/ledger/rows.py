@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tidemill.ledger import price_periods
 from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
-from tidemill.ledger.buckets import ABOUT, ADDED
+from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
 from tidemill.ledger.cells import Cells, summed
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
@@ -26,7 +28,7 @@ FIRST_HOLDER = -2
 
 
 class LedgerRows(NamedTuple):
-    """Amounts by bin, contract, bucket, team, job and confidence.
+    """Amounts by bin, contract, bucket, team, job, confidence and price period.
 
     Team is -1 where nobody claims it, job is -1 where no job holds it; ``known`` as in ``Cells``.
     Of what was rolled up the job is gone: it is ``FIRST_HOLDER`` less the number of the holder
@@ -40,6 +42,7 @@ class LedgerRows(NamedTuple):
     team: I64
     job: I64
     known: I64
+    period: I64
     milli_ms: I64
 
 
@@ -51,7 +54,8 @@ def rows_of(ledger: Ledger) -> LedgerRows:
         return rows
     lines = past.lines
     job = np.where(lines.holder == NO_HOLDER, NO_JOB, FIRST_HOLDER - lines.holder)
-    more = (lines.bin, lines.contract, lines.bucket, lines.team, job, lines.known, lines.milli_ms)
+    more = (lines.bin, lines.contract, lines.bucket, lines.team, job, lines.known, lines.period,
+            lines.milli_ms)  # fmt: skip
     return _joined([rows, LedgerRows(*more)])
 
 
@@ -62,14 +66,15 @@ def settled_rows(world: World, settled: Settled) -> LedgerRows:
 
 def _rows(world: World, cells: Cells, supply: SupplySums) -> LedgerRows:
     team = world.shapes.queue[world.jobs.shape[cells.job]].astype(np.int64)
-    held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.milli_ms)
+    held = (cells.bin, cells.contract, cells.bucket, team, cells.job, cells.known, cells.period,
+            cells.milli_ms)  # fmt: skip
     parts = [LedgerRows(*held)]
-    for number, unheld in supply.unheld.items():
+    for (number, period), unheld in supply.unheld.items():
         contract, bucket, claimant = np.nonzero(unheld)
         amount = unheld[contract, bucket, claimant]
         same, nobody = np.full_like(amount, number), np.full_like(amount, NO_JOB)
-        known = np.zeros_like(amount)
-        parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, known, amount))
+        known, when = np.zeros_like(amount), np.full_like(amount, period)
+        parts.append(LedgerRows(same, contract, bucket, claimant - 1, nobody, known, when, amount))
     return _divided(world, _joined(parts))
 
 
@@ -101,30 +106,43 @@ def _divided(world: World, rows: LedgerRows) -> LedgerRows:
 
 
 def accounts(
-    rows: LedgerRows, groups: I64, count: int, contracts: Sequence[Contract]
+    rows: LedgerRows,
+    groups: I64,
+    count: int,
+    contracts: Sequence[Contract],
+    is_assumed: NDArray[np.bool_] | None = None,
 ) -> list[Account]:
-    """One account a group, in one pass; ``groups`` says to which of ``count`` each row belongs."""
-    shape = (count, max(1, len(contracts)), len(ABOUT))
+    """One account a group, in one pass; ``groups`` says to which of ``count`` each row belongs.
+
+    ``is_assumed``: of each row, whether it rests on an assumption.
+    """
+    prices = price_periods.prices(contracts)
+    shape = (count, len(prices.rates), max(1, len(contracts)), len(ABOUT))
     keys, sums = summed(
-        np.ravel_multi_index((groups, rows.contract, rows.bucket), shape), rows.milli_ms
+        np.ravel_multi_index((groups, rows.period, rows.contract, rows.bucket), shape),
+        rows.milli_ms,
     )
-    group, contract, bucket = np.unravel_index(keys, shape)
+    group, period, contract, bucket = np.unravel_index(keys, shape)
     amounts = sums.astype(object)
     powers = [capability.gflops(row.kind) for row in contracts]
     is_known = np.ones(count, bool)
     is_known[group[np.array([power is None for power in powers], bool)[contract]]] = False
-    rates = np.array([row.rate_usd_micro for row in contracts], object)
-    unpriced = np.array([not row.is_priced for row in contracts], object)
     known_powers = np.array([power or 0 for power in powers], object)
     columns = (
         _matrix(count, group, bucket, amounts),
-        _matrix(count, group, bucket, amounts * rates[contract]),
+        _matrix(count, group, bucket, amounts * prices.rates[period, contract]),
         _matrix(count, group, bucket, amounts * known_powers[contract]),
-        _matrix(count, group, bucket, amounts * unpriced[contract]),
+        _matrix(count, group, bucket, amounts * prices.is_unpriced[period, contract]),
     )
+    assumed = np.zeros(count, np.int64)
+    if is_assumed is not None:
+        some = is_assumed & (rows.bucket == Bucket.USEFUL)
+        np.add.at(assumed, groups[some], rows.milli_ms[some])
     return [
-        Account(milli_ms, money, power if known else None, without)
-        for milli_ms, money, power, without, known in zip(*columns, is_known.tolist(), strict=True)
+        Account(milli_ms, money, power if known else None, without, by_assumption)
+        for milli_ms, money, power, without, known, by_assumption in zip(
+            *columns, is_known.tolist(), assumed.tolist(), strict=True
+        )
     ]
 
 

@@ -67,7 +67,7 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
         return []
     milli = world.shapes.total_milli[jobs.shape[:count]].astype(float)
     sums = [
-        np.bincount(found.of_job, np.where(saves, column, 0), len(found.rows))
+        np.bincount(found.of_job, np.where(saves, column, 0), len(found.first))
         for column in (
             worked, milli * worked, stopped, _held(statement, frozenset({Bucket.CHECKPOINT})),
             _held(statement, frozenset({Bucket.REWORK})),
@@ -75,17 +75,17 @@ def best(statement: Statement, most: int = 5) -> list[Saving]:
     ]  # fmt: skip
     usual = float(worked[saves].sum()) / int(stopped.sum())
     each = list[Saving]()
-    for number, at_most in _by_what_is_spent(found.rows, sums, usual):
+    for number, at_most in _by_what_is_spent(jobs.interval_ms[found.first], sums, usual):
         if len(each) >= most and at_most < each[most - 1].win:
             break  # nobody after it has as much to win
         books = _Books(*(float(column[number]) for column in sums))
-        each.append(_saving(number, found.rows[number], books, usual))
+        each.append(_saving(number, found.row(number), books, usual))
         each.sort(key=lambda one: (-one.win, one.group.name))
     return each[:most]
 
 
 def _by_what_is_spent(
-    rows: list[Alike], sums: Sequence[NDArray[Any]], usual: float
+    intervals_ms: I64, sums: Sequence[NDArray[Any]], usual: float
 ) -> Iterator[tuple[int, float]]:
     """Groups, those first that spend most on writing and on what was not written; and how much.
 
@@ -93,7 +93,7 @@ def _by_what_is_spent(
     """
     numbers = np.flatnonzero(sums[0])
     worked, worked_by_milli, stops, stalls, losses = (column[numbers] for column in sums)
-    every = np.array([rows[number].interval_ms for number in numbers.tolist()], float)
+    every = intervals_ms[numbers].astype(float)
     expected = worked_by_milli / ((worked + usual) / (stops + 1)) * every / 2
     most = (stalls + np.maximum(losses, expected)) * (1 + _ROUNDING)
     order = np.argsort(-most, kind="stable")

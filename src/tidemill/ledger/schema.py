@@ -86,6 +86,13 @@ class GoodputPart(Struct, frozen=True):
     program: Ratio | None
     overall: Ratio | None
     is_lower_bound: bool
+    """Of ``program`` and ``overall``: whether some efficiency is unknown, and none assumed."""
+    runtime_is_upper_bound: bool = False
+    """Whether nobody said of some job what of its time was lost (starting, idle, rework, restarts,
+    checkpoint stalls)."""
+    is_assumed: bool = False
+    """Whether ``program`` and ``overall`` rest, in part or all, on an efficiency that somebody
+    assumed: then they are no bounds."""
 
 
 class UtilisationPart(Struct, frozen=True):
@@ -128,6 +135,8 @@ class BreakdownRow(Struct, frozen=True):
     usd_share_ppm: int | None
     """Of the dollars."""
     unpriced_milli_ms: int = 0
+    held_milli_ms: int = 0
+    """Of ``milli_ms``, what jobs held."""
 
 
 class Breakdown(Struct, frozen=True):
@@ -157,7 +166,7 @@ class FixPart(Struct, frozen=True):
     """What of the leak belongs to those whom it touches."""
     price_usd_micro: int | None
     who: tuple[str, ...]
-    """Exactly the jobs, workloads, teams and contracts that it touches."""
+    """The jobs, workloads, teams and contracts that it touches, the largest first: at most 10."""
     evidence: str
     edits: tuple[EditPart, ...]
     """The same for a spec; empty where only people can do it."""
@@ -171,6 +180,8 @@ class FixPart(Struct, frozen=True):
     costs: str
     measure: str
     """The command that measures what must be known first; empty where nothing must."""
+    who_count: int = 0
+    """How many it touches."""
 
 
 class LeakPart(Struct, frozen=True):
@@ -308,6 +319,8 @@ class TopJobPart(Struct, frozen=True):
     """What it held, for how long."""
     wasted_milli_ms: int = 0
     """The time behind ``wasted_usd_micro``, which is null where some of it has no price."""
+    known: str = "unknown"
+    """How most of what it wasted is known."""
 
 
 class AlarmPart(Struct, frozen=True):

@@ -8,7 +8,8 @@ for it. Whole numbers cannot be divided by shares without rounding, so each divi
 is the difference. The parts of any cut therefore add up to the same whole, and since each division
 takes one part off what the division before it left (stall, idle, neighbours, slower links, host,
 links, useful, memory-bound; the rest is below the attainable roof, or below peak where nobody knows
-that roof) no part is ever negative and none is off by more than a few milli·ms in a stretch.
+that roof) no part is ever negative and none is off by more than a few milli·ms in a stretch. What a
+slow rank cost is a part of the links, divided off last.
 """
 
 from array import array
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from tidemill.core import rhythm
 from tidemill.core.accounting.columns import LASTED, NOT_RUNNING, SPAN
+from tidemill.ledger import price_periods
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import EMPTY, Cells, added
 from tidemill.model.codes import CONFIDENCE_CODE
@@ -64,9 +66,18 @@ class HeldSpan(NamedTuple):
     """Shares of its time that were measured, packed (``model.measured``); 0: none."""
     efficiency: I64
     """Its measured efficiency, packed; 0: not measured."""
+    straggler: I64
+    """What part of its waits for other ranks is for slow ones, packed; 0: nobody compared them."""
 
 
 WIDTH = len(SPAN)
+
+
+class _Places(NamedTuple):
+    """In which time bin, and in which price period, each of some spans lies."""
+
+    bin: I64
+    period: I64
 
 
 class _Shares(NamedTuple):
@@ -108,12 +119,43 @@ def cut(
     rows = HeldSpan(*np.frombuffer(spans, np.int64).reshape(-1, WIDTH).T)
     for start_ms, end_ms in unseen:
         rows = _without_sight(rows, start_ms, end_ms)
+    changes = price_periods.edges(world.contract_rows)
+    rows = _by_period(rows, changes)
     bins, rows = _binned(rows, window)
-    is_run = rows.origin_ms != NOT_RUNNING
+    is_run = (rows.origin_ms != NOT_RUNNING) & ~_is_undivided(world, rows)
     held = (rows.end_ms - rows.start_ms) * rows.milli
     nobody = np.zeros_like(held)
-    plain = _cells(bins, rows, rows.bucket, held, nobody, ~is_run)
-    return added(plain, *_run_cells(world, bins[is_run], HeldSpan(*(c[is_run] for c in rows))))
+    places = _Places(bins, price_periods.period_at(changes, rows.start_ms))
+    whole = np.where(rows.bucket == LASTED, Bucket.UNKNOWN, rows.bucket)
+    plain = _cells(places, rows, whole, held, nobody, ~is_run)
+    runs = _Places(*(c[is_run] for c in places))
+    return added(plain, *_run_cells(world, runs, HeldSpan(*(c[is_run] for c in rows))))
+
+
+def _by_period(rows: HeldSpan, changes: I64) -> HeldSpan:
+    """One row for each price period that a span reaches into; as a rule there is one period."""
+    if not len(changes):
+        return rows
+    first, last = np.searchsorted(changes, (rows.start_ms, rows.end_ms - 1), side="right")
+    counts = last - first + 1
+    row = np.repeat(np.arange(len(counts)), counts)
+    nth = first[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    borders = np.concatenate(([-FOREVER_MS], changes, [FOREVER_MS]))
+    columns = HeldSpan(*(column[row] for column in rows))
+    return columns._replace(
+        start_ms=np.maximum(columns.start_ms, borders[nth]),
+        end_ms=np.minimum(columns.end_ms, borders[nth + 1]),
+    )
+
+
+def _is_undivided(world: World, rows: HeldSpan) -> NDArray[np.bool_]:
+    """Spans of which nothing is known that divides them: in a history these are nearly all."""
+    jobs, job = world.jobs, rows.job
+    has_rhythm = (jobs.interval_ms[job] > 0) & (jobs.cost_ms[job] > 0)
+    told = rows.slow_ppm | rows.beside_ppm | rows.stalls | rows.efficiency | rows.straggler
+    found: NDArray[np.bool_] = (jobs.confidence[job] == _UNKNOWN) & ~has_rhythm
+    found &= (rows.busy_ppm == ONE_PPM) & (told == 0)
+    return found
 
 
 def _binned(rows: HeldSpan, window: Window) -> tuple[I64, HeldSpan]:
@@ -149,8 +191,8 @@ def _without_sight(rows: HeldSpan, start_ms: int, end_ms: int) -> HeldSpan:
     return HeldSpan(*(column[keep] for column in whole))
 
 
-def _run_cells(world: World, bins: I64, rows: HeldSpan) -> list[Cells]:
-    if not len(bins):
+def _run_cells(world: World, places: _Places, rows: HeldSpan) -> list[Cells]:
+    if not len(places.bin):
         return [EMPTY]
     shares = _shares(world, rows)
     until, upto = (
@@ -166,21 +208,40 @@ def _run_cells(world: World, bins: I64, rows: HeldSpan) -> list[Cells]:
     rest = part.busy - is_lasting * (part.beside + part.slow) - told
     below = rest - part.useful
     is_split = shares.memory_ppm >= 0
-    everywhere = np.ones(len(bins), bool)
-    unsaid, measured, use = np.zeros_like(bins), shares.is_measured * _MEASURED, shares.confidence
+    everywhere = np.ones(len(places.bin), bool)
+    unsaid, measured, use = (
+        np.zeros_like(places.bin),
+        shares.is_measured * _MEASURED,
+        shares.confidence,
+    )
     fate = ((rows.stalls & SAVES) != 0) * ~is_lasting * _MEASURED
     return [
-        _cells(bins, rows, Bucket.CHECKPOINT, part.stall, measured, everywhere),
-        _cells(bins, rows, Bucket.IDLE, part.idle, unsaid, everywhere),
-        _cells(bins, rows, undivided, rest, fate, ~is_known),
-        _cells(bins, rows, Bucket.INTERFERENCE, part.beside, measured, is_lasting),
-        _cells(bins, rows, Bucket.LINKS, part.slow, unsaid, is_lasting),
-        _cells(bins, rows, Bucket.HOST, part.host, measured, is_told),
-        _cells(bins, rows, Bucket.LINKS, part.links, measured, is_told),
-        _cells(bins, rows, Bucket.USEFUL, part.useful, use, is_known),
-        _cells(bins, rows, Bucket.MEMORY_BOUND, part.memory, use, is_known & is_split),
-        _cells(bins, rows, Bucket.BELOW_ROOF, below - part.memory, use, is_known & is_split),
-        _cells(bins, rows, Bucket.BELOW_PEAK, below, use, is_known & ~is_split),
+        _cells(places, rows, Bucket.CHECKPOINT, part.stall, measured, everywhere),
+        _cells(places, rows, Bucket.IDLE, part.idle, unsaid, everywhere),
+        _cells(places, rows, undivided, rest, fate, ~is_known),
+        _cells(places, rows, Bucket.INTERFERENCE, part.beside, measured, is_lasting),
+        _cells(places, rows, Bucket.LINKS, part.slow, unsaid, is_lasting),
+        _cells(places, rows, Bucket.HOST, part.host, measured, is_told),
+        *_links(places, rows, (upto.links, until.links), measured, is_told),
+        _cells(places, rows, Bucket.USEFUL, part.useful, use, is_known),
+        _cells(places, rows, Bucket.MEMORY_BOUND, part.memory, use, is_known & is_split),
+        _cells(places, rows, Bucket.BELOW_ROOF, below - part.memory, use, is_known & is_split),
+        _cells(places, rows, Bucket.BELOW_PEAK, below, use, is_known & ~is_split),
+    ]
+
+
+def _links(
+    places: _Places, rows: HeldSpan, links: tuple[I64, I64], known: I64, where: NDArray[np.bool_]
+) -> list[Cells]:
+    """Waits for other ranks, up to the beginning and the end of each span: those for slow ones."""
+    waited = links[1] - links[0]
+    if not rows.straggler.any():  # as a rule: nobody compared the ranks of any job
+        return [_cells(places, rows, Bucket.LINKS, waited, known, where)]
+    share = np.minimum(middle(rows.straggler), ONE_PPM)
+    slow = _part(links[1], share, ONE_PPM) - _part(links[0], share, ONE_PPM)
+    return [
+        _cells(places, rows, Bucket.LINKS, waited - slow, known, where),
+        _cells(places, rows, Bucket.STRAGGLER, slow, high(rows.straggler), where),
     ]
 
 
@@ -219,7 +280,7 @@ def _parts(world: World, rows: HeldSpan, shares: _Shares, at_ms: I64) -> _Parts:
     work = held - stall
     idle = _part(work, ONE_PPM - rows.busy_ppm, ONE_PPM)
     busy = work - idle
-    _, _, host_ppm, links_ppm, mfu_ppm, memory_ppm, _, _ = shares
+    host_ppm, links_ppm, mfu_ppm = shares.host_ppm, shares.links_ppm, shares.mfu_ppm
     beside = _part(busy, rows.beside_ppm, ONE_PPM + rows.beside_ppm)
     slow = _part(busy - beside, rows.slow_ppm, ONE_PPM + rows.slow_ppm)
     worked = busy - beside - slow
@@ -227,7 +288,7 @@ def _parts(world: World, rows: HeldSpan, shares: _Shares, at_ms: I64) -> _Parts:
     links = _part(worked - host, links_ppm, ONE_PPM - host_ppm)
     useful = _part(worked - host - links, mfu_ppm, ONE_PPM - host_ppm - links_ppm)
     below_ppm = ONE_PPM - host_ppm - links_ppm - mfu_ppm
-    memory = _part(worked - host - links - useful, np.maximum(0, memory_ppm), below_ppm)
+    memory = _part(worked - host - links - useful, np.maximum(0, shares.memory_ppm), below_ppm)
     return _Parts(stall, idle, busy, beside, slow, host, links, useful, memory)
 
 
@@ -249,9 +310,9 @@ def _part(amount: I64, share: I64, whole: I64 | int) -> I64:
 
 
 def _cells(
-    bins: I64, rows: HeldSpan, bucket: I64 | Bucket, milli_ms: I64, known: I64,
+    places: _Places, rows: HeldSpan, bucket: I64 | Bucket, milli_ms: I64, known: I64,
     where: NDArray[np.bool_],
 ) -> Cells:  # fmt: skip
-    buckets = np.broadcast_to(np.asarray(bucket, np.int64), bins.shape)
-    columns = (bins, rows.contract, buckets, rows.job, known, milli_ms)
+    buckets = np.broadcast_to(np.asarray(bucket, np.int64), places.bin.shape)
+    columns = (places.bin, rows.contract, buckets, rows.job, known, places.period, milli_ms)
     return Cells(*(column[where] for column in columns))

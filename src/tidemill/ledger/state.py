@@ -33,14 +33,15 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
     marks = np.zeros(len(MARK), np.int64)
     marks[[MARK.START_MS, MARK.END_MS, MARK.BIN_MS]] = window
     marks[[MARK.BIN, MARK.FREE_HOLD, MARK.FREE_EARLIER]] = NONE
+    marks[MARK.EDGE_MS] = NEVER
     marks[MARK.ORDER] = turns.order_of(policy)
     marks[MARK.WEIGHS_MIX] = usable is not None
     marks[MARK.SPENT_AT] = policy.evictions_at_most
     for bucket in ("STARTING", "RESTART", "REWORK", "UNSAVED", "CHECKPOINT", "NOT_LAUNCHED",
-                   "NO_DEMAND", "NOT_OBSERVED"):  # fmt: skip
+                   "NO_DEMAND", "NOT_OBSERVED", "UNKNOWN"):  # fmt: skip
         marks[MARK[bucket]] = Bucket[bucket]
     return LedgerState(
-        marks, _attempts(0), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),
+        marks, _rows(0, HELD), _rows(0, HOLD), _rows(0, EARLIER), _rows(SPANS_AT_ONCE, SPAN),
         np.zeros(0, np.int64), np.zeros((0, len(Bucket), 1), np.int64), _rows(len(USE), ()),
         _rows(0, DEMAND), _rows(0, ()), _rows(0, ()), np.zeros(0, np.int64), _rows(0, CLAIMANT),
         _rows(0, LOT), *(usable or Usable()).weighing, _tables(),
@@ -48,10 +49,15 @@ def blank(window: Window, policy: Policy, usable: Usable | None) -> LedgerState:
 
 
 def with_attempts(b: LedgerState, rows: int) -> LedgerState:
-    """The same with room for this many jobs."""
-    attempts = _attempts(rows)
+    """The same with room for this many jobs; new rows are to be made blank before they are used."""
+    attempts = _rows(rows, HELD)
     attempts[: len(b.attempts)] = b.attempts
     return b._replace(attempts=attempts)
+
+
+def make_blank(b: LedgerState, first: int, end: int) -> None:
+    """Write the rows of jobs that nothing has happened to."""
+    b.attempts[first:end, HELD.FIRST_MS : HELD.ENDED_MS + 1] = NEVER
 
 
 def with_holds(b: LedgerState, rows: int) -> LedgerState:
@@ -71,12 +77,6 @@ def _chained(pool: I64, rows: int, marks: I64, free: MARK, after: int) -> I64:
     bigger[before:, after] = [*range(before + 1, len(bigger)), int(marks[free])]
     marks[free] = before
     return bigger
-
-
-def _attempts(rows: int) -> I64:
-    attempts = _rows(rows, HELD)
-    attempts[:, [HELD.FIRST_MS, HELD.ENDED_MS]] = NEVER
-    return attempts
 
 
 def _rows(count: int, columns: type[HELD] | type[HOLD] | type[EARLIER] | type[SPAN] | type[DEMAND]

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 from tidemill.engine.fold.batch import PLACES
 from tidemill.journal.moments import COUNTED, Calendar
 from tidemill.journal.source import Source
-from tidemill.ledger import usable, waits
+from tidemill.ledger import price_periods, usable, waits
 from tidemill.ledger.account import Account, zero
 from tidemill.ledger.alike import Groups, groups
 from tidemill.ledger.books import Holder, comes_up, saves
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
+from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
 from tidemill.ledger.spans import Window
@@ -61,12 +62,16 @@ class Statement:
         ledger: Ledger,
         calendar: Calendar = COUNTED,
         source: Source = Source.UNKNOWN,
+        *,
+        tells_submissions: bool = True,
     ) -> None:
         window, self.world, self.policy = ledger.window, ledger.world, ledger.policy
         self.calendar = calendar
         """How its moments are written for people."""
         self.source = source
         """Who made the events; nothing that a twin made is called measured."""
+        self.tells_submissions = tells_submissions
+        """Whether it is known when jobs were submitted: if not, neither waits nor demand are."""
         self.stops = ledger.stops
         """Attempts stopped by why, up to now, window or not."""
         self.told = ledger.told
@@ -83,9 +88,13 @@ class Statement:
         self.alarms = dict(ledger.alarms)
         """Jobs that were preempted as often as the policy allows, in words."""
         self.rows: LedgerRows = rows_of(ledger)
+        if not tells_submissions:
+            self.rows = _of_unknown_demand(self.rows)
         self.bins, self.paid = _paid(ledger)
         """The numbers of the time bins, and the paid milli·ms of each by contract."""
-        self._waits = waits.waits_of(ledger, self.start_ms, self.end_ms)
+        self._waits = waits.waits_of(
+            ledger, self.start_ms, self.end_ms, tells_submissions=tells_submissions
+        )
         self.free_use = _free_use(ledger, self.bins)
         """What arrivals could have used of what was free; None where the ledger did not ask."""
         self.check()
@@ -124,6 +133,23 @@ class Statement:
         np.add.at(sums, (at, rows.contract[mask]), rows.milli_ms[mask])
         return sums
 
+    @cached_property
+    def prices(self) -> PeriodPrices:
+        """What each contract cost in each price period."""
+        return price_periods.prices(self.world.contract_rows)
+
+    def mean_rate(self, c: int) -> int:
+        """What an accelerator-hour of a contract cost on the mean, of the time that has a price."""
+        rows, prices = self.rows, self.prices
+        sums = np.zeros(len(prices.rates), np.int64)
+        mask = rows.contract == c
+        np.add.at(sums, rows.period[mask], rows.milli_ms[mask])
+        known = [
+            int(n) * (not bare) for n, bare in zip(sums, prices.is_unpriced[:, c], strict=True)
+        ]
+        money = sum(n * rate for n, rate in zip(known, prices.rates[:, c], strict=True))
+        return int(money // max(1, sum(known)))
+
     def total(self) -> Account:
         """The whole ledger of the window."""
         return self._total
@@ -132,7 +158,8 @@ class Statement:
         """The ledger broken down; nobody first, then in the order of appearance, name or time."""
         keys, names = self.keys(dimension)
         found, groups = np.unique(keys, return_inverse=True)
-        each = accounts(self.rows, groups, len(found), self.world.contract_rows)
+        contracts = self.world.contract_rows
+        each = accounts(self.rows, groups, len(found), contracts, self.is_assumed)
         return dict(zip((names(key) for key in found.tolist()), each, strict=True))
 
     def waits_by(self, dimension: WaitDimension) -> dict[str, WaitFigures]:
@@ -154,8 +181,10 @@ class Statement:
     def select(self, mask: np.ndarray) -> Account:
         """The account of some rows."""
         some = LedgerRows(*(column[mask] for column in self.rows))
-        groups = np.zeros(len(some.bin), np.int64)
-        return accounts(some, groups, 1, self.world.contract_rows)[0] if len(groups) else zero()
+        groups, contracts = np.zeros(len(some.bin), np.int64), self.world.contract_rows
+        if not len(groups):
+            return zero()
+        return accounts(some, groups, 1, contracts, self.is_assumed[mask])[0]
 
     def jobs_of(self, bucket: int, most: int = 5) -> list[tuple[str, int]]:
         """The jobs that put most into a bucket: the trace from a number to its rows."""
@@ -174,8 +203,11 @@ class Statement:
     @cached_property
     def holders(self) -> I64:
         """Who held anything: jobs, and below 0 those whose events were rolled up."""
-        found: I64 = np.unique(self.rows.job[self.rows.job != NO_JOB])
-        return found
+        lowest, most = -len(self._holders) - 1, self.world.job_count
+        is_there = np.zeros(most - lowest, bool)
+        is_there[self.rows.job - lowest] = True
+        found = np.flatnonzero(is_there) + lowest
+        return found[found != NO_JOB]
 
     def confidence_of(self, bucket: int) -> dict[Confidence, int]:
         """How the time in a job's bucket is known: milli·ms, as measured or as its jobs say."""
@@ -209,6 +241,12 @@ class Statement:
             found[found == _MEASURED] = _SIMULATED
         return found
 
+    @property
+    def is_assumed(self) -> NDArray[np.bool_]:
+        """Of each row, whether it rests on a figure that somebody assumed."""
+        found: NDArray[np.bool_] = self.known_as == _ASSUMED
+        return found
+
     def _is_assumed(self) -> NDArray[np.bool_]:
         """Of jobs that another scheduler placed: whether what puts their time here was assumed.
 
@@ -230,7 +268,22 @@ class Statement:
         known = self.confidence_of(bucket)
         if known:
             return max(known, key=lambda c: (known[c], c))
+        if bucket in DIVIDED:
+            return self._held_as
         return self.as_known(ABOUT[bucket].confidence)
+
+    @cached_property
+    def _held_as(self) -> Confidence:
+        """How most of what jobs held is known; what nobody held is known as what was held is.
+
+        That nothing was divided by an efficiency is known so: no efficiency was estimated.
+        """
+        is_held = self.rows.job != NO_JOB
+        if not is_held.any():
+            return self.as_known(Confidence.MEASURED)
+        sums = np.zeros(len(CONFIDENCES), np.int64)
+        np.add.at(sums, self.known_as[is_held], self.rows.milli_ms[is_held])
+        return CONFIDENCES[int(sums.argmax())]
 
     def as_known(self, confidence: Confidence) -> Confidence:
         """As it may be called here: what would be measured is simulated under a twin."""
@@ -324,6 +377,12 @@ class Statement:
     def _later_ms(self) -> int:
         """The first whole minute of which every event was read."""
         return -(-self.read_from_ms // MINUTE_MS) * MINUTE_MS
+
+
+def _of_unknown_demand(rows: LedgerRows) -> LedgerRows:
+    """The rows of a fleet of which nobody knows who waited: what was free may have had demand."""
+    is_free = rows.bucket == Bucket.NO_DEMAND
+    return rows._replace(bucket=np.where(is_free, Bucket.CAUSE_UNKNOWN, rows.bucket))
 
 
 def _paid(ledger: Ledger) -> tuple[I64, I64]:

@@ -8,11 +8,13 @@ accelerators.
 from collections import Counter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
 from tidemill.model.codes import KIND_CODE, WHYS
 from tidemill.model.events import Why
+from tidemill.model.tables import I64
 
 WITH_NODE = "lost with a node (failed or reclaimed)"
 _KINDS: tuple[tuple[str, frozenset[Why]], ...] = (
@@ -31,7 +33,9 @@ _TITLE = {why: title for title, some in _KINDS for why in some}
 _ASKED = (KIND_CODE[ev.AskedEvict], KIND_CODE[ev.AskedMove])
 _DONE = (KIND_CODE[ev.JobEvicted], KIND_CODE[ev.JobMoved])
 _SEEN = KIND_CODE[ev.PlacementSeen]
-_COUNTED = (*_ASKED, *_DONE, KIND_CODE[ev.JobFailed], _SEEN)
+_FAILED = KIND_CODE[ev.JobFailed]
+_OVER = (KIND_CODE[ev.JobFinished], KIND_CODE[ev.JobCancelled])
+_COUNTED = (*_ASKED, *_DONE, *_OVER, _FAILED, _SEEN)
 
 
 StopsSoFar = tuple[Counter[str], dict[int, Why], dict[int, int]]
@@ -72,7 +76,8 @@ class Stops:
             EventColumn.KIND, EventColumn.WHO, EventColumn.WHY, EventColumn.VALUE,
             EventColumn.ATTEMPT,
         )  # fmt: skip
-        for kind, job, why, is_final, attempt in rows[:, columns].tolist():
+        rows = rows[~self._is_one_life(rows)][:, columns]
+        for kind, job, why, is_final, attempt in rows.tolist():
             if kind == _SEEN:
                 if self._attempts.get(job, attempt) != attempt:  # it sat elsewhere until now
                     self._add(Why.MOVED)
@@ -84,8 +89,26 @@ class Stops:
             else:
                 self._asked.pop(job, None)
                 self._attempts.pop(job, None)
-                if not is_final:
+                if kind == _FAILED and not is_final:
                     self._add(WHYS[why])
+
+    def _is_one_life(self, rows: I64) -> NDArray[np.bool_]:
+        """Whether rows are of jobs that sit once and are over with that, and so were not stopped.
+
+        Of a history that others made these are nearly all.
+        """
+        order = np.argsort(rows[:, EventColumn.WHO], kind="stable")
+        who = rows[order, EventColumn.WHO]
+        first = np.flatnonzero(np.diff(who, prepend=-1))
+        jobs, count = who[first], np.diff(first, append=len(who))
+        seen, end = rows[order[first]], rows[order[first + count - 1]]
+        kind = end[:, EventColumn.KIND]
+        is_over = np.isin(kind, _OVER) | ((kind == _FAILED) & (end[:, EventColumn.VALUE] != 0))
+        is_one = (count == 2) & (seen[:, EventColumn.KIND] == _SEEN) & is_over
+        is_one &= ~np.isin(jobs, [*self._attempts, *self._asked])
+        found: NDArray[np.bool_] = np.zeros(len(rows), np.bool_)
+        found[order] = np.repeat(is_one, count)
+        return found
 
     def _add(self, why: Why) -> None:
         self._counts[_TITLE.get(why, OTHERWISE)] += 1

@@ -5,16 +5,20 @@ not known of the whole job: only what was never called unknown counts as told.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidemill.ledger.buckets import Bucket
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
 
-_ACTIVITY, _STALLS, _SAVES = (
-    codes.KIND_CODE[kind] for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen)
+_ACTIVITY, _STALLS, _SAVES, _STRAGGLER = (
+    codes.KIND_CODE[kind]
+    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen)
 )
+_UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
 FILLS: tuple[frozenset[int], ...] = (
     frozenset({Bucket.IDLE}),
@@ -22,9 +26,11 @@ FILLS: tuple[frozenset[int], ...] = (
     frozenset({Bucket.CHECKPOINT}),
     frozenset({Bucket.HOST}),
     frozenset({Bucket.LINKS}),
+    frozenset({Bucket.STRAGGLER}),
 )
 """Which buckets are known of a job by what is told of it: when its devices are busy; what is saved
-and since when it works; its checkpoint stalls; its waits for data; its waits for other ranks."""
+and since when it works; its checkpoint stalls; its waits for data; its waits for other ranks; what
+of those a slow rank caused."""
 
 _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
@@ -39,7 +45,7 @@ class Told:
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
-        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES))
+        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER))
         if not is_told.any():
             return
         rows, kind = batch.events[is_told], kind[is_told]
@@ -52,6 +58,10 @@ class Told:
         for place, column in _SHARES:
             self._mark(0, place, stalls[stalls[:, column] >= 0])
             self._mark(1, place, stalls[stalls[:, column] < 0])
+        compared = rows[kind == _STRAGGLER]
+        is_known = compared[:, EventColumn.WHY] != _UNKNOWN
+        self._mark(0, 5, compared[is_known])
+        self._mark(1, 5, compared[~is_known])
 
     def of(self, jobs: I64) -> frozenset[int]:
         """The buckets that are known, though they be empty, of every one of these jobs.
@@ -63,6 +73,19 @@ class Told:
         bits = grown(self._bits, int(jobs.max()) + 1)[jobs]
         known = int(np.bitwise_and.reduce(bits[:, 0] & ~bits[:, 1]))
         return frozenset(b for i, some in enumerate(FILLS) if known >> i & 1 for b in some)
+
+    def knows(self, jobs: I64, bucket: int) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether a bucket is known of it, though it be empty."""
+        place = next(i for i, some in enumerate(FILLS) if bucket in some)
+        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
+        found: NDArray[np.bool_] = ((bits[:, 0] & ~bits[:, 1]) >> place & 1) == 1
+        return found
+
+    def is_tracked(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether its own loop told of its steps or of what it saved."""
+        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
+        found: NDArray[np.bool_] = bits[:, 0] > 1
+        return found
 
     def _mark(self, which: int, place: int, rows: I64) -> None:
         self._bits[np.unique(rows[:, EventColumn.WHO]), which] |= 1 << place

@@ -13,6 +13,7 @@ from tidemill.ledger.account import DENOMINATOR, Account, divided, rounded
 from tidemill.ledger.buckets import ABOUT, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.waits import UNKNOWN_USER
+from tidemill.model.states import CONFIDENCES, Confidence
 
 
 class TopJob(NamedTuple):
@@ -33,6 +34,8 @@ class TopJob(NamedTuple):
     leak_usd_micro: int | None
     wasted_milli_ms: int
     leak_milli_ms: int
+    known: Confidence
+    """How most of what it wasted is known."""
 
 
 def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
@@ -40,18 +43,16 @@ def top_jobs(statement: Statement, most: int = 10) -> list[TopJob]:
 
     Hours instead of dollars where some of the fleet has no price.
     """
-    rows, contracts = statement.rows, statement.world.contract_rows
+    rows, rates = statement.rows, statement.prices.rates
     by_hours = statement.total().unpriced_milli_ms > 0
     wasted: dict[int, int] = {}
     is_mine = (rows.job >= 0) & np.isin(rows.bucket, wasted_buckets())
-    for c, contract in enumerate(contracts):
-        mask = is_mine & (rows.contract == c)
+    for period, c in np.ndindex(*rates.shape):
+        mask = is_mine & (rows.contract == c) & (rows.period == period)
         sums = np.zeros(statement.world.job_count, np.int64)
         np.add.at(sums, rows.job[mask], rows.milli_ms[mask])
         for j in np.flatnonzero(sums).tolist():
-            wasted[j] = wasted.get(j, 0) + int(sums[j]) * (
-                1 if by_hours else contract.rate_usd_micro
-            )
+            wasted[j] = wasted.get(j, 0) + int(sums[j]) * (1 if by_hours else int(rates[period, c]))
     worst = sorted((j for j in wasted if wasted[j]), key=lambda j: (-wasted[j], j))[:most]
     return [_top(statement, j) for j in worst]
 
@@ -81,8 +82,15 @@ def _top(statement: Statement, j: int) -> TopJob:
         world.job_names[j], shape.team, world.job_users[j] or UNKNOWN_USER, shape.total_milli,
         account.paid_milli_ms, _usd(account, ABOUT), _usd(account, wasted_buckets()),
         _usd(account, worth_unknown()), leak, _usd(account, [leak]), account.of(wasted_buckets()),
-        account.milli_ms[leak],
+        account.milli_ms[leak], _known(statement, j),
     )  # fmt: skip
+
+
+def _known(statement: Statement, j: int) -> Confidence:
+    rows = statement.rows
+    mine = (rows.job == j) & np.isin(rows.bucket, wasted_buckets())
+    sums = np.bincount(statement.known_as[mine], rows.milli_ms[mine], len(CONFIDENCES))
+    return CONFIDENCES[int(sums.argmax())]
 
 
 def _usd(account: Account, buckets: Collection[int]) -> int | None:

@@ -1,15 +1,16 @@
 """Touched: whose a leak is, in dollars: groups of alike jobs, teams that wait, contracts."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidemill.ledger import printed
 from tidemill.ledger.account import DENOMINATOR
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, cost_text
 from tidemill.model.tables import I64
+from tidemill.model.world import World
 
 MOST = 3  # named in a sentence
 
@@ -25,81 +26,131 @@ class Theirs(NamedTuple):
     @property
     def amount(self) -> str:
         """Its dollars, or its hours where dollars are unknown."""
-        return cost_text(self.usd_micro, self.milli_ms, 0)
+        return printed.cost_text(self.usd_micro, self.milli_ms)
 
 
-def by_group(
-    statement: Statement, bucket: int, jobs: I64 | None = None
-) -> list[tuple[int, Theirs]]:
+class LeakParts(Sequence[Theirs]):
+    """Everybody's part of a leak, the dearest first, in columns: it may be a million jobs'."""
+
+    def __init__(
+        self,
+        keys: I64,
+        milli_ms: I64,
+        usd_micro: I64,
+        is_unpriced: NDArray[np.bool_],
+        name: Callable[[int], str],
+    ) -> None:
+        self.keys, self.milli_ms, self.usd_micro = keys, milli_ms, usd_micro
+        self.is_unpriced, self._name = is_unpriced, name
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @overload
+    def __getitem__(self, i: int) -> Theirs: ...
+    @overload
+    def __getitem__(self, i: slice) -> "LeakParts": ...
+    def __getitem__(self, i: int | slice) -> "Theirs | LeakParts":
+        if isinstance(i, slice):
+            return self.some(i)
+        usd = None if self.is_unpriced[i] else int(self.usd_micro[i])
+        return Theirs(self._name(int(self.keys[i])), int(self.milli_ms[i]), usd)
+
+    def some(self, which: "slice | NDArray[np.bool_]") -> "LeakParts":
+        """Some of them."""
+        columns = (self.keys, self.milli_ms, self.usd_micro)
+        kept = [column[which] for column in columns]
+        return LeakParts(kept[0], kept[1], kept[2], self.is_unpriced[which], self._name)
+
+    def each(self) -> Iterator[tuple[int, Theirs]]:
+        """Every part, with whose it is."""
+        yield from zip(self.keys.tolist(), self, strict=True)
+
+
+def contract_word(world: World) -> str:
+    """What pays for nodes; of a cluster that is only looked at, nodes that are alike."""
+    return "node group" if world.is_observed else "contract"
+
+
+def by_group(statement: Statement, bucket: int, jobs: I64 | None = None) -> LeakParts:
     """Groups of alike jobs and their part of a bucket, the dearest first; only of some jobs."""
     rows, found = statement.rows, statement.groups
     mask = (rows.bucket == bucket) & (rows.job >= 0)
     if jobs is not None:
         mask &= np.isin(rows.job, jobs)
-    return _parts(statement, mask, found.of_job[rows.job[mask]], found.words)
+    return _parts(statement, mask, found.of_job[rows.job[mask]], lambda g: found.row(g).words)
 
 
-def by_contract(statement: Statement, bucket: int) -> list[tuple[int, Theirs]]:
+def by_contract(statement: Statement, bucket: int) -> LeakParts:
     """Contracts and their part of a bucket, the dearest first."""
     rows = statement.rows
     mask = rows.bucket == bucket
-    names = [f"contract `{row.name}`" for row in statement.world.contract_rows]
-    return _parts(statement, mask, rows.contract[mask], names)
+    noun = contract_word(statement.world)
+    contracts = statement.world.contract_rows
+    return _parts(statement, mask, rows.contract[mask], lambda c: f"{noun} `{contracts[c].name}`")
 
 
-def by_team(statement: Statement, bucket: int) -> list[tuple[int, Theirs]]:
+def by_team(statement: Statement, bucket: int) -> LeakParts:
     """Teams whose jobs waited, or held, and their part of a bucket, the dearest first."""
     rows = statement.rows
     mask = (rows.bucket == bucket) & (rows.team >= 0)
-    names = [f"team `{row.name}`" for row in statement.world.queue_rows]
-    return _parts(statement, mask, rows.team[mask], names)
+    queues = statement.world.queue_rows
+    return _parts(statement, mask, rows.team[mask], lambda q: f"team `{queues[q].name}`")
 
 
 def _parts(
-    statement: Statement, mask: np.ndarray, keys: I64, names: list[str]
-) -> list[tuple[int, Theirs]]:
-    hours, usd = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
+    statement: Statement, mask: np.ndarray, keys: I64, name: Callable[[int], str]
+) -> LeakParts:
+    count = int(keys.max(initial=-1)) + 1
+    hours, usd = np.zeros(count, np.int64), np.zeros(count, np.int64)
     np.add.at(hours, keys, statement.rows.milli_ms[mask])
     np.add.at(usd, keys, _usd_micro(statement, mask))
-    unpriced = np.zeros(len(names), bool)
+    unpriced = np.zeros(count, bool)
     unpriced[keys[_is_unpriced(statement, mask)]] = True
     found = np.flatnonzero(hours)
     by = hours if unpriced.any() else usd
     found = found[np.argsort(-by[found], kind="stable")]
-    each = zip(*(column[found].tolist() for column in (hours, usd, unpriced)), strict=True)
-    return [
-        (key, Theirs(names[key], milli_ms, None if is_unpriced else usd_micro))
-        for key, (milli_ms, usd_micro, is_unpriced) in zip(found.tolist(), each, strict=True)
-    ]
+    return LeakParts(found, hours[found], usd[found], unpriced[found], name)
 
 
-def words(theirs: list[Theirs], most: int = MOST) -> str:
-    """The dearest of them with their dollars, and how many more there are."""
+def words(theirs: LeakParts, most: int = MOST) -> str:
+    """The dearest of them with their dollars, and how many more there are.
+
+    Who has next to nothing is not named beside others.
+    """
+    theirs = theirs.some(~_is_next_to_nothing(theirs))
     named = ", ".join(f"{t.words} {t.amount}" for t in theirs[:most])
     more = len(theirs) - most
     return named + (f" and {more:,} more" if more > 0 else "")
 
 
-def known_usd(theirs: Iterable[Theirs]) -> int | None:
+def _is_next_to_nothing(theirs: LeakParts) -> NDArray[np.bool_]:
+    """Whether each part is less than a thousandth of the largest, which is the first."""
+    is_unpriced = theirs.is_unpriced | theirs.is_unpriced[:1]
+    by_hours = theirs.milli_ms * 1000 < theirs.milli_ms[:1]
+    by_usd = theirs.usd_micro * 1000 < theirs.usd_micro[:1]
+    found: NDArray[np.bool_] = np.where(is_unpriced, by_hours, by_usd)
+    return found
+
+
+def known_usd(theirs: LeakParts) -> int | None:
     """What some have of a leak together; None where nobody said a price of some of it."""
-    each = [part.usd_micro for part in theirs]
-    return None if None in each else sum(usd for usd in each if usd is not None)
+    return None if theirs.is_unpriced.any() else int(theirs.usd_micro.sum())
 
 
 def hours_text(milli_ms: int) -> str:
     """Accelerator-hours, as sentences have them."""
-    return f"{milli_ms / MILLI_MS_PER_UNIT_HOUR:,.1f} accelerator-hours"
+    return f"{printed.hours_text(milli_ms)} accelerator-hours"
 
 
 def _usd_micro(statement: Statement, mask: np.ndarray) -> I64:
     """Micro-dollars of each row, rounded down: for telling who, never for adding up the books."""
-    rates = np.array([r.rate_usd_micro / DENOMINATOR for r in statement.world.contract_rows])
-    rows = statement.rows
-    return (rows.milli_ms[mask] * rates[rows.contract[mask]]).astype(np.int64)
+    rows, rates = statement.rows, statement.prices.rates.astype(float) / DENOMINATOR
+    return (rows.milli_ms[mask] * rates[rows.period[mask], rows.contract[mask]]).astype(np.int64)
 
 
 def _is_unpriced(statement: Statement, mask: np.ndarray) -> NDArray[np.bool_]:
     """Of each row, whether nobody said what its contract costs."""
-    contracts = [not row.is_priced for row in statement.world.contract_rows]
-    found: NDArray[np.bool_] = np.array(contracts, bool)[statement.rows.contract[mask]]
+    rows = statement.rows
+    found: NDArray[np.bool_] = statement.prices.is_unpriced[rows.period[mask], rows.contract[mask]]
     return found

@@ -7,7 +7,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from tidemill.ledger.account import Account
-from tidemill.ledger.buckets import ABOUT, DIVIDED, NOT_PRODUCED, Bucket
+from tidemill.ledger.buckets import (
+    ABOUT,
+    DIVIDED,
+    NOT_PRODUCED,
+    OCCUPIED,
+    PRODUCTIVE,
+    Bucket,
+)
 from tidemill.model.states import Confidence
 
 if TYPE_CHECKING:
@@ -27,6 +34,10 @@ UNTOLD = (
 """What our own loop would tell, and the history of another cluster does not."""
 
 
+LOSSES = (Bucket.STARTING, Bucket.IDLE, Bucket.REWORK, Bucket.RESTART, Bucket.CHECKPOINT)
+"""What jobs hold without making progress that lasts."""
+
+
 def unknowns_of(statement: "Statement") -> dict[int, str]:
     """The unknown buckets of a whole ledger, top to bottom, and why."""
     told = statement.told.of(statement.holders)
@@ -39,7 +50,21 @@ def is_busy_told(statement: "Statement") -> bool:
     If not, occupancy is an upper bound: what was not seen to be idle.
     """
     is_told = Bucket.IDLE in statement.told.of(statement.holders)
-    return not statement.world.is_observed or is_told
+    return not statement.world.is_observed or is_told or not statement.total().of(OCCUPIED)
+
+
+def is_loss_told(statement: "Statement") -> bool:
+    """Whether it is known of all jobs what of their time made no progress that lasted.
+
+    If not, runtime goodput is an upper bound: what was not seen to be lost.
+    """
+    holders = statement.holders
+    if not statement.world.is_observed or not statement.total().of(PRODUCTIVE):
+        return True
+    return bool(holders.min() >= 0) and all(
+        (statement.told.knows(holders, b) | (statement.held_by_jobs(b)[holders] > 0)).all()
+        for b in LOSSES
+    )
 
 
 def unknowns(

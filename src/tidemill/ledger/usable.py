@@ -72,7 +72,7 @@ class Usable:
             if role.accelerators and not role.profile:
                 row[DEMAND.SIZE] = self.mix.size_of(role)
         for i, ask in enumerate(self.mix.asks[self.asks :], start=self.asks):
-            self.weighing.asks[i] = ask[: len(REPLICA)]
+            self.weighing.asks[i] = ask.replica
             self._allow(world, i, ask)
         self.asks = len(self.mix.asks)
         sizes = self.mix.sizes
@@ -101,7 +101,8 @@ class Usable:
         for k, kind in enumerate(world.kinds):
             w.ask_kinds[i, k] = not ask.kinds or kind in ask.kinds
         for g, group in enumerate(world.groups):
-            w.ask_groups[i, g] = w.ask_kinds[i, group.kind] and set(ask.labels) <= group.labels
+            is_ok = w.ask_kinds[i, group.kind] and ask.rules.allow(group.labels, group.taints)
+            w.ask_groups[i, g] = is_ok
 
 
 def by_bin(sums: dict[int, I64], bins: I64, contracts: int) -> FreeUse:

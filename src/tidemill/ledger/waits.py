@@ -22,6 +22,7 @@ from tidemill.core.accounting.columns import NEVER, PHASE
 from tidemill.ledger.account import rounded
 from tidemill.model.measures import SECOND_MS, WHOLE_MILLI
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Shape
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -38,6 +39,7 @@ RULE = (
 )
 UNKNOWN_USER = "(unknown)"
 """Jobs of which nobody said who submitted them; not the same as accelerators that nobody held."""
+UNTOLD = "unknown, because nobody said when jobs were submitted"
 ANY_KIND = "any"
 SLOWDOWN_RUN_MS = 10 * SECOND_MS  # the usual bound: jobs of a second would outweigh all others
 ONE = 1000  # slowdowns are counted in thousandths
@@ -73,7 +75,7 @@ class WaitFigures(NamedTuple):
     held: int
     """Held at the end, or waiting for something else than GPUs: no part of any wait."""
     wait: WaitSpread | None
-    """None: there are no jobs."""
+    """None: there are no jobs, or nobody knows when any was submitted."""
     total_wait: WaitSpread | None
     completion: WaitSpread | None
     slowdown: WaitSpread | None
@@ -95,10 +97,12 @@ class Waits(NamedTuple):
     """The state in which it ended; of those that did not, nothing."""
     is_held: np.ndarray
     """Whether it waits at the end for something else than GPUs, as its own scheduler says."""
+    is_told: np.ndarray
+    """Whether it is known when it was submitted; if not, it counts from its start, in no figure."""
 
-    def some(self, mask: np.ndarray) -> "Waits":
+    def some(self, which: np.ndarray | slice) -> "Waits":
         """Some of the rows."""
-        return Waits(*(column[mask] for column in self))
+        return Waits(*(column[which] for column in self))
 
     def figures(self) -> WaitFigures:
         """What became of them all."""
@@ -106,15 +110,16 @@ class Waits(NamedTuple):
             int(((self.outcome == state) & self.is_ended).sum())
             for state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
         )
-        has_run, asks = self.is_ended & self.is_started, ~self.is_held
+        has_run, asks = self.is_ended & self.is_started & self.is_told, ~self.is_held
+        told = asks & self.is_told
         return WaitFigures(
             len(self.job), done, failed, cancelled,
             int((~self.is_ended & ~self.is_waiting).sum()),
             int((self.is_waiting & asks).sum()), int((~self.is_started & asks).sum()),
             int(self.is_held.sum()),
-            spread(self.wait_ms[asks], ~self.is_started[asks]),
-            spread(self.total_wait_ms[asks], self.is_waiting[asks]),
-            spread(self.completion_ms[asks], ~self.is_ended[asks]),
+            spread(self.wait_ms[told], ~self.is_started[told]),
+            spread(self.total_wait_ms[told], self.is_waiting[told]),
+            spread(self.completion_ms[told], ~self.is_ended[told]),
             spread(self.slowdown()[has_run], np.zeros(int(has_run.sum()), bool)),
         )  # fmt: skip
 
@@ -136,12 +141,19 @@ def spread(values: I64, is_censored: np.ndarray) -> WaitSpread | None:
     at_least = {name for name, value in ranks.items() if least <= value}
     if censored:
         at_least |= {"mean", "max"}
-    mean = rounded(sum(values.tolist()), count)
+    mean = rounded(_sum(values), count)
     p50, p90, p99 = ranks.values()
     return WaitSpread(count, censored, mean, p50, p90, p99, int(ordered[-1]), frozenset(at_least))
 
 
-def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
+def _sum(values: I64) -> int:
+    """The exact sum: a million waits of years do not fit into 64 bits."""
+    return (int((values >> 32).sum()) << 32) + int((values & 0xFFFF_FFFF).sum())
+
+
+def waits_of(
+    ledger: "Ledger", start_ms: int, end_ms: int, *, tells_submissions: bool = True
+) -> Waits:
     """The waits of a ledger's window, known up to its end."""
     first, end, balance, phase, outcome = ledger.waited()
     submit: I64 = ledger.world.jobs.submit_ms[: len(phase)].astype(np.int64)
@@ -154,12 +166,13 @@ def waits_of(ledger: "Ledger", start_ms: int, end_ms: int) -> Waits:
         np.arange(len(phase), dtype=np.int64), submit,
         np.where(is_started, first, gone) - submit, is_started,
         balance + np.where(is_waiting, end_ms, 0), is_waiting,
-        gone - submit, is_ended, outcome, is_waiting & _is_held(ledger.world, len(phase)),
+        gone - submit, is_ended, outcome, is_waiting & is_held(ledger.world, len(phase)),
+        np.full(len(phase), tells_submissions),
     )  # fmt: skip
     return every.some(mine)
 
 
-def _is_held(world: World, count: int) -> np.ndarray:
+def is_held(world: World, count: int) -> np.ndarray:
     """Of each job, whether its like wait for something else than GPUs now."""
     found: np.ndarray = world.shapes.cause[world.jobs.shape[:count]] == Cause.NOT_ELIGIBLE
     return found
@@ -167,12 +180,39 @@ def _is_held(world: World, count: int) -> np.ndarray:
 
 def by(waits: Waits, world: World, dimension: WaitDimension) -> dict[str, WaitFigures]:
     """The figures of each group, in the order of names; sizes from small to large."""
-    key = _KEYS[dimension]
-    keys = [key(world, j) for j in waits.job.tolist()]
+    names, codes = _users(waits, world) if dimension == "user" else _shapes(
+        waits, world, _KEYS[dimension]
+    )  # fmt: skip
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(names)), side="right")
+    ordered = waits.some(order)
+    found = dict[str, WaitFigures]()
+    for i, name in enumerate(names):
+        first = int(ends[i - 1]) if i else 0
+        if first < ends[i]:
+            found[name[-1]] = ordered.some(slice(first, int(ends[i]))).figures()
+    return found
+
+
+_Name = tuple[str] | tuple[int, str]
+
+
+def _users(waits: Waits, world: World) -> tuple[list[_Name], I64]:
+    """The users of jobs in the order of their names, and which of them each job has."""
+    users = [world.job_users[j] or UNKNOWN_USER for j in waits.job.tolist()]
+    names = sorted(set(users))
+    number = {name: i for i, name in enumerate(names)}
+    codes = np.fromiter((number[user] for user in users), np.int64, len(users))
+    return [(name,) for name in names], codes
+
+
+def _shapes(waits: Waits, world: World, key: Callable[[Shape], _Name]) -> tuple[list[_Name], I64]:
+    """What jobs have in common that request the same, in order, and which of it each job has."""
+    keys = [key(shape) for shape in world.shape_rows]
     names = sorted(set(keys))
     number = {name: i for i, name in enumerate(names)}
-    codes = np.array([number[k] for k in keys], np.int64)
-    return {name[-1]: waits.some(codes == i).figures() for i, name in enumerate(names)}
+    of_shape = np.array([number[k] for k in keys], np.int64)
+    return names, of_shape[world.jobs.shape[waits.job]]
 
 
 def size_name(milli: int) -> tuple[int, str]:
@@ -190,16 +230,13 @@ def kind_name(kinds: set[str]) -> str:
     return " or ".join(sorted(kinds)) or ANY_KIND
 
 
-def _kinds(world: World, j: int) -> tuple[str, ...]:
-    roles = world.shape_of(j).roles
-    return (kind_name({kind for role in roles for kind in role.kinds}),)
+def _kinds(shape: Shape) -> str:
+    return kind_name({kind for role in shape.roles for kind in role.kinds})
 
 
-_Key = Callable[[World, int], tuple[str] | tuple[int, str] | tuple[str, ...]]
-_KEYS: dict[WaitDimension, _Key] = {
-    "team": lambda world, j: (world.shape_of(j).team,),
-    "user": lambda world, j: (world.job_users[j] or UNKNOWN_USER,),
-    "size": lambda world, j: size_name(world.shape_of(j).total_milli),
-    "class": lambda world, j: (str(world.shape_of(j).kind),),
-    "kind": _kinds,
+_KEYS: dict[WaitDimension, Callable[[Shape], _Name]] = {
+    "team": lambda shape: (shape.team,),
+    "size": lambda shape: size_name(shape.total_milli),
+    "class": lambda shape: (str(shape.kind),),
+    "kind": lambda shape: (_kinds(shape),),
 }

@@ -52,6 +52,9 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.CheckpointSeen,
     ev.SightLost,
     ev.SightRegained,
+    ev.StragglerSeen,
+    ev.FigureSeen,
+    ev.DeviceErrorSeen,
 )
 WHYS: Final = (
     Why.UNSAID,

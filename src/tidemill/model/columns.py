@@ -82,6 +82,12 @@ class JOB(IntEnum):
     OVER_MILLI = 37  # shown to be held, and not booked: others hold it (``PlacementSeen``)
     STALLS = 38  # measured shares of this attempt's time, packed (``measured``); 0: none
     EFFICIENCY = 39  # its measured efficiency, packed; 0: not measured
+    STRAGGLER = 40  # what of its waits for other ranks a slow one caused, packed; 0: not judged
+    FIGURES = 41  # what devices measured of it last, packed (``figures``); 0: nothing
+
+
+MEASURED = [JOB.STALLS, JOB.EFFICIENCY, JOB.STRAGGLER, JOB.FIGURES]
+"""What was measured of an attempt, in the order in which snapshots have it: only ever appended."""
 
 
 class SHAPE(IntEnum):
@@ -107,6 +113,7 @@ class SHAPE(IntEnum):
     IS_ELASTIC = 17
     PROMISED = 18  # room is being made for it: 1, and evictions that are still to be seen
     IS_PREEMPTIBLE = 19
+    IS_TRAINING = 20  # what it did since it last saved is lost when it is stopped
 
 
 class ROLE(IntEnum):
@@ -144,6 +151,7 @@ class NODE(IntEnum):
     STRANDED_MILLI = 17
     FAILED = 18
     FIRST_PIECE = 19  # of those on it
+    IS_UNSEEN = 20  # nobody watches it (``World.unseen``)
 
 
 class DEVICE(IntEnum):

@@ -11,6 +11,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
+from tidemill.model.figures import DeviceFigure, FigureSource
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
@@ -19,6 +20,7 @@ from tidemill.model.topology import Topology
 
 Moment = Annotated[int, Meta(ge=0, le=FOREVER_MS)]
 Number = Annotated[int, Meta(ge=0, lt=2**31)]
+Prefix = Annotated[str, Meta(max_length=200)]
 PpmOrNone = Annotated[int, Meta(ge=-1, le=1_000_000)]
 """A share in millionths; -1: nobody knows it."""
 
@@ -252,6 +254,44 @@ class EfficiencySeen(_Event, frozen=True, tag="efficiency_seen"):
     memory_ppm: PpmOrNone = -1
 
 
+class StragglerSeen(_Event, frozen=True, tag="straggler_seen"):
+    """What part of a running job's wait for other ranks is for slow ones, from now on.
+
+    ``straggler_ppm``: of the time in which it waits for other ranks (``links_ppm`` of
+    ``StallsSeen``). 0: its ranks were compared, and none is slow. ``confidence`` says how that is
+    known; unknown: nobody compares them any more.
+    """
+
+    job: Number
+    attempt: Number
+    straggler_ppm: Ppm
+    confidence: Confidence = Confidence.INFERRED
+
+
+class FigureSeen(_Event, frozen=True, tag="figure_seen"):
+    """What devices measured of a running job, from now on; -1: nobody measures it any more.
+
+    Told in steps (``model.figures``). The ledger divides no time by it.
+    """
+
+    job: Number
+    attempt: Number
+    figure: DeviceFigure
+    value: Annotated[int, Meta(ge=-1, le=100_000_000)]
+    source: FigureSource = FigureSource.DCGM
+
+
+class DeviceErrorSeen(_Event, frozen=True, tag="device_error_seen"):
+    """The driver of a device reported an error: NVIDIA's number of it (XID).
+
+    ``minor``: which device of the node, as its driver counts them; -1: nobody said.
+    """
+
+    node: Number
+    minor: Annotated[int, Meta(ge=-1, lt=2**31)]
+    xid: Number
+
+
 class JobSaved(_Event, frozen=True, tag="job_saved"):
     """A running attempt has saved all its work, out of its rhythm, and goes on.
 
@@ -279,14 +319,18 @@ class SightLost(_Event, frozen=True, tag="sight_lost"):
     """From now on nobody watches the cluster: what happens is not known, but for what is paid.
 
     ``keeps_jobs``: what jobs hold is told afterwards (by a scheduler's own records); only of the
-    other devices nobody knows what they were.
+    other devices nobody knows what they were. ``prefix``: nobody watches the nodes whose names
+    begin like this, of one cluster among several; what jobs hold there is told.
     """
 
     keeps_jobs: bool = False
+    prefix: Prefix = ""
 
 
 class SightRegained(_Event, frozen=True, tag="sight_regained"):
-    """Somebody watches again."""
+    """Somebody watches again; ``prefix``: the nodes whose names begin like this."""
+
+    prefix: Prefix = ""
 
 
 class Woke(_Event, frozen=True, tag="woke"):
@@ -423,6 +467,9 @@ Seen = (
     | PaceSeen
     | StallsSeen
     | EfficiencySeen
+    | StragglerSeen
+    | FigureSeen
+    | DeviceErrorSeen
     | JobSaved
     | CheckpointSeen
     | SightLost

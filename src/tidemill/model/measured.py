@@ -1,4 +1,4 @@
-"""What was measured of a running attempt, as columns hold it: three shares, or one, in one number.
+"""What was measured of a running attempt, as columns hold it: up to three shares in one number.
 
 Plain functions: kernels compile them, Python calls them as they are, also with whole columns.
 0 is what nobody measured: each packed number that says something has ``SAYS`` in it.
@@ -10,7 +10,7 @@ from tidemill.model.tables import I64
 
 Some = TypeVar("Some", int, I64)
 
-SAYS = 1 << 62  # in STALLS: the three shares were measured; in EFFICIENCY: it was
+SAYS = 1 << 62  # in STALLS: the three shares were measured; in EFFICIENCY and STRAGGLER: it was
 SAVES = 1 << 61  # in STALLS: whoever runs it says what is safe (``CheckpointSeen``)
 WIDTH = 20  # bits of a share: up to 1,048,575
 SHARE = (1 << WIDTH) - 1
@@ -26,13 +26,18 @@ def efficiency_of(mfu_ppm: Some, confidence: Some, memory_ppm: Some) -> Some:
     return SAYS + (confidence << 2 * WIDTH) + (mfu_ppm << WIDTH) + memory_ppm + 1
 
 
+def straggler_of(share_ppm: Some, confidence: Some) -> Some:
+    """The share of waits that a slow rank is the cause of; ``confidence``: as for an efficiency."""
+    return SAYS + (confidence << 2 * WIDTH) + (share_ppm << WIDTH)
+
+
 def high(packed: Some) -> Some:
     """The share of checkpoints, or the confidence."""
     return packed >> 2 * WIDTH & SHARE
 
 
 def middle(packed: Some) -> Some:
-    """The share that waits for data, or the MFU."""
+    """The share that waits for data, the MFU, or the share of waits for a slow rank."""
     return packed >> WIDTH & SHARE
 
 

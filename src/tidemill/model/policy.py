@@ -108,6 +108,8 @@ class Policy(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether elastic jobs shrink before any job is stopped, and grow into idle capacity."""
     grow_after_ms: Natural = 10 * MINUTE_MS
     """How long an elastic job must have worked before it grows, so that the pause pays off."""
+    may_provision: bool = True
+    """Whether nodes are launched, drained, repaired and given back; else somebody else does."""
     drain_ms: Natural = 4 * HOUR_MS
     """How long work may stay on a node that we drain."""
     release_ahead_ms: Natural = DAY_MS

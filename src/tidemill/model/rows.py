@@ -3,8 +3,10 @@
 from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.node_rules import Affinity, NodeRules
 from tidemill.model.states import Confidence, JobClass, Terms
 from tidemill.model.topology import Bond, Parallelism
 
@@ -19,6 +21,10 @@ UNPRICED = -1
 Ppm = Annotated[int, Meta(ge=0, le=1_000_000)]
 
 
+UNKNOWN_HOST = 1 << 40
+"""CPU (milli-cores) or memory (MiB) of a node where nobody said how much it has: it never binds."""
+
+
 class Template(Struct, frozen=True, forbid_unknown_fields=True):
     """One node of a contract: its accelerators and its host."""
 
@@ -26,6 +32,15 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True):
     cpu_milli: Natural
     memory_mib: Natural
     labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[tuple[str, str], ...] = ()
+
+
+class LaterPrice(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a contract costs from a moment on; -1: nobody said."""
+
+    from_ms: Natural
+    usd_micro_per_hour: Annotated[int, Meta(ge=UNPRICED, le=FOREVER_MS)]
+    price_source: Annotated[str, Meta(max_length=200)] = ""
 
 
 class Contract(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,7 +49,8 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     ``count`` is in whole accelerators: all of them paid from start to end when reserved, the most
     that may be launched otherwise. ``spares`` nodes are kept idle by design. A price of -1:
     nobody said what it costs. ``price_source``: who said the price, where that is not the contract
-    itself; such as ``list price, assumed``.
+    itself; such as ``list price, assumed``. ``later_prices``: what it costs from later moments on,
+    in their order.
     """
 
     name: Name
@@ -49,16 +65,40 @@ class Contract(Struct, frozen=True, forbid_unknown_fields=True):
     end_ms: Natural = FOREVER_MS
     spares: Natural = 0
     price_source: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET  # then not written
+    later_prices: tuple[LaterPrice, ...] | UnsetType = UNSET  # then not written
+
+    @property
+    def prices(self) -> tuple[LaterPrice, ...]:
+        """All of its prices, the first from the beginning on."""
+        first = LaterPrice(0, self.usd_micro_per_hour, self.price_source or "")
+        return (first, *(self.later_prices or ()))
+
+    def price_at(self, at_ms: int) -> LaterPrice:
+        """What it costs at a moment."""
+        return [price for price in self.prices if price.from_ms <= at_ms][-1]
+
+    def at(self, at_ms: int) -> "Contract":
+        """The same contract with the price that it has at a moment, and no other."""
+        if not self.later_prices:
+            return self
+        price = self.price_at(at_ms)
+        usd, source = price.usd_micro_per_hour, price.price_source or UNSET
+        return replace(self, usd_micro_per_hour=usd, price_source=source, later_prices=UNSET)
 
     @property
     def is_priced(self) -> bool:
-        """Whether anybody said what it costs."""
-        return self.usd_micro_per_hour != UNPRICED
+        """Whether anybody said what it costs, at any time."""
+        return any(price.usd_micro_per_hour != UNPRICED for price in self.prices)
 
     @property
     def rate_usd_micro(self) -> int:
-        """What is known of its price: for sums of the known part, beside which the rest is told."""
+        """What is known of its first price: for sums of the known part; the rest is told beside."""
         return max(0, self.usd_micro_per_hour)
+
+
+UNLISTED = ("tidemill/size", "as jobs show")
+"""The label of a node that no source lists: it has at least the GPUs that jobs were seen to hold
+there, and what else there is of it, and is free, is unknown."""
 
 
 class Node(Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +108,7 @@ class Node(Struct, frozen=True, forbid_unknown_fields=True):
     contract: Name
     labels: tuple[tuple[str, str], ...] = ()
     is_spare: bool = False
+    taints: tuple[tuple[str, str], ...] = ()
 
 
 class Share(Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +145,9 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     allowed (a CPU-only role). Empty ``kinds`` means any kind. With ``least`` the role is elastic:
     it works with any number of replicas from ``least`` to ``count``. ``bonds`` say which replicas
     are to sit together. With a ``profile`` each replica is one MIG instance; ``milli`` is then its
-    share of a device by memory, 125 a slice of eight (``units.mig``).
+    share of a device by memory, 125 a slice of eight (``units.mig``). ``tolerates``: taints of
+    nodes that do not keep it away; ``affinity``: what the labels of its nodes must be like
+    (``node_rules``).
     """
 
     name: Name = "worker"
@@ -118,6 +161,13 @@ class Role(Struct, frozen=True, forbid_unknown_fields=True):
     least: Annotated[int, Meta(ge=0, le=MAX_COUNT)] = 0
     bonds: Annotated[tuple[Bond, ...], Meta(max_length=16)] = ()
     profile: Annotated[str, Meta(max_length=40)] = ""
+    tolerates: tuple[tuple[str, str], ...] = ()
+    affinity: Affinity = ()
+
+    @property
+    def rules(self) -> NodeRules:
+        """Which nodes it may be on."""
+        return NodeRules(self.labels, self.tolerates, self.affinity)
 
     @property
     def fewest(self) -> int:

@@ -36,6 +36,7 @@ class Level(IntEnum):
     REPAIRING = 7
     FAILED = 8
     STRANDED = 9
+    UNSEEN = 10  # free, on a node that nobody watches
 
 
 class JobState(IntEnum):

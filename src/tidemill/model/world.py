@@ -19,6 +19,7 @@ from tidemill.model.columns import (
     DEVICE,
     JOB,
     KIND,
+    MEASURED,
     MIG_STATES,
     NODE,
     PIECE,
@@ -49,11 +50,12 @@ PAST_BITS = 20
 
 
 class Group(NamedTuple):
-    """Nodes that no constraint can tell apart: same kind, pool and labels."""
+    """Nodes that no constraint can tell apart: same kind, pool, labels and taints."""
 
     kind: int
     pool: str
     labels: frozenset[tuple[str, str]]
+    taints: frozenset[tuple[str, str]] = frozenset()
 
 
 class Domain(NamedTuple):
@@ -193,8 +195,7 @@ class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
     def __init__(self) -> None:
-        self.now_ms = 0
-        self.seq = 0
+        self.now_ms, self.seq, self.device_count = 0, 0, 0
         self.job_names: list[str] = []
         self.job_users: list[str] = []
         """Who submitted each job; "": nobody said."""
@@ -223,10 +224,14 @@ class World:
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
         self.reasons: dict[int, SeenReason] = {}
         """What other schedulers said of waiting jobs; ``reason_of`` knows if it still holds."""
+        self.node_words: dict[int, str] = {}
+        """Why nodes are out, as their own cluster says; for answers, and in no event."""
         self.moving: dict[int, Move] = {}
         """Jobs asked to move, grow or shrink that were not yet seen to have done so."""
         self.share_changes = 0
         """How often the shares of teams changed."""
+        self.unseen = frozenset[str]()
+        """With which the names of nodes begin that nobody watches."""
         self.half_life_ms = 0
         """How fast past use is forgotten; 0: it is not counted."""
         self.mix_point = 0
@@ -237,7 +242,6 @@ class World:
         """What was free at the last look at the mix."""
         self.mix_turnover_ppm = 0
         """Of the jobs of late that were placed, how many had left again, as of some look."""
-        self.device_count = 0
         self.ink = Ink()
         self.bind()
         self.seal()
@@ -336,6 +340,10 @@ class World:
         """Whether another scheduler places jobs here, and we only look on."""
         return self.ink.w.at.item(AT.SEEN) > 0
 
+    def is_unseen(self, node: str) -> bool:
+        """Whether nobody watches a node of this name."""
+        return node.startswith(tuple(self.unseen))
+
     def reason_of(self, j: int) -> SeenReason | None:
         """Why another scheduler says that a job waits, if it said so in this wait."""
         found = self.reasons.get(j)
@@ -400,7 +408,7 @@ class World:
             "contract_rows": self.contract_rows,
             "queue_rows": self.queue_rows,
             "kinds": self.kinds,
-            "groups": [(g.kind, g.pool, sorted(g.labels)) for g in self.groups],
+            "groups": [(g.kind, g.pool, sorted(g.labels), sorted(g.taints)) for g in self.groups],
             "topology": self.topology,
             "domains": self.domains,
             "hidden_labels": self.hidden_labels,
@@ -427,7 +435,7 @@ class World:
             "mix_free_milli": self.mix_free_milli,
             "mix_turnover_ppm": self.mix_turnover_ppm,
             "sliced": self.sliced,
-            "levels": self.levels[: self.contract_count],
+            "levels": self.levels[: self.contract_count, : Level.UNSEEN],
             "used": self.used,
             "floor": self.floor,
             "limit": self.limit,
@@ -445,7 +453,10 @@ class World:
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]
             state["observed"] = (self.ink.w.at.item(AT.SEEN), held, said)
-        told = self.ink.w.jobs[: self.job_count, [JOB.STALLS, JOB.EFFICIENCY]]
+        if self.unseen:
+            free = self.levels[: self.contract_count, Level.UNSEEN]
+            state["unseen"] = (sorted(self.unseen), free)
+        told = self.ink.w.jobs[: self.job_count, MEASURED]
         if told.any() or self.ink.w.at[AT.BLIND]:
             measured = [(j, *told[j].tolist()) for j in np.flatnonzero(told.any(axis=1)).tolist()]
             state["measured"] = (self.ink.w.at.item(AT.BLIND), measured)

@@ -5,10 +5,11 @@ Money and hours are divided once for all rows, so that each column adds up to th
 
 from typing import NamedTuple
 
-from tidemill.ledger.account import Account, added, divided
-from tidemill.ledger.buckets import ABOUT, Bucket, Stage
+from tidemill.ledger import printed
+from tidemill.ledger.account import Account, added, divided, shown
+from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import NOBODY, Dimension, Statement
-from tidemill.model.measures import share_out
+from tidemill.ledger.touched import contract_word
 from tidemill.report import stages, words
 from tidemill.report.waterfall import of_width
 
@@ -22,6 +23,8 @@ class BreakdownLine(NamedTuple):
     is_named: bool
     """Whether the name is somebody's; false for nobody and for the others."""
     usd: str
+    held: str
+    """Hours that jobs held."""
     hours: str
     useful: str
     useful_width: str
@@ -38,6 +41,8 @@ class BreakdownTable(NamedTuple):
     column: str
     rows: tuple[BreakdownLine, ...]
     usd: str
+    held: str
+    """Hours that jobs held."""
     hours: str
     useful: str
 
@@ -57,18 +62,22 @@ def breakdown(statement: Statement, total: Account, dimension: Dimension) -> Bre
     accounts = [account for _, account in named]
     unit = words.unit_micro(total)
     money = divided(total, accounts, unit)
-    tenths = share_out(
-        sum(total.tenths_of_hours()), [account.paid_milli_ms for account in accounts]
-    )
+    time = [account.paid_milli_ms for account in accounts]
+    units = printed.units(total)
+    hours = shown(time, units.hour)
+    held = shown([a.of(ALLOCATED) for a in accounts], units.hour, at_most=hours)
     rows = tuple(
-        _row(name, account, account.told(words.usd(usd, unit)), hours)
-        for (name, account), usd, hours in zip(named, money, tenths, strict=True)
+        _row(name, account, account.told(words.usd(usd, unit)), *map(units.hours, amounts))
+        for (name, account), usd, *amounts in zip(named, money, held, hours, strict=True)
     )
     title, column = TITLES[dimension]
+    if dimension == "contract":
+        column = contract_word(statement.world)
+        title = f"By {column}"
     return BreakdownTable(
         str(dimension), title, column, rows,
-        total.told(words.usd(sum(money), unit)), words.hours(sum(tenths)),
-        words.bounded(total.basis_points()[Bucket.USEFUL], _unknown(total) > 0),
+        total.told(words.usd(sum(money), unit)), units.hours(sum(held)), units.hours(sum(hours)),
+        words.useful(total.basis_points()[Bucket.USEFUL], total),
     )  # fmt: skip
 
 
@@ -79,13 +88,13 @@ def _bounded(accounts: dict[str, Account]) -> list[tuple[str, Account]]:
         ((name, account) for name, account in accounts.items() if name != NOBODY),
         key=lambda row: (-row[1].paid_money, -row[1].paid_milli_ms, row[0]),
     )
-    shown, rest = named[:MOST_ROWS], named[MOST_ROWS:]
+    most, rest = named[:MOST_ROWS], named[MOST_ROWS:]
     if rest:
-        shown.append((f"{len(rest):,} others", added(account for _, account in rest)))
-    return [*shown, ("nobody", nobody)] if nobody is not None else shown
+        most.append((f"{len(rest):,} others", added(account for _, account in rest)))
+    return [*most, ("nobody", nobody)] if nobody is not None else most
 
 
-def _row(name: str, account: Account, usd: str, hours: int) -> BreakdownLine:
+def _row(name: str, account: Account, usd: str, held: str, hours: str) -> BreakdownLine:
     paid, points = account.paid_milli_ms, account.basis_points()
     useful = account.milli_ms[Bucket.USEFUL]
     unknown = _unknown(account)
@@ -93,9 +102,9 @@ def _row(name: str, account: Account, usd: str, hours: int) -> BreakdownLine:
     most = max(leaks, key=lambda b: (account.milli_ms[b], -b)) if leaks else None
     return BreakdownLine(
         name, not name.endswith(" others") and name != "nobody",
-        usd, words.hours(hours), words.bounded(points[Bucket.USEFUL], unknown > 0),
+        usd, held, hours, words.useful(points[Bucket.USEFUL], account),
         of_width(useful, paid), of_width(unknown, paid),
-        ABOUT[most].title if most is not None else "",
+        ABOUT[most].title if most is not None else words.UNKNOWN if unknown else "none",
         words.percent(points[most]) if most is not None else "",
     )  # fmt: skip
 

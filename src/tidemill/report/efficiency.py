@@ -49,7 +49,7 @@ class Factor(NamedTuple):
 def utilisations(account: Account, *, is_busy_told: bool = True) -> Utilisations:
     """Allocation, occupancy and MFU of the accelerator-hours that were paid for."""
     most = "" if is_busy_told else "≤ "
-    seen, is_bound = ratios.utilisation(account), ratios.goodput(account).is_lower_bound
+    seen = ratios.utilisation(account)
     name, because = ratios.misleading(account) or ("", "none of the three misleads here")
     if seen.mfu is None and not name:
         because = "how well the busy accelerators worked is not known yet"
@@ -60,7 +60,7 @@ def utilisations(account: Account, *, is_busy_told: bool = True) -> Utilisations
         Mark("occupancy", "it is busy", most + words.percent(_printed(account, OCCUPIED)),
              _at(seen.occupancy), "", name == "occupancy"),
         Mark(
-            "MFU", "it does useful work", words.bounded(_printed(account, _USEFUL), is_bound),
+            "MFU", "it does useful work", words.useful(_printed(account, _USEFUL), account),
             _at(seen.mfu) if seen.mfu is not None else "",
             _at(Fraction(unknown, account.paid_milli_ms)) if unknown else "", name == "MFU",
         ),
@@ -68,17 +68,19 @@ def utilisations(account: Account, *, is_busy_told: bool = True) -> Utilisations
     return Utilisations(marks, name, because)
 
 
-def goodput(account: Account) -> tuple[Factor, ...]:
-    """Scheduling × runtime × program = overall; at least, where some efficiency is unknown."""
+def goodput(account: Account, *, is_loss_told: bool = True) -> tuple[Factor, ...]:
+    """Scheduling × runtime × program = overall; at least, where some efficiency is unknown.
+
+    ``is_loss_told``: whether it is known of all jobs what of their time was lost.
+    """
     found = ratios.goodput(account)
-    is_bound = found.is_lower_bound
-    program = words.bounded(words.points(found.program or Fraction(0)), is_bound)
-    overall = words.bounded(_printed(account, _USEFUL), is_bound)
+    program = words.useful(words.points(found.program or Fraction(0)), account)
+    overall = words.useful(_printed(account, _USEFUL), account)
     return (
         Factor("scheduling", "allocated of the hours paid for",
                words.percent(_printed(account, ALLOCATED)), ""),
         Factor("runtime", "progress that lasted, of what was allocated",
-               words.share(found.runtime), "×"),
+               words.at_most(words.points(found.runtime), not is_loss_told), "×"),
         Factor("program", "model FLOPs of that progress", program, "×"),
         Factor("overall", "useful of the hours paid for", overall, "="),
     )  # fmt: skip

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from tidemill.ledger import leaks
 from tidemill.ledger.buckets import ABOUT
+from tidemill.ledger.fix import MOST_NAMED, Fix
+from tidemill.ledger.printed import about_usd
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import dollars_text
 from tidemill.report import stages, words
 
 MOST_FIXES = 6  # a page of paper
@@ -47,6 +48,12 @@ def _cost(leak: leaks.Leak, text: str) -> str:
     return leak.cost if leak.unpriced_milli_ms else text
 
 
+def _named(fix: Fix) -> str:
+    """The largest of those whom it touches, and how many more there are."""
+    more = fix.touches - MOST_NAMED
+    return ", ".join(fix.who[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _card(remedy: leaks.LeakRemedy, costs: str) -> FixCard:
     leak, fix, wins = remedy
     about = ABOUT[leak.bucket]
@@ -54,12 +61,12 @@ def _card(remedy: leaks.LeakRemedy, costs: str) -> FixCard:
         stages.style(about.group),
         about.title,
         costs,
-        "" if wins is None else dollars_text(wins, 0),
+        "" if wins is None else about_usd(wins),
         fix.words,
         tuple(edit.text for edit in fix.edits),
         fix.costs,
         fix.rule,
-        ", ".join(fix.who),
+        _named(fix),
         words.owner(leak.owner),
         str(leak.confidence),
         fix.evidence,

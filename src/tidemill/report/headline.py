@@ -6,11 +6,10 @@ Where some work did not tell its efficiency, useful is a lower bound and says so
 from fractions import Fraction
 from typing import NamedTuple
 
-from tidemill.ledger import ratios
-from tidemill.ledger.account import Account, shown
+from tidemill.ledger import printed, ratios
+from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, Bucket, Stage
 from tidemill.model.measures import (
-    MILLI_MS_PER_UNIT_HOUR,
     WHOLE_MILLI,
     dollars_text,
     duration_text,
@@ -37,18 +36,30 @@ class Headline(NamedTuple):
     leak: str
     basis: str
     """How the numbers below are known."""
+    prices: str
+    """Who said what it cost; empty where contracts do."""
     figures: tuple[HeadlineFigure, ...]
 
 
-def headline(account: Account, window_ms: int, basis: str = "") -> Headline:
-    """The answer of an account in which something was paid; ``basis``: how that is known."""
+def headline(
+    account: Account,
+    window_ms: int,
+    basis: str = "",
+    prices: str = "",
+    *,
+    is_price_assumed: bool = False,
+) -> Headline:
+    """The answer of an account in which something was paid.
+
+    ``basis``: how that is known; ``prices``: who said what it cost, where no contract does.
+    """
     figures = (
-        _paid(account, window_ms),
+        _paid(account, window_ms, ", assumed" if is_price_assumed else ""),
         _useful(account),
         _hourly(account),
         _idle_point(account, window_ms),
     )
-    return Headline(_answer(account), _largest_leak(account), basis, figures)
+    return Headline(_answer(account), _largest_leak(account), basis, prices, figures)
 
 
 def _answer(account: Account) -> str:
@@ -57,7 +68,13 @@ def _answer(account: Account) -> str:
         if ratios.goodput(account).is_lower_bound:
             return "Nobody knows yet: work ran, but how well is not known."
         return "No: nothing that was paid for became useful work."
-    at_least = "At least " if ratios.goodput(account).is_lower_bound else ""
+    found = ratios.goodput(account)
+    if found.is_assumed:
+        return (
+            f"{useful}, assumed: so much of the accelerator-hours paid for became useful work, if"
+            " the efficiency is as somebody assumed."
+        )
+    at_least = "At least " if found.is_lower_bound else ""
     return f"{at_least}{useful} of the accelerator-hours paid for became useful work."
 
 
@@ -77,10 +94,10 @@ def _largest_leak(account: Account) -> str:
     return f"{what} {words.usd(usd[most], unit)}{share}."
 
 
-def _paid(account: Account, window_ms: int) -> HeadlineFigure:
-    count = ratios.mean_accelerators(account, window_ms)
+def _paid(account: Account, window_ms: int, assumed: str) -> HeadlineFigure:
+    count, units = ratios.mean_accelerators(account, window_ms), printed.units(account)
     note = (
-        f"{words.hours(sum(account.tenths_of_hours()))} accelerator-hours:"
+        f"{units.hours(sum(account.hours_in(units.hour)))} accelerator-hours:"
         f" {_plain(count)} on average for {duration_text(window_ms)}"
     )
     if account.capability is not None:
@@ -88,30 +105,26 @@ def _paid(account: Account, window_ms: int) -> HeadlineFigure:
         note += f", worth {_plain(equal)} {capability.REFERENCE}"
     unit = words.unit_micro(account)
     if account.unpriced_milli_ms:
-        note += f"; nobody said a price of {words.hours(sum(_unpriced_tenths(account)))} of them"
+        without = printed.hours_text(account.unpriced_milli_ms)
+        note += f"; nobody said a price of {without} of them"
     paid = account.told(words.usd(sum(account.in_units(unit)), unit))
-    return HeadlineFigure("paid", "Paid", paid, note)
-
-
-def _unpriced_tenths(account: Account) -> list[int]:
-    return shown(account.unpriced, MILLI_MS_PER_UNIT_HOUR // 10)
+    return HeadlineFigure("paid", "Paid", paid + assumed, note)
 
 
 def _useful(account: Account) -> HeadlineFigure:
     unit, points = words.unit_micro(account), account.basis_points()
     usd, of_dollars = account.in_units(unit), account.dollar_points()
     unknown = points[Bucket.UNKNOWN] + points[Bucket.UNSAVED]
-    is_bound = ratios.goodput(account).is_lower_bound
     parts = ["of the accelerator-hours"] if points[Bucket.USEFUL] else []
     if parts and of_dollars is not None:
         share = words.percent(of_dollars[Bucket.USEFUL])
         parts = [f"of the hours; {words.usd(usd[Bucket.USEFUL], unit)}, {share} of the dollars"]
-    if is_bound:
+    if unknown or ratios.goodput(account).is_lower_bound:
         more = "another " if parts else ""
         parts.append(
             f"{more}{words.percent(unknown)} of the hours worked, and nobody knows yet how well"
         )
-    value = words.bounded(points[Bucket.USEFUL], is_bound)
+    value = words.useful(points[Bucket.USEFUL], account)
     return HeadlineFigure("useful", "Useful", value, "; ".join(parts))
 
 
@@ -129,8 +142,10 @@ def _hourly(account: Account) -> HeadlineFigure:
     note = f"a paid hour costs {dollars_text(paid)}"
     if paid:
         note += f": {words.times(Fraction(useful, paid))} as much for one that counts"
-    at_most = f"≤{words.NBSP}" if ratios.goodput(account).is_lower_bound else ""
-    return HeadlineFigure("hourly", name, at_most + dollars_text(useful), note)
+    found = ratios.goodput(account)
+    at_most = f"≤{words.NBSP}" if found.is_lower_bound else ""
+    assumed = ", assumed" if found.is_assumed else ""
+    return HeadlineFigure("hourly", name, f"{at_most}{dollars_text(useful)}{assumed}", note)
 
 
 def _idle_point(account: Account, window_ms: int) -> HeadlineFigure:

@@ -6,14 +6,14 @@ What no layer can fill yet is a line too, without numbers: unknown is never show
 from typing import NamedTuple
 
 from tidemill.ledger import leaks as leaking
-from tidemill.ledger.account import Account, rounded
+from tidemill.ledger import printed
+from tidemill.ledger.account import Account
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, Bucket, Stage
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.unknowns import unknowns_of
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, share_out
+from tidemill.model.measures import share_out
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.report import stages, words
-from tidemill.units import capability
 
 KNOWN_AS: dict[Confidence, str] = {
     Confidence.MEASURED: "seen in the journal, to the millisecond",
@@ -65,15 +65,22 @@ class KnownShare(NamedTuple):
 
 
 def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
-    """Every bucket of a statement and its total, top to bottom."""
+    """Every bucket of a statement and its total, top to bottom.
+
+    Nothing in a bucket of what nobody knows is nothing to be told.
+    """
     known_as = {leak.bucket: leak.confidence for leak in leaking.leaks(statement)}
     known_as[Bucket.USEFUL] = _useful(statement, account)
     unit, is_unknown = words.unit_micro(account), unknowns_of(statement)
-    tenths, money = account.tenths_of_hours(), account.in_units(unit)
-    points, equal = account.basis_points(), _equivalent_tenths(account)
+    units, money = printed.units(account), account.in_units(unit)
+    time, equal = account.hours_in(units.hour), account.h100_hours_in(units.hour)
+    points = account.basis_points()
     of_dollars = account.dollar_points()
     found = []
     for bucket, about in ABOUT.items():
+        is_told = account.milli_ms[bucket] or about.confidence is not Confidence.UNKNOWN
+        if bucket not in is_unknown and not is_told:
+            continue
         confidence = known_as.get(bucket, statement.as_known(about.confidence))
         found.append(
             ReportLine(
@@ -82,7 +89,7 @@ def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
                 words.percent(points[bucket]),
                 account.told(words.usd(money[bucket], unit), bucket),
                 words.percent(of_dollars[bucket]) if of_dollars else "—",
-                words.hours(tenths[bucket]), words.hours(equal[bucket]) if equal else "",
+                units.hours(time[bucket]), units.hours(equal[bucket]) if equal else "",
                 is_unknown.get(bucket, ""),
                 words.owner(about.owner), str(confidence),
             )
@@ -92,14 +99,15 @@ def lines(statement: Statement, account: Account) -> tuple[ReportLine, ...]:
 
 def total(account: Account) -> Total:
     """The last row: the sums of the printed lines."""
-    equal, unit = _equivalent_tenths(account), words.unit_micro(account)
+    units, unit = printed.units(account), words.unit_micro(account)
+    equal = account.h100_hours_in(units.hour)
     of_dollars = account.dollar_points()
     return Total(
         words.percent(sum(account.basis_points())),
         account.told(words.usd(sum(account.in_units(unit)), unit)),
         words.percent(sum(of_dollars)) if of_dollars else "—",
-        words.hours(sum(account.tenths_of_hours())),
-        words.hours(sum(equal)) if equal else "",
+        units.hours(sum(account.hours_in(units.hour))),
+        units.hours(sum(equal)) if equal else "",
     )
 
 
@@ -140,14 +148,4 @@ def _useful(statement: Statement, account: Account) -> Confidence:
     if by_jobs:
         return max(by_jobs, key=lambda c: (by_jobs[c], c))
     is_open = account.of(stages.members(Stage.UNKNOWN)) > 0
-    return Confidence.UNKNOWN if is_open else ABOUT[Bucket.USEFUL].confidence
-
-
-def _equivalent_tenths(account: Account) -> list[int]:
-    """Tenths of hours of the reference accelerator per bucket; empty when some kind is unknown."""
-    if account.capability is None:
-        return []
-    gflops = capability.gflops(capability.REFERENCE)
-    assert gflops is not None, "the reference is in the table"
-    whole = rounded(sum(account.capability), gflops * MILLI_MS_PER_UNIT_HOUR // 10)
-    return share_out(whole, account.capability)
+    return Confidence.UNKNOWN if is_open else statement.confidence(Bucket.USEFUL)

@@ -16,9 +16,11 @@ import jinja2
 from markupsafe import Markup, escape
 
 from tidemill import __version__
+from tidemill.ledger import pricing
 from tidemill.ledger.buckets import Stage
 from tidemill.ledger.statement import Statement
-from tidemill.ledger.unknowns import is_busy_told, unknowns_of
+from tidemill.ledger.unknowns import is_busy_told, is_loss_told, unknowns_of
+from tidemill.ledger.waits import UNTOLD
 from tidemill.model import names
 from tidemill.model.measures import duration_text
 from tidemill.report import (
@@ -90,7 +92,11 @@ def _parts(statement: Statement) -> dict[str, Any]:
         return {"headline": None}
     return {
         "headline": headline(
-            account, statement.end_ms - statement.start_ms, lines.basis(statement, account)
+            account,
+            statement.end_ms - statement.start_ms,
+            lines.basis(statement, account),
+            pricing.sentence(statement),
+            is_price_assumed=pricing.is_assumed(statement),
         ),
         "wide": waterfall(account, WIDE),
         "narrow": waterfall(account, NARROW),
@@ -103,7 +109,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         "is_hatched": account.of(stages.members(Stage.UNKNOWN)) > 0,
         "known": lines.known(statement, account),
         "utilisations": efficiency.utilisations(account, is_busy_told=is_busy_told(statement)),
-        "goodput": efficiency.goodput(account),
+        "goodput": efficiency.goodput(account, is_loss_told=is_loss_told(statement)),
         "timeline": timeline(statement, account),
         "plot_width": PLOT_WIDTH,
         "plot_height": PLOT_HEIGHT,
@@ -115,6 +121,7 @@ def _parts(statement: Statement) -> dict[str, Any]:
         ],
         "jobs": waits.jobs(statement),
         "waits": waits.waits(statement),
+        "untold_waits": "" if statement.tells_submissions else UNTOLD,
     }
 
 

@@ -3,10 +3,11 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from tidemill.ledger.account import CENT_MICRO, DENOMINATOR, rounded
+from tidemill.ledger import printed
+from tidemill.ledger.account import DENOMINATOR, rounded
 from tidemill.ledger.free import free, total
 from tidemill.ledger.statement import Statement
-from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR
+from tidemill.model.measures import dollars_text
 from tidemill.report import words
 
 if TYPE_CHECKING:
@@ -71,12 +72,11 @@ def _over(statement: Statement) -> Over | None:
     rows = free(statement)
     if rows is None or not (whole := total(rows)).free_milli_ms:
         return None
-    tenths = rounded(whole.free_milli_ms, MILLI_MS_PER_UNIT_HOUR // 10)
     return Over(
-        words.hours(tenths),
+        printed.hours_text(whole.free_milli_ms),
         words.share(Fraction(whole.usable_milli_ms, whole.free_milli_ms)),
         words.share(Fraction(whole.unusable_milli_ms, whole.free_milli_ms)),
-        words.cents(rounded(whole.unusable_money, DENOMINATOR * CENT_MICRO))
+        dollars_text(rounded(whole.unusable_money, DENOMINATOR))
         if whole.is_priced
         else "price unknown",
     )

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tidemill.ledger.buckets import ABOUT
+from tidemill.ledger.printed import about_usd, cost_text
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import top_jobs
 from tidemill.ledger.waits import ONE, WaitDimension, WaitFigures, WaitSpread
-from tidemill.model.measures import HOUR_MS, cost_text, dollars_text, duration_text
+from tidemill.model.measures import HOUR_MS, duration_text
 from tidemill.report import stages, timeline, words
 from tidemill.report.timeline import PLOT_HEIGHT, PLOT_WIDTH, Slot, Tick
 
@@ -84,14 +85,14 @@ class WastefulJob(NamedTuple):
 
 
 def waits(statement: Statement) -> WaitsSection | None:
-    """The section of a statement; None where no job was submitted."""
+    """The section of a statement; None where no job was submitted, or nobody knows when."""
     found = statement.waits.figures()
     if found.wait is None:
         return None
     spread = found.wait
     answer = (
-        f"Half of {words.many(found.jobs, 'job')} waited at most {_time(spread, 'p50')}, nine in"
-        f" ten at most {_time(spread, 'p90')}, the mean was {_time(spread, 'mean')}, the longest"
+        f"Of {words.many(spread.jobs, 'job')} {_quantile(spread, 'p50')}, and"
+        f" {_quantile(spread, 'p90')}; the mean was {_time(spread, 'mean')}, the longest"
         f" {_time(spread, 'max')}."
     )
     outcomes = (
@@ -99,7 +100,11 @@ def waits(statement: Statement) -> WaitsSection | None:
         f" {found.cancelled:,} were cancelled, {found.running:,} ran and {found.waiting:,} waited."
     )
     if found.held:
-        outcomes += f" {words.many(found.held, 'job')} held or waiting for others: no part of it."
+        held = "was" if found.held == 1 else "were"
+        outcomes += (
+            f" {words.many(found.held, 'more job')} {held} held, or waited for something else than"
+            " GPUs."
+        )
     if found.never_started:
         outcomes += f" {found.never_started:,} never started: they count with the time so far (≥)."
     tables = [_table(statement, "team", "Waits by team")]
@@ -114,9 +119,9 @@ def jobs(statement: Statement) -> tuple[WastefulJob, ...]:
     return tuple(
         WastefulJob(
             row.job, row.team, row.user, words.accelerators(row.gpu_milli),
-            dollars_text(row.paid_usd_micro, 0),
-            cost_text(row.wasted_usd_micro, row.wasted_milli_ms, 0),
-            f"{ABOUT[row.leak].title} {cost_text(row.leak_usd_micro, row.leak_milli_ms, 0)}",
+            words.UNKNOWN if row.paid_usd_micro is None else about_usd(row.paid_usd_micro),
+            cost_text(row.wasted_usd_micro, row.wasted_milli_ms),
+            f"{ABOUT[row.leak].title} {cost_text(row.leak_usd_micro, row.leak_milli_ms)}",
             stages.style(ABOUT[row.leak].group),
         )
         for row in top_jobs(statement, MOST_JOBS)
@@ -154,8 +159,8 @@ def course(statement: Statement) -> Course | None:
             for i in range(5)
         ),
         duration_text(step),
-        f"Nine in ten of those submitted from {moments[worst]} on waited at most"
-        f" {_time(most, 'p90')}, the most of any step.",
+        f"Of those submitted from {moments[worst]} on {_quantile(most, 'p90')}, the most of any"
+        " step.",
     )  # fmt: skip
 
 
@@ -193,6 +198,17 @@ def _cell(found: WaitSpread | None, stat: str) -> SortedCell:
         if found is None
         else SortedCell(_time(found, stat), getattr(found, stat))
     )
+
+
+def _quantile(found: WaitSpread, stat: str) -> str:
+    """A median or a ninth tenth as a sentence has it; where it may be larger, from above."""
+    most, least = _SHARES[stat]
+    time = _time(found, stat).removeprefix(f"≥{words.NBSP}")
+    is_bound = stat in found.at_least
+    return f"{least} waited at least {time}" if is_bound else f"{most} waited at most {time}"
+
+
+_SHARES = {"p50": ("half", "half"), "p90": ("nine in ten", "one in ten")}
 
 
 def _time(found: WaitSpread, stat: str) -> str:

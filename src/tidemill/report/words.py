@@ -2,26 +2,35 @@
 
 from fractions import Fraction
 
+from tidemill.ledger import printed, ratios
 from tidemill.ledger.account import CENT_MICRO, Account, rounded
 from tidemill.model.measures import DOLLAR_MICRO, WHOLE_MILLI, dollars_text
 from tidemill.model.reasons import Layer
 
 NBSP = "\u00a0"
 UNKNOWN = "unknown"
+WHOLE_POINTS = 10_000  # hundredths of a percent
 
 
 WHOLE_FROM_MICRO = 10_000 * DOLLAR_MICRO
 """From this total on the page has whole dollars: cents of a modelled share are noise."""
 
 
+_PLACES = {DOLLAR_MICRO: 0, CENT_MICRO: 2, CENT_MICRO // 100: 4}
+
+
 def unit_micro(account: Account) -> int:
-    """What the page counts an account's money in: cents, or whole dollars where it is much."""
-    return DOLLAR_MICRO if account.paid_usd_micro >= WHOLE_FROM_MICRO else CENT_MICRO
+    """What the page counts an account's money in: cents, whole dollars where it is much, and
+    hundredths of cents where it is little.
+    """
+    if account.paid_usd_micro >= WHOLE_FROM_MICRO:
+        return DOLLAR_MICRO
+    return printed.units(account).usd_micro
 
 
 def usd(amount: int, unit: int) -> str:
     """An amount in units of cents or dollars: ``$1,234.56``, ``$12,346``."""
-    return dollars_text(amount * unit, 0 if unit == DOLLAR_MICRO else 2)
+    return dollars_text(amount * unit, _PLACES[unit])
 
 
 def cents(amount: int) -> str:
@@ -49,11 +58,23 @@ def points(ratio: Fraction) -> int:
     return rounded(ratio.numerator * 10_000, ratio.denominator)
 
 
-def bounded(basis_points: int, is_lower_bound: bool) -> str:
-    """A share; at least that where more may yet turn out; unknown where nothing has so far."""
-    if not is_lower_bound:
+def useful(basis_points: int, account: Account) -> str:
+    """A useful share of an account: assumed, where it rests on an assumption; at least that, where
+    more may yet turn out; unknown, where nothing has so far.
+    """
+    found = ratios.goodput(account)
+    if found.is_assumed:
+        return f"{percent(basis_points)}, assumed"
+    if not found.is_lower_bound:
         return percent(basis_points)
     return f"≥{NBSP}{percent(basis_points)}" if basis_points else UNKNOWN
+
+
+def at_most(basis_points: int, is_upper_bound: bool) -> str:
+    """A share; at most that where not all that is missing is known; unknown where nothing is."""
+    if not is_upper_bound:
+        return percent(basis_points)
+    return f"≤{NBSP}{percent(basis_points)}" if basis_points < WHOLE_POINTS else UNKNOWN
 
 
 def times(ratio: Fraction) -> str:

@@ -27,7 +27,7 @@ def seams(world: World) -> list[Seam]:
 
 
 def _seam(world: World, c: int) -> Seam:
-    row, levels = world.contract_rows[c], world.levels[c]
+    row, levels = world.contract_rows[c].at(world.now_ms), world.levels[c]
     paid = world.paid_milli(c)
     schedulable = int(levels[[Level.ALLOCATED, Level.READY, Level.STRANDED]].sum())
     gap = (paid - schedulable) * row.rate_usd_micro // WHOLE_MILLI

@@ -45,6 +45,14 @@ TYPES: dict[str, ContractType] = {
 }
 """By name, as a spec file and a journal write it under ``terms``."""
 
+PAID = {
+    Terms.RESERVED.value: "all the time",
+    Terms.ON_DEMAND.value: "on demand",
+    Terms.SPOT.value: "spot",
+    OBSERVED: "while there",
+}
+"""How nodes are paid that somebody else launches, in words."""
+
 
 def of(contract: Contract) -> ContractType:
     """The row of a contract's type; who names an unknown one is told which there are."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -26,12 +27,17 @@ class Ask(NamedTuple):
     cpu_milli: int
     memory_mib: int
     kinds: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
+    rules: NodeRules
 
     @property
     def replica_milli(self) -> int:
         """Accelerator-milli of one replica."""
         return self.accelerators * self.milli
+
+    @property
+    def replica(self) -> tuple[int, int, int, int]:
+        """Its amounts alone."""
+        return self.accelerators, self.milli, self.cpu_milli, self.memory_mib
 
     @property
     def per_node(self) -> tuple[int, int]:
@@ -99,7 +105,7 @@ class Mix:
 
     def _ask(self, role: Role) -> int:
         ask = Ask(
-            role.accelerators, role.milli, role.cpu_milli, role.memory_mib, role.kinds, role.labels
+            role.accelerators, role.milli, role.cpu_milli, role.memory_mib, role.kinds, role.rules
         )
         known = self._ask_number.get(ask)
         if known is not None:

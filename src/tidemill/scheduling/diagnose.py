@@ -69,7 +69,7 @@ def ever_cause(world: World, shape: Shape) -> Cause:
         if not labelled:
             return Cause.IMPOSSIBLE_LABEL
         hosts = [
-            (row.kind, replicas_per_node(row, role) * _matching_nodes(world, row, role))
+            (row.kind, replicas_per_node(row, role) * matching_nodes(world, row, role))
             for row in labelled
         ]
         if not any(count for _, count in hosts):
@@ -105,28 +105,44 @@ def nodes_in_use(contract: Contract) -> int:
 
 
 def could_match(world: World, contract: Contract, role: Role) -> bool:
-    """Whether the contract's nodes, as promised or as seen, carry the labels a role asks for."""
-    wanted = set(role.labels)
-    if wanted <= set(contract.node.labels):
-        return True
+    """Whether a role may be on any of the contract's nodes, as promised or as seen."""
+    if _is_promised(contract, role):
+        return not _may_be_repelled(world, role) or matching_nodes(world, contract, role) > 0
     return any(
         group.pool == contract.pool
         and world.kinds[group.kind] == contract.kind
-        and wanted <= group.labels
+        and role.rules.allow(group.labels, group.taints)
         for group in world.groups
     )
 
 
-def _matching_nodes(world: World, contract: Contract, role: Role) -> int:
-    """How many nodes of a contract a role may use: all, or those seen to carry its labels."""
-    wanted = set(role.labels)
-    if wanted <= set(contract.node.labels):
+def _is_promised(contract: Contract, role: Role) -> bool:
+    """Whether all nodes of a contract are such as a role may be on, unless one is seen not to."""
+    node = contract.node
+    return role.rules.allow(frozenset(node.labels), frozenset(node.taints))
+
+
+def _may_be_repelled(world: World, role: Role) -> bool:
+    """Whether single nodes may keep a role away: by taints, or by labels that it does not want."""
+    return bool(role.affinity) or any(group.taints for group in world.groups)
+
+
+def matching_nodes(world: World, contract: Contract, role: Role) -> int:
+    """How many nodes of a contract a role may use: those promised, less those seen not to be such.
+
+    Where none is promised: those seen to be such.
+    """
+    is_promised = _is_promised(contract, role)
+    if is_promised and not _may_be_repelled(world, role):
         return nodes_in_use(contract)
+    rules, nodes = role.rules, world.nodes
     c, rows = world.contract_number[contract.name], world.node_count
-    is_ok = np.array([wanted <= group.labels for group in world.groups], bool)
-    nodes = world.nodes
+    is_ok = np.array([rules.allow(g.labels, g.taints) for g in world.groups], bool)
     mine = (nodes.contract[:rows] == c) & (nodes.state[:rows] != NodeState.GONE)
-    return int((mine & is_ok[nodes.group[:rows]]).sum())
+    may = is_ok[nodes.group[:rows]] if rows else mine
+    if not is_promised:
+        return int((mine & may).sum())
+    return max(0, nodes_in_use(contract) - int((mine & ~may).sum()))
 
 
 def _limit_cause(world: World, shape: Shape) -> Cause:

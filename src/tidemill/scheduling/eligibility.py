@@ -1,4 +1,5 @@
-"""Eligible: which groups of nodes a role may use at all, by kind, MIG profile and labels.
+"""Eligible: which groups of nodes a role may use at all, by kind, MIG profile, labels and
+taints.
 
 Nodes of one group cannot be told apart by any constraint, so the question is asked once per group
 and role, and remembered until there are more groups.
@@ -26,12 +27,19 @@ def options(world: World, role: Role) -> tuple[Option, ...]:
     kinds = [world.kind_number[k] for k in role.kinds if k in world.kind_number]
     found = []
     for k in kinds if role.kinds else _cheapest_first(world):
-        if role.profile and not mig.offers(world.kinds[k], role.profile, role.milli):
+        if not takes_type(world.kinds[k], role):
             continue
         is_ok = np.array([_is_ok(world, role, g, k) for g in range(len(world.groups))], np.int64)
         if is_ok.any():
             found.append(Option(k, is_ok))
     return tuple(found)
+
+
+def takes_type(kind: str, role: Role) -> bool:
+    """Whether a role may run on a GPU type, if labels and taints let it."""
+    if role.kinds and kind not in role.kinds:
+        return False
+    return not role.profile or mig.offers(kind, role.profile, role.milli)
 
 
 def _cheapest_first(world: World) -> list[int]:
@@ -63,4 +71,4 @@ def merged(world: World, parts: tuple[Option, ...]) -> I64:
 
 def _is_ok(world: World, role: Role, g: int, k: int) -> bool:
     group = world.groups[g]
-    return group.kind == k and set(role.labels) <= group.labels
+    return group.kind == k and role.rules.allow(group.labels, group.taints)

@@ -167,7 +167,7 @@ def _fit_tied_role(
 ) -> tuple[tuple[Piece, ...], tuple[tuple[Option, Obstacle, int], ...]]:
     obstacles, role = [], shape.roles[tie.role]
     for option in options:
-        barred = _barred(room, q, option.kind, role.total_milli)
+        barred = barred_by(room, q, option.kind, role.total_milli)
         if barred is not None:
             obstacles.append((option, barred, 0))
             continue
@@ -189,7 +189,7 @@ def _fit_role(
             return (Piece(r, *best[0]),), ()
     obstacles = []
     for option in options:
-        barred = _barred(room, q, option.kind, role.total_milli)
+        barred = barred_by(room, q, option.kind, role.total_milli)
         if barred is not None:
             obstacles.append((option, barred, 0))
             continue
@@ -200,7 +200,7 @@ def _fit_role(
     return (), tuple(obstacles)
 
 
-def _barred(room: Snapshot, q: int, k: int, need: int) -> Obstacle | None:
+def barred_by(room: Snapshot, q: int, k: int, need: int) -> Obstacle | None:
     """What keeps a role off a kind, whichever nodes there are: its team, others', or the sum."""
     if need and not shares.within_limit(room.world, room.used, q, k, need):
         return Obstacle.LIMIT
@@ -216,5 +216,5 @@ def _best_of_all(
 ) -> tuple[tuple[int, ...], ...]:
     """Where a single replica goes when every kind that nothing bars it from is compared."""
     need = role.replica_milli
-    able = tuple(o for o in options if o.kind >= 0 and _barred(room, q, o.kind, need) is None)
+    able = tuple(o for o in options if o.kind >= 0 and barred_by(room, q, o.kind, need) is None)
     return room.fill(role, room.together(able), scoring).placed if len(able) > 1 else ()

@@ -17,6 +17,7 @@ from tidemill.scheduling.scores.scoring import Scoring
 
 BYTES_AT_MOST = 128 << 20  # 12,500 nodes take 512 KiB a request: enough for 256 of them
 SWEPT_AT_MOST = 128  # nodes; below, one sweep takes less than bringing a tournament up to date
+HOSTS_BYTES_AT_MOST = 32 << 20  # 12,500 nodes take 100 KB a request: enough for 335 of them
 ROWS_AT_MOST = 1 << 16  # then all is forgotten
 
 Key = tuple[int, int, int, int, int, tuple[str, ...]]
@@ -37,6 +38,7 @@ class Requests:
         self._scoring: Scoring | None = None
         self._known: I64 | None = None
         self._requests: I64 = np.zeros((8, REQUEST_COLUMNS), np.int64)
+        self._hosts: I64 = np.zeros((1, nodes), np.int64)
         self._oks: I64 = np.zeros((8, groups), np.int64)
         self._rank: I64 = np.zeros((1, self._leaves), np.int64)
         self._winner: I64 = np.zeros((1, 2 * self._leaves), np.int64)
@@ -46,7 +48,7 @@ class Requests:
     def blank(self) -> dict[str, I64]:
         """Its columns by name."""
         return {
-            "requests": self._requests, "oks": self._oks, "rank": self._rank,
+            "requests": self._requests, "oks": self._oks, "hosts": self._hosts, "rank": self._rank,
             "winner": self._winner, "exact": self._exact, "wasted": self._wasted,
         }  # fmt: skip
 
@@ -55,6 +57,7 @@ class Requests:
         if (
             ground.requests is self._requests
             and ground.oks is self._oks
+            and ground.hosts is self._hosts
             and ground.rank is self._rank
             and ground.wasted is self._wasted
         ):
@@ -73,6 +76,7 @@ class Requests:
             self._flags.append(is_ok)
             self._requests[r] = 0
             self._requests[r, : REQUEST.HOST] = (*asks, _score(scoring), NO_TREE, -1, 0)
+            self._requests[r, REQUEST.HOSTS_ROW] = self._hosts_row(r)
             self._oks[r] = 0
             self._oks[r, : len(is_ok)] = is_ok
         return r
@@ -99,7 +103,7 @@ class Requests:
     def forget_ranks(self) -> None:
         """Something has changed that nobody was told of."""
         self._requests[:, REQUEST.READ] = -1
-        self._requests[:, REQUEST.TOTAL_AT :] = 0
+        self._requests[:, REQUEST.TOTAL_AT : REQUEST.HOSTS_SUM] = 0
         self._wasted[:, 0] = -1
 
     def heed(self, scoring: Scoring) -> None:
@@ -112,6 +116,15 @@ class Requests:
         if self._known is not scoring.tables.known:
             self._known = scoring.tables.known
             self._wasted = np.full((self._nodes, WASTED), -1, np.int64)
+
+    def _hosts_row(self, r: int) -> int:
+        """Where it is counted what each node could take of a request; 0: there are too many."""
+        row = r + 1
+        if row * self._nodes > HOSTS_BYTES_AT_MOST // 8:
+            return 0
+        if row >= len(self._hosts):
+            self._hosts = grown(self._hosts, row + 1)
+        return row
 
     def _make(self, r: int, groups: int) -> None:
         if r >= len(self._requests):

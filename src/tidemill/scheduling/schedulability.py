@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.node_rules import NodeRules
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -137,7 +138,8 @@ class _Fleet:
     def _flags(self, ask: Ask) -> NDArray[np.bool_]:
         world = self.world
         return np.array([
-            (not ask.kinds or world.kinds[g.kind] in ask.kinds) and set(ask.labels) <= g.labels
+            (not ask.kinds or world.kinds[g.kind] in ask.kinds)
+            and ask.rules.allow(g.labels, g.taints)
             for g in world.groups
         ], np.bool_)  # fmt: skip
 
@@ -213,7 +215,7 @@ def _shown(fleet: _Fleet, mix: Mix, k: int) -> list[_Shown]:
 
 def _fits(fleet: _Fleet, kind: str, shown: _Shown, lots: I64) -> Fits:
     accelerators, milli, replicas, _ = shown
-    ask = Ask(accelerators, milli, 0, 0, (kind,), ())
+    ask = Ask(accelerators, milli, 0, 0, (kind,), NodeRules())
     hosting = fleet.hosting(ask)
     now = int(hosting.now[lots].sum()) // replicas
     return Fits(*shown, now, together(hosting, ask, lots) // replicas)

@@ -10,7 +10,7 @@
 5. *Say why*: the cause of each shape that still waits, when it changed.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 
@@ -155,13 +155,19 @@ class Cycle:
     def answer(self, code: int) -> None:
         """Do what the compiled cycle came back for."""
         self._answer(code, self.columns.reg.item(REG.WHO))
+        self._renew()
+
+    def know_all(self, shapes: Iterable[int]) -> None:
+        """Answer everything at once that the compiled cycle will ask of shapes it has not seen."""
+        for s in shapes:
+            for code in (CODE.KNOW, CODE.PREPARE, CODE.SUPPLY):
+                self._answer(code, s)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Pools may have grown, and gangs become larger."""
         columns = layout.with_pools(self.columns, self.memo)
         self.columns = layout.with_pieces(columns, len(self.room.ground.out))
-
-    def know_all(self) -> None:
-        """Answer everything at once that the compiled cycle will ask of a shape it has not seen."""
-        for code in (CODE.KNOW, CODE.PREPARE, CODE.SUPPLY):
-            self.answer(code)
 
     def _answer(self, code: int, s: int) -> None:
         world, memo = self.world, self.memo

@@ -118,10 +118,9 @@ def _cut(world: World, at: Axis, kind: str, part: Geometry, here: NDArray[np.boo
                sum(one.stranded for one in left), tuple(fits))  # fmt: skip
 
 
-def count(room: "Snapshot", role: Role, is_ok: I64) -> int:
-    """How many replicas of a role with a profile the room hosts; written by node into ``hosts``."""
-    room.hosts[:] = _hosts(room, role, is_ok, _devices(room, role))
-    return int(room.hosts.sum())
+def hosts(room: "Snapshot", role: Role, is_ok: I64) -> I64:
+    """How many replicas of a role with a profile each node hosts."""
+    return _hosts(room, role, is_ok, _devices(room, role))
 
 
 def fill(room: "Snapshot", role: Role, is_ok: I64) -> tuple[int, Placed]:
@@ -147,6 +146,16 @@ def fill(room: "Snapshot", role: Role, is_ok: I64) -> tuple[int, Placed]:
         again = _ranks(room, at, mine)
         rank[mine] = np.where((devices[mine] > 0) & (hosts[n] > 0), again, NOWHERE)
     return role.count, tuple(placed)
+
+
+def best_devices(room: "Snapshot", role: Role, is_ok: I64, most: int) -> list[tuple[int, int]]:
+    """The devices that suit the first instance of a role best, with their ranks: the first wins."""
+    devices = _devices(room, role)
+    hosts, at = _hosts(room, role, is_ok, devices), room.axis
+    rank = _ranks(room, at, slice(None))
+    able = np.flatnonzero((devices > 0) & (hosts[at.node] > 0))
+    order = able[np.argsort(rank[able], kind="stable")][:most].tolist()
+    return [(rank.item(d), d) for d in order]
 
 
 def _beside(room: "Snapshot", role: Role, is_ok: I64) -> int:

@@ -21,7 +21,7 @@ from tidemill.model.world import World
 from tidemill.scheduling import eligibility, slices
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.fitting import books, node_ranking, sweeps
-from tidemill.scheduling.fitting.columns import CALL, OUT, PART, SORT, SPOT, Ground
+from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, SORT, SPOT, Ground
 from tidemill.scheduling.requests import Requests
 from tidemill.scheduling.scores.scoring import PACKING, Scoring
 from tidemill.scheduling.scores.tables import BLANK
@@ -74,6 +74,19 @@ class Snapshot:
             self._copy_books(world)
         return True
 
+    def take_over(self, other: "Snapshot") -> None:
+        """Be as another room of the same cluster state is now."""
+        own, its = self.ground, other.ground
+        for mine, theirs in (
+            (own.spots, its.spots), (own.parts, its.parts), (self.kind_free, other.kind_free),
+            (self.used, other.used),
+        ):  # fmt: skip
+            np.copyto(mine, theirs)
+        if self.world.tree.keeps:
+            np.copyto(self.below, other.below)
+            np.copyto(self.kind_kept, other.kind_kept)
+        self.requests.forget_ranks()
+
     def empty(self) -> None:
         """Pretend that nothing runs: every working device is free. Nothing older is kept."""
         nodes, rows = self.world.nodes, self.rows
@@ -119,13 +132,13 @@ class Snapshot:
         if total < role.count:
             return Filled(total, ())
         for i in range(role.count):
-            able = np.flatnonzero(self.hosts > 0).tolist()
-            best = max(able, key=lambda n: (score(self._node(n), role), -n))
-            sweeps.put_some(self.world.matrices, self.ground, r, i, best, 1)
-            self.hosts[best] -= 1
+            hosts = self.ground.hosts[self.ground.requests.item(r, REQUEST.HOSTS_ROW)]
+            able = np.flatnonzero(hosts[: self.rows] > 0).tolist()
+            best = max(able, key=lambda n: (score(self.free_node(n), role), -n))
+            sweeps.put_hosted(self.world.matrices, self.ground, r, i, best, 1)
         return self._filled(role, role.count)
 
-    def _node(self, n: int) -> FreeNode:
+    def free_node(self, n: int) -> FreeNode:
         """A node as a plug-in sees it."""
         world, nodes = self.world, self.world.nodes
         row, first = world.node_rows[n], nodes.first_device.item(n)
@@ -166,11 +179,17 @@ class Snapshot:
     def count_hosts(self, role: Role, is_ok: I64) -> int:
         """How many replicas of a role would fit."""
         if role.profile:
-            return slices.count(self, role, is_ok)
+            return int(slices.hosts(self, role, is_ok).sum())
         r = self.request(role, is_ok, PACKING)
-        return int(
-            sweeps.count_hosts(self.world.matrices, self.ground, r, role.cpu_milli, role.memory_mib)
-        )
+        return int(sweeps.count_hosts(self.world.matrices, self.ground, r))
+
+    def hosts(self, role: Role, is_ok: I64) -> I64:
+        """How many replicas of a role each node would take; a copy."""
+        if role.profile:
+            return slices.hosts(self, role, is_ok)
+        self.count_hosts(role, is_ok)
+        h = self.ground.requests.item(self.request(role, is_ok, PACKING), REQUEST.HOSTS_ROW)
+        return self.ground.hosts[h, : self.rows].copy()
 
     def _filled(self, role: Role, found: int) -> "Filled":
         return Filled(-found - 1, ()) if found < 0 else Filled(role.count, self.placed(found))
@@ -324,7 +343,7 @@ class Snapshot:
         self.requests = Requests(rows, max(1, len(world.groups)))
         self.ground = self.requests.joined(
             Ground(
-                regs=np.array([before, rows, 0, 0, 0], np.int64),
+                regs=np.array([before, rows, 0, 0, 0, 0], np.int64),
                 spots=_blank(rows, len(SPOT)), parts=_blank(devices, len(PART)),
                 touched=np.zeros(size, np.int64), **self.requests.blank(),
                 caps=_blank(tiers + 1, rows), gaps=_blank(tiers + 1, rows),
@@ -339,7 +358,6 @@ class Snapshot:
         self.cpu_free: I64 = spots[:, SPOT.CPU]
         self.memory_free: I64 = spots[:, SPOT.MEMORY]
         self.is_open: I64 = spots[:, SPOT.IS_OPEN]
-        self.hosts: I64 = spots[:, SPOT.HOSTS]
         self.device_free: I64 = parts[:, PART.FREE]
         self.slices: I64 = parts[:, PART.SLICES]
 

@@ -43,6 +43,7 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
     rank: int | None = None,
     world: int | None = None,
     gpus: int | None = None,
+    role: str | None = None,
     to: str | None = None,
     every_s: float | None = None,
     sync: Callable[[], object] | None = None,
@@ -52,8 +53,9 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
 
     ``name`` defaults to ``TIDEMILL_JOB``, the number of the Slurm job, or the name of the
     Kubernetes job or pod; rank and world to what the launcher says. ``gpus``: how many this process
-    uses. ``to`` defaults to ``TIDEMILL_TRACK``, and ``every_s``, the seconds that one record covers
-    and the most that is lost when the process is killed, to ``TIDEMILL_TRACK_EVERY_S`` or 1.
+    uses. ``role`` (or ``TIDEMILL_ROLE``): what it does where ranks differ, such as a pipeline
+    stage. ``to`` defaults to ``TIDEMILL_TRACK``, and ``every_s``, the seconds that one record
+    covers and the most that is lost when the process is killed, to ``TIDEMILL_TRACK_EVERY_S`` or 1.
     ``flush_on_sigterm`` handles SIGTERM where nobody else does; the process then ends as it would
     have, but not before the Python code of its main thread runs again.
     """
@@ -72,6 +74,7 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
         "local_rank": who.local_rank,
         "restarts": who.restarts,
         "gpus": made.whole(gpus),
+        "role": made.text(role or os.environ.get("TIDEMILL_ROLE")),
         "team": who.team,
         "user": who.user,
         "host": host(),

@@ -219,6 +219,12 @@ class Twin:
         """Whether what happens next, still at this moment, is what kernels do not tell."""
         return len(self.agenda) > 0 and bool(lives.is_rare(self.agenda.t.entries, now_ms))
 
+    def is_rare_soon(self) -> bool:
+        """Whether what happens next, whenever that is, is what kernels do not tell."""
+        entries, coming_ms = self.agenda.t.entries, self._coming.next_ms
+        at_ms = self.agenda.next_ms
+        return at_ms < coming_ms and bool(lives.is_rare(entries, at_ms))
+
     def _fold_one(self, sheet: Sheet, inflow: Inflow | None) -> None:
         """Fold the last event by itself, as kernels could not; one that is refused is not told."""
         clock = self.agenda.t.clock

@@ -1,9 +1,11 @@
 """From the tables of a spec to the rows of the model: contracts, teams, faults, shapes."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from tidemill.journal.moments import Calendar
 from tidemill.model.measures import FOREVER_MS, ONE_PPM, WHOLE_MILLI
+from tidemill.model.node_rules import ANY
 from tidemill.model.rows import (
     Checkpointing,
     Contract,
@@ -53,6 +55,7 @@ def contract(row: ContractTable) -> Contract:
             int(row.cpu_per_node),
             int(row.memory_gib_per_node),
             tuple(sorted(row.labels.items())),
+            tuple(sorted(row.taints.items())),
         ),
         terms=row.terms,
         start_ms=int(row.start),
@@ -159,7 +162,7 @@ def shape(row: Traits, milli: int, node_devices: int, each_milli: int = WHOLE_MI
         cpu_milli=row.cpu_per_accelerator * used // WHOLE_MILLI,
         memory_mib=row.memory_gib_per_accelerator * used // WHOLE_MILLI,
         kinds=row.kinds,
-        labels=tuple(sorted(row.labels.items())),
+        **_node_rules(row),
         least=_least(row, count),
     )
     return Shape(
@@ -177,11 +180,21 @@ def _instances(row: Traits, milli: int, each_milli: int) -> Shape:
         cpu_milli=row.cpu_per_accelerator * each_milli // WHOLE_MILLI,
         memory_mib=row.memory_gib_per_accelerator * each_milli // WHOLE_MILLI,
         kinds=row.kinds,
-        labels=tuple(sorted(row.labels.items())),
+        **_node_rules(row),
         least=_least(row, count),
         profile=row.profile,
     )
     return Shape(row.team, (role,), row.job_class, row.priority, row.preemptible)
+
+
+def _node_rules(row: Traits) -> dict[str, Any]:
+    """Which nodes its roles may be on; `*` tolerates every value of a taint."""
+    tolerated = ((key, ANY if value == "*" else value) for key, value in row.tolerates.items())
+    return {
+        "labels": tuple(sorted(row.labels.items())),
+        "tolerates": tuple(sorted(tolerated)),
+        "affinity": (row.affinity,) if row.affinity else (),
+    }
 
 
 def _least(row: Traits, count: int) -> int:

@@ -15,7 +15,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.reader import Ledger
 from tidemill.ledger.statement import Statement
-from tidemill.live.history.advance import Advance, SourceAnswer
+from tidemill.live.history.advance import NO_FIGURES, Advance, SourceAnswer
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import SeenNode
 from tidemill.model import events as ev
@@ -32,6 +32,7 @@ class Observer:
     def __init__(self, begins_ms: int = EPOCH_MS) -> None:
         self.journal, self.begins_ms = MemoryJournal(), begins_ms
         self.late = Counter[str]()
+        self.figures = NO_FIGURES
         self.restart()
 
     def restart(self) -> None:
@@ -40,7 +41,7 @@ class Observer:
 
     def take(self, shown: SourceAnswer, until_ms: int, batches: int = 1000) -> None:
         """Go on up to a moment; killed after so many batches."""
-        going = Advance(self.world, self.begins_ms, shown, PRICES)
+        going = Advance(self.world, self.begins_ms, shown, PRICES, self.figures)
         for i, batch in enumerate(going.batches(until_ms)):
             if i == batches:
                 return

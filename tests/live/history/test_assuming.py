@@ -1,5 +1,6 @@
 """What is assumed where nothing was measured: used, shown as assumed, and never more than that."""
 
+import polars as pl
 import pytest
 
 from tests.live.history.test_history import NODES, PRICES, attempts, read
@@ -7,6 +8,7 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.unknowns import unknowns
 from tidemill.live.history import assuming
 from tidemill.live.history.events import build
+from tidemill.live.measured.windows import WINDOWS, nothing
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS, MINUTE_MS, WHOLE_MILLI
 from tidemill.model.states import Confidence
@@ -19,14 +21,45 @@ ROWS = attempts(
 
 
 def test_an_assumed_mfu_divides_the_work_and_says_so():
-    """Two hours of work at an assumed 40 %: 48 minutes useful; what was lost is unknown."""
+    """An hour of a job that is done at an assumed 40 %: 24 minutes useful.
+
+    That of the failed job may be lost or saved: nobody knows, so it is neither useful nor rework.
+    """
     books = read(build(ROWS, NODES, PRICES, assumed=assuming.read(["training.mfu=0.4"])))
     account = books.total()
-    assert account.milli_ms[Bucket.USEFUL] == 48 * GPU
+    assert account.milli_ms[Bucket.USEFUL] == 24 * GPU
+    assert account.milli_ms[Bucket.BELOW_PEAK] == 36 * GPU
+    assert account.milli_ms[Bucket.UNKNOWN] == 60 * GPU
     assert Bucket.REWORK in unknowns(account, is_observed=True)
     for bucket in (Bucket.USEFUL, Bucket.BELOW_PEAK):
         assert books.confidence(bucket) is Confidence.ASSUMED
     assert read(build(ROWS, NODES, PRICES)).total().milli_ms[Bucket.UNKNOWN] == 120 * GPU
+
+
+def test_a_job_that_is_stopped_is_not_useful_by_an_assumption():
+    """Requeued after an hour, idle for half of the second, then done: only the second counts.
+
+    What devices said of the first attempt divides it all the same: 15 minutes of it were idle.
+    """
+    told = attempts(
+        {"job": "q", "gpus": 1, "nodes": ["n0"], "start_ms": 0, "end_ms": HOUR_MS,
+         "outcome": "requeued"},
+        {"job": "q", "gpus": 1, "nodes": ["n0"], "start_ms": HOUR_MS, "end_ms": 2 * HOUR_MS},
+    )  # fmt: skip
+    begin: int = told["start_ms"].to_list()[0]
+    windows = [
+        {"job": "q", "source": "dcgm", "start_ms": begin + a * MINUTE_MS,
+         "end_ms": begin + b * MINUTE_MS, "busy_ppm": busy}
+        for a, b, busy in ((0, 30, 1_000_000), (30, 60, 500_000), (60, 120, 500_000))
+    ]  # fmt: skip
+    measured = nothing()._replace(windows=pl.DataFrame(windows, schema=WINDOWS))
+    assumed = assuming.read(["training.mfu=0.4"])
+    account = read(build(told, NODES, PRICES, measured=measured, assumed=assumed)).total()
+    assert account.milli_ms[Bucket.IDLE] == (15 + 30) * GPU
+    assert account.milli_ms[Bucket.UNKNOWN] == 45 * GPU
+    assert account.milli_ms[Bucket.USEFUL] == 12 * GPU
+    assert account.milli_ms[Bucket.BELOW_PEAK] == 18 * GPU
+    assert account.milli_ms[Bucket.REWORK] == 0
 
 
 def test_assumed_checkpoints_and_starts_say_what_a_stop_lost():

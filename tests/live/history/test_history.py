@@ -11,6 +11,7 @@ from tests.ledger.sums import amounts
 from tidemill.engine.fold.batch import fold_batch
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.reader import Ledger
+from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
@@ -40,9 +41,9 @@ def attempts(*rows: dict[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(made, schema=ATTEMPTS)
 
 
-def read(history: History) -> Statement:
+def read(history: History, window: Window | None = None) -> Statement:
     """The books of a history."""
-    ledger = Ledger()
+    ledger = Ledger(window=window)
     for batch in history.batches():
         ledger.read_batch(batch)
     return Statement(ledger)
@@ -209,11 +210,30 @@ def test_a_window_ends_when_it_was_exported():
 
 
 def test_a_fleet_without_names_is_as_large_as_jobs_needed_at_once():
-    """No node is named or listed: there are nodes for the most GPUs at one time, and a note."""
+    """No node is named or listed: exactly the most GPUs at one time, and a note."""
     rows = attempts(*({"gpus": 5, "start_ms": i, "end_ms": 100} for i in range(4)))
     history = build(rows, [], PRICES)
-    assert (history.gpus, history.over) == (24, 0)
-    assert any("not listed" in note for note in history.notes)
+    assert history.gpus == 20
+    found = amounts(read(history), "bucket")
+    assert (sum(found.values()), history.over) == (20_000 * 100, 0)
+    assert "nobody names a node: 20 GPUs are counted, the most that jobs held at once" in (
+        "; ".join(history.notes)
+    )
+
+
+def test_types_of_a_fleet_without_names_are_counted_apart():
+    """Four H100 at once and three A100, never more of either: each on GPUs of its own type."""
+    rows = attempts(
+        {"gpus": 4, "gpu_type": "h100", "start_ms": 0, "end_ms": 50},
+        {"gpus": 3, "gpu_type": "a100", "start_ms": 10, "end_ms": 40},
+        {"gpus": 2, "gpu_type": "h100", "start_ms": 50, "end_ms": 100},
+    )
+    history = build(rows, [], PRICES)
+    assert {(row.kind, row.count) for row in history.contracts} == {("H100", 4), ("A100", 3)}
+    found = amounts(read(history), "contract", "bucket")
+    kinds = [row.kind for row in history.contracts]
+    worked = {kinds[c]: n for (c, b), n in found.items() if b == Bucket.UNKNOWN}
+    assert worked == {"H100": 4_000 * 50 + 2_000 * 50, "A100": 3_000 * 30}
 
 
 def test_what_contradicts_itself_is_left_out_and_told():
@@ -252,3 +272,17 @@ def test_gpus_that_were_told_are_held_by_number():
     assert [world.placements[j][0].devices for j in range(2)] == [0b1100, 0b11]
     assert world.levels[0, Level.ALLOCATED] == 4_000
     assert not any(world.ink.w.jobs[:2, JOB.OVER_MILLI])
+
+
+def test_what_never_began_ends_after_submission_and_after_what_ran():
+    """Rows that contradict that are left out, or end with the last that ran."""
+    rows = attempts(
+        {"job": "early", "gpus": 1, "submit_ms": 100, "end_ms": 50},
+        {"job": "a", "gpus": 1, "nodes": ["n1"], "start_ms": 10, "end_ms": 90,
+         "outcome": "requeued"},
+        {"job": "a", "gpus": 1, "end_ms": 40, "outcome": "cancelled"},
+    )  # fmt: skip
+    history = build(rows, NODES, PRICES)
+    assert "1 attempt left out: ended before it was submitted" in history.notes
+    found = amounts(read(history), "bucket")
+    assert sum(found[(bucket,)] for bucket in ALLOCATED if (bucket,) in found) == 1_000 * 80

@@ -161,7 +161,8 @@ OWNERS: dict[str, tuple[str, str, Object, dict[str, Any]]] = {
         "Worker": {"replicas": 4, "template": template(2)},
     }}, {"owner": ("kubeflow.org/v2beta1", "MPIJob", "g")}),
     "Job": ("batch/v1", "Job", {
-        "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": template(2),
+        "completionMode": "Indexed", "parallelism": 4, "completions": 4,
+        "template": template(2, subdomain="g"),
     }, {"owner": ("batch/v1", "Job", "g")}),
 }  # fmt: skip
 
@@ -176,6 +177,19 @@ def test_pods_of_an_owner_are_one_gang_of_the_size_that_it_wants(kind: str):
     )  # fmt: skip
     (found,) = partial_gangs(world).gangs
     assert (world.job_names, found.placed, found.replicas) == (["ml/g"], 3, 4)
+
+
+def test_numbered_pods_that_cannot_call_each_other_are_no_gang():
+    """An Indexed Job without a subdomain is a sweep: those that run work, whoever waits."""
+    spec = {
+        "completionMode": "Indexed", "parallelism": 4, "completions": 4, "template": template(2),
+    }  # fmt: skip
+    world = world_of(
+        *NODES, made.owner("batch/v1", "Job", "g", spec),
+        *(pod(f"g-{i}", 2, on="n0", owner=("batch/v1", "Job", "g")) for i in range(3)),
+    )  # fmt: skip
+    assert not partial_gangs(world).gangs
+    assert world.job_names == ["ml/g-0", "ml/g-1", "ml/g-2"]
 
 
 def test_each_group_of_a_leader_worker_set_is_a_gang():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.shell import tidemill
 from tests.ledger.sums import amounts
 from tests.live.kubernetes import made
 from tests.live.kubernetes.made import node, pod, pytorch_job, taken, workers
@@ -310,3 +311,62 @@ def test_every_pod_is_known_by_its_job():
     past = translate.translate(taken(node("n0"), node("n1"), pytorch_job("train", 2, 4), *gang))
     jobs = set(past.attempts["job"].to_list())
     assert {past.pods["ml", one["metadata"]["name"]] for one in gang} == jobs
+
+
+def test_taints_tolerations_and_affinity_are_part_of_the_state():
+    """The state itself says which nodes a pod may be on, as the API server's objects do."""
+    expressions = [
+        {"key": "zone", "operator": "In", "values": ["a", "b"]},
+        {"key": "gpu.memory", "operator": "Gt", "values": ["100"]},
+    ]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    asked = {
+        "tolerations": [{"key": "dedicated", "operator": "Equal", "value": "infra"}],
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        },
+    }  # fmt: skip
+    owned = {"key": "dedicated", "value": "infra", "effect": "NoSchedule"}
+    only = {"key": "dedicated", "value": "infra", "effect": "NoExecute"}
+    liked = {"zone": "b", "gpu.memory": "141"}
+    world = world_of(
+        node("tolerated", taints=[owned], labels=liked), node("small", labels={"zone": "a"}),
+        node("repels", taints=[{"key": "else", "effect": "NoSchedule"}], labels=liked),
+        node("likes", labels=liked), node("stops", taints=[only], labels=liked),
+        pod("x", 8, spec=asked),
+    )  # fmt: skip
+    said = {row.node: row.words for row in explain.verdicts(world, world.job_number["ml/x"])}
+    assert {name for name, words in said.items() if words == "ok"} == {
+        "tolerated", "likes", "stops",
+    }, said  # fmt: skip
+    assert said["repels"] == "taint `else` not tolerated"
+    assert said["small"].startswith("node affinity: it must have `zone` in `a`, `b` and")
+
+
+def test_loops_that_name_themselves_by_their_pods_are_one_job(tmp_path: Path):
+    """Two ranks of a gang, each under its own pod's name: it is up when the second is."""
+    begin_us = round(made.BEGIN.timestamp()) * 1_000_000
+    lines = []
+    for rank in range(2):
+        head = {"v": 1, "job": f"ml/g-{rank}", "run": f"r{rank}", "rank": rank}
+        ids, late_us = {"namespace": "ml", "pod": f"g-{rank}"}, 200_000_000 * rank
+        lines += [
+            head | {"is": "job_began", "seq": 0, "at_us": begin_us, "named_by": "POD_NAME",
+                    "gpus": 8, "host": "h", "pid": 1, "library": "0.1.0", "ids": ids},
+            head | {"is": "steps", "seq": 1, "from_us": begin_us,
+                    "until_us": begin_us + 1_000_000_000, "skew_us": 0, "steps": 0,
+                    "compute_us": 1_000_000_000 - late_us, "other_us": late_us},
+        ]  # fmt: skip
+    records, cluster = tmp_path / "records.jsonl", tmp_path / "cluster.json"
+    records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    spec = {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": made.template(8)}}}
+    told = ("kubeflow.org/v1", "PyTorchJob", "g")
+    pods = [pod(f"g-{i}", 8, on=f"n{i}", owner=told) for i in range(2)]
+    objects = [node("n0"), node("n1"), made.owner(*told, spec), *pods]
+    cluster.write_text(json.dumps(made.listed(*objects)))
+    journal = str(tmp_path / "k.sqlite")
+    done = tidemill("import", "kubernetes", str(cluster), "--track", str(records), "-j", journal)
+    assert done.code == 0, done.err
+    assert "not found among the jobs" not in done.err
+    account = api.read_statement(journal).total()
+    assert account.milli_ms[Bucket.STARTING] == 16_000 * 200_000

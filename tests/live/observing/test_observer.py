@@ -261,3 +261,51 @@ def test_an_observer_goes_on_with_its_own_journal_alone(cluster: Cluster, tmp_pa
     cluster.at(100)
     with pytest.raises(JournalError, match="not that of an observer"):
         Observer.open(str(other), cluster.source, TERMS)
+
+
+def test_a_source_that_never_answered_leaves_no_journal(cluster: Cluster, tmp_path):
+    """Nothing is begun before the cluster has said what time it is."""
+    (cluster.folder / "down").touch()
+    where = tmp_path / "fleet.sqlite"
+    with pytest.raises(BackendError):
+        Observer.open(str(where), cluster.source, TERMS, BEGIN_S * 1000)
+    assert not where.exists()
+
+
+def test_jobs_older_than_the_journal_wait_since_they_were_submitted(
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
+):
+    """As with an import: answers tell the whole wait, and the ledger's waits leave them out."""
+    waits = {"id": 9, "gpus": 4, "submit": -3600, "state": "PENDING", "node": "None assigned"}
+    runs = RUNNING | {"submit": -1800, "start": -600}
+    late = {"id": 11, "gpus": 1, "submit": 40, "start": 60, "node": "n2"}
+    where = str(tmp_path / "fleet.sqlite")
+    cluster.at(100, waits, runs, late)
+    ask()
+    cluster.at(200, waits, runs, late)
+    ask()
+    world, _ = api.open_world(where)
+    submitted = {name: world.jobs.submit_ms.item(j) for name, j in world.job_number.items()}
+    assert submitted == {"9": -3_600_000, "7": -1_800_000, "11": 40_000}
+    assert world.jobs.since_ms.item(world.job_number["9"]) == -3_600_000
+    waits_told = api.read_statement(where).waits
+    named = [world.job_names[j] for j in waits_told.job.tolist()]
+    assert (named, waits_told.wait_ms.tolist()) == (["11"], [20_000])
+
+
+def test_why_a_node_is_drained_is_known_until_it_is_back(
+    cluster: Cluster, ask: Callable[[], AnswerTaken], tmp_path
+):
+    """Slurm's own words, as long as the node is out."""
+    where = str(tmp_path / "fleet.sqlite")
+    drained = NODE.format(n=2).replace("State=IDLE", "State=IDLE+DRAIN").strip()
+    cluster.print("scontrol", f"{NODE.format(n=1)}{drained} Reason=bad fan [root@{BEGIN_S + 40}]\n")
+    cluster.at(100, RUNNING)
+    ask()
+    world, _ = api.open_world(where)
+    assert world.node_words == {1: "bad fan"}
+    assert api.open_world(where, 30_000)[0].node_words == {}
+    cluster.print("scontrol", NODE.format(n=1) + NODE.format(n=2))
+    cluster.at(200, RUNNING)
+    ask()
+    assert api.open_world(where)[0].node_words == {}

@@ -4,16 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.history.test_history import EPOCH_MS, attempts
-from tidemill.live.history.events import build
+from tests.live.history.test_history import EPOCH_MS, attempts, read
+from tidemill.ledger.spans import Window
+from tidemill.live.history.events import History, build
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.prices import files, labels, listed, matching, rules
 from tidemill.live.prices.rules import Price, PriceRule
 from tidemill.model.errors import SpecError
-from tidemill.model.rows import Contract
+from tidemill.model.rows import UNPRICED, Contract
 from tidemill.units.catalogue.book import Catalogue
 
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+JUNE_MS = 1_780_272_000_000  # 2026-06-01, UTC
 WINDOW = (EPOCH_MS, EPOCH_MS + 10 * DAY_MS)  # 2026-05-28 to 2026-06-07, UTC
 USD = 1_000_000
 
@@ -65,12 +67,60 @@ def test_commitments_and_regions_tell_lines_apart(tmp_path: Path):
     assert EPOCH_MS + contract.end_ms == 1_861_833_600_000  # 2028-12-31
 
 
-def test_prices_that_follow_each_other_are_weighed_by_time(tmp_path: Path):
-    """Four of ten days at $2 and six at $3 are $2.60 an hour."""
-    price_of = rule(
-        tmp_path, "type,from,until,price\nh100,,1780345600,2\nh100,1780345600,,3\n"
-    )  # four days after the beginning
-    assert price_of(node()).usd_micro == 2_600_000
+CHANGE_MS = 1_780_345_600_000  # four days after the beginning
+
+
+def test_prices_that_follow_each_other_hold_one_after_the_other(tmp_path: Path):
+    """$2 for four days, then $3: by hand to the micro-dollar, also over the change and by job."""
+    price_of = rule(tmp_path, "type,from,until,price\nh100,,1780345600,2\nh100,1780345600,,3\n")
+    found = price_of(node()).at(WINDOW[0])
+    assert (found.usd_micro, found.later) == (2 * USD, ((CHANGE_MS, 3 * USD, "`prices.csv`"),))
+    rows = attempts(
+        {"job": "over", "gpus": 8, "nodes": ["n1"], "start_ms": 3 * DAY_MS, "end_ms": 6 * DAY_MS},
+        {"job": "last", "gpus": 4, "nodes": ["n1"], "start_ms": 9 * DAY_MS, "end_ms": 10 * DAY_MS},
+    )
+
+    def history() -> History:
+        return build(rows, [node()], price_of, *WINDOW)
+
+    (contract,) = history().contracts
+    assert [(one.from_ms, one.usd_micro_per_hour) for one in contract.prices] == [
+        (0, 2 * USD), (4 * DAY_MS, 3 * USD)
+    ]  # fmt: skip
+    books = read(history())
+    assert books.total().paid_usd_micro == 8 * 24 * (4 * 2 + 6 * 3) * USD
+    by_job = {name: account.paid_usd_micro for name, account in books.by("job").items()}
+    assert by_job["over"] == 8 * 24 * (1 * 2 + 2 * 3) * USD
+    assert by_job["last"] == 4 * 24 * 3 * USD
+    assert by_job["(nobody)"] == books.total().paid_usd_micro - by_job["over"] - by_job["last"]
+    for start, end, usd in ((0, 4, 8 * 24 * 4 * 2), (4, 10, 8 * 24 * 6 * 3), (3, 5, 8 * 24 * 5)):
+        window = read(history(), Window(start * DAY_MS, end * DAY_MS))
+        assert window.total().paid_usd_micro == usd * USD, (start, end)
+    days = read(history(), Window(bin_ms=DAY_MS)).by("time").values()
+    assert [day.paid_usd_micro for day in days] == 4 * [8 * 24 * 2 * USD] + 6 * [8 * 24 * 3 * USD]
+
+
+def test_a_time_that_no_line_covers_has_no_price(tmp_path: Path):
+    """Two days of ten have a price: dollars are of those, and nobody knows what the rest cost."""
+    begins, ends = (CHANGE_MS - 2 * DAY_MS) // 1000, CHANGE_MS // 1000
+    price_of = rule(tmp_path, f"type,from,until,price\nh100,{begins},{ends},2\n")
+    rows = attempts({"gpus": 8, "nodes": ["n1"], "start_ms": 0, "end_ms": 10 * DAY_MS})
+    account = read(build(rows, [node()], price_of, *WINDOW)).total()
+    assert account.paid_usd_micro == 8 * 48 * 2 * USD
+    assert account.unpriced_milli_ms == 8 * 8 * DAY_MS * 1000
+    assert account.paid_milli_ms == 10 * 8 * DAY_MS * 1000
+
+
+def test_a_line_that_says_more_holds_while_it_does(tmp_path: Path):
+    """A price of one machine for a while, within a price of its type: each in its time."""
+    start, end = CHANGE_MS // 1000, CHANGE_MS // 1000 + 86_400
+    price_of = rule(tmp_path, f"type,node,from,until,price\nh100,,,,2\n,n1,{start},{end},5\n")
+    found = price_of(node()).at(WINDOW[0])
+    told = [(one.from_ms, one.usd_micro) for one in found.later]
+    assert (found.usd_micro, told) == (
+        2 * USD, [(CHANGE_MS, 5 * USD), (CHANGE_MS + DAY_MS, 2 * USD)]
+    )  # fmt: skip
+    assert not price_of(node("n2")).later
 
 
 def test_two_prices_at_one_time_are_refused(tmp_path: Path):
@@ -116,12 +166,21 @@ Purchase,2026-06-01T00:00:00Z,2026-07-01T00:00:00Z,900,0,1,Months,,plan-1,,,,,
 
 
 def test_a_focus_bill_prices_machines_and_their_types(tmp_path: Path):
-    """By hand: i-1 cost $64 in two hours, i-2 $120 (with its licence) in two; both together $46."""
-    price_of = rule(tmp_path, BILL)
-    first = price_of(node("a", id="aws:///us-1a/i-1"))
-    assert first == Price(4 * USD, "`prices.csv` (billed, FOCUS)", "reserved", "plan-1")
-    assert price_of(node("n2"))[:3] == (7_500_000, "`prices.csv` (billed, FOCUS)", "on_demand")
-    assert price_of(node("n3", type="p5.48xlarge", region="us")).usd_micro == 46 * USD // 8
+    """By hand: i-1 cost $30, then $34 an hour; i-2 $120 (with its licence) in two hours of a day.
+
+    By type, each hour has its own: i-1 is there for an hour of it, i-2 for a twelfth at $60.
+    """
+    price_of, source = rule(tmp_path, BILL), "`prices.csv` (billed, FOCUS)"
+    first = price_of(node("a", id="aws:///us-1a/i-1")).at(JUNE_MS)
+    assert first[:4] == (30 * USD // 8, source, "reserved", "plan-1")
+    assert first.later == (
+        (JUNE_MS + HOUR_MS, 34 * USD // 8, source), (JUNE_MS + 2 * HOUR_MS, UNPRICED, "")
+    )  # fmt: skip
+    assert price_of(node("n2")).at(JUNE_MS)[:3] == (7_500_000, source, "on_demand")
+    kind = price_of(node("n3", type="p5.48xlarge", region="us")).at(JUNE_MS)
+    rates = [round((usd + 60 / 12) / (1 + 1 / 12) * USD / 8) for usd in (30, 34)]
+    told = [kind.usd_micro, *(one.usd_micro for one in kind.later)]
+    assert told == [*rates, 7_500_000, UNPRICED]
     assert not price_of(node("n3", type="p5.48xlarge", region="eu")).is_known
     assert not price_of(node("n4")).is_known
     notes = files.read(tmp_path / "prices.csv", "UTC").notes

@@ -1,5 +1,6 @@
 """The books of a Slurm history beside a real Prometheus: what stood idle is measured."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_under_used_gpus_are_named(desk: Path, monkeypatch: pytest.MonkeyPatch):
     said = CliRunner().invoke(app, [*line.split(), *more.split()]).stderr.replace("\n", " ")
     assert "under-used whole GPUs: 1 job of 1 user held 56.0 GPU-hours" in said
     assert "the most: job `105`, 56.0 hours (25 %, 6 %, 9 %)" in said
+
+
+def test_a_journal_keeps_what_gpus_did(desk: Path, monkeypatch: pytest.MonkeyPatch):
+    """The same under-used job from the journal alone, in steps of two percent."""
+    monkeypatch.chdir(desk)
+    told, kept = (
+        json.loads(CliRunner().invoke(app, ["underused", "fleet.sqlite", "--json", *more]).stdout)
+        for more in (["--prometheus", "activity"], [])
+    )
+    assert [row["job"] for row in kept["jobs"]] == [row["job"] for row in told["jobs"]] == ["105"]
+    for one, other in zip(told["jobs"], kept["jobs"], strict=True):
+        assert other["gpu_ms"] == 8 * (7 * 3600 - 1) * 1000, "as the story holds them"
+        for axis in ("compute_ppm", "bandwidth_ppm", "memory_ppm"):
+            assert abs(other[axis] - one[axis]) <= 10_000, axis
+    assert told["judged"] == kept["judged"]
 
 
 def test_a_folder_says_what_the_address_says(desk: Path):

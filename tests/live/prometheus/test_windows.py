@@ -125,7 +125,7 @@ def test_a_series_that_comes_twice_counts_once(activity: Activity):
 
 def test_errors_and_resets(activity: Activity):
     """An XID at the turn of the hour is seen once, with its job; a reset counter costs a sample."""
-    assert activity.xids.rows() == [(at(60), "n6", "GPU-n6-0", 79, "errors")]
+    assert activity.xids.rows() == [(at(60), "n6", "GPU-n6-0", 0, 79, "errors")]
     assert of(activity, "errors")["watts"].unique().to_list() == [200]
 
 

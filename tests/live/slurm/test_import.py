@@ -67,7 +67,9 @@ def test_the_books_are_what_sacct_says(exported: Path):
     files = [exported / name for name in ("sacct.txt", "nodes.txt", "events.txt")]
     past = translate.read(files, "UTC")
     assert {name: refusals.total for name, refusals in past.refused.items()} == {}
-    history = events.build(past.attempts, past.nodes, PRICES, until_ms=until * 1000)
+    history = events.build(
+        past.attempts, past.nodes, PRICES, until_ms=until * 1000, shapes=past.shapes
+    )
     run = api.keep_history(history)
     statement, found = run.statement, Counter[str]()
     teams = [queue.name for queue in statement.world.queue_rows]
@@ -88,7 +90,9 @@ def test_every_reason_is_told_at_the_right_layer(rig: Played, exported: Path):
     queue = exported / "squeue.json"
     queue.write_text(rig.cluster.run("squeue", "--json"))
     past = translate.read([exported / "sacct.txt", queue, exported / "nodes.txt"], "UTC")
-    world = api.keep_history(events.build(past.attempts, past.nodes, PRICES)).world
+    world = api.keep_history(
+        events.build(past.attempts, past.nodes, PRICES, shapes=past.shapes)
+    ).world
     told = [one for one in STORY if one.state == "PENDING" and one.gpus]
     for one in told:
         j = world.job_number[str(rig.ids[one.name])]

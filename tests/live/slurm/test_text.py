@@ -130,6 +130,38 @@ def test_bytes_that_are_not_utf8_are_named_by_line():
     assert reading.refusals.total == 1
 
 
+LINE = st.lists(
+    st.sampled_from(
+        [b"1|a", b"", b"|", b"x", b"\r", b"\x01", b"\xc3\xa9", b"\xe9", b'"', b"#", b" "]
+    ),
+    max_size=3,
+).map(b"".join)
+
+
+@settings(max_examples=150)
+@given(lines=st.lists(LINE, min_size=1, max_size=8), ends=st.booleans())
+def test_lines_are_what_lies_between_line_ends(lines: list[bytes], ends: bool):
+    """Quotes, blanks, odd letters and bytes that are no text: a line is a line, by its number."""
+    header = delimited.header_of("A|B")
+    refusals, expected = Refusals(), list[tuple[object, ...]]()
+    found = delimited.chunks(io.BytesIO(b"\n".join(lines) + b"\n" * ends), header, refusals)
+    told = [
+        (number, *(column[i] for column in chunk.fields))
+        for chunk in found for i, number in enumerate(chunk.numbers.tolist())
+    ]  # fmt: skip
+    seen = set[str]()
+    for number, line in enumerate(lines, start=1):
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            continue
+        text = text.removesuffix("\r")
+        if text.count("|") == 1 and text not in seen and text != "A|B":
+            expected.append((number, *text.split("|")))
+        seen.add(text)
+    assert told == expected
+
+
 def test_local_times_need_a_zone():
     """Nobody's zone is guessed."""
     with pytest.raises(SpecError, match="without a zone") as caught:

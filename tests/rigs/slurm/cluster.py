@@ -86,8 +86,9 @@ class Cluster:
             self._daemon(f"n{node}", "slurmd", "-D", "-N", f"n{node}")
         self._accounts()
         self._until("all nodes are idle", self._all_idle)
-        # A limit over GPUs can be set only after the controller has told the database of them.
-        self.run("sacctmgr", "-i", *files.GPU_LIMIT)
+        # A limit over GPUs can be set only after the controller has told the database of them, and
+        # the controller hears of it only if it has registered by then: it is told until it knows.
+        self._until("the controller knows the limit over GPUs", self._is_limited)
 
     def stop(self) -> None:
         """End every process that was started, the last one first, and what their jobs left."""
@@ -118,7 +119,7 @@ class Cluster:
             return False
         return True
 
-    def wait_for(self, what: str, is_so: Callable[[], bool], timeout_s: float = 20) -> None:
+    def wait_for(self, what: str, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
         """Until something that the cluster does by itself has happened."""
         try:
             self._until(what, is_so, timeout_s)
@@ -142,12 +143,18 @@ class Cluster:
 
     def _database(self, port: int) -> None:
         place = self.folder / "db"
-        shutil.chown(place, "mysql")
+        # A server that starts removes the temporary tables in its folder for such: another one's, if
+        # both have the machine's.
+        own = f"--tmpdir={place / 'tmp'}"
+        (place / "tmp").mkdir()
+        for folder in (place, place / "tmp"):
+            shutil.chown(folder, "mysql")
         self.run(
             "mariadb-install-db",
             "--no-defaults",
             "--user=mysql",
             f"--datadir={place / 'data'}",
+            own,
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
             timeout_s=60,
@@ -158,6 +165,7 @@ class Cluster:
             "--no-defaults",
             "--user=mysql",
             f"--datadir={place / 'data'}",
+            own,
             f"--socket={place / 'sock'}",
             f"--pid-file={place / 'pid'}",
             "--bind-address=127.0.0.1",
@@ -173,6 +181,10 @@ class Cluster:
     def _accounts(self) -> None:
         for arguments in files.ACCOUNTS:
             self.run("sacctmgr", "-i", *arguments)
+
+    def _is_limited(self) -> bool:
+        self.run("sacctmgr", "-i", *files.GPU_LIMIT)
+        return files.KNOWN_LIMIT in self.run("scontrol", "show", "assoc_mgr", "accounts=small")
 
     def _all_idle(self) -> bool:
         if not self.ok("scontrol", "ping"):
@@ -191,7 +203,7 @@ class Cluster:
                 start_new_session=True,
             )
 
-    def _until(self, what: str, is_so: Callable[[], bool], timeout_s: float = 30) -> None:
+    def _until(self, what: str, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
         tick = threading.Event()  # never set: the world outside has no event to wait for
         for _ in range(int(timeout_s / POLL_S)):
             if is_so():

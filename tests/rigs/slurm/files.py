@@ -27,6 +27,8 @@ ACCOUNTS = (
 """Two accounts; a QOS that preempts."""
 
 GPU_LIMIT = ("modify", "account", "small", "set", "GrpTRES=gres/gpu=1")
+KNOWN_LIMIT = "gres/gpu=1("
+"""How the controller shows it: the limit, and in brackets what is used of it."""
 
 SLURMDBD = """
 AuthType=auth/munge

@@ -70,6 +70,9 @@ def play(rig: Cluster) -> dict[str, int]:
     for job in STORY[len(EARLY) :]:
         ids[job.name] = submit(rig, job, ids)
     rig.wait_for("the story stands still", lambda: _stands(rig))
+    for name in ("victim", "again"):  # Slurm puts requeued jobs off for two minutes only
+        rig.run("scontrol", "update", f"jobid={ids[name]}", "starttime=now+1hour")
+    rig.wait_for("they are put off for longer", lambda: _stands(rig))
     return ids
 
 

@@ -115,11 +115,12 @@ def forget_attempt(marks, attempts, holds, earlier, j):
 
 @kernel
 def write_held(
-    marks, attempts, holds, spans, j, begin, end, bucket, origin, since, busy, beside, stalls, use
-):
+    marks, attempts, holds, spans, j, begin, end, bucket, origin, since, busy, beside, stalls, use,
+    straggler,
+):  # fmt: skip
     """One span for each contract that an attempt holds accelerators of, if it is in the window.
 
-    ``stalls`` and ``use``: what was measured of it, packed (``model.measured``).
+    ``stalls``, ``use`` and ``straggler``: what was measured of it, packed (``model.measured``).
     """
     if begin >= end or end <= marks[MARK.START_MS] or begin >= marks[MARK.END_MS]:
         return
@@ -139,6 +140,7 @@ def write_held(
         spans[row, SPAN.BESIDE_PPM] = beside
         spans[row, SPAN.STALLS] = stalls
         spans[row, SPAN.EFFICIENCY] = use
+        spans[row, SPAN.STRAGGLER] = straggler
         marks[MARK.SPANS] = row + 1
         h = holds[h, HOLD.NEXT]
 
@@ -149,24 +151,26 @@ def write_start(marks, attempts, holds, spans, j, now):
     bucket = marks[MARK.STARTING] if attempts[j, HELD.ATTEMPT] == 1 else marks[MARK.RESTART]
     since = attempts[j, HELD.SINCE_MS]
     write_held(
-        marks, attempts, holds, spans, j, since, now, bucket, NOT_RUNNING, since, 0, 0, 0, 0
+        marks, attempts, holds, spans, j, since, now, bucket, NOT_RUNNING, since, 0, 0, 0, 0,
+        0,
     )  # fmt: skip
 
 
 @kernel
 def write_stretch(
-    marks, attempts, holds, spans, j, start, end, safe, otherwise, busy, beside, stalls, use
-):
+    marks, attempts, holds, spans, j, start, end, safe, otherwise, busy, beside, stalls, use,
+    straggler,
+):  # fmt: skip
     """A stretch of a run: what lasts of it, up to a moment, and what the rest is."""
     origin = attempts[j, HELD.ORIGIN_MS]
     safe = min(end, max(start, safe))
     write_held(
         marks, attempts, holds, spans, j, start, safe, LASTED, origin, start, busy, beside,
-        stalls, use,
+        stalls, use, straggler,
     )  # fmt: skip
     write_held(
         marks, attempts, holds, spans, j, safe, end, otherwise, origin, start, busy, beside,
-        stalls, use,
+        stalls, use, straggler,
     )  # fmt: skip
 
 
@@ -179,13 +183,13 @@ def write_run(marks, attempts, holds, earlier, spans, j, safe, otherwise, now):
             marks, attempts, holds, spans, j, earlier[i, EARLIER.START_MS],
             earlier[i, EARLIER.END_MS], safe, otherwise, earlier[i, EARLIER.BUSY_PPM],
             earlier[i, EARLIER.BESIDE_PPM], earlier[i, EARLIER.STALLS],
-            earlier[i, EARLIER.EFFICIENCY],
+            earlier[i, EARLIER.EFFICIENCY], earlier[i, EARLIER.STRAGGLER],
         )  # fmt: skip
         i = earlier[i, EARLIER.NEXT]
     write_stretch(
         marks, attempts, holds, spans, j, attempts[j, HELD.SINCE_MS], now, safe, otherwise,
         attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
-        attempts[j, HELD.EFFICIENCY],
+        attempts[j, HELD.EFFICIENCY], attempts[j, HELD.STRAGGLER],
     )  # fmt: skip
 
 
@@ -199,16 +203,28 @@ def safe_until(jobs, attempts, j, now):
 
 
 @kernel
-def end_attempt(jobs, b, j, keeps, now):
-    """An attempt is over: what it did lasts, or what was not saved is lost."""
+def is_saving_untold(jobs, shapes, attempts, j):
+    """Whether nobody knows what a stop loses: it trains, and nobody says whether it saves."""
+    return (
+        jobs[j, JOB.INTERVAL_MS] == CONTINUOUS
+        and shapes[jobs[j, JOB.SHAPE], SHAPE.IS_TRAINING] != 0
+        and attempts[j, HELD.STALLS] & SAVES == 0
+    )
+
+
+@kernel
+def end_attempt(jobs, shapes, b, j, keeps, now):
+    """An attempt is over: what it did lasts, what was not saved is lost, or nobody knows."""
     marks, attempts = b.marks, b.attempts
     if attempts[j, HELD.IS_RUNNING] == 0:
         write_start(marks, attempts, b.holds, b.spans, j, now)
     else:
-        safe = now if keeps != 0 else safe_until(jobs, attempts, j, now)
-        write_run(
-            marks, attempts, b.holds, b.earlier, b.spans, j, safe, marks[MARK.REWORK], now
-        )  # fmt: skip
+        safe, otherwise = now, marks[MARK.REWORK]
+        if keeps == 0:
+            safe = safe_until(jobs, attempts, j, now)
+            if is_saving_untold(jobs, shapes, attempts, j):
+                safe, otherwise = attempts[j, HELD.ORIGIN_MS], marks[MARK.UNKNOWN]
+        write_run(marks, attempts, b.holds, b.earlier, b.spans, j, safe, otherwise, now)
         is_inside = marks[MARK.START_MS] <= now < marks[MARK.END_MS]
         tells = jobs[j, JOB.INTERVAL_MS] != CONTINUOUS or attempts[j, HELD.STALLS] & SAVES != 0
         if keeps == 0 and is_inside and tells:
@@ -228,17 +244,18 @@ def save_run(jobs, b, j, now):
             marks, attempts, b.holds, b.spans, j, start, end, LASTED, origin, start,
             earlier[i, EARLIER.BUSY_PPM], earlier[i, EARLIER.BESIDE_PPM],
             earlier[i, EARLIER.STALLS], earlier[i, EARLIER.EFFICIENCY],
+            earlier[i, EARLIER.STRAGGLER],
         )  # fmt: skip
         i = earlier[i, EARLIER.NEXT]
     start = attempts[j, HELD.SINCE_MS]
     write_held(
         marks, attempts, b.holds, b.spans, j, start, began, LASTED, origin, start,
         attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
-        attempts[j, HELD.EFFICIENCY],
+        attempts[j, HELD.EFFICIENCY], attempts[j, HELD.STRAGGLER],
     )  # fmt: skip
     write_held(
         marks, attempts, b.holds, b.spans, j, began, now, marks[MARK.CHECKPOINT], NOT_RUNNING,
-        began, 0, 0, 0, 0,
+        began, 0, 0, 0, 0, 0,
     )  # fmt: skip
     forget_earlier(marks, attempts, earlier, j)
     attempts[j, HELD.ORIGIN_MS] = jobs[j, JOB.ORIGIN_MS]
@@ -255,7 +272,7 @@ def secure_earlier(b, j, covers):
             marks, attempts, b.holds, b.spans, j, start, min(earlier[i, EARLIER.END_MS], covers),
             LASTED, attempts[j, HELD.ORIGIN_MS], start, earlier[i, EARLIER.BUSY_PPM],
             earlier[i, EARLIER.BESIDE_PPM], earlier[i, EARLIER.STALLS],
-            earlier[i, EARLIER.EFFICIENCY],
+            earlier[i, EARLIER.EFFICIENCY], earlier[i, EARLIER.STRAGGLER],
         )  # fmt: skip
         earlier[i, EARLIER.START_MS] = max(start, covers)
         if earlier[i, EARLIER.END_MS] > covers:
@@ -280,7 +297,7 @@ def secure_run(jobs, b, j):
     write_held(
         b.marks, attempts, b.holds, b.spans, j, start, covers, LASTED, attempts[j, HELD.ORIGIN_MS],
         start, attempts[j, HELD.BUSY_PPM], attempts[j, HELD.BESIDE_PPM], attempts[j, HELD.STALLS],
-        attempts[j, HELD.EFFICIENCY],
+        attempts[j, HELD.EFFICIENCY], attempts[j, HELD.STRAGGLER],
     )  # fmt: skip
     attempts[j, HELD.SINCE_MS] = max(start, covers)
     attempts[j, HELD.ORIGIN_MS] = covers
@@ -297,28 +314,30 @@ def keep_earlier(marks, attempts, earlier, j, now):
     earlier[i, EARLIER.BESIDE_PPM] = attempts[j, HELD.BESIDE_PPM]
     earlier[i, EARLIER.STALLS] = attempts[j, HELD.STALLS]
     earlier[i, EARLIER.EFFICIENCY] = attempts[j, HELD.EFFICIENCY]
+    earlier[i, EARLIER.STRAGGLER] = attempts[j, HELD.STRAGGLER]
     earlier[i, EARLIER.NEXT] = attempts[j, HELD.FIRST_EARLIER]
     attempts[j, HELD.FIRST_EARLIER] = i
     attempts[j, HELD.EARLIER] += 1
 
 
 @kernel
-def is_same(attempts, j, busy, beside, stalls, use):
+def is_same(attempts, j, busy, beside, stalls, use, straggler):
     """Whether the time of a run goes on dividing as before."""
     return (
         busy == attempts[j, HELD.BUSY_PPM]
         and beside == attempts[j, HELD.BESIDE_PPM]
         and stalls == attempts[j, HELD.STALLS]
         and use == attempts[j, HELD.EFFICIENCY]
+        and straggler == attempts[j, HELD.STRAGGLER]
     )
 
 
 @kernel
-def go_on(jobs, b, j, now):
+def go_on(jobs, shapes, b, j, now):
     """A gang has come up, has saved its work, or how its time divides has changed."""
     marks, attempts = b.marks, b.attempts
     busy, beside = jobs[j, JOB.BUSY_PPM], attempts[j, HELD.PACE_PPM]
-    stalls, use = jobs[j, JOB.STALLS], jobs[j, JOB.EFFICIENCY]
+    stalls, use, straggler = jobs[j, JOB.STALLS], jobs[j, JOB.EFFICIENCY], jobs[j, JOB.STRAGGLER]
     if attempts[j, HELD.IS_RUNNING] != 0 and stalls & SAVES:
         if attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
             secure_run(jobs, b, j)
@@ -330,9 +349,9 @@ def go_on(jobs, b, j, now):
         attempts[j, HELD.SLOW_PPM] = jobs[j, JOB.SLOW_PPM]
     elif attempts[j, HELD.ORIGIN_MS] != jobs[j, JOB.ORIGIN_MS]:
         save_run(jobs, b, j, now)
-    elif is_same(attempts, j, busy, beside, stalls, use):
+    elif is_same(attempts, j, busy, beside, stalls, use, straggler):
         return
-    elif jobs[j, JOB.INTERVAL_MS] == CONTINUOUS:
+    elif jobs[j, JOB.INTERVAL_MS] == CONTINUOUS and not is_saving_untold(jobs, shapes, attempts, j):
         write_run(marks, attempts, b.holds, b.earlier, b.spans, j, now, marks[MARK.REWORK], now)
     else:
         keep_earlier(marks, attempts, b.earlier, j, now)
@@ -341,6 +360,7 @@ def go_on(jobs, b, j, now):
     attempts[j, HELD.BESIDE_PPM] = beside
     attempts[j, HELD.STALLS] = stalls
     attempts[j, HELD.EFFICIENCY] = use
+    attempts[j, HELD.STRAGGLER] = straggler
 
 
 @kernel
@@ -355,17 +375,17 @@ def follow(w, b, j, keeps, now):
             open_attempt(w, b, j, now)
     elif is_active and was != jobs[j, JOB.ATTEMPT]:
         marks[MARK.STOPPED] += 1
-        end_attempt(jobs, b, j, keeps, now)
+        end_attempt(jobs, w.shapes, b, j, keeps, now)
         open_attempt(w, b, j, now)
     elif state == RUNNING:
-        go_on(jobs, b, j, now)
+        go_on(jobs, w.shapes, b, j, now)
     elif is_active:  # still coming up, and seen to hold something else
-        end_attempt(jobs, b, j, 0, now)
+        end_attempt(jobs, w.shapes, b, j, 0, now)
         open_attempt(w, b, j, now)
     else:
         if state == WAITING:
             marks[MARK.STOPPED] += 1
-        end_attempt(jobs, b, j, 1 if state == DONE else 0, now)
+        end_attempt(jobs, w.shapes, b, j, 1 if state == DONE else 0, now)
 
 
 @kernel

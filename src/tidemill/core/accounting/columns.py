@@ -49,6 +49,8 @@ class MARK(IntEnum):
     NOT_LAUNCHED = 28
     NO_DEMAND = 29
     NOT_OBSERVED = 30
+    UNKNOWN = 31
+    EDGE_MS = 32  # when the next price changes: sums are kept apart from there on
 
 
 class STOP(IntEnum):
@@ -84,11 +86,12 @@ class HELD(IntEnum):
     EARLIER = 10  # how many stretches of this run came before this one
     STALLS = 11  # as ``JOB.STALLS``, of the present stretch
     EFFICIENCY = 12
-    FIRST_MS = 13  # when it was first placed; NEVER: not yet; from here on of the job
-    ENDED_MS = 14  # when it was done, failed for good or was cancelled; NEVER: not yet
-    BALANCE_MS = 15  # what it waited; less the present moment while it waits
-    PHASE = 16
-    OUTCOME = 17
+    STRAGGLER = 13
+    FIRST_MS = 14  # when it was first placed; NEVER: not yet; from here on of the job
+    ENDED_MS = 15  # when it was done, failed for good or was cancelled; NEVER: not yet
+    BALANCE_MS = 16  # what it waited; less the present moment while it waits
+    PHASE = 17
+    OUTCOME = 18
 
 
 class PHASE(IntEnum):
@@ -118,6 +121,7 @@ class EARLIER(IntEnum):
     NEXT = 4
     STALLS = 5
     EFFICIENCY = 6
+    STRAGGLER = 7
 
 
 class SPAN(IntEnum):
@@ -136,6 +140,7 @@ class SPAN(IntEnum):
     BESIDE_PPM = 10
     STALLS = 11
     EFFICIENCY = 12
+    STRAGGLER = 13
 
 
 class DEMAND(IntEnum):

@@ -23,6 +23,7 @@ from tidemill.core.replay import (
     SEEN,
     STALLS,
     STARTED,
+    STRAGGLER,
     SUBMITTED,
     fold_one,
 )
@@ -42,9 +43,10 @@ def pass_time(w, b, jobs_known, moment):
         number = (now - start) // marks[MARK.BIN_MS]
         until = min(moment, end, start + (number + 1) * marks[MARK.BIN_MS])
         marks[MARK.NOW_MS] = now
-        if number != marks[MARK.BIN]:
+        if number != marks[MARK.BIN] or now >= marks[MARK.EDGE_MS]:
             marks[MARK.STOP] = STOP.BIN
             return 0
+        until = min(until, marks[MARK.EDGE_MS])
         if not integrate(w, b, until - now):
             marks[MARK.STOP] = STOP.ORDER
             return 0
@@ -79,7 +81,7 @@ def read(w, b, events, event_pieces, counts, e, now):
             return e
         is_life = kind in (
             SUBMITTED, PLACED, SEEN, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, EVICTED,
-            STALLS, EFFICIENCY, SECURED,
+            STALLS, EFFICIENCY, SECURED, STRAGGLER,
         )  # fmt: skip
         if kind == SUBMITTED:
             j = counts[0, 0]

@@ -36,7 +36,8 @@ def parts_free(nodes, devices, n, milli):
 @kernel
 def rehost(nodes, devices, asks, ask_groups, hosts, totals, n, first_ask, asks_known):
     """Count anew how many replicas of each ask from this one on a node hosts."""
-    takes_work = nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0
+    is_open = nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0
+    takes_work = is_open and nodes[n, NODE.IS_UNSEEN] == 0
     whole = whole_free(nodes, devices, n) if takes_work else 0
     for i in range(first_ask, asks_known):
         most = 0

@@ -28,6 +28,7 @@ from tidemill.engine.check.columns import (
 )
 from tidemill.engine.check.endings import SPARE
 from tidemill.model.measures import FOREVER_MS
+from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import Role, Shape
 from tidemill.model.tables import I64, grown
 from tidemill.model.topology import Bond, Topology
@@ -36,7 +37,9 @@ from tidemill.model.world import World
 _PROFILE = re.compile(r"(\d)g\.\d+gb(\+me)?")
 _WRONGS = 64  # broken promises of one plan, to begin with
 Labels = frozenset[tuple[str, str]]
-_Rule = tuple[tuple[str, ...], Labels]
+_Look = tuple[Labels, Labels]
+"""Labels and taints of a node."""
+_Rule = tuple[tuple[str, ...], NodeRules]
 
 
 class Book:
@@ -46,7 +49,7 @@ class Book:
         self.world = world
         self.sums, self.facts = _blank()
         self._yard = Yard(*(np.zeros((0,) * dims, np.int64) for dims in (2, 1, 1, 1, 2, 1, 1)))
-        self._looks: dict[Labels, int] = {}
+        self._looks: dict[_Look, int] = {}
         self._rules: dict[_Rule, int] = {}
         self._domains: dict[tuple[str, ...], int] = {}
         self._topology: Topology | None = None
@@ -123,7 +126,8 @@ class Book:
         for n in range(self._nodes, world.node_count):
             row, contract = world.node_rows[n], world.contract_rows[world.nodes.contract.item(n)]
             labels = frozenset((*row.labels, *contract.node.labels))
-            on_node[n, ON.LOOK] = self._looks.setdefault(labels, len(self._looks))
+            look = (labels, frozenset((*row.taints, *contract.node.taints)))
+            on_node[n, ON.LOOK] = self._looks.setdefault(look, len(self._looks))
             own = {**dict(contract.node.labels), **dict(row.labels)}
             for t in range(len(tiers)):
                 values = _domain(world.topology, t, own, n)
@@ -153,7 +157,7 @@ class Book:
 
     def _facts_of(self, role: Role, more: tuple[Bond, ...]) -> list[int]:
         compute, media = profile(role)
-        rule = (role.kinds, frozenset(role.labels))
+        rule = (role.kinds, role.rules)
         row = [0] * len(OF)
         row[OF.COMPUTE], row[OF.MEDIA], row[OF.IS_SLICED] = compute, media, int(bool(role.profile))
         row[OF.FIRST_BOND], row[OF.END_BOND] = self._add_bonds((*role.bonds, *more))
@@ -183,9 +187,9 @@ class Book:
         names, rules = self.world.kinds, len(self._rules)
         wants: I64 = np.zeros((rules, len(names)), np.int64)
         may_use: I64 = np.zeros((rules, len(self._looks)), np.int64)
-        for (kinds, labels), i in self._rules.items():
+        for (kinds, nodes), i in self._rules.items():
             wants[i] = [not kinds or kind in kinds for kind in names]
-            may_use[i] = [labels <= look for look in self._looks]
+            may_use[i] = [_is_allowed(nodes, *look) for look in self._looks]
         self._asked_at = (*may_use.shape, len(names))
         self.facts = self.facts._replace(may_use=may_use, wants=wants)
 
@@ -208,10 +212,25 @@ class Book:
         self.sums = self.sums._replace(lends=lends, queue=queue, on_team=on_team)
 
 
+def _is_allowed(rules: NodeRules, labels: Labels, taints: Labels) -> bool:
+    """Whether work with these rules may be on such a node."""
+    untolerated = {
+        (key, value)
+        for key, value in taints
+        if not {(key, value), (key, ""), ("", value), ("", "")} & {*rules.tolerates}
+    }
+    values = dict(labels)
+    is_liked = not rules.affinity or any(
+        {one.key for one in choice if not one.holds(values.get(one.key))} == set()
+        for choice in rules.affinity
+    )
+    return {*rules.labels} <= labels and not untolerated and is_liked
+
+
 def _is_plain(shape: Shape) -> bool:
     """Whether a gang is of one role and one size, and may be on any node of its types."""
     role = shape.roles[0]
-    is_tied = role.bonds or shape.bonds or role.labels
+    is_tied = role.bonds or shape.bonds or role.labels or role.affinity
     return len(shape.roles) == 1 and not (role.least or is_tied)
 
 

@@ -30,7 +30,7 @@ _PLAIN = frozenset(
     (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
      replay.EVICTED, replay.RELEASE, replay.SEEN, replay.STALLS, replay.EFFICIENCY,
-     replay.SECURED)
+     replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR)
 )  # fmt: skip
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,
@@ -42,6 +42,18 @@ _COPIED = {
     JOB.RESIZE_MS: JobColumn.RESIZE,
 }
 
+
+def _blank() -> I64:
+    """The row of a job that nothing has happened to."""
+    row: I64 = np.zeros(len(JOB), np.int64)
+    row[[JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS, JOB.LEAVING_FOR, JOB.IDLE_MS]] = NONE
+    row[JOB.PASSED_MS] = NEVER_PASSED
+    row[[JOB.BUSY_PPM, JOB.SPEED_PPM]] = ONE_PPM
+    row[JOB.HOP] = NO_HOP
+    return row
+
+
+_BLANK = _blank()
 
 Run = Callable[[State, I64, I64, I64, int, int], int]
 """Folds events of a batch from a number on; the number of the first that it did not."""
@@ -70,10 +82,13 @@ class Inflow:
         """Whether kernels may fold at all: past use is settled before every change, one by one."""
         return not self.world.half_life_ms
 
-    def foresee(self, first: int, jobs: I64, names: list[str], dictionary: Dictionary) -> None:
+    def foresee(
+        self, first: int, jobs: I64, names: list[str], dictionary: Dictionary, room: int = 0
+    ) -> None:
         """These jobs come next, unless they came already; ``first`` is the number of the first.
 
-        Whatever is wrong with one of them is for ``fold`` to say, when its turn comes.
+        Whatever is wrong with one of them is for ``fold`` to say, when its turn comes. ``room``:
+        for how many jobs rows are to be made at least, if any must be.
         """
         world, end = self.world, first + len(names)
         if end <= self._tried:
@@ -85,7 +100,7 @@ class Inflow:
         if came == len(names) or not is_new or (shares > ONE_PPM).any():
             return
         if end > len(world.ink.w.jobs):
-            world.grow(jobs=end, active=end)
+            world.grow(jobs=max(end, room), active=max(end, room))
         _write_jobs(world, world.ink.w.jobs[world.job_count : end], jobs[came:], dictionary)
         users = jobs[came:, JobColumn.USER].tolist()
         self._names = names[came:]
@@ -128,16 +143,22 @@ class Folding:
     """A batch on its way into a World: ``plain`` and ``single`` go as far as one call can.
 
     ``events``: the same as messages, where they are at hand; then jobs are submitted one by one.
+    ``room``: how many jobs there may be in the end, where that is known: rows that are made at once
+    need not be copied into more rows, and take no memory before they are written.
     """
 
-    def __init__(self, world: World, batch: Batch, events: Sequence[Event] = ()) -> None:
+    def __init__(
+        self, world: World, batch: Batch, events: Sequence[Event] = (), room: int = 0
+    ) -> None:
         self.world, self.batch, self._events = world, batch, events
         self.at = 0
         """How many of the events were folded."""
         self._counts: I64 = np.zeros((1, 4), np.int64)
         self._inflow = Inflow(world)
         if batch.job_names and not events:
-            self._inflow.foresee(world.job_count, batch.jobs, batch.job_names, batch.dictionary)
+            self._inflow.foresee(
+                world.job_count, batch.jobs, batch.job_names, batch.dictionary, room
+            )
         self._most_pieces = int(batch.events[:, EventColumn.COUNT].max(initial=0))
         rows.make_pieces(world, self._most_pieces + 1)
 
@@ -184,12 +205,7 @@ class Folding:
 def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -> None:
     """Write the rows of jobs that come next."""
     number, is_training = _shapes(world, jobs, dictionary)
-    written[:] = 0
-    nobody = [JOB.FIRST_PIECE, JOB.NEXT, JOB.PREVIOUS, JOB.LEAVING_FOR, JOB.IDLE_MS]
-    written[:, nobody] = NONE
-    written[:, JOB.PASSED_MS] = NEVER_PASSED
-    written[:, [JOB.BUSY_PPM, JOB.SPEED_PPM]] = ONE_PPM
-    written[:, JOB.HOP] = NO_HOP
+    written[:] = _BLANK
     written[:, JOB.SHAPE] = number[jobs[:, JobColumn.SHAPE]]
     for column, origin in _COPIED.items():
         written[:, column] = jobs[:, origin]

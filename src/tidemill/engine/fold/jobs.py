@@ -7,7 +7,6 @@ from tidemill.core import lines, places, quotas, rows
 from tidemill.engine.fold import queues, room, topology
 from tidemill.model import events as ev
 from tidemill.model import tables
-from tidemill.model.codes import CONFIDENCE_CODE
 from tidemill.model.columns import AT, JOB, NONE
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
@@ -78,7 +77,7 @@ def submitted(world: World, event: ev.JobSubmitted) -> list[int]:
 def placed(world: World, event: ev.AskedPlace) -> list[int]:
     """A waiting gang takes its devices, whole."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_WAITING,), 1)
+    refuse_unless(world, j, event.attempt, (_WAITING,), 1)
     shape = world.shape_of(j)
     counts = [0] * len(shape.roles)
     room.refuse_if_taken(world, j, shape.roles, event.pieces)
@@ -95,9 +94,9 @@ def seen(world: World, event: ev.PlacementSeen) -> list[int]:
     What a job that sits somewhere already is seen to hold is all that it holds from now on.
     """
     j = event.job
-    _refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
+    refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
     state = world.jobs.state.item(j)
-    _refuse_unless(world, j, event.attempt, (state,), 0 if state == _STARTING else 1)
+    refuse_unless(world, j, event.attempt, (state,), 0 if state == _STARTING else 1)
     room.refuse_if_booked(world, j, world.shape_of(j).roles, event.pieces)
     if state == _WAITING:
         _take_place(world, j, event.pieces, event.at_ms)
@@ -111,7 +110,7 @@ def seen(world: World, event: ev.PlacementSeen) -> list[int]:
 def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
     """Another scheduler says why a job waits, or the rest of one that is placed in part."""
     j = event.job
-    _refuse_unless(world, j, None, (_WAITING, _STARTING))
+    refuse_unless(world, j, None, (_WAITING, _STARTING))
     attempt = world.jobs.attempt.item(j)
     world.reasons[j] = SeenReason(attempt, int(event.cause), event.layer, event.reason)
     return []
@@ -120,14 +119,14 @@ def reason_seen(world: World, event: ev.ReasonSeen) -> list[int]:
 def started(world: World, event: ev.JobStarted) -> list[int]:
     """The gang works from now on."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_STARTING,))
+    refuse_unless(world, j, event.attempt, (_STARTING,))
     core.started(world.ink.w.jobs, j, event.slow_ppm, event.at_ms)
     return [j]
 
 
 def activity(world: World, event: ev.ActivitySeen) -> list[int]:
     """The share of busy time changed."""
-    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    refuse_unless(world, event.job, event.attempt, (_RUNNING,))
     w = world.ink.w
     core.be_busy(w.at, w.jobs, event.job, event.busy_ppm, event.at_ms)
     return [event.job]
@@ -136,7 +135,7 @@ def activity(world: World, event: ev.ActivitySeen) -> list[int]:
 def paced(world: World, event: ev.PaceSeen) -> list[int]:
     """Neighbours on its devices slow a running job from now on, or do so no more."""
     j, at_ms = event.job, event.at_ms
-    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    refuse_unless(world, j, event.attempt, (_RUNNING,))
     earlier = world.paces.get(j, ())
     if earlier and earlier[-1][0] == at_ms:
         earlier = earlier[:-1]
@@ -153,7 +152,7 @@ def paced(world: World, event: ev.PaceSeen) -> list[int]:
 def saved(world: World, event: ev.JobSaved) -> list[int]:
     """All the work of a running attempt up to the save lasts, and its rhythm begins again."""
     j, at_ms, jobs = event.job, event.at_ms, world.ink.jobs
-    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    refuse_unless(world, j, event.attempt, (_RUNNING,))
     cost_ms, origin_ms = jobs.cost_ms.item(j), jobs.origin_ms.item(j)
     if jobs.interval_ms.item(j) <= 0:
         _refuse(world, j, "it never writes a checkpoint")
@@ -167,25 +166,9 @@ def saved(world: World, event: ev.JobSaved) -> list[int]:
     return [j]
 
 
-def stalls(world: World, event: ev.StallsSeen) -> list[int]:
-    """The time of a running attempt divides in another way from now on."""
-    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
-    shares = (event.checkpoint_ppm, event.host_ppm, event.links_ppm)
-    core.stalled(world.ink.w.jobs, event.job, *shares)
-    return [event.job]
-
-
-def efficiency(world: World, event: ev.EfficiencySeen) -> list[int]:
-    """A running attempt uses its devices better or worse from now on."""
-    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
-    known = CONFIDENCE_CODE[event.confidence]
-    core.efficient(world.ink.w.jobs, event.job, event.mfu_ppm, known, event.memory_ppm)
-    return [event.job]
-
-
 def secured(world: World, event: ev.CheckpointSeen) -> list[int]:
     """What a running attempt did up to a moment is safe."""
-    _refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    refuse_unless(world, event.job, event.attempt, (_RUNNING,))
     if event.covers_ms > event.at_ms:
         _refuse(world, event.job, f"what it does until {event.covers_ms} ms cannot be safe yet")
     j, covers_ms, jobs = event.job, event.covers_ms, world.ink.jobs
@@ -203,7 +186,7 @@ def secured(world: World, event: ev.CheckpointSeen) -> list[int]:
 def finished(world: World, event: ev.JobFinished) -> list[int]:
     """All of it was worth it."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    refuse_unless(world, j, event.attempt, (_RUNNING,))
     _leave(world, j, event.at_ms)
     core.finished(world.ink.w, j, event.at_ms)
     return [j]
@@ -212,7 +195,7 @@ def finished(world: World, event: ev.JobFinished) -> list[int]:
 def failed(world: World, event: ev.JobFailed) -> list[int]:
     """An attempt died; the job waits again or has failed for good."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     interrupt(world, j, event.at_ms)
     if event.is_final:
         core.dequeue(world.ink.w, j)
@@ -223,7 +206,7 @@ def failed(world: World, event: ev.JobFailed) -> list[int]:
 def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
     """Its owner took it back, wherever it was."""
     j = event.job
-    _refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
+    refuse_unless(world, j, None, (_WAITING, _STARTING, _RUNNING))
     if world.jobs.state[j] != _WAITING:
         interrupt(world, j, event.at_ms)
     core.dequeue(world.ink.w, j)
@@ -235,7 +218,7 @@ def cancelled(world: World, event: ev.JobCancelled) -> list[int]:
 def leaving(world: World, event: ev.AskedEvict) -> list[int]:
     """An attempt was asked to leave; it holds its devices until it is seen to be gone."""
     j, heir = event.job, event.to_job
-    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     _refuse_if_leaving(world, j, heir)
     _leave_for(world, j, heir)
     return []
@@ -244,7 +227,7 @@ def leaving(world: World, event: ev.AskedEvict) -> list[int]:
 def evicted(world: World, event: ev.JobEvicted) -> list[int]:
     """An attempt that was asked to leave has left."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
+    refuse_unless(world, j, event.attempt, (_STARTING, _RUNNING))
     if not world.jobs.is_leaving[j] or j in world.moving:
         _refuse(world, j, "it was not asked to stop")
     saved_ms, is_for_another = world.jobs.saved_ms.item(j), world.leaving_for[j] >= 0
@@ -257,7 +240,7 @@ def evicted(world: World, event: ev.JobEvicted) -> list[int]:
 def asked_move(world: World, event: ev.AskedMove) -> list[int]:
     """A running job was asked to change its place; it holds both until it is seen to have moved."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    refuse_unless(world, j, event.attempt, (_RUNNING,))
     _refuse_if_leaving(world, j, event.to_job)
     shape, rest = world.shape_of(j), _without(world.placements[j], event.lost)
     if rest is None or not (event.gained or event.lost):
@@ -278,7 +261,7 @@ def asked_move(world: World, event: ev.AskedMove) -> list[int]:
 def moved(world: World, event: ev.JobMoved) -> list[int]:
     """A job left what it was to leave and comes up again, as its next attempt."""
     j = event.job
-    _refuse_unless(world, j, event.attempt, (_RUNNING,))
+    refuse_unless(world, j, event.attempt, (_RUNNING,))
     move = world.moving.pop(j, None)
     if move is None:
         _refuse(world, j, "nobody asked it to move")
@@ -318,7 +301,7 @@ def released(world: World, event: ev.AskedRelease) -> list[int]:
 
 def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
     """A cancellation was sent; it holds its devices until it is seen to be gone."""
-    _refuse_unless(world, event.job, None, (_STARTING, _RUNNING))
+    refuse_unless(world, event.job, None, (_STARTING, _RUNNING))
     if world.jobs.is_leaving[event.job]:
         _refuse(world, event.job, "it was asked to leave already")
     _leave_for(world, event.job, -1)
@@ -335,7 +318,7 @@ def said_why(world: World, event: ev.CauseChanged) -> list[int]:
 
 def passed(world: World, event: ev.JobPassed) -> list[int]:
     """A waiting job was passed by a later one; the first time counts."""
-    _refuse_unless(world, event.job, None, (_WAITING,))
+    refuse_unless(world, event.job, None, (_WAITING,))
     if world.jobs.passed_ms.item(event.job) != tables.NEVER_PASSED:
         _refuse(world, event.job, "it was passed before in this wait")
     world.ink.jobs.passed_ms[event.job] = event.at_ms
@@ -569,9 +552,10 @@ def _refuse_if_leaving(world: World, j: int, heir: int) -> None:
         _refuse(world, j, f"job number {heir}, for whom it should leave, is not waiting")
 
 
-def _refuse_unless(
+def refuse_unless(
     world: World, j: int, attempt: int | None, states: tuple[int, ...], step: int = 0
 ) -> None:
+    """Refuse an event about a job that is unknown, in another state, or in another attempt."""
     if not 0 <= j < world.job_count:
         raise EventRefused(
             f"job number {j} is unknown; {world.job_count} were submitted",

@@ -9,7 +9,7 @@ are in ``fold_supply``, teams in ``fold_queues``, job events in ``fold_jobs``, w
 from collections.abc import Iterable
 from typing import assert_never
 
-from tidemill.engine.fold import jobs, mix, queues, supply, topology
+from tidemill.engine.fold import jobs, measures, mix, queues, supply, topology
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.world import World
@@ -68,9 +68,15 @@ def _write(world: World, event: ev.Event) -> list[int]:
         case ev.JobSaved():
             return jobs.saved(world, event)
         case ev.StallsSeen():
-            return jobs.stalls(world, event)
+            return measures.stalls(world, event)
         case ev.EfficiencySeen():
-            return jobs.efficiency(world, event)
+            return measures.efficiency(world, event)
+        case ev.StragglerSeen():
+            return measures.straggler(world, event)
+        case ev.FigureSeen():
+            return measures.figure(world, event)
+        case ev.DeviceErrorSeen():
+            return supply.device_error(world, event)
         case ev.CheckpointSeen():
             return jobs.secured(world, event)
         case ev.SightLost() | ev.SightRegained():

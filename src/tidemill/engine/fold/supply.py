@@ -32,6 +32,13 @@ def contract_signed(world: World, event: ev.ContractSigned) -> list[int]:
             f"contract `{row.name}` ends at {row.end_ms} ms, not after its start {row.start_ms} ms",
             hint="give it an end after its start, or leave the end out",
         )
+    moments = [event.at_ms, *(price.from_ms for price in row.later_prices or ())]
+    if sorted(set(moments)) != moments:
+        raise EventRefused(
+            f"contract `{row.name}` is signed at {event.at_ms} ms and has later prices from"
+            f" {moments[1:]} ms on",
+            hint="give later prices in the order of time, after the contract was signed",
+        )
     if row.count % row.node.devices or row.spares * row.node.devices > row.count:
         raise EventRefused(
             f"contract `{row.name}` has {row.count} accelerators on nodes of {row.node.devices},"
@@ -99,6 +106,7 @@ def node_added(world: World, event: ev.NodeAdded) -> list[int]:
         )
     n = world.node_count
     _write_node(world, n, c, row, event.at_ms)
+    world.ink.w.nodes[n, NODE.IS_UNSEEN] = world.is_unseen(row.name)
     topology.locate(world, n, (*contract.node.labels, *row.labels))
     world.changes.add(n)
     world.node_rows.append(row)
@@ -175,10 +183,13 @@ def drain(world: World, event: ev.AskedDrain) -> list[int]:
 
 
 def spare(world: World, event: ev.AskedSpare) -> list[int]:
-    """An empty node becomes a spare, or a spare is put to use."""
+    """An empty node becomes a spare, or a spare is put to use.
+
+    Of somebody else's fleet it is what its owner declared, whatever runs there.
+    """
     n = event.node
     row = _known_node(world, n)
-    if world.aboard[n]:
+    if world.aboard[n] and not world.is_observed:
         _refuse(f"node `{row.name}`", "it carries work and cannot be a spare")
     room.take_out(world, n)
     world.ink.nodes.is_spare[n] = event.is_spare
@@ -292,8 +303,17 @@ def _disturb(world: World, n: int, may_stay: bool, at_ms: int) -> list[int]:
     return touched
 
 
+def device_error(world: World, event: ev.DeviceErrorSeen) -> list[int]:
+    """A driver reported an error; whether the device can be used, nodes and jobs show."""
+    _known_node(world, event.node)
+    return []
+
+
 def sight(world: World, event: ev.SightLost | ev.SightRegained) -> list[int]:
     """Nobody watches from now on, or somebody does again; whom that touches is the ledger's."""
+    if event.prefix:
+        _sight_of(world, event)
+        return []
     blind = world.ink.w.at
     if isinstance(event, ev.SightLost):
         wanted = JOBS_KEPT if event.keeps_jobs else NOTHING_SEEN
@@ -305,6 +325,21 @@ def sight(world: World, event: ev.SightLost | ev.SightRegained) -> list[int]:
     else:
         blind[AT.BLIND] = 0
     return []
+
+
+def _sight_of(world: World, event: ev.SightLost | ev.SightRegained) -> None:
+    """Nobody watches some nodes from now on, or somebody does again."""
+    is_lost, who = isinstance(event, ev.SightLost), f"who watches `{event.prefix}`"
+    if is_lost == (event.prefix in world.unseen):
+        _refuse(who, "nobody does already" if is_lost else "somebody watches already")
+    if isinstance(event, ev.SightLost) and not event.keeps_jobs:
+        _refuse(who, "it says that nobody tells what jobs hold there, which only all nodes can say")
+    world.unseen ^= {event.prefix}
+    for n, row in enumerate(world.node_rows):
+        if row.name.startswith(event.prefix):
+            room.take_out(world, n)
+            world.ink.w.nodes[n, NODE.IS_UNSEEN] = world.is_unseen(row.name)
+            room.put_back(world, n)
 
 
 def _known_contract(world: World, c: int) -> Contract:

@@ -71,11 +71,12 @@ def locate(world: World, n: int, labels: Iterable[tuple[str, str]]) -> None:
 
 
 def group(world: World, k: int, contract: Contract, row: Node) -> Group:
-    """The group of a node: its kind, pool and the labels that some job may ask for."""
+    """The group of a node: its kind, pool, taints and the labels that some job may ask for."""
     labels = frozenset(contract.node.labels) | frozenset(row.labels)
     if world.hidden_labels:
         labels = frozenset(pair for pair in labels if pair[0] not in world.hidden_labels)
-    return Group(k, contract.pool, labels)
+    taints = frozenset((*contract.node.taints, *row.taints))
+    return Group(k, contract.pool, labels, taints)
 
 
 def group_number(world: World, group: Group) -> int:
@@ -89,7 +90,7 @@ def group_number(world: World, group: Group) -> int:
 def reveal_labels(world: World, roles: tuple[Role, ...]) -> None:
     """Tell nodes apart by the labels that these roles ask for, if groups left them out so far."""
     if world.hidden_labels and any(
-        key in world.hidden_labels for role in roles for key, _ in role.labels
+        key in world.hidden_labels for role in roles for key in role.rules.keys
     ):
         _hide_labels(world, roles)
 
@@ -183,7 +184,7 @@ def _bonds(shape: Shape) -> list[Bond]:
 def _hide_labels(world: World, roles: tuple[Role, ...] = ()) -> None:
     """Find which labels of tiers nobody asks for, and group the nodes by the others."""
     known = (role for shape in world.shape_rows for role in shape.roles)
-    asked = {key for role in (*known, *roles) for key, _ in role.labels}
+    asked = {key for role in (*known, *roles) for key in role.rules.keys}
     labels = {tier.label for tier in world.topology.tiers if tier.label}
     hidden = tuple(sorted(labels - asked))
     if hidden == world.hidden_labels:

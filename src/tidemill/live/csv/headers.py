@@ -47,9 +47,12 @@ NODES: dict[str, tuple[str, ...]] = {
     "memory_gib": ("memorygib", "memorygb", "memgb", "memgib", "ramgb", "ramgib", "memory", "mem"),
     "instance_type": ("instancetype", "machinetype", "servertype", "vmsize", "flavor"),
     "region": ("region", "location"),
-    "usd_per_hour": ("usdperhour", "usdpergpuhour", "priceperhour", "price", "hourlyrate", "usdh"),
+    "usd_per_hour": ("usdperhour", "usdpergpuhour", "priceperhour", "price", "hourlyrate", "usdh",
+                     "costperhour", "costpergpuhour", "hourlycost", "cost", "rate"),
+    "usd_per_node_hour": ("usdpernodehour", "usdperinstancehour", "costpernodehour", "nodehour",
+                          "instancehour", "priceperinstancehour", "pricepernodehour"),
 }  # fmt: skip
-"""The same of a table of nodes; a price is of one GPU."""
+"""The same of a table of nodes; a price is of one GPU unless its name says otherwise."""
 
 
 def plain(header: str) -> str:

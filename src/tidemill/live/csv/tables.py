@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tidemill.live.csv import headers, times
+from tidemill.live.csv.cells import CellFaults
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd, SeenNode
 from tidemill.live.prices.labels import REGION
@@ -41,9 +42,22 @@ class ReadTable(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
-    """A table of jobs."""
-    rows = read_rows(path)
+class ReadNodes(NamedTuple):
+    """A table of nodes as it was understood."""
+
+    nodes: list[SeenNode]
+    prices: dict[str, int]
+    """Micro-dollars per GPU and hour by GPU type, if it says any."""
+    guessed: dict[str, str]
+    unread: tuple[str, ...]
+    """Columns that nothing is made of."""
+
+
+def read_jobs(
+    path: Path, told: Mapping[str, str], zone: str, *, skips_broken: bool = False
+) -> ReadTable:
+    """A table of jobs; ``skips_broken``: rows that cannot be read are left out and counted."""
+    rows, faults = read_rows(path), CellFaults(skips=skips_broken)
     found = headers.match(rows.columns, headers.JOBS, told)
     for field, instead in (("gpus", "gpus"), ("submit", "start")):
         if field not in found and instead not in found:
@@ -56,9 +70,9 @@ def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
     columns: dict[str, pl.Series] = {
         "job": _names(rows, found),
         **{name: rows[found[name]] for name in ("team", "user", "gpu_type") if name in found},
-        **_moments(rows, found, zone, notes),
+        **_moments(rows, found, zone, notes, faults),
         **{
-            name: _whole(rows[found[name]], found[name])
+            name: _whole(rows[found[name]], found[name], faults)
             for name in ("gpus", "node_count", "cpus", "priority")
             if name in found
         },
@@ -66,17 +80,20 @@ def read_jobs(path: Path, told: Mapping[str, str], zone: str) -> ReadTable:
     if "nodes" in found:
         columns |= _nodes(rows[found["nodes"]])
     if "outcome" in found:
-        columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"])
+        columns["outcome"] = _outcomes(rows[found["outcome"]], found["outcome"], faults)
     if "limit" in found:
-        columns["limit_ms"] = times.lengths_ms(rows[found["limit"]], found["limit"])
+        columns["limit_ms"] = times.lengths_ms(rows[found["limit"]], found["limit"], faults)
     made = pl.DataFrame({name: column for name, column in columns.items() if name in ATTEMPTS})
-    return ReadTable(made, found, tuple(notes))
+    made = faults.kept(made)
+    if not len(made):
+        raise SpecError(f"every row of `{path}` is broken: {faults.rows[0]}", hint="mend the table")
+    return ReadTable(made, found, (*notes, *faults.notes()))
 
 
-def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dict[str, int]]:
+def read_nodes(path: Path) -> ReadNodes:
     """A table of nodes, and prices of GPU types if it says any."""
     rows = read_rows(path)
-    found = headers.match(rows.columns, headers.NODES, told)
+    found = headers.match(rows.columns, headers.NODES, {})
     for field in ("node", "gpus"):
         if field not in found:
             raise SpecError(
@@ -86,38 +103,47 @@ def read_nodes(path: Path, told: Mapping[str, str]) -> tuple[list[SeenNode], dic
             )
     empty = pl.Series([None] * len(rows), dtype=pl.String)
     gpus = _whole(rows[found["gpus"]], found["gpus"]).to_list()
-    kinds, instances, regions = (
+    names, kinds, instances, regions = (
         times.blank(rows[found[name]] if name in found else empty).to_list()
-        for name in ("gpu_type", "instance_type", "region")
+        for name in ("node", "gpu_type", "instance_type", "region")
     )
-    cpus, memory, prices = (
+    cpus, memory, each, whole = (
         numbers(rows[found[name]] if name in found else empty, found.get(name, "")).to_list()
-        for name in ("cpus", "memory_gib", "usd_per_hour")
+        for name in ("cpus", "memory_gib", "usd_per_hour", "usd_per_node_hour")
     )
-    nodes, priced = list[SeenNode](), dict[str, int]()
-    for i, name in enumerate(rows[found["node"]].to_list()):
+    nodes, priced = dict[str, tuple[int, SeenNode]](), dict[str, int]()
+    for i, name in enumerate(names):
         count = gpus[i] or 0
-        if not 0 <= count <= MAX_DEVICES:
+        if name is None or not 0 <= count <= MAX_DEVICES:
             raise SpecError(
-                f"`{path}` gives node `{name}` {count} GPUs", hint=f"0 to {MAX_DEVICES} are known"
+                f"`{path}` row {i + 2} gives node `{name or ''}` {count} GPUs",
+                hint=f"every node has a name, and 0 to {MAX_DEVICES} GPUs",
             )
-        nodes.append(
-            SeenNode(
-                name=str(name), gpus=count, gpu_type=kinds[i] or "",
-                cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
-                labels=((REGION, regions[i]),) if regions[i] else (), box=instances[i] or "",
-            )
+        node = SeenNode(
+            name=name, gpus=count, gpu_type=kinds[i] or "",
+            cpu_milli=round(1000 * (cpus[i] or 0)), memory_mib=round(1024 * (memory[i] or 0)),
+            labels=((REGION, regions[i]),) if regions[i] else (), box=instances[i] or "",
         )  # fmt: skip
-        if prices[i] is not None:
-            _price(priced, kind_of(kinds[i] or ""), round(prices[i] * 1_000_000), path)
-    return nodes, priced
+        first, before = nodes.setdefault(name, (i, node))
+        if before != node:
+            raise SpecError(
+                f"`{path}` lists node `{name}` twice, in rows {first + 2} and {i + 2}, and not as"
+                " the same",
+                hint="leave one of them out",
+            )
+        usd = whole[i] / count if whole[i] is not None and count else each[i]
+        if usd is not None:
+            _price(priced, kind_of(kinds[i] or ""), round(usd * 1_000_000), path)
+    unread = tuple(column for column in rows.columns if column not in found.values())
+    return ReadNodes([node for _, node in nodes.values()], priced, found, unread)
 
 
 def _price(priced: dict[str, int], kind: str, usd_micro: int, path: Path) -> None:
     if priced.setdefault(kind, usd_micro) != usd_micro:
         raise SpecError(
             f"`{path}` gives two prices for one `{kind}`",
-            hint="prices are of a GPU type; give those that differ another gpu_type",
+            hint="prices are of a GPU type; give those that differ another gpu_type, or a price"
+            " file with a column `node` (--prices)",
         )
 
 
@@ -132,6 +158,8 @@ def read_rows(path: Path) -> pl.DataFrame:
         raise SpecError(
             f"`{path}` cannot be read: {error.strerror}", hint="give the path of a CSV file"
         ) from error
+    if not head:
+        raise SpecError(f"`{path}` is empty", hint="export a table with a header and rows")
     if size > LARGEST_BYTES:
         raise SpecError(
             f"`{path}` has {size:,} bytes; at most {LARGEST_BYTES:,} are read at once",
@@ -142,7 +170,7 @@ def read_rows(path: Path) -> pl.DataFrame:
         rows = pl.read_csv(
             path, separator=parted_by, infer_schema=False, truncate_ragged_lines=False
         )
-    except (pl.exceptions.PolarsError, UnicodeError) as error:
+    except (pl.exceptions.PolarsError, UnicodeError, OSError) as error:
         said = str(error).split("\n", 1)[0]
         raise SpecError(
             f"`{path}` is no table: {said}",
@@ -167,20 +195,25 @@ def _names(rows: pl.DataFrame, found: Mapping[str, str]) -> pl.Series:
 
 
 def _moments(
-    rows: pl.DataFrame, found: Mapping[str, str], zone: str, notes: list[str]
+    rows: pl.DataFrame,
+    found: Mapping[str, str],
+    zone: str,
+    notes: list[str],
+    faults: CellFaults,
 ) -> dict[str, pl.Series]:
     """When jobs were submitted, started and ended; a missing end follows from durations."""
     made: dict[str, pl.Series] = {}
     for field in ("submit", "start", "end"):
         if field in found:
-            made[f"{field}_ms"], said = times.moments_ms(rows[found[field]], zone, found[field])
-            notes.append(f"`{found[field]}` read as {said}")
+            column = found[field]
+            made[f"{field}_ms"], said = times.moments_ms(rows[column], zone, column, faults)
+            notes.append(f"`{column}` read as {said}")
     if "submit_ms" not in made:
-        made["submit_ms"] = made["start_ms"]
+        made["submit_ms"] = pl.Series([None] * len(rows), dtype=pl.Int64)
         notes.append("no column says when jobs were submitted: how long they waited is unknown")
     if "duration" in found and "start_ms" in made and "end_ms" not in made:
         made["end_ms"] = made["start_ms"] + times.lengths_ms(
-            rows[found["duration"]], found["duration"]
+            rows[found["duration"]], found["duration"], faults
         )
     return made
 
@@ -192,51 +225,39 @@ def _nodes(texts: pl.Series) -> dict[str, pl.Series]:
     return {"nodes": parted}
 
 
-def _outcomes(texts: pl.Series, column: str) -> pl.Series:
+def _outcomes(texts: pl.Series, column: str, faults: CellFaults) -> pl.Series:
     given = times.blank(texts)
     word = given.str.to_lowercase().str.replace_all(r"[^a-z0-9]", "")
     word = word.str.replace(r"^(cancel+ed)by.*$", "${1}")
     known = word.replace_strict(_WORDS, default=None, return_dtype=pl.String)
+    hint = (
+        f"known are: {', '.join(sorted(_WORDS))}; if `{column}` says something else, take the"
+        " outcome from another column with --map outcome=COLUMN"
+    )
     is_bad = known.is_null() & given.is_not_null()
-    if is_bad.any():
-        raise SpecError(
-            f"the column `{column}` says {_first(given, is_bad)}, which is no known outcome",
-            hint=f"known are: {', '.join(sorted(_WORDS))}; or leave the column out with"
-            " --map outcome= of another",
-        )
+    faults.check(given, is_bad, column, "which is no known outcome", hint)
     return known
 
 
-def _whole(texts: pl.Series, column: str) -> pl.Series:
-    number = numbers(texts, column)
-    is_whole = (number == number.round()) | number.is_null()
-    if not is_whole.all():
-        raise SpecError(
-            f"the column `{column}` holds {_first(texts, ~is_whole)}, where whole numbers are read",
-            hint="parts of GPUs are not read yet from CSV: leave those rows out",
-        )
-    if (number.abs() > _LARGEST).any():
-        bad = number.filter(number.abs() > _LARGEST)[0]
-        raise SpecError(
-            f"the column `{column}` holds {bad:g}, which is too large to be true",
-            hint="numbers only; another column is chosen with --map",
-        )
-    return number.round().cast(pl.Int64)
+def _whole(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
+    hint = "parts of GPUs are not read yet from CSV"
+    number = numbers(texts, column, faults)
+    faults = faults or CellFaults()
+    is_part = number != number.round()
+    faults.check(texts, is_part, column, "where whole numbers are read", hint)
+    is_large = number.abs() > _LARGEST
+    faults.check(texts, is_large, column, "which is too large to be true", "check that column")
+    return number.round().clip(-_LARGEST, _LARGEST).cast(pl.Int64)
 
 
-def numbers(texts: pl.Series, column: str) -> pl.Series:
+_NUMBERS = "numbers only; where the guess of a column is wrong, --map FIELD=COLUMN says another"
+
+
+def numbers(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
+    """Numbers; null where nothing was said."""
     given = times.blank(texts)
     number = given.cast(pl.Float64, strict=False)
     is_bad = number.is_null() & given.is_not_null()
-    if is_bad.any():
-        raise SpecError(
-            f"the column `{column}` holds {_first(given, is_bad)}, which is no number",
-            hint="numbers only; another column is chosen with --map",
-        )
+    hint = "numbers only, such as 2.50" if faults is None else _NUMBERS
+    (faults or CellFaults()).check(given, is_bad, column, "which is no number", hint)
     return number
-
-
-def _first(given: pl.Series, is_bad: pl.Series) -> str:
-    """The first cell that cannot be used, and its row; the header is row 1."""
-    i = int(is_bad.arg_max() or 0)
-    return f"`{given[i]}` in row {i + 2}"

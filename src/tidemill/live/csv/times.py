@@ -2,12 +2,15 @@
 
 import polars as pl
 
+from tidemill.live.csv.cells import CellFaults
 from tidemill.model.errors import SpecError
 
-_FORMS = (
-    "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y/%m/%d %H:%M:%S",
-    "%Y/%m/%d %H:%M", "%Y-%m-%d",
+_ZONED = (
+    "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z",
+)  # fmt: skip
+_BARE = (
+    "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M",
+    "%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y-%m-%d",
 )  # fmt: skip
 _EPOCHS = ((1e17, 1_000_000), (1e14, 1_000), (1e11, 1), (0, 0))
 """Numbers above are nanoseconds, microseconds, milliseconds; below, seconds. All are after 1973."""
@@ -17,6 +20,10 @@ _DAY_FIRST = (
     "%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y",
 )  # fmt: skip
 UNKNOWN = ("", "none", "null", "nan", "n/a", "na", "unknown", "-", "nil")
+FARTHEST_YEARS = 20
+"""Times of one column are not farther apart than so: else one is in another unit, or mistyped."""
+_YEAR_MS = 365.25 * 86_400_000
+_HINT = "write them as 2026-03-02T06:00:00+01:00, or as seconds since 1970"
 
 
 def blank(texts: pl.Series) -> pl.Series:
@@ -25,76 +32,116 @@ def blank(texts: pl.Series) -> pl.Series:
     return trimmed.set(trimmed.str.to_lowercase().is_in(UNKNOWN), None)
 
 
-def moments_ms(texts: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
+def moments_ms(
+    texts: pl.Series, zone: str, column: str, faults: CellFaults | None = None
+) -> tuple[pl.Series, str]:
     """Milliseconds since 1970, and how the texts were read; null where nothing was said."""
-    given = blank(texts)
+    given, faults = blank(texts), faults or CellFaults()
     number = given.cast(pl.Float64, strict=False)
-    if number.null_count() == given.null_count():
-        return _epoch(number, column)
-    for form in _FORMS:
-        is_zoned = form.endswith("z")
-        text = given.str.replace(r"Z$", "+00:00") if is_zoned else given
-        found = text.str.to_datetime(form, strict=False, time_unit="ms")
-        if found.null_count() == given.null_count():
-            if not is_zoned:
-                found = found.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-            return found.dt.convert_time_zone("UTC").dt.epoch("ms"), _said(is_zoned, zone)
-    if (read := _either_way(given, zone, column)) is not None:
-        return read
-    example = next((text for text in given if text is not None), "")
-    raise SpecError(
-        f"the column `{column}` holds times such as `{example}`, which are read in no known way,"
-        " or in several ways in one column",
-        hint="write them as 2026-03-02T06:00:00+01:00, or as seconds since 1970",
+    is_counted = 2 * number.count() >= given.count()
+    found, said = _epoch(number, column) if is_counted else _dates(given, zone, column)
+    is_bad = given.is_not_null() & (number if is_counted else found).is_null()
+    fault = "which is no number, as most of that column" if is_counted else "which is no date that"
+    fault += "" if is_counted else f" is known here, or none that there is in the zone {zone}"
+    faults.check(given, is_bad, column, fault, _HINT)
+    _refuse_far(given, found, column, faults)
+    return found, said
+
+
+def _refuse_far(given: pl.Series, found: pl.Series, column: str, faults: CellFaults) -> None:
+    known = found.drop_nulls().sort()
+    if not len(known):
+        return
+    middle = int(known[len(known) // 2])
+    is_far = (found - middle).abs() > FARTHEST_YEARS * _YEAR_MS
+    fault = f"which is more than {FARTHEST_YEARS} years from most of that column"
+    faults.check(
+        given, is_far, column, fault, "all times of a column are in one unit (s, ms, µs or ns)"
     )
 
 
-def _either_way(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str] | None:
+def _dates(given: pl.Series, zone: str, column: str) -> tuple[pl.Series, str]:
+    """Dates; each row by itself says whether it has an offset."""
+    zoned = _by_forms(given.str.replace(r"[Zz]$", "+00:00"), _ZONED)
+    bare = _by_forms(given.zip_with(zoned.is_null(), _nothing(given)), _BARE)
+    if not zoned.count() and not bare.count():
+        bare, words = _either_way(given, column)
+        return _in_zone(bare, zone), f"dates with the {words}, in the zone {zone}"
+    found = zoned.dt.epoch("ms").zip_with(zoned.is_not_null(), _in_zone(bare, zone))
+    if not bare.count():
+        return found, "dates with their offset"
+    others = f"{zoned.count():,} dates with their offset, the others" if zoned.count() else "dates,"
+    return found, f"{others} in the zone {zone}"
+
+
+def _by_forms(given: pl.Series, forms: tuple[str, ...]) -> pl.Series:
+    """What the first form that fits makes of each text."""
+    is_zoned = forms is _ZONED
+    kind = pl.Datetime("ms", "UTC" if is_zoned else None)
+    found = pl.Series([None] * len(given), dtype=kind)
+    for form in forms:
+        if found.null_count() == given.null_count():
+            break
+        more = given.str.to_datetime(form, strict=False, time_unit="ms").cast(kind)
+        found = found.zip_with(found.is_not_null(), more)
+    return found
+
+
+def _nothing(given: pl.Series) -> pl.Series:
+    return pl.Series([None] * len(given), dtype=pl.String)
+
+
+def _in_zone(bare: pl.Series, zone: str) -> pl.Series:
+    moments = bare.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+    return moments.dt.convert_time_zone("UTC").dt.epoch("ms")
+
+
+def _either_way(given: pl.Series, column: str) -> tuple[pl.Series, str]:
     """Dates such as 03/14/2026 or 14/03/2026: as they can only be meant; 03/04 alone is refused."""
-    found = {
-        words: read
+    ways = {
+        words: _by_forms(given, forms)
         for words, forms in (("month first", _MONTH_FIRST), ("day first", _DAY_FIRST))
-        for form in forms
-        if (read := given.str.to_datetime(form, strict=False, time_unit="ms")).null_count()
-        == given.null_count()
     }
-    if len(found) > 1:
+    counts = {words: read.count() for words, read in ways.items()}
+    best = max(counts, key=lambda words: counts[words])
+    if not counts[best]:
+        i = given.is_not_null().arg_max() or 0
+        raise SpecError(
+            f"the column `{column}` holds times such as `{given[i]}` in row {i + 2}, which are read"
+            " in no known way",
+            hint=_HINT,
+        )
+    if len({*counts.values()}) == 1:
         example = next(text for text in given if text is not None)
         raise SpecError(
             f"the column `{column}` holds dates such as `{example}`, and no row tells whether the"
             " month or the day is first",
             hint="write them as 2026-03-04 06:00:00",
         )
-    for words, read in found.items():
-        moments = read.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
-        ms = moments.dt.convert_time_zone("UTC").dt.epoch("ms")
-        return ms, f"dates with the {words}, in the zone {zone}"
-    return None
-
-
-def _said(is_zoned: bool, zone: str) -> str:
-    return "dates with their offset" if is_zoned else f"dates, in the zone {zone}"
+    return ways[best], best
 
 
 def _epoch(number: pl.Series, column: str) -> tuple[pl.Series, str]:
-    largest = number.max()
-    top = float(largest) if isinstance(largest, int | float) else 0.0
+    known = number.drop_nulls().sort()
+    top = float(known[-1]) if len(known) else 0.0
+    middle = float(known[len(known) // 2]) if len(known) else 0.0
     if 0 < top < 1e8:
         return (number * 1000).round().cast(pl.Int64), "seconds from the beginning"
     for least, divisor in _EPOCHS:
-        if top >= least:
+        if middle >= least:
             ms = number / divisor if divisor else number * 1000
             words = {1_000_000: "nanoseconds", 1_000: "microseconds", 1: "milliseconds"}
-            return ms.round().cast(pl.Int64), f"{words.get(divisor, 'seconds')} since 1970"
+            whole = ms.round().clip(-(2.0**62), 2.0**62).cast(pl.Int64)
+            return whole, f"{words.get(divisor, 'seconds')} since 1970"
     raise SpecError(
         f"the column `{column}` holds times before 1970",
         hint="write them as seconds since 1970, or as dates",
     )
 
 
-def lengths_ms(texts: pl.Series, column: str) -> pl.Series:
+def lengths_ms(texts: pl.Series, column: str, faults: CellFaults | None = None) -> pl.Series:
     """Durations in milliseconds: seconds, or ``[days-]hours:minutes:seconds``."""
-    given = blank(texts)
+    given, faults = blank(texts), faults or CellFaults()
     number = given.cast(pl.Float64, strict=False)
     parts = given.str.extract_groups(r"^(?:(\d+)-)?(\d+):(\d\d):(\d\d(?:\.\d+)?)$").struct.unnest()
     counted = sum(
@@ -106,10 +153,7 @@ def lengths_ms(texts: pl.Series, column: str) -> pl.Series:
     )
     is_counted = parts.to_series(1).is_not_null()
     found = counted.set(~is_counted, None).zip_with(is_counted, number)
-    if found.null_count() > given.null_count():
-        bad = given.filter(found.is_null() & given.is_not_null())[0]
-        raise SpecError(
-            f"the column `{column}` holds `{bad}`, which is no duration",
-            hint="write seconds, or hours:minutes:seconds",
-        )
+    is_bad = found.is_null() & given.is_not_null()
+    hint = "write seconds, or hours:minutes:seconds"
+    faults.check(given, is_bad, column, "which is no duration", hint)
     return (found * 1000).round().cast(pl.Int64)

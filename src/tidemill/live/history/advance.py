@@ -5,20 +5,23 @@ observer that was killed reads its journal and goes on. Every event of a moment 
 the last moment of a journal is the watermark, whenever its writer stopped.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live.history import events, fleet, telling
+from tidemill.live.history.assuming import NOTHING, Assumptions
 from tidemill.live.history.attempts import LONGEST_NAME, Sorted, go_on, sequence
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.telling import ToldJobs
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
 from tidemill.live.measured import joining
+from tidemill.live.measured.windows import Measurements
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model.batch import Batch, Dictionary
 from tidemill.model.batch.convert import of_events
+from tidemill.model.rows import Queue, Shape
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 from tidemill.reservation.types import OBSERVED
@@ -35,6 +38,37 @@ class SourceAnswer(NamedTuple):
     """Whether it shows every node, and every job that is not over: what is not shown is gone."""
     notes: tuple[str, ...] = ()
     """What a person should know of it."""
+    shapes: Sequence[Shape] = ()
+    """What jobs request, for attempts that say it by number."""
+    queues: Sequence[Queue] = ()
+    """Teams with their quotas, parents first; those that only jobs name need not be here."""
+    pods: Mapping[tuple[str, str], str] = {}
+    """The job of each pod, by namespace and name."""
+    numbers: Mapping[str, str] = {}
+    """Other names of jobs, such as the number of a member of an array."""
+    silent: tuple[str, ...] = ()
+    """Jobs and nodes whose names begin like this belong to clusters that did not answer, or not in
+    whole: those that are not shown go on as they were."""
+    unwatched: tuple[str, ...] = ()
+    """Nodes whose names begin like this are not watched any more."""
+    watched_ms: int | None = None
+    """Since when those who answer were asked without a gap, told or not; None: nobody says."""
+    until_ms: int | None = None
+    """Up to when it may be told; None: up to its moment less the lateness."""
+    cluster: str = ""
+    """What tells this cluster from every other; "": nobody says."""
+
+
+class WorkFigures(NamedTuple):
+    """What is known of how jobs work beside what their scheduler shows."""
+
+    measured: Measurements | None = None
+    """Since the watermark at least."""
+    assumed: Assumptions = NOTHING
+    """What is to be taken where nothing was measured."""
+
+
+NO_FIGURES = WorkFigures()
 
 
 class Advance:
@@ -51,10 +85,11 @@ class Advance:
         begins_ms: int,
         shown: SourceAnswer,
         price_of: PriceRule,
+        figures: WorkFigures = NO_FIGURES,
         *,
         is_unwatched: bool = False,
     ) -> None:
-        self._is_unwatched = is_unwatched
+        self._is_unwatched, (self._figures, self._assumed) = is_unwatched, figures
         self._world, self._begins_ms = world, begins_ms
         self._shown, self._price_of = shown, price_of
         self._rows = sequence(shown.attempts)
@@ -63,6 +98,9 @@ class Advance:
         self.late = telling.NOTHING_LATE
         self.over = 0
         """Attempts of which a part is not booked, for others hold the devices."""
+        self.submitted_before: dict[str, int] = {}
+        """By job that is there from the zero of the journal: how long before it was submitted. To
+        be kept before the batch that tells of it: no event can say it."""
         self.notes = self._rows.notes
 
     def batches(self, until_ms: int) -> Iterator[Batch]:
@@ -81,21 +119,64 @@ class Advance:
         return self._begins_ms + self._world.now_ms
 
     def _ordered(self, until_ms: int) -> Sorted:
-        known = ToldJobs(self._world, self._begins_ms, self._names)
-        return go_on(self._rows, known, self._mark_ms, until_ms)
+        known = ToldJobs(
+            self._world, self._begins_ms, self._names, self._shown.shapes, self._shown.silent
+        )
+        return go_on(self._rows, known, self._mark_ms, until_ms, self._with_ups)
+
+    def _with_ups(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Attempts with when they came up, as it was measured or is assumed, if that is news."""
+        measured, known = self._measured_of(rows), rows
+        came_up = measured.ups["job"].to_list() if measured is not None else ()
+        if measured is not None:
+            known = joining.with_ups(known, measured)
+        known = self._assumed.with_ups(known, came_up)
+        up = pl.when("is_up_told").then("up_ms").otherwise(known["up_ms"])
+        return rows.with_columns(up_ms=up)
+
+    def _measured_of(self, rows: pl.DataFrame) -> Measurements | None:
+        """What was measured, of jobs as the journal calls their present lives."""
+        if self._figures is None:
+            return None
+        known, names = self._world.job_number, rows["job"].unique().to_list()
+        lives = {telling.origin(name, known): name for name in names}
+        return Measurements(
+            *(frame.with_columns(pl.col("job").replace(lives)) for frame in self._figures)
+        )
 
     def _told(self, ordered: Sorted, until_ms: int) -> Iterator[Batch]:
         """What happens up to a moment on the nodes that there are."""
         world, dictionary = self._world, Dictionary()
-        new = [team for team in events.teams(ordered.jobs) if team.name not in world.queue_number]
-        if new:
+        if self._mark_ms == self._begins_ms:
+            self.submitted_before = events.submitted_before(ordered.jobs, self._begins_ms)
+        if new := self._new_teams(ordered):
             yield of_events(events.opened(world.now_ms, (), new, (), world), dictionary)
-        span = ToldSpan(self._begins_ms, self._mark_ms, until_ms, self._is_unwatched)
-        measured = joining.rows_of(ordered.attempts, (), None, self._begins_ms, until_ms)
-        lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world)
-        yield from lines.batches(dictionary, in_one=True)
+        span = ToldSpan(
+            self._begins_ms, self._mark_ms, until_ms, self._is_unwatched,
+            frozenset(self._shown.unwatched),
+        )  # fmt: skip
+        told = self._measured_of(ordered.attempts)
+        measured = joining.rows_of(
+            ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
+        )
+        shapes = [*self._shown.shapes, *world.shape_rows]
+        lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world, shapes)
+        came_up = told.ups["job"].to_list() if told is not None else ()
+        for batch in lines.batches(dictionary, in_one=True):
+            yield self._assumed.fill(batch, came_up)
         self.late = self.late.plus(ordered.late)
         self.over += lines.over
+
+    def _new_teams(self, ordered: Sorted) -> list[Queue]:
+        """Teams that the journal does not have, or not as they are shown."""
+        known = self._world.queue_number
+        told = events.teams(ordered.jobs, self._shown.queues)
+        listed = {queue.name for queue in self._shown.queues}
+        return [
+            queue for queue in told
+            if queue.name not in known
+            or (queue.name in listed and queue != self._world.queue_rows[known[queue.name]])
+        ]  # fmt: skip
 
     def _added(self, nodes: list[SeenNode]) -> Iterator[Batch]:
         """Nodes that are there from now on."""
@@ -108,19 +189,24 @@ class Advance:
     def _arrivals(self, ordered: Sorted, until_ms: int) -> list[tuple[int, list[SeenNode]]]:
         """When nodes that the journal does not have came, in order.
 
-        At the beginning of the journal, or else just before the end of what is told now: that is
-        when they were first seen. Where work that is told now ran on them, just before it began.
+        When they joined, where the source says so. Else at the beginning of the journal, or just
+        before the end of what is told now: that is when they were first seen. Where work that is
+        told now ran on them, just before it began.
         """
         seen = fleet.with_unlisted(self._shown.nodes, ordered.attempts)
         new = {node.name: node for node in seen if self._number(node.name) is None}
-        if not self._world.seq:
-            return [(self._mark_ms, list(new.values()))] if new else []
         begun = ordered.attempts.select("start_ms", "nodes").explode("nodes").drop_nulls()
         first = dict(begun.group_by("nodes").agg(pl.col("start_ms").min()).iter_rows())
         found = dict[int, list[SeenNode]]()
         for name, node in new.items():
-            at_ms = max(self._mark_ms, min(until_ms, first.get(name, until_ms)) - 1)
-            found.setdefault(at_ms, []).append(node)
+            at_ms = min(until_ms, first.get(name, until_ms)) - 1
+            if node.since_ms is not None:
+                if name not in first and node.since_ms > until_ms:
+                    continue
+                at_ms = min(node.since_ms, first.get(name, until_ms + 1) - 1)
+            elif not self._world.seq:
+                at_ms = self._mark_ms
+            found.setdefault(max(self._mark_ms, at_ms), []).append(node)
         return sorted(found.items(), key=lambda one: one[0])
 
     def _number(self, name: str) -> int | None:
@@ -139,9 +225,12 @@ class Advance:
         found: list[SeenNode | None] = [None] * self._world.node_count
         shown = {node.name: node for node in self._shown.nodes}
         named = {name for some in ordered.attempts["nodes"].to_list() for name in some or ()}
+        numbers = self._world.node_number
         if not self._shown.is_whole:
-            numbers = self._world.node_number
             named |= {telling.origin(name, numbers) for name in numbers}
+        elif silent := self._shown.silent:
+            known = (telling.origin(name, numbers) for name in numbers)
+            named |= {name for name in known if name.startswith(silent)}
         for name in {*shown, *named}:
             if (n := self._number(name)) is not None:
                 found[n] = shown.get(name) or self._as_before(n, name)
@@ -152,6 +241,9 @@ class Advance:
         nodes = self._world.nodes
         state, since_ms = NodeState(nodes.state.item(n)), self._begins_ms + nodes.since_ms.item(n)
         out = () if state is NodeState.READY else ((since_ms, None, state),)
-        is_missed = self._shown.is_whole
+        is_missed = self._shown.is_whole and not name.startswith(self._shown.silent)
         gpus = nodes.devices.item(n)
-        return SeenNode(name=name, gpus=gpus, gpu_type="", out=out, is_inferred=is_missed)
+        spare = ((0, None),) if nodes.is_spare[n] else ()
+        return SeenNode(
+            name=name, gpus=gpus, gpu_type="", out=out, spare=spare, is_inferred=is_missed
+        )

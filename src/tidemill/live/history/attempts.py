@@ -1,19 +1,21 @@
 """Attempts made fit for the books: what contradicts itself is mended or left out, and counted."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.history import telling
+from tidemill.live.history import by_job, telling
 from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd
 from tidemill.live.history.telling import Late, ToldJobs
 from tidemill.model.rows import MAX_DEVICES
 
 LONGEST_NAME = 200
 MOST_GPUS = 1_000_000
+_OF_ATTEMPTS = ("nodes", "devices", "roles", "reason", "gpu_type", "outcome")
+"""What nobody asks of a job: the longest of the columns."""
 UNNAMED_SIZE = 8
-"""GPUs of each node of a fleet whose nodes nobody names; nothing depends on it but their number."""
+"""At most so many GPUs has each node of a fleet whose nodes nobody names."""
 
 
 class Sorted(NamedTuple):
@@ -23,7 +25,8 @@ class Sorted(NamedTuple):
     """As ``ATTEMPTS``, with ``number`` (of its job), ``attempt`` (from 1), ``is_last``, and
     ``is_told`` where the journal has its start already."""
     jobs: pl.DataFrame
-    """One row per job that is new, by number: the first of its attempts, and its submission."""
+    """One row per job that is new, by number: what the first of its attempts says but for where it
+    was and how it ended, and when it was submitted."""
     notes: tuple[str, ...]
     """What was mended or left out, in words."""
     late: Late = telling.NOTHING_LATE
@@ -54,12 +57,32 @@ def put_in_order(
     return _numbered(telling.as_new(_divided(rows)), 0, notes)
 
 
-def go_on(told: Sequenced, known: ToldJobs, mark_ms: int, until_ms: int) -> Sorted:
-    """What rows add to the jobs of a journal that was told up to the watermark."""
+def go_on(
+    told: Sequenced,
+    known: ToldJobs,
+    mark_ms: int,
+    until_ms: int,
+    with_ups: Callable[[pl.DataFrame], pl.DataFrame],
+) -> Sorted:
+    """What rows add to the jobs of a journal that was told up to the watermark.
+
+    ``with_ups``: says of attempts when they came up, if somebody else knows that.
+    """
     notes = list[str]()
-    rows = _divided(_until(told.rows, until_ms, notes), is_going_on=True)
+    rows = told.rows.with_columns(shown_end_ms="end_ms")  # also of the time after the window
+    rows = _divided(_until(rows, until_ms, notes), is_going_on=True)
     met = telling.meet(rows, known, mark_ms)
-    return _numbered(met.rows, known.count, notes)._replace(late=met.late, freed=met.freed)
+    ups = with_ups(met.rows.with_columns(end_ms="shown_end_ms"))["up_ms"]
+    rows = met.rows.drop("shown_end_ms").with_columns(up_ms=ups, told_submit_ms="submit_ms")
+    rows = rows.with_columns(
+        pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
+    )
+    return _numbered(rows, known.count, notes)._replace(late=met.late, freed=met.freed)
+
+
+def tells_submissions(told: pl.DataFrame) -> bool:
+    """Whether a source says when jobs were submitted; if not, they count from their start on."""
+    return not told["submit_ms"].is_null().all()
 
 
 def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
@@ -68,6 +91,8 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     rows = _keep(rows, pl.col("gpus") != 0, notes, "requested no GPU")
     most = f"not 1 to {MOST_GPUS:,} GPUs"
     rows = _keep(rows, pl.col("gpus").is_between(1, MOST_GPUS), notes, most)
+    if not tells_submissions(rows):
+        rows = rows.with_columns(submit_ms="start_ms")
     rows = _keep(
         rows, pl.col("submit_ms").is_not_null(), notes, "nobody knows when it was submitted"
     )
@@ -75,6 +100,9 @@ def _sound(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     rows = _keep(
         rows, whole | (pl.col("end_ms") >= pl.col("start_ms")), notes, "ended before it started"
     )
+    is_later = pl.col("start_ms").is_not_null() | pl.col("end_ms").is_null()
+    is_later |= pl.col("end_ms") >= pl.col("submit_ms")
+    rows = _keep(rows, is_later, notes, "ended before it was submitted")
     is_over = ~pl.col("outcome").is_in([AttemptEnd.WAITING, AttemptEnd.RUNNING])
     rows = _keep(
         rows, pl.col("end_ms").is_not_null() | ~is_over, notes, "nobody knows when it ended"
@@ -93,20 +121,23 @@ def _sequenced(rows: pl.DataFrame, notes: list[str]) -> pl.DataFrame:
     next attempt is yet to come waits.
     """
     rows = rows.sort("job", "start_ms", "submit_ms", nulls_last=True, maintain_order=True)
-    by_job, start = pl.col("job"), pl.col("start_ms")
-    is_nothing = (pl.col("end_ms") == start) & (start.shift(-1).over(by_job) == start)
+    start = pl.col("start_ms")
+    is_nothing = (pl.col("end_ms") == start) & (by_job.after(start) == start)
     rows = _keep(rows, ~is_nothing.fill_null(value=False), notes, "no time passed in it")
-    place = pl.int_range(pl.len(), dtype=pl.Int64).over(by_job)
-    rows = rows.with_columns(
-        is_last=place == pl.len().over(by_job) - 1, next_ms=start.shift(-1).over(by_job)
-    )
+    rows = rows.with_columns(is_last=by_job.is_last(), next_ms=by_job.after(start))
     late = pl.col("next_ms").is_not_null() & (
         pl.col("end_ms").is_null() | (pl.col("end_ms") > pl.col("next_ms"))
     )
     if overlaps := rows.select(late.sum()).item():
         notes.append(f"{_many(overlaps)} not over when the next of the job starts: ended there")
+    is_rest = start.is_null() & pl.col("end_ms").is_not_null()
+    ran_ms = pl.when(start.is_not_null()).then("end_ms").max().over("job")
     return rows.with_columns(
-        end_ms=pl.when(late).then(pl.col("next_ms")).otherwise(pl.col("end_ms")),
+        end_ms=pl.when(late)
+        .then(pl.col("next_ms"))
+        .when(is_rest)  # what never began ends no earlier than what ran
+        .then(pl.max_horizontal("end_ms", ran_ms))
+        .otherwise(pl.col("end_ms")),
         outcome=pl.when(late & (pl.col("outcome") == AttemptEnd.RUNNING))
         .then(pl.lit(AttemptEnd.REQUEUED))
         .otherwise(pl.col("outcome")),
@@ -129,8 +160,8 @@ def _until(rows: pl.DataFrame, until_ms: int | None, notes: list[str]) -> pl.Dat
             start_ms=pl.when(has_begun).then(pl.col("start_ms")),
             end_ms=pl.when(~is_later).then(pl.col("end_ms")),
         )
-    is_rest = pl.int_range(pl.len()).over("job") == pl.len().over("job") - 1
-    return rows.filter(is_rest | pl.col("start_ms").is_not_null()).with_columns(up_ms=_up_ms())
+    is_known = by_job.is_last() | pl.col("start_ms").is_not_null()
+    return rows.filter(is_known).with_columns(up_ms=_up_ms())
 
 
 def _up_ms() -> pl.Expr:
@@ -152,13 +183,17 @@ def _up_ms() -> pl.Expr:
 
 
 def _since(rows: pl.DataFrame, from_ms: int | None, notes: list[str]) -> pl.DataFrame:
-    """What of a history is known from the beginning of the window on."""
+    """What of a history is known from the beginning of the window on.
+
+    When an attempt was really submitted is in ``told_submit_ms``.
+    """
+    rows = rows.with_columns(told_submit_ms="submit_ms")
     if from_ms is None:
         return rows
     is_inside = pl.col("end_ms").is_null() | (pl.col("end_ms") > from_ms)
     rows = _keep(rows, is_inside, notes, "ended before the window")
     if early := rows.select((pl.col("submit_ms") < from_ms).sum()).item():
-        notes.append(f"{_many(early)} submitted before the window: waiting from its beginning")
+        notes.append(f"{_many(early)} submitted before the window: in no wait of the ledger")
     return rows.with_columns(
         pl.col(name).clip(from_ms) for name in ("submit_ms", "start_ms", "up_ms")
     )
@@ -212,7 +247,7 @@ def _numbered(rows: pl.DataFrame, first: int, notes: list[str]) -> Sorted:
     """Numbers for jobs that have none yet, in the order of submission, from the first free one."""
     fresh = rows.filter(pl.col("number").is_null())
     jobs = fresh.with_columns(first_submit_ms=pl.col("submit_ms").min().over("job"))
-    jobs = jobs.unique("job", keep="first", maintain_order=True).sort("first_submit_ms", "job")
+    jobs = jobs.filter(by_job.is_first()).drop(_OF_ATTEMPTS).sort("first_submit_ms", "job")
     jobs = jobs.with_columns(number=first + pl.int_range(pl.len(), dtype=pl.Int64))
     given = jobs.select("job", given="number")
     rows = rows.join(given, on="job", how="left", maintain_order="left")
@@ -251,10 +286,13 @@ def kind_of(gpu_type: str) -> str:
     return gpu_type.strip().upper() or "GPU"
 
 
-def most_at_once(rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
+def most_at_once(
+    rows: pl.DataFrame, listed: Collection[str] = ()
+) -> Iterator[tuple[str, int, str]]:
     """The most GPUs that attempts held of each node at one time, with their GPU type.
 
-    What each attempt held of each of its nodes is its share, rounded up.
+    What each attempt held of each of its nodes is its share, rounded up. Nodes that are ``listed``
+    are left out.
     """
     held = (
         rows.filter(pl.col("start_ms").is_not_null() & (pl.col("nodes").list.len() > 0))
@@ -263,6 +301,7 @@ def most_at_once(rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
         )
         .select("nodes", "start_ms", "end_ms", "each", "gpu_type")
         .explode("nodes")
+        .filter(~pl.col("nodes").is_in(list(listed)))
     )
     begun = held.select("nodes", "gpu_type", at="start_ms", change="each")
     ended = held.filter(pl.col("end_ms").is_not_null()).select(
@@ -279,12 +318,10 @@ def most_at_once(rows: pl.DataFrame) -> Iterator[tuple[str, int, str]]:
     yield from found.iter_rows()
 
 
-def most_unnamed(rows: pl.DataFrame) -> tuple[int, str]:
-    """The most GPUs that attempts held at one time of which nobody says where, and their type."""
+def most_unnamed(rows: pl.DataFrame) -> Iterator[tuple[str, int]]:
+    """The most GPUs of each type that attempts held at one time of which nobody says where."""
     is_somewhere = pl.col("nodes").list.len().fill_null(0) > 0
     held = rows.filter(pl.col("start_ms").is_not_null() & ~is_somewhere)
-    if not len(held):
-        return 0, ""
-    everywhere = held.with_columns(nodes=pl.lit(["everywhere"], dtype=pl.List(pl.String)))
-    ((_, most, kind),) = most_at_once(everywhere)
-    return most, kind
+    everywhere = held.with_columns(nodes=pl.concat_list("gpu_type"))
+    for kind, most, _ in most_at_once(everywhere):
+        yield kind, most

@@ -1,14 +1,15 @@
 """A history as events: contracts, teams, machines, then the life of jobs (``timeline``)."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 from msgspec.structs import replace
 
+from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.history import fleet
 from tidemill.live.history.assuming import NOTHING, Assumptions
-from tidemill.live.history.attempts import put_in_order
+from tidemill.live.history.attempts import put_in_order, tells_submissions
 from tidemill.live.history.node_states import joins_later
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.timeline import HistoryTimeline, ToldSpan
@@ -42,6 +43,12 @@ class History(NamedTuple):
     assumed: Assumptions = NOTHING
     came_up: frozenset[str] = frozenset()
     """Jobs of which it was measured when they came up."""
+    tells_submissions: bool = True
+    """Whether it is known when jobs were submitted, and so how long they waited."""
+    submitted_before: Mapping[str, int] = {}
+    """By job, how long before the beginning it was submitted."""
+    node_reasons: tuple[NodeReason, ...] = ()
+    """Why nodes are out at the end."""
 
     def batches(self) -> Iterator[Batch]:
         """All of its events, in order, some at a time; once."""
@@ -49,6 +56,11 @@ class History(NamedTuple):
         yield of_events(self.opening, dictionary)
         for batch in self.timeline.batches(dictionary):
             yield self.assumed.fill(batch, self.came_up)
+
+    @property
+    def foreseen(self) -> int:
+        """About how many events there are: a submission, and of an attempt three."""
+        return len(self.opening) + self.jobs + 3 * self.attempts
 
     @property
     def contracts(self) -> list[Contract]:
@@ -95,44 +107,79 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
         left = f" ({'; '.join(ordered.notes)})" if ordered.notes else ""
         raise SpecError(
             f"there is no job with GPUs, and so nothing to account{left}",
-            hint="give a longer history, or one that says how many GPUs jobs had",
+            hint="give a longer history, or one that says how many GPUs jobs had (Slurm counts them"
+            " with AccountingStorageTRES=gres/gpu)",
         )
     if not seen:
         raise SpecError(
             "no job ran on a GPU and no node with GPUs is listed: there is nothing to account",
             hint="give a longer history, or the nodes as well",
         )
-    notes = [*ordered.notes, *_unlisted(seen)]
-    begins_ms, end_ms = _window(attempts, jobs, from_ms, until_ms)
+    notes = [*ordered.notes, *fleet.said_inferred(seen, attempts)]
+    begins_ms, end_ms = _window(attempts, jobs, seen, from_ms, until_ms)
+    if from_ms is not None and end_ms <= from_ms:
+        raise SpecError(
+            "the books begin (--from) when all that is known is over: there is no time in them",
+            hint="give --from an earlier date, or say with --to when the export was made",
+        )
     seen = [node for node in _since(seen, attempts) if (node.since_ms or begins_ms) <= end_ms]
+    seen, more = fleet.as_of(end_ms, seen, attempts)
+    notes += [*more, *fleet.said_instances(seen)]
     later = {node.name for node in seen if joins_later(node, begins_ms)}
     if later:
         joined = "1 node" if len(later) == 1 else f"{len(later):,} nodes"
         notes.append(f"{joined} joined after the beginning: paid for from then on")
-    contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=later)
+    brief = later | {node.name for node in seen if node.until_ms is not None}
+    contracts, under = fleet.contracts_of(seen, price_of, (begins_ms, end_ms), later=brief)
     opening = opened(0, contracts, teams(jobs, queues), under, later=later)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    rows = joining.rows_of(attempts, seen, measured, begins_ms, end_ms)
+    rows = joining.rows_of(attempts, machines, measured, begins_ms, end_ms)
     span = ToldSpan(begins_ms, begins_ms, end_ms)
     lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
     return History(
         begins_ms, end_ms - begins_ms, len(jobs), len(attempts), len(under),
         sum(node.gpus for node in seen), tuple(notes), opening, lines,
-        assumed, came_up,
+        assumed, came_up, tells_submissions(told), submitted_before(jobs, begins_ms),
+        said_of_nodes(seen, begins_ms, end_ms),
     )  # fmt: skip
 
 
 def _window(
-    attempts: pl.DataFrame, jobs: pl.DataFrame, from_ms: int | None, until_ms: int | None
+    attempts: pl.DataFrame,
+    jobs: pl.DataFrame,
+    nodes: Sequence[SeenNode],
+    from_ms: int | None,
+    until_ms: int | None,
 ) -> tuple[int, int]:
     """From the first submission, or the beginning of the window, to the last thing known."""
     first = jobs["first_submit_ms"].min()
     begins = from_ms if from_ms is not None or not isinstance(first, int) else first
     assert begins is not None, "there is a job"
     lasts = [attempts[name].max() for name in ("submit_ms", "start_ms", "end_ms")]
+    lasts += [since for node in nodes for since, to, _ in node.out if to is None]
     last = max((ms for ms in (*lasts, begins) if isinstance(ms, int)), default=0)
     return begins, last if until_ms is None else until_ms
+
+
+def submitted_before(jobs: pl.DataFrame, begins_ms: int) -> dict[str, int]:
+    """By job, how long before the beginning it was submitted, if it was."""
+    early = jobs.filter(pl.col("told_submit_ms") < begins_ms)
+    return dict(early.select("job", begins_ms - pl.col("told_submit_ms")).iter_rows())
+
+
+def said_of_nodes(nodes: Iterable[SeenNode], begins_ms: int, end_ms: int) -> tuple[NodeReason, ...]:
+    """Why the nodes are out that are so at a moment, as far as their cluster says."""
+    found = list[NodeReason]()
+    for node in nodes:
+        since = [
+            start for start, stop, _ in node.out
+            if start <= end_ms and (stop is None or stop > end_ms)
+        ]  # fmt: skip
+        if node.reason and (since or node.now is not None):
+            since_ms = max(begins_ms, max(since, default=end_ms)) - begins_ms
+            found.append(NodeReason(node.name, since_ms, node.reason))
+    return tuple(found)
 
 
 def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNode]:
@@ -145,14 +192,6 @@ def _since(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[SeenNo
             yield node
         else:
             yield replace(node, since_ms=min(node.since_ms, seen.get(node.name, node.since_ms)))
-
-
-def _unlisted(nodes: Sequence[SeenNode]) -> Iterator[str]:
-    if count := sum(node.is_inferred for node in nodes):
-        yield (
-            f"{count:,} of {len(nodes):,} nodes were not listed: taken as large as the most GPUs"
-            " that jobs held there at once; what else they have is unknown"
-        )
 
 
 def opened(

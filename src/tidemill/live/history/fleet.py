@@ -1,6 +1,6 @@
 """The machines of a history: nodes as they were listed or seen, and contracts that pay for them."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, count
 
 import polars as pl
@@ -9,39 +9,114 @@ from msgspec.structs import replace
 
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import UNNAMED_SIZE, kind_of, most_at_once, most_unnamed
-from tidemill.live.history.rows import SeenNode
+from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.live.prices.rules import Price
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.rows import MAX_DEVICES, Contract, Node, Template
+from tidemill.model.rows import (
+    MAX_DEVICES,
+    UNKNOWN_HOST,
+    UNLISTED,
+    Contract,
+    LaterPrice,
+    Node,
+    Template,
+)
 from tidemill.model.states import Terms
 from tidemill.model.world import World
-from tidemill.reservation.types import OBSERVED
+from tidemill.reservation.types import OBSERVED, PAID
 
 _Form = tuple[str, int, int, int, str, str, Price]
 """GPU type, GPUs, CPU and memory of a node, its instance type, how it is paid, and the price of one
 of its GPUs."""
-_PAID = {Terms.ON_DEMAND.value: "on demand", Terms.SPOT.value: "spot", OBSERVED: "while there"}
-_ALIKE = ("kind", "node", "usd_micro_per_hour", "end_ms", "price_source")
+_ALIKE = ("kind", "node", "end_ms", "usd_micro_per_hour", "price_source", "later_prices")
 """What two nodes of one contract have in common."""
 
 
 def with_unlisted(nodes: Iterable[SeenNode], attempts: pl.DataFrame) -> list[SeenNode]:
     """The nodes that were listed, and those that only jobs tell of, as large as they show."""
     listed = {node.name: node for node in nodes if node.gpus > 0}
-    for name, most, kind in most_at_once(attempts):
-        if name not in listed:
-            size = min(max(1, most), MAX_DEVICES)
-            listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
+    for name, most, kind in most_at_once(attempts, listed):
+        size = min(max(1, most), MAX_DEVICES)
+        listed[name] = SeenNode(name=name, gpus=size, gpu_type=kind, is_inferred=True)
     return [listed[name] for name in sorted(listed)] or _unnamed(attempts)
 
 
 def _unnamed(attempts: pl.DataFrame) -> list[SeenNode]:
-    """As many nodes as jobs needed at once, where nobody names any."""
-    most, kind = most_unnamed(attempts)
-    return [
-        SeenNode(name=f"unnamed-{i}", gpus=UNNAMED_SIZE, gpu_type=kind, is_inferred=True)
-        for i in range(1, -(-most // UNNAMED_SIZE) + 1)
+    """As many GPUs as jobs held at once, where nobody names a node."""
+    sizes = [
+        (kind, min(UNNAMED_SIZE, most - before))
+        for kind, most in most_unnamed(attempts)
+        for before in range(0, most, UNNAMED_SIZE)
     ]
+    return [
+        SeenNode(name=f"unnamed-{i}", gpus=size, gpu_type=kind, is_inferred=True)
+        for i, (kind, size) in enumerate(sizes, start=1)
+    ]
+
+
+def said_inferred(nodes: Sequence[SeenNode], attempts: pl.DataFrame) -> Iterator[str]:
+    """What is not known of nodes that nobody listed, in words."""
+    inferred = [node for node in nodes if node.is_inferred]
+    if inferred and not attempts["nodes"].list.len().sum():
+        yield (
+            f"nobody names a node: {sum(node.gpus for node in inferred):,} GPUs are counted, the"
+            " most that jobs held at once, all the time; what was paid for is at least that"
+        )
+    elif inferred:
+        yield (
+            f"{len(inferred):,} of {len(nodes):,} nodes were not listed: taken as large as the most"
+            " GPUs that jobs held there at once; what was paid for is at least that"
+        )
+
+
+def as_of(
+    end_ms: int, nodes: Iterable[SeenNode], attempts: pl.DataFrame
+) -> tuple[list[SeenNode], list[str]]:
+    """The nodes of books that end then, with what was unknown of their times; and that in words.
+
+    One that is out since nobody knows when is out from the end on. One that is off was there from
+    the first work on it to the last, and if there was none, it was not.
+    """
+    work = attempts.filter(pl.col("start_ms").is_not_null()).explode("nodes")
+    spans = work.group_by("nodes").agg(
+        pl.col("start_ms").min(), pl.col("end_ms").fill_null(end_ms).max()
+    )
+    worked = {name: (first, last) for name, first, last in spans.iter_rows()}
+    found, out, off, absent = list[SeenNode](), list[str](), list[str](), list[str]()
+    for node in nodes:
+        if node.is_off and node.name not in worked:
+            absent.append(node.name)
+        elif node.is_off:
+            off.append(node.name)
+            first, last = worked[node.name]
+            found.append(replace(node, since_ms=first, until_ms=last))
+        elif node.now is not None:
+            out.append(node.name)
+            found.append(replace(node, out=(*node.out, (end_ms, None, node.now))))
+        else:
+            found.append(node)
+    said = {
+        "out of service, since when nobody says: counted so from the end of the books on": out,
+        "switched off now: counted from the first work there to the last": off,
+        "switched off, and no work is shown there: not counted, not paid for": absent,
+    }
+    return found, [f"{_named(names)} {words}" for words, names in said.items() if names]
+
+
+def said_instances(nodes: Iterable[SeenNode]) -> Iterator[str]:
+    """How MIG instances that are listed as GPUs are counted, in words."""
+    kinds = sorted({kind_of(node.gpu_type) for node in nodes if is_instance(node.gpu_type)})
+    if kinds:
+        yield (
+            f"MIG instances ({', '.join(kinds)}) count one by one, as a GPU type of their own; the"
+            f" price of a GPU is not theirs: --usd-per-hour {kinds[0]}=USD gives them one"
+        )
+
+
+def _named(names: list[str]) -> str:
+    """So many nodes, with the first of their names."""
+    shown = ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
+    return f"{'1 node' if len(names) == 1 else f'{len(names):,} nodes'} ({shown})"
 
 
 def contracts_of(
@@ -62,7 +137,8 @@ def contracts_of(
     world = world if world is not None else World()
     groups: dict[_Form, list[SeenNode]] = {}
     for node in nodes:
-        price, size = price_of(node), (node.gpus, node.cpu_milli, node.memory_mib)
+        price = price_of(node).at(window_ms[0] + world.now_ms)
+        size = (node.gpus, node.cpu_milli, node.memory_mib)
         paid = price.terms or node.terms or terms
         if node.name in later and paid == Terms.RESERVED.value:
             paid = OBSERVED
@@ -74,39 +150,60 @@ def contracts_of(
         with_room = _with_room(world, asked)
         names = [name for _, name in zip(some, with_room, strict=False)]
         if rest := len(some) - len(names):
-            more = f"({asked.node.cpu_milli // 1000} CPUs, {asked.node.memory_mib} MiB)"
+            more = f"({form[2] // 1000} CPUs, {form[3]} MiB)"
             name = _unused(asked.name, more, used)
             used.add(name)
-            contracts.append(replace(asked, name=name, count=asked.node.devices * rest))
+            spares = sum(one.is_always_spare for one in some[len(names) :])
+            contracts.append(
+                replace(asked, name=name, count=asked.node.devices * rest, spares=spares)
+            )
             names += [name] * rest
         under += [
-            Node(_life(one.name, world), name, one.labels)
+            Node(_life(one.name, world), name, _labels(one), one.is_always_spare, one.taints)
             for one, name in zip(some, names, strict=True)
         ]
     return contracts, under
+
+
+def _labels(node: SeenNode) -> tuple[tuple[str, str], ...]:
+    return (*node.labels, UNLISTED) if node.is_inferred else node.labels
 
 
 def _contract(form: _Form, window_ms: tuple[int, int]) -> Contract:
     """A contract for one node; its end is known where that is still to come."""
     kind, gpus, cpu, memory, box, paid, price = form
     is_ahead = price.ends_ms is not None and price.ends_ms > window_ms[1]
-    bought = price.commitment[:100] or (_PAID.get(paid, "") if box else "")
+    node = Template(gpus, cpu or UNKNOWN_HOST, memory or UNKNOWN_HOST)
+    is_said = bool(box) and paid != Terms.RESERVED.value
+    bought = price.commitment[:100] or (PAID.get(paid, "") if is_said else "")
     return Contract(
         (box[:80] or f"{kind} x{gpus}") + (f" ({bought})" if bought else ""),
-        kind, kind, gpus, price.usd_micro, Template(gpus, cpu, memory), terms=paid,
+        kind, kind, gpus, price.usd_micro, node, terms=paid,
         end_ms=price.ends_ms - window_ms[0] if is_ahead and price.ends_ms else FOREVER_MS,
-        price_source=price.source or UNSET,
+        price_source=price.source[:200] or UNSET,
+        later_prices=tuple(
+            LaterPrice(one.from_ms - window_ms[0], one.usd_micro, one.source[:200])
+            for one in price.later
+        )
+        or UNSET,
     )  # fmt: skip
 
 
 def _with_room(world: World, asked: Contract) -> list[str]:
     """Contracts for such nodes that have room for more, each once for every node."""
     found = list[str]()
-    for c, row in enumerate(world.contract_rows):
+    for c, signed in enumerate(world.contract_rows):
+        row = _as_of(signed, world.now_ms)
         if all(getattr(row, field) == getattr(asked, field) for field in _ALIKE):
             room = row.count // row.node.devices - world.contracts.nodes.item(c)
             found += [row.name] * (room if world.contracts.is_running[c] else 0)
     return found
+
+
+def _as_of(row: Contract, at_ms: int) -> Contract:
+    """A contract as it would be signed at a moment: with the price of then, and later ones."""
+    later = tuple(price for price in row.later_prices or () if price.from_ms > at_ms)
+    return replace(row.at(at_ms), later_prices=later or UNSET)
 
 
 def _unused(name: str, more: str, used: set[str]) -> str:

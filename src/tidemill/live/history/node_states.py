@@ -11,6 +11,7 @@ import numpy as np
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.history.seating import Seating, SeenSeat
+from tidemill.live.history.walking.columns import SEAT
 from tidemill.model.states import LAUNCHED, NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
@@ -40,13 +41,21 @@ class NodeStates:
         sizes = world.nodes.devices[:known].tolist() + [node.gpus for node in new]
         kinds = [world.kinds[k] for k in world.nodes.kind[:known].tolist()]
         kinds += [kind_of(node.gpu_type) for node in new]
+        self._kinds = kinds
         self.seating = Seating(sizes, kinds, ((j, _seats(world, j)) for j in world.placements))
         self._is_listed = [
             n >= known or (node is not None and not node.is_inferred)
             for n, node in enumerate(nodes)
         ]
         self._wanted = list(self._states)
-        turns = list[tuple[int, int, NodeState]]()
+        self._kept = world.nodes.is_spare[:known].astype(bool).tolist()
+        self._kept += [node.is_always_spare for node in new]
+        self._keeps = [
+            is_kept if node is None else node.is_spare_at(mark_ms)
+            for node, is_kept in zip(nodes, self._kept, strict=True)
+        ]
+        self._turned = [n for n, keeps in enumerate(self._keeps) if keeps != self._kept[n]]
+        turns = list[tuple[int, int, NodeState | bool]]()
         for n, node in enumerate(nodes):
             if node is None:
                 continue
@@ -57,42 +66,69 @@ class NodeStates:
                 turns.append((node.since_ms, n, NodeState.READY))
             for told_ms, stop_ms, state in node.out:
                 start_ms = max(told_ms, node.since_ms or 0)
-                turns.append((start_ms, n, state))
-                if stop_ms is not None:
+                if stop_ms is None or stop_ms > start_ms:
+                    turns.append((start_ms, n, state))
+                if stop_ms is not None and stop_ms > start_ms:
                     turns.append((stop_ms, n, NodeState.READY))
+            if node.until_ms is not None:
+                turns.append((node.until_ms, n, NodeState.GONE))
+            edges = {ms for span in node.spare for ms in span if ms is not None}
+            turns += [(ms, n, node.is_spare_at(ms)) for ms in sorted(edges)]
         inside = [turn for turn in turns if mark_ms < turn[0] <= end_ms]
         self._turns = sorted(
-            inside, key=lambda turn: (turn[0], turn[1], turn[2] is NodeState.READY)
+            inside, key=lambda turn: (turn[0], turn[1], turn[2] is not NodeState.READY)
         )
 
     def __len__(self) -> int:
         return len(self._states)
 
-    def standing(self) -> list[int]:
-        """The nodes that are there."""
-        return [n for n, state in enumerate(self._states) if state in LAUNCHED]
+    def standing(self) -> list[tuple[int, str]]:
+        """The nodes that are there, and their GPU types."""
+        return [(n, self._kinds[n]) for n, state in enumerate(self._states) if state in LAUNCHED]
 
     def turns_ms(self) -> I64:
         """When nodes change in the window, from the zero of the journal."""
         return np.array([at - self._begins_ms for at, _, _ in self._turns], np.int64)
 
     def turn(self, i: int) -> list[tuple[int, NodeState]]:
-        """The moves of the node that changes now."""
-        _, n, self._wanted[n] = self._turns[i]
+        """The moves of the node that changes now; none where it becomes a spare, or is none."""
+        _, n, what = self._turns[i]
+        if isinstance(what, NodeState):
+            self._wanted[n] = what
+        else:
+            self._keeps[n] = what
+            self._turned.append(n)
         return self.settle(n)
+
+    def kept(self) -> list[tuple[int, bool]]:
+        """The nodes that became spares, or are none any more, since this was last asked."""
+        found = [(n, self._keeps[n]) for n in self._turned if self._keeps[n] != self._kept[n]]
+        for n, keeps in found:
+            self._kept[n] = keeps
+        self._turned.clear()
+        return found
 
     def settle(self, n: int) -> list[tuple[int, NodeState]]:
         """The moves that bring a node nearer to the state that it was shown in."""
+        moves = self._moves(n)
+        is_watched = self._states[n] is not self._wanted[n]
+        self.seating.columns[n, SEAT.IS_WATCHED] = is_watched
+        return moves
+
+    def _moves(self, n: int) -> list[tuple[int, NodeState]]:
         state, wanted = self._states[n], self._wanted[n]
         if wanted is NodeState.UNHEALTHY and not self.seating.is_empty(n):
             wanted = NodeState.CORDONED if state is NodeState.READY else state
+        if wanted is NodeState.GONE and not self.seating.is_empty(n):
+            wanted = state
         if state is wanted or (state not in LAUNCHED and state is not NodeState.ASKED):
             return []
         self._states[n] = wanted
         if state is NodeState.ASKED:  # it joins now
             steps = dict.fromkeys((NodeState.BOOTING, NodeState.READY, wanted))
             return [(n, step) for step in steps]
-        is_direct = NodeState.READY in (state, wanted) or wanted is NodeState.UNHEALTHY
+        is_direct = NodeState.READY in (state, wanted)
+        is_direct |= wanted in (NodeState.UNHEALTHY, NodeState.GONE)
         return [(n, wanted)] if is_direct else [(n, NodeState.READY), (n, wanted)]
 
     def gone(self) -> list[int]:

@@ -4,6 +4,7 @@ A source knows its own wire format and nothing of events; ``events`` knows event
 Times are milliseconds since 1970 in UTC; null is unknown.
 """
 
+import re
 from enum import StrEnum
 
 import polars as pl
@@ -66,6 +67,14 @@ NEVER_UP_MS = 1 << 60
 """In ``up_ms``: it never works in this attempt (a gang of which only a part is there)."""
 
 
+_INSTANCE = re.compile(r"(?:^|[_.-])\d+g\.\d+gb", re.IGNORECASE)
+
+
+def is_instance(gpu_type: str) -> bool:
+    """Whether a type of GPUs is one of MIG instances: `1g.10gb`, `nvidia_a100_3g.20gb`."""
+    return bool(_INSTANCE.search(gpu_type))
+
+
 class SeenNode(Struct, frozen=True, kw_only=True):
     """A node as a source shows it."""
 
@@ -75,13 +84,34 @@ class SeenNode(Struct, frozen=True, kw_only=True):
     cpu_milli: int = 0
     memory_mib: int = 0
     labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[tuple[str, str], ...] = ()
+    """Who does not tolerate them stays away."""
     out: tuple[tuple[int, int | None, NodeState], ...] = ()
     """Stretches of time in which it took no new work: from, to (None: still), and how."""
+    now: NodeState | None = None
+    """How it takes no new work now, where nobody says since when."""
+    is_off: bool = False
+    """Whether it is not there now, and was only as long as work is shown on it."""
+    until_ms: int | None = None
+    """When it left the cluster, if that is known; None: it did not."""
     since_ms: int | None = None
     """When it joined the cluster, if the source says so; None: it was there from the beginning."""
     terms: str = ""
     """How it is paid (``reservation.types``), if the source says so; "": nobody said."""
     box: str = ""
     """The instance or server type, if the source says so."""
+    spare: tuple[tuple[int, int | None], ...] = ()
+    """Stretches of time in which it is kept free by design: from, and to (None: for good)."""
+    reason: str = ""
+    """Why it takes no new work now, in its cluster's words."""
     is_inferred: bool = False
     """Whether nobody listed it, and its size is what jobs were seen to hold at once."""
+
+    def is_spare_at(self, at_ms: int) -> bool:
+        """Whether it is kept free by design at a moment."""
+        return any(start <= at_ms and (stop is None or at_ms < stop) for start, stop in self.spare)
+
+    @property
+    def is_always_spare(self) -> bool:
+        """Whether it is kept free by design, and was from the beginning."""
+        return any(start <= 0 and stop is None for start, stop in self.spare)

@@ -4,14 +4,21 @@ Sources such as ``sacct`` say how many GPUs of a node a job had, and seldom whic
 device in one place at a time, so attempts are seated in the order of time; what finds no free
 device is not booked twice but counted as *over*. Parts of a device (MIG instances, shares of a
 device that several use) sit beside others of their sort, as long as there is room.
+
+Plain attempts (whole devices, one role, not told before) are seated by ``walking``, by the same
+rule and on the same ``columns``; here are the others.
 """
 
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from tidemill.live.history.walking.columns import SEAT
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.model.rows import Role
+from tidemill.model.rows import MAX_DEVICES, Role
+from tidemill.model.tables import I64
 from tidemill.units.mig import geometry as mig
 
 
@@ -49,6 +56,7 @@ class SeatRequest(NamedTuple):
 
 
 NO_SEAT = SeatRequest(0, 1, [], None)
+_ALL = (1 << MAX_DEVICES) - 1
 
 
 class Seating:
@@ -63,10 +71,11 @@ class Seating:
         kinds: list[str],
         held: Iterable[tuple[int, list[SeenSeat]]] = (),
     ) -> None:
-        self._free = [(1 << size) - 1 for size in sizes]
+        self.columns: I64 = np.zeros((len(sizes), len(SEAT)), np.int64)
+        """Of every node, for the kernels that seat plain attempts."""
+        self.columns[:, SEAT.FREE] = [signed((1 << size) - 1) for size in sizes]
         self._kinds = kinds
         self._held: dict[int, list[SeenSeat]] = {}
-        self._aboard = [0] * len(sizes)
         self._shares: dict[tuple[int, int], int] = {}
         """By node and device: milli of it that shares hold."""
         self._slices: dict[tuple[int, int], int] = {}
@@ -78,7 +87,7 @@ class Seating:
 
     def is_empty(self, n: int) -> bool:
         """Whether nobody holds a device of a node."""
-        return not self._aboard[n]
+        return not self.columns.item(n, SEAT.ABOARD)
 
     def take(self, who: int, asked: SeatRequest) -> Seated:
         """Seat the attempt of a job."""
@@ -104,14 +113,16 @@ class Seating:
         """Of what a job holds, only what its next attempt holds too stays.
 
         The nodes that are empty now, and whether anything was left. Replicas are told apart by
-        their role and node, and by nothing else.
+        their role and node, and by nothing else: of equal ones, those on the last devices leave.
         """
         stays = Counter(zip(after.roles or (), after.nodes, strict=True))
         kept, gone = list[SeenSeat](), list[SeenSeat]()
         for seat in self._held.pop(who, ()):
             place = (seat.role, seat.node)
-            (kept if stays[place] > 0 else gone).append(seat)
-            stays[place] -= 1
+            stay, leave = _divided(seat, min(seat.replicas, max(0, stays[place])))
+            stays[place] -= seat.replicas
+            kept += stay
+            gone += leave
         for seat in gone:
             self._release(seat)
         self._held[who] = kept
@@ -119,21 +130,23 @@ class Seating:
 
     def held(self, who: int) -> list[SeenSeat]:
         """What a job holds."""
-        return joined(self._held.get(who, []))
+        return list(self._held.get(who, ()))
 
     def give_back(self, who: int) -> list[int]:
         """An attempt holds nothing any more; the nodes that are empty now."""
         empty = []
         for seat in self._held.pop(who, ()):
             self._release(seat)
-            if not self._aboard[seat.node]:
+            if self.is_empty(seat.node):
                 empty.append(seat.node)
         return empty
 
     def _take_each(self, who: int, asked: SeatRequest, roles: list[int]) -> Seated:
         """One replica for each of the nodes; those that sit already stay where they are."""
         seats = self._held.get(who, [])
-        seated = Counter((seat.role, seat.node) for seat in seats)
+        seated = Counter[tuple[int, int]]()
+        for held in seats:
+            seated[held.role, held.node] += held.replicas
         over_milli = 0
         for i, (r, n) in enumerate(zip(roles, asked.nodes, strict=True)):
             if seated[r, n] > 0:
@@ -146,8 +159,8 @@ class Seating:
             else:
                 self._claim(seat)
                 seats.append(seat)
-        self._held[who] = seats
-        return Seated(joined(seats), over_milli)
+        self._held[who] = joined(seats)
+        return Seated(self.held(who), over_milli)
 
     def _seat(self, r: int, n: int, role: Role, told: int) -> SeenSeat | None:
         """A place for one replica."""
@@ -156,7 +169,7 @@ class Seating:
         if role.milli < WHOLE_MILLI:
             shared = (d for (node, d), used in self._shares.items()
                       if node == n and used + role.milli <= WHOLE_MILLI)  # fmt: skip
-            d = next(shared, self._next_device(n))
+            d = min(shared, default=self._next_device(n))
             return None if d is None else SeenSeat(n, 1, 1 << d, r, milli=role.milli)
         mask, count = self._find(n, 1, role.accelerators, told)
         return SeenSeat(n, 1, mask, r) if count else None
@@ -169,20 +182,24 @@ class Seating:
             return None
         best = mig.tables(geometry).best[geometry.profiles.index(row)]
         cut = (d for (node, d), state in self._slices.items() if node == n and best[state])
-        d = next(cut, self._next_device(n))
+        d = min(cut, default=self._next_device(n))
         if d is None:
             return None
         return SeenSeat(n, 1, 1 << d, r, best[self._slices.get((n, d), 0)], role.milli)
 
     def _next_device(self, n: int) -> int | None:
         """The first free device of a node."""
-        free = self._free[n]
+        free = self._free(n)
         return (free & -free).bit_length() - 1 if free else None
+
+    def _free(self, n: int) -> int:
+        """The mask of the devices of a node that nobody holds."""
+        return self.columns.item(n, SEAT.FREE) & _ALL
 
     def _claim(self, seat: SeenSeat) -> None:
         n, d = seat.node, seat.devices.bit_length() - 1
-        self._free[n] &= ~seat.devices
-        self._aboard[n] += 1
+        self.columns[n, SEAT.FREE] &= signed(~seat.devices & _ALL)
+        self.columns[n, SEAT.ABOARD] += seat.replicas
         if seat.slices:
             self._slices[n, d] = self._slices.get((n, d), 0) | seat.slices
         elif seat.milli < WHOLE_MILLI:
@@ -190,7 +207,7 @@ class Seating:
 
     def _release(self, seat: SeenSeat) -> None:
         n, d = seat.node, seat.devices.bit_length() - 1
-        self._aboard[n] -= 1
+        self.columns[n, SEAT.ABOARD] -= seat.replicas
         if seat.slices:
             self._slices[n, d] &= ~seat.slices
             if self._slices[n, d]:
@@ -201,11 +218,11 @@ class Seating:
             if self._shares[n, d]:
                 return
             del self._shares[n, d]
-        self._free[n] |= seat.devices
+        self.columns[n, SEAT.FREE] |= signed(seat.devices)
 
     def _find(self, n: int, replicas: int, each: int, told: int) -> tuple[int, int]:
         """Devices of a node for as many of the replicas as find some, and how many those are."""
-        free = self._free[n]
+        free = self._free(n)
         if told and told & ~free == 0 and told.bit_count() == replicas * each:
             return told, replicas
         count = min(replicas, free.bit_count() // each)
@@ -215,6 +232,23 @@ class Seating:
             mask |= low
             free ^= low
         return mask, count
+
+
+def _divided(seat: SeenSeat, stay: int) -> tuple[list[SeenSeat], list[SeenSeat]]:
+    """So many replicas that stay, on the first of their devices, and the others."""
+    if stay in (0, seat.replicas):
+        return ([seat], []) if stay else ([], [seat])
+    first, rest = 0, seat.devices
+    for _ in range(stay * seat.devices.bit_count() // seat.replicas):
+        first |= rest & -rest
+        rest &= rest - 1
+    left = seat._replace(replicas=seat.replicas - stay, devices=rest)
+    return [seat._replace(replicas=stay, devices=first)], [left]
+
+
+def signed(mask: int) -> int:
+    """A mask of 64 devices as a column holds it."""
+    return mask - (1 << MAX_DEVICES) if mask >> (MAX_DEVICES - 1) else mask
 
 
 def joined(seats: list[SeenSeat]) -> list[SeenSeat]:

@@ -4,15 +4,23 @@ A source that is asked again and again shows the same attempts again and again. 
 up to a moment, the watermark: what rows say of the time before it was told, or comes too late. What
 comes too late is taken *at* the watermark (it cannot be written into the past), and counted:
 nothing is told twice, and no hour is booked that was booked otherwise.
+
+The placement of a gang may change while it holds something (decision 0037): then an attempt has
+several rows, each of which but the last goes on in the next.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 
+from tidemill.live.history import by_job
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd
+from tidemill.model.columns import JOB
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause
+from tidemill.model.rows import Role, Shape
 from tidemill.model.states import ACTIVE, JobState
 from tidemill.model.world import World
 
@@ -37,6 +45,8 @@ class Late(NamedTuple):
     """Jobs that no row tells of any more: taken as over since the watermark."""
     again: int = 0
     """Jobs that were told to be over and go on: they have another life, under another name."""
+    changes: int = 0
+    """Attempts that hold something else since before the watermark: taken as changed then."""
 
     def plus(self, other: "Late") -> "Late":
         """Both together."""
@@ -51,6 +61,7 @@ class Late(NamedTuple):
             "attempt(s) told to have begun at another time: what was told stands": self.corrected,
             "job(s) that the source shows no more: taken as over": self.unseen,
             "job(s) told to be over go on: booked under another name": self.again,
+            "attempt(s) held other nodes before the watermark: changed at it": self.changes,
         }
         found = [f"{count:,} {text}" for text, count in said.items() if count]
         if self.gpu_ms:
@@ -80,16 +91,28 @@ class ToldJob(NamedTuple):
     """When it was last told to begin to wait, to run, or to be over."""
     each: int
     """GPUs of each of its replicas."""
+    shape: int
+    """What it requests, by number in the cluster state."""
 
 
 class ToldJobs:
     """The jobs of a cluster state; times since 1970.
 
     ``shown``: the names of all jobs that are not over; None: others may not be over either.
+    ``shapes``: what jobs request, for rows that say it by number. ``silent``: of jobs whose names
+    begin like this nothing is said but what is shown.
     """
 
-    def __init__(self, world: World, begins_ms: int, shown: frozenset[str] | None = None) -> None:
-        self._world, self.begins_ms, self._shown = world, begins_ms, shown
+    def __init__(
+        self,
+        world: World,
+        begins_ms: int,
+        shown: frozenset[str] | None = None,
+        shapes: Sequence[Shape] = (),
+        silent: tuple[str, ...] = (),
+    ) -> None:
+        self._world, self.begins_ms, self._shown, self._silent = world, begins_ms, shown, silent
+        self._told_shapes, self.shapes = len(shapes), [*shapes, *world.shape_rows]
 
     @property
     def names(self) -> Mapping[str, int]:
@@ -116,8 +139,31 @@ class ToldJobs:
             state is JobState.RUNNING, not is_active and state is not JobState.WAITING,
             world.shapes.cause.item(s) == Cause.NOT_ELIGIBLE,
             self.begins_ms + jobs.placed_ms.item(j), self.begins_ms + jobs.since_ms.item(j),
-            world.shape_rows[s].roles[0].accelerators,
+            world.shape_rows[s].roles[0].accelerators, s,
         )  # fmt: skip
+
+    def in_told_roles(self, job: ToldJob, row: dict[str, Any]) -> dict[str, Any] | None:
+        """A row by the roles that its job was told to have; None: it has others."""
+        shown, told = self.shapes[row["shape"]].roles, self._world.shape_rows[job.shape].roles
+        found = [_role_among(told, role, is_held=job.is_held and r == 0)
+                 for r, role in enumerate(shown)]  # fmt: skip
+        if None in found:
+            return None
+        roles = None if row["roles"] is None else [found[r] for r in row["roles"]]
+        return row | {"shape": self._told_shapes + job.shape, "roles": roles}
+
+    def apart_milli(self, job: ToldJob, row: dict[str, Any]) -> int:
+        """How much a job is told to hold, and does not by a row in its told roles, or inversely."""
+        world, roles = self._world, self._world.shape_rows[job.shape].roles
+        apart = Counter[tuple[int, str]](zip(row["roles"] or (), row["nodes"] or (), strict=True))
+        for piece in world.placements[job.number]:
+            name = origin(world.node_rows[piece.node].name, world.node_number)
+            apart[piece.role, name] -= piece.replicas
+        milli = [count * roles[r].replica_milli for (r, _), count in apart.items()]
+        over_milli = world.matrices.jobs.item(job.number, JOB.OVER_MILLI)
+        if sum(milli) == over_milli and min(milli, default=0) >= 0:
+            return 0  # what others hold was not booked
+        return sum(map(abs, milli))
 
     def missing(self) -> list[int]:
         """The jobs that wait or run by the journal, and that the source does not show."""
@@ -125,7 +171,25 @@ class ToldJobs:
             return []
         world, names = self._world, self._world.job_names
         unfinished = sorted([*world.placements, *(j for line in world.waiting for j in line)])
-        return [j for j in unfinished if origin(names[j], self.names) not in self._shown]
+        return [
+            j for j in unfinished
+            if origin(names[j], self.names) not in self._shown
+            and not names[j].startswith(self._silent)
+        ]  # fmt: skip
+
+
+def _role_among(told: Sequence[Role], role: Role, *, is_held: bool) -> int | None:
+    """The number of a role among those that were told; None: there is none like it.
+
+    Of a job that was held the first has another name.
+    """
+    for r, other in enumerate(told):
+        is_named = other.name == role.name or (is_held and r == 0)
+        if is_named and (other.accelerators, other.milli, other.profile) == (
+            role.accelerators, role.milli, role.profile
+        ):  # fmt: skip
+            return r
+    return None
 
 
 def present(name: str, known: Container[str]) -> str | None:
@@ -161,46 +225,59 @@ class Met(NamedTuple):
     freed: tuple[tuple[int, int], ...]
 
 
+_IS_CHANGED = pl.col("outcome") == AttemptEnd.CHANGED
+
+
+def settled(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows, by job and start, of which those that go on in the next do so: else they ended."""
+    follows = (by_job.after(pl.col("start_ms")) == pl.col("end_ms")).fill_null(value=False)
+    lost = pl.when(_IS_CHANGED & ~follows).then(pl.lit(AttemptEnd.REQUEUED)).otherwise("outcome")
+    return rows.with_columns(outcome=lost)
+
+
 def as_new(rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of which nothing was told.
 
     What goes on from a row that was never at work is still the same attempt: it comes up.
     """
-    is_changed = pl.col("outcome") == AttemptEnd.CHANGED
-    follows = (pl.col("start_ms").shift(-1).over("job") == pl.col("end_ms")).fill_null(value=False)
-    lost = pl.when(is_changed & ~follows).then(pl.lit(AttemptEnd.REQUEUED)).otherwise("outcome")
-    rows = rows.with_columns(outcome=lost)
-    comes_up = (is_changed & (pl.col("up_ms") >= NEVER_UP_MS)).shift(1).over("job")
+    rows = settled(rows)
+    comes_up = by_job.before(_IS_CHANGED & (pl.col("up_ms") >= NEVER_UP_MS))
     return rows.with_columns(
         number=pl.lit(None, dtype=pl.Int64),
-        attempt=(~comes_up.fill_null(value=False)).cast(pl.Int64).cum_sum().over("job"),
+        attempt=by_job.counted(~comes_up.fill_null(value=False)),
         is_told=pl.lit(value=False),
         is_up_told=pl.lit(value=False),
     )
 
 
 def meet(rows: pl.DataFrame, known: ToldJobs, mark_ms: int) -> Met:
-    """What rows add to a journal that was told up to the watermark; by job and start."""
+    """What rows add to a journal that was told up to the watermark; by job and attempt.
+
+    Their times are those that the source tells: what lies before the watermark happens at it.
+    """
+    rows = settled(rows)
     told = {name: job for name in rows["job"].unique().to_list() if (job := known.find(name))}
     is_known = pl.col("job").is_in(list(told))
-    fresh = as_new(rows.filter(~is_known))
     is_past = (pl.col("end_ms") <= known.begins_ms).fill_null(value=False)
-    fresh = fresh.filter(~is_past)
+    fresh = rows.filter(~is_known & ~is_past)
+    is_over = (pl.col("end_ms") <= mark_ms).fill_null(value=False) & _IS_CHANGED
+    lost_ms = ((pl.col("end_ms") - pl.col("start_ms")) * pl.col("gpus")).filter(is_over).sum()
+    late = Late(gpu_ms=fresh.select(lost_ms).item())
+    fresh = as_new(fresh.filter(~is_over))
     meeting = _Meeting(known, mark_ms)
-    by_job = dict[str, list[dict[str, Any]]]()
+    meeting.late = late
+    rows_of = dict[str, list[dict[str, Any]]]()
     for row in rows.filter(is_known).iter_rows(named=True):
-        by_job.setdefault(row["job"], []).append(row)
-    for name, some in by_job.items():
+        rows_of.setdefault(row["job"], []).append(row)
+    for name, some in rows_of.items():
         meeting.job(told[name], some)
     meeting.missing(known.missing())
-    known_rows = pl.DataFrame(meeting.found, schema=fresh.schema, orient="row")
+    columns = {name: [row.get(name) for row in meeting.found] for name in fresh.columns}
+    known_rows = pl.DataFrame(columns, schema=fresh.schema)
     both = pl.concat([fresh, known_rows]) if meeting.found else fresh
     late = meeting.late
     if mark_ms > known.begins_ms:
         late = late.plus(_lateness(both, mark_ms))
-    both = both.with_columns(
-        pl.col(name).clip(mark_ms) for name in ("submit_ms", "start_ms", "up_ms", "end_ms")
-    )
     return Met(both.sort("job", "attempt", maintain_order=True), late, tuple(meeting.freed))
 
 
@@ -208,7 +285,7 @@ def _lateness(rows: pl.DataFrame, mark_ms: int) -> Late:
     """How many of these attempts begin or end before the watermark."""
     begun = (pl.col("start_ms") <= mark_ms).fill_null(value=False) & ~pl.col("is_told")
     ended = (pl.col("end_ms") <= mark_ms).fill_null(value=False) & (pl.col("gpus") > 0)
-    is_new = pl.col("number").is_null() & (pl.col("attempt") == 1) & ~begun
+    is_new = pl.col("number").is_null() & pl.col("job").is_first_distinct() & ~begun
     submissions, starts, ends, wrong, over = rows.select(
         submissions=((pl.col("submit_ms") <= mark_ms) & is_new).sum(),
         starts=begun.sum(),
@@ -234,6 +311,9 @@ class _Meeting:
         rest = rows[-1] if rows[-1]["start_ms"] is None else None
         if job.is_held and not job.is_over and rows[-1]["is_eligible"]:
             self.freed.append((job.number, max(self._mark_ms, rows[-1]["submit_ms"])))
+        if rows[-1]["shape"] is not None and not job.is_over:
+            self._gang(job, begun, rest)
+            return
         if job.is_active:
             held = self._held(job, begun)
             if held is None:
@@ -243,7 +323,69 @@ class _Meeting:
             fresh = begun[begun.index(held) + 1 :] if held else []
         else:
             fresh = [row for row in begun if not self._was_told(job, row)]
-        self._go_on(job, fresh, rest)
+        self._go_on(job, fresh, rest, job.attempt + 1)
+
+    def _gang(
+        self, job: ToldJob, begun: Sequence[dict[str, Any]], rest: dict[str, Any] | None
+    ) -> None:
+        """What rows of a job that says what it requests by number add to it."""
+        told = [self._known.in_told_roles(job, row) for row in (*begun, *([rest] if rest else ()))]
+        rows = [row for row in told if row is not None]
+        if len(rows) < len(told):
+            self._in_other_roles(job, [*begun, *([rest] if rest else ())])
+            return
+        begun, rest = rows[: len(begun)], rows[-1] if rest else None
+        if not job.is_active:
+            fresh = [row for row in begun if not self._was_told(job, row)]
+            self._go_on(job, fresh, rest, job.attempt + 1)
+            return
+        i = self._reached(job, begun)
+        if i is None:
+            fresh = [row for row in begun if row["start_ms"] > self._mark_ms]
+            self._unseen(job, is_last=not fresh and rest is None)
+            self._go_on(job, fresh, rest, job.attempt + 1)
+            return
+        attempt, row = job.attempt, begun[i]
+        apart_milli = self._known.apart_milli(job, row)
+        if apart_milli and not self._is_past(row):
+            self._change(job, apart_milli, row["start_ms"])
+            attempt += job.is_up
+            row = row | {"start_ms": self._mark_ms}
+            self._add(job, row, attempt=attempt)
+        else:
+            self._add(job, row, attempt=attempt, is_told=True)
+        stays = _comes_up(row) and not (job.is_up and attempt == job.attempt)
+        self._go_on(job, begun[i + 1 :], rest, attempt + (not stays))
+
+    def _reached(self, job: ToldJob, begun: Sequence[dict[str, Any]]) -> int | None:
+        """The row in which the attempt that the journal has as running is at the watermark."""
+        i = max(0, sum(row["start_ms"] <= job.start_ms for row in begun) - 1)
+        while i < len(begun) and begun[i]["start_ms"] <= self._mark_ms:
+            row = begun[i]
+            was_before = row["end_ms"] is not None and row["end_ms"] <= job.start_ms
+            if not was_before and not (row["outcome"] == AttemptEnd.CHANGED and self._is_past(row)):
+                return i
+            i += 1
+        return None
+
+    def _change(self, job: ToldJob, apart_milli: int, since_ms: int) -> None:
+        """What a job holds by the journal is not what it holds: that ends, and the job goes on."""
+        wrong_ms = apart_milli * (self._mark_ms - since_ms) // WHOLE_MILLI
+        # the row that follows begins at the watermark, and is no late start
+        self.late = self.late.plus(Late(starts=-1, changes=1, gpu_ms=wrong_ms))
+        self._end(job, self._mark_ms, AttemptEnd.CHANGED, is_last=False)
+
+    def _in_other_roles(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
+        """A job that requests something else than it was told to: another one begins."""
+        present = [row for row in rows if not self._is_past(row)]
+        if present:
+            self._retell(job, present)
+        elif job.is_active:
+            self._add(job, rows[-1], attempt=job.attempt, is_told=True)
+
+    def _is_past(self, row: dict[str, Any]) -> bool:
+        """Whether a row ended before the watermark, or at it."""
+        return row["end_ms"] is not None and row["end_ms"] <= self._mark_ms
 
     def missing(self, numbers: Iterable[int]) -> None:
         """No row tells of these jobs any more."""
@@ -251,9 +393,13 @@ class _Meeting:
             self._unseen(self._known.row(j), is_last=True)
 
     def _go_on(
-        self, job: ToldJob, fresh: Sequence[dict[str, Any]], rest: dict[str, Any] | None
+        self,
+        job: ToldJob,
+        fresh: Sequence[dict[str, Any]],
+        rest: dict[str, Any] | None,
+        attempt: int,
     ) -> None:
-        """Attempts that were not told yet, and how it stands after them."""
+        """Attempts that were not told yet, from this one on, and how it stands after them."""
         is_back = rest is not None and rest["end_ms"] is None and (
             rest["submit_ms"] >= job.since_ms
         )  # fmt: skip
@@ -262,13 +408,26 @@ class _Meeting:
                 self._live_again(job, [*fresh, *([rest] if rest else [])])
             return
         for i, row in enumerate(fresh):
-            if row["each"] % job.each:
+            if row["shape"] is None and row["each"] % job.each:
                 self._retell(job, [*fresh[i:], *([rest] if rest else [])])
                 return
-            divided = {"each": job.each, "replicas": row["gpus"] // job.each}
-            self._add(job, row | divided, attempt=job.attempt + i + 1)
+        for number, row in self._numbered(fresh, attempt):
+            divided = {"each": job.each, "replicas": row["gpus"] // max(1, job.each)}
+            self._add(job, row | divided, attempt=number)
         if rest is not None:
-            self._add(job, rest, attempt=job.attempt + len(fresh) + 1)
+            self._add(job, rest, attempt=attempt + len(fresh))
+
+    def _numbered(
+        self, rows: Sequence[dict[str, Any]], attempt: int
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Rows with the numbers of their attempts; what changed before the watermark is lost."""
+        for row in rows:
+            if row["outcome"] == AttemptEnd.CHANGED and self._is_past(row):
+                lost_ms = (row["end_ms"] - row["start_ms"]) * row["gpus"]
+                self.late = self.late.plus(Late(gpu_ms=lost_ms))
+                continue
+            yield attempt, row
+            attempt += not _comes_up(row)
 
     def _held(self, job: ToldJob, begun: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
         """The row of the attempt that the journal has as running."""
@@ -298,7 +457,8 @@ class _Meeting:
 
     def _retell(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
         """A job that runs in other parts than it was told to need: it ends, and another begins."""
-        start_ms = max(self._mark_ms, rows[0]["start_ms"])
+        first = rows[0]
+        start_ms = max(self._mark_ms, first["start_ms"] or first["submit_ms"])
         self._end(job, start_ms, AttemptEnd.CANCELLED, is_last=True)
         self._live_again(job, [row | {"submit_ms": start_ms} for row in rows])
 
@@ -310,17 +470,24 @@ class _Meeting:
     def _live_again(self, job: ToldJob, rows: Sequence[dict[str, Any]]) -> None:
         self.late = self.late.plus(Late(again=1))
         name = next_life(job.name, self._known.names)
-        for i, row in enumerate(rows):
+        for attempt, row in self._numbered(rows, 1):
             submit_ms = max(job.since_ms, self._mark_ms, row["submit_ms"])
             self.found.append(
-                row | {"job": name, "number": None, "attempt": i + 1, "is_told": False,
+                row | {"job": name, "number": None, "attempt": attempt, "is_told": False,
                        "is_up_told": False, "submit_ms": submit_ms}
             )  # fmt: skip
 
     def _add(
         self, job: ToldJob, row: dict[str, Any], *, attempt: int, is_told: bool = False
     ) -> None:
+        is_up = is_told and job.is_up
+        up = {"up_ms": job.since_ms} if is_up else {}
         self.found.append(
-            row | {"job": job.name, "number": job.number, "attempt": attempt, "is_told": is_told,
-                   "is_up_told": is_told and job.is_up}
+            row | up | {"job": job.name, "number": job.number, "attempt": attempt,
+                        "is_told": is_told, "is_up_told": is_up}
         )  # fmt: skip
+
+
+def _comes_up(row: dict[str, Any]) -> bool:
+    """Whether a row that was never at work goes on in the next: both are one attempt."""
+    return bool(row["outcome"] == AttemptEnd.CHANGED and row["up_ms"] >= NEVER_UP_MS)

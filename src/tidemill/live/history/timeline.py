@@ -4,64 +4,30 @@ At one moment machines change first, then attempts end, then jobs are submitted,
 An attempt that ends the moment it starts ends last.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tidemill.live.history.attempts import LONGEST_NAME, Sorted
+from tidemill.live.history.attempt_columns import AttemptColumns, is_begun
+from tidemill.live.history.attempts import Sorted
 from tidemill.live.history.node_states import NodeStates
 from tidemill.live.history.rows import NEVER_UP_MS, AttemptEnd, SeenNode
-from tidemill.live.history.seating import NO_SEAT, SeatRequest, SeenSeat
-from tidemill.model import codes
+from tidemill.live.history.walking.columns import ATTEMPT, MOMENT, SEATED, WALK, Turn
+from tidemill.live.history.walking.moments import walk
+from tidemill.live.history.writing import LONGEST_REASON, EventWriter
 from tidemill.model import events as ev
-from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
-from tidemill.model.events import Event, Why
+from tidemill.model.batch import Batch, Dictionary, EventColumn, PieceColumn
 from tidemill.model.measures import FOREVER_MS
-from tidemill.model.reasons import Cause, Layer
-from tidemill.model.rows import Role, Shape
+from tidemill.model.reasons import Layer
+from tidemill.model.rows import Shape
 from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
-Flags = NDArray[np.bool_]
-
-UNKNOWN_SAVING = -1
-"""Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
-
 BATCH_ROWS = 100_000
-LONGEST_REASON = 500
-_HELD = "held"
-"""The role of jobs that wait for something else: so none that waits for GPUs is like them."""
-_MACHINES, _ENDS, _SUBMITS, _FREED, _PLACES, _STARTS, _MEASURES, _ENDS_AT_ONCE = range(8)
-_WHY: dict[AttemptEnd, Why] = {
-    AttemptEnd.FAILED: Why.CRASHED,
-    AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
-    AttemptEnd.OUT_OF_MEMORY: Why.OUT_OF_MEMORY,
-    AttemptEnd.NODE_LOST: Why.NODE_LOST,
-    AttemptEnd.PREEMPTED: Why.PREEMPTED,
-}
-"""Why an attempt stopped; nothing else says."""
-_COLUMN = {column.name.lower(): int(column) for column in EventColumn}
-
-
-_OF_ATTEMPTS = frozenset({_ENDS, _PLACES, _STARTS, _ENDS_AT_ONCE})
-
-
-class _Attempt(NamedTuple):
-    """What is told of one attempt, beside when."""
-
-    job: int
-    number: int
-    """0: it never began."""
-    outcome: AttemptEnd
-    is_last: bool
-    asked: SeatRequest
-    after: "_Attempt | None" = None
-    """As what it goes on, and holds something else."""
 
 
 class ToldSpan(NamedTuple):
@@ -73,6 +39,8 @@ class ToldSpan(NamedTuple):
     end_ms: int
     is_unwatched: bool = False
     """Nobody looked at the cluster in this time."""
+    unwatched: frozenset[str] = frozenset()
+    """Nor at the nodes whose names begin like this, since it was last said or since the mark."""
 
 
 class HistoryTimeline:
@@ -91,8 +59,9 @@ class HistoryTimeline:
         world: World | None = None,
         shapes: Sequence[Shape] = (),
     ) -> None:
-        self._is_unwatched = span.is_unwatched
-        self._ordered, self._attempts, self._jobs = ordered, ordered.attempts, ordered.jobs
+        self._is_unwatched, self._unwatched = span.is_unwatched, span.unwatched
+        self._freed = ordered.freed
+        self._ordered: Sorted | None = ordered
         self._measured, self._begins_ms, self._shapes = measured, span.begins_ms, shapes
         self._mark_ms, self._end_ms = span.mark_ms - span.begins_ms, span.end_ms - span.begins_ms
         self._world = world if world is not None else World()
@@ -103,92 +72,116 @@ class HistoryTimeline:
 
     def batches(self, dictionary: Dictionary, *, in_one: bool = False) -> Iterator[Batch]:
         """Every event after the opening; ``in_one``: all of them in one batch, to be kept whole."""
-        writer = _Writer(dictionary, self._jobs, self._world, self._shapes)
-        machines = self._machines
-        attempts, measured = self._told_attempts(), self._measured.tolist()
+        assert self._ordered is not None, "they are made once"
+        attempts, jobs = self._ordered.attempts, self._ordered.jobs
+        self._ordered = None  # all that is needed of it is in columns: it is large
+        told = AttemptColumns(attempts, self._numbers, self._machines.standing(), self._shapes)
+        moments, reasons = self._moments(attempts, jobs), _reasons(attempts)
+        del attempts
+        writer = EventWriter(dictionary, jobs, self._world, self._shapes, len(told.where))
+        count = len(jobs)
+        del jobs
+        full = writer.reg[WALK.FULL] = FOREVER_MS if in_one else BATCH_ROWS
+        writer.reg[WALK.MOST_PIECES] = max(1, told.most_nodes)
+        held: I64 = np.zeros((self._world.job_count + count, len(SEATED)), np.int64)
         self._open(writer)
-        for at, code, who in self._moments():
-            if code in _OF_ATTEMPTS:
-                self._tell(writer, at, code, attempts[who])
-            elif code == _SUBMITS:
-                writer.submitted(at)
-            elif code == _MEASURES:
-                writer.rows.append(measured[who])
-            elif code == _FREED:
-                writer.eligible(at, self._ordered.freed[who][0])
-            else:
-                writer.moved(at, machines.turn(who))
-            if len(writer.rows) >= BATCH_ROWS and not in_one:
-                yield writer.take()
-        self._close(writer)
+        for first in range(0, len(moments.at), BATCH_ROWS):
+            some, i = moments.rows(first, first + BATCH_ROWS), 0
+            while i < len(some):
+                i = self._tell(writer, told, held, some, i)
+                if len(writer) >= full:
+                    yield writer.take()
+        self.over += int(writer.reg[WALK.OVER])
+        self._close(writer, reasons)
         yield writer.take()
 
-    def _open(self, writer: "_Writer") -> None:
+    def _tell(
+        self, writer: EventWriter, told: AttemptColumns, held: I64, moments: I64, i: int
+    ) -> int:
+        """Tell what happens from a moment on, as far as one call can; how far it came."""
+        seats, reg = self._machines.seating.columns, writer.reg
+        writer.make_room()
+        end = int(walk(
+            moments, told.rows, told.where, writer.submitted, self._measured, seats, held,
+            writer.events, writer.pieces, reg, self._world.job_count, i,
+        ))  # fmt: skip
+        if reg[WALK.LEFT_COUNT]:
+            first, count = reg[[WALK.LEFT_FIRST, WALK.LEFT_COUNT]].tolist()
+            at = moments.item(end - 1, MOMENT.AT)
+            left = writer.pieces[first : first + count, PieceColumn.NODE].tolist()
+            self._settle(writer, at, [n for n in left if self._machines.seating.is_empty(n)])
+        elif end == i:
+            at, what, who = moments[i].tolist()
+            self._tell_one(writer, told, at, Turn(what), who)
+            end = i + 1
+        return end
+
+    def _open(self, writer: EventWriter) -> None:
         """What is so from the watermark on."""
+        for prefix in sorted(self._world.unseen - self._unwatched):
+            writer.write(self._mark_ms, ev.SightRegained, to=writer.text(prefix))
+        for prefix in sorted(self._unwatched - self._world.unseen):
+            writer.write(self._mark_ms, ev.SightLost, value=1, to=writer.text(prefix))
         if self._is_unwatched:
             writer.write(self._mark_ms, ev.SightLost, value=1)
-        for n in range(len(self._machines)):
-            writer.moved(self._mark_ms, self._machines.settle(n))
+        self._settle(writer, self._mark_ms, range(len(self._machines)))
+        writer.kept(self._mark_ms, self._machines.kept())
 
-    def _close(self, writer: "_Writer") -> None:
+    def _close(self, writer: EventWriter, reasons: pl.DataFrame) -> None:
         """What is known at the end."""
         if self._is_unwatched:
             writer.write(self._end_ms, ev.SightRegained)
-        self._say_reasons(writer)
+        self._say_reasons(writer, reasons)
         for n in self._machines.gone():
             writer.moved(self._end_ms, [(n, NodeState.GONE)])
         writer.write(self._end_ms, ev.Woke)
 
-    def _tell(self, writer: "_Writer", at: int, code: int, attempt: "_Attempt") -> None:
-        """What happens to an attempt."""
-        seating = self._machines.seating
-        if code == _PLACES:
-            found = seating.take(attempt.job, attempt.asked)
-            self.over += found.over_milli > 0
-            writer.placed(at, attempt.job, attempt.number, found.seats, found.over_milli)
-        elif code == _STARTS:
-            writer.write(at, ev.JobStarted, attempt.job, attempt.number)
-        else:
-            for n in self._leave(writer, at, attempt):
-                writer.moved(at, self._machines.settle(n))
+    def _settle(self, writer: EventWriter, at: int, nodes: Iterable[int]) -> None:
+        """These nodes may come nearer to the state that they were shown in."""
+        for n in nodes:
+            writer.moved(at, self._machines.settle(n))
 
-    def _leave(self, writer: "_Writer", at: int, attempt: "_Attempt") -> list[int]:
+    def _tell_one(
+        self, writer: EventWriter, told: AttemptColumns, at: int, what: Turn, who: int
+    ) -> None:
+        """What happens at a moment that no kernel tells."""
+        if what is Turn.MACHINES:
+            writer.moved(at, self._machines.turn(who))
+            writer.kept(at, self._machines.kept())
+        elif what is Turn.FREED:
+            writer.eligible(at, self._freed[who][0])
+        elif what is Turn.PLACES:
+            j, number = told.rows[who, [ATTEMPT.JOB, ATTEMPT.NUMBER]].tolist()
+            found = self._machines.seating.take(j, told.asked(who))
+            self.over += found.over_milli > 0
+            writer.placed(at, j, number, found.seats, found.over_milli)
+        else:
+            assert what in (Turn.ENDS, Turn.ENDS_AT_ONCE), what
+            self._settle(writer, at, self._leave(writer, told, at, who))
+
+    def _leave(self, writer: EventWriter, told: AttemptColumns, at: int, a: int) -> list[int]:
         """An attempt ends, or leaves what it does not hold any more; nodes that are empty now."""
-        seating, j = self._machines.seating, attempt.job
-        if attempt.after is None:
-            writer.ended(at, attempt)
+        seating, j, after = self._machines.seating, told.rows.item(a, ATTEMPT.JOB), told.after(a)
+        if after is None:
+            writer.ended(at, told.rows[a])
             return seating.give_back(j)
-        empty, is_less = seating.leave_for(j, attempt.after.asked)
+        empty, is_less = seating.leave_for(j, told.asked(after))
         if is_less:
-            writer.placed(at, j, attempt.after.number, seating.held(j), 0)
+            number = told.rows.item(after, ATTEMPT.NUMBER)
+            writer.placed(at, j, number, seating.held(j), 0)
         return empty
 
-    def _say_reasons(self, writer: "_Writer") -> None:
-        """Why the jobs that still wait do so, by their own scheduler's account, if that is news.
-
-        Also of a gang of which a part sits somewhere: why the rest of it does not.
-        """
-        runs = pl.col("outcome") == AttemptEnd.RUNNING
-        waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_last")
-        waits &= ~runs.any().over("job")
-        waits |= runs & (pl.col("up_ms") >= NEVER_UP_MS)
-        told = self._attempts.filter(waits & pl.col("reason").is_not_null())
-        columns = ("number", "reason_cause", "reason_layer", "reason")
-        for j, cause, layer, reason in told.sort("number").select(columns).iter_rows():
+    def _say_reasons(self, writer: EventWriter, reasons: pl.DataFrame) -> None:
+        """Why the jobs that still wait do so, by their own scheduler's account, if that is news."""
+        for j, cause, layer, reason in reasons.iter_rows():
             known = self._world.reason_of(j) if j < self._world.job_count else None
             if known is None or known.words != reason[:LONGEST_REASON]:
                 writer.reason(self._end_ms, j, cause or 0, layer or int(Layer.SCHEDULING), reason)
 
-    def _is_begun(self) -> Flags:
-        """Attempts that hold what they were given: now, or since before."""
-        rows = self._attempts
-        found: Flags = (rows["start_ms"].is_not_null() | rows["is_told"]).to_numpy()
-        return found
-
-    def _moments(self) -> Iterator[tuple[int, int, int]]:
-        """When what happens to whom, in order: jobs and attempts by number, turns of machines."""
-        rows, begins, freed = self._attempts, self._begins_ms, self._ordered.freed
-        submits = self._jobs["first_submit_ms"].to_numpy() - begins
+    def _moments(self, rows: pl.DataFrame, jobs: pl.DataFrame) -> "_Moments":
+        """When what happens to whom, in order."""
+        begins, freed = self._begins_ms, self._freed
+        submits = jobs["first_submit_ms"].to_numpy() - begins
         starting = (rows["start_ms"].is_not_null() & ~rows["is_told"]).to_numpy()
         starts = rows["start_ms"].fill_null(0).to_numpy() - begins
         has_ended = rows["end_ms"].is_not_null().to_numpy()
@@ -197,178 +190,50 @@ class HistoryTimeline:
         ups = rows["up_ms"].fill_null(0).to_numpy() - begins
         is_new = ~rows["is_up_told"].to_numpy() & rows["up_ms"].is_not_null().to_numpy()
         up = np.flatnonzero(is_new & (ups <= self._end_ms))
-        is_at_once = ~self._is_begun()[over] | (starting[over] & (ends[over] <= starts[over]))
+        is_at_once = ~is_begun(rows)[over] | (starting[over] & (ends[over] <= starts[over]))
+        is_at_once |= is_new[over] & (ends[over] <= ups[over]) & (ups[over] <= self._end_ms)
         turns = self._machines.turns_ms()
-        told: list[tuple[I64, int | I64, I64]] = [
-            (submits, _SUBMITS, self._world.job_count + np.arange(len(submits))),
-            (starts[begun], _PLACES, begun),
-            (ups[up], _STARTS, up),
-            (self._measured[:, EventColumn.AT], _MEASURES, np.arange(len(self._measured))),
-            (ends[over], np.where(is_at_once, _ENDS_AT_ONCE, _ENDS), over),
-            (turns, _MACHINES, np.arange(len(turns))),
-            (np.array([at - begins for _, at in freed], np.int64), _FREED, np.arange(len(freed))),
-        ]
-        at = np.concatenate([when for when, _, _ in told])
-        code = np.concatenate([np.broadcast_to(what, when.shape) for when, what, _ in told])
-        who = np.concatenate([whom for _, _, whom in told])
-        order = np.lexsort((who, code, at))
-        for first in range(0, len(order), BATCH_ROWS):
-            some = order[first : first + BATCH_ROWS]
-            yield from zip(at[some].tolist(), code[some].tolist(), who[some].tolist(), strict=True)
-
-    def _told_attempts(self) -> list[_Attempt]:
-        rows = self._attempts
-        names = ("number", "attempt", "outcome", "is_last")
-        columns = [rows[name].to_list() for name in names]
-        ends = {str(end): end for end in AttemptEnd}
-        both = zip(*columns, self._is_begun().tolist(), self._asked(), strict=True)
-        found = [
-            _Attempt(job, number if is_begun else 0, ends[outcome], is_last, asked)
-            for job, number, outcome, is_last, is_begun, asked in both
-        ]
-        return [
-            one._replace(after=found[i + 1]) if one.outcome is AttemptEnd.CHANGED else one
-            for i, one in enumerate(found)
-        ]
-
-    def _asked(self) -> list[SeatRequest]:
-        """How each attempt is to be seated; one in which no time passes takes no seat from others.
-
-        Clocks of a second show what ran one after the other as if it had run at once.
-        """
-        rows, number = self._attempts, self._numbers
-        anywhere, found = self._machines.standing(), list[SeatRequest]()
-        names = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms", "shape", "roles")
-        columns = (rows[name].to_list() for name in names)
-        for replicas, each, nodes, masks, start_ms, end_ms, s, roles in zip(*columns, strict=True):
-            if start_ms is None or end_ms == start_ms:
-                found.append(NO_SEAT)
-                continue
-            where = [number[name] for name in nodes] if nodes else anywhere
-            if s is not None:
-                roles_ = self._shapes[s].roles
-                found.append(SeatRequest(0, 1, where if nodes else [], masks, False, roles, roles_))
-                continue
-            found.append(SeatRequest(replicas, each, where, masks, is_anywhere=not nodes))
-        return found
+        at_once, later = over[is_at_once], over[~is_at_once]
+        told: list[tuple[Turn, I64, I64]] = [
+            (Turn.MACHINES, turns, np.arange(len(turns))),
+            (Turn.ENDS, ends[later], later),
+            (Turn.SUBMITS, submits, self._world.job_count + np.arange(len(submits))),
+            (Turn.FREED, np.array([at - begins for _, at in freed], np.int64),
+             np.arange(len(freed))),
+            (Turn.PLACES, starts[begun], begun),
+            (Turn.STARTS, ups[up], up),
+            (Turn.MEASURES, self._measured[:, EventColumn.AT], np.arange(len(self._measured))),
+            (Turn.ENDS_AT_ONCE, ends[at_once], at_once),
+        ]  # fmt: skip
+        at = np.concatenate([when for _, when, _ in told])
+        order = np.argsort(at, kind="stable")
+        counts = [len(when) for _, when, _ in told]
+        what = np.repeat(np.array([int(code) for code, _, _ in told], np.int8), counts)[order]
+        who = np.concatenate([whom.astype(np.int32) for _, _, whom in told])[order]
+        return _Moments(at[order], what, who)
 
 
-class _Writer:
-    """Rows of events, and what they need beside them, for the next batch."""
+class _Moments(NamedTuple):
+    """When what (``Turn``) happens to whom, in order, in as few bytes as that takes."""
 
-    def __init__(
-        self, dictionary: Dictionary, jobs: pl.DataFrame, world: World, told: Sequence[Shape]
-    ) -> None:
-        self._dictionary, self._world = dictionary, world
-        self._jobs, self._names = _job_rows(jobs, dictionary, told), jobs["job"].to_list()
-        self._is_eligible = jobs["is_eligible"].to_list()
-        self._submitted = self._taken = 0
-        self._pieces: list[tuple[int, int, int, int, int]] = []
-        self._shapes = dict[int, int]()
-        """The number that each shape of the dictionary has, or gets, in the cluster state."""
-        self._new_shapes = 0
-        self.rows: list[list[int]] = []
+    at: I64
+    what: NDArray[np.int8]
+    who: NDArray[np.int32]
 
-    def write(
-        self, at: int, kind: type[Event], who: int = 0, attempt: int = 0, **rest: int
-    ) -> None:
-        """One event; ``rest``: its other columns by name."""
-        row = [at, codes.KIND_CODE[kind], who, attempt, 0, 0, 0, 0, 0]
-        for name, value in rest.items():
-            row[_COLUMN[name]] = value
-        self.rows.append(row)
-
-    def submitted(self, at: int) -> None:
-        """The next job is submitted; it may wait for something else than GPUs at first."""
-        s = self._jobs.item(self._submitted, JobColumn.SHAPE)
-        if s not in self._shapes:
-            known = self._world.shape_number.get(self._dictionary.shapes.rows[s])
-            self._shapes[s] = len(self._world.shape_rows) + self._new_shapes
-            if known is not None:
-                self._shapes[s] = known
-            self._new_shapes += known is None
-        self.write(at, ev.JobSubmitted)
-        if not self._is_eligible[self._submitted]:
-            self.write(at, ev.CauseChanged, self._shapes[s], why=int(Cause.NOT_ELIGIBLE))
-        self._submitted += 1
-
-    def eligible(self, at: int, j: int) -> None:
-        """A job that waited for something else waits for GPUs now."""
-        self.write(at, ev.CauseChanged, self._world.jobs.shape.item(j), why=int(Cause.NONE))
-
-    def reason(self, at: int, j: int, cause: int, layer: int, words: str) -> None:
-        """What another scheduler says of a waiting job."""
-        number = self._dictionary.users.number(words[:LONGEST_REASON])
-        self.write(at, ev.ReasonSeen, j, why=cause, to=layer, value=number)
-
-    def placed(self, at: int, j: int, attempt: int, seats: list[SeenSeat], over_milli: int) -> None:
-        """An attempt holds these seats."""
-        for n, replicas, mask, role, slices, _ in seats:
-            devices = mask - (1 << 64) if mask >> 63 else mask
-            self._pieces.append((role, n, replicas, devices, slices))
-        self.write(at, ev.PlacementSeen, j, attempt, value=over_milli, count=len(seats))
-
-    def ended(self, at: int, attempt: _Attempt) -> None:
-        """An attempt is over, and with the last one its job, unless that waits again."""
-        j, number, outcome, is_last, *_ = attempt
-        if (outcome is AttemptEnd.CANCELLED and is_last) or not number:
-            self.write(at, ev.JobCancelled, j)
-        elif outcome is AttemptEnd.DONE and is_last:
-            self.write(at, ev.JobFinished, j, number)
-        else:
-            is_final = is_last and outcome is not AttemptEnd.REQUEUED
-            why = codes.WHY_CODE[_WHY.get(outcome, Why.UNSAID)]
-            self.write(at, ev.JobFailed, j, number, why=why, value=int(is_final))
-
-    def moved(self, at: int, moves: list[tuple[int, NodeState]]) -> None:
-        """Nodes change their states."""
-        for n, state in moves:
-            self.write(at, ev.NodeMoved, n, to=int(state), value=FOREVER_MS)
-
-    def take(self) -> Batch:
-        """What was written since the last batch."""
-        events = np.array(self.rows, np.int64).reshape(-1, len(EventColumn))
-        pieces = np.array(self._pieces, np.int64).reshape(-1, len(PieceColumn))
-        place(events)
-        first, self._taken = self._taken, self._submitted
-        self.rows, self._pieces = [], []
-        jobs, names = self._jobs[first : self._taken], self._names[first : self._taken]
-        return Batch(events, pieces, jobs, names, [], self._dictionary)
+    def rows(self, first: int, end: int) -> I64:
+        """Some of them as rows of ``MOMENT``."""
+        return np.stack([column[first:end].astype(np.int64) for column in self], axis=1)
 
 
-def _job_rows(jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape]) -> I64:
-    """Submitted jobs in columns; ``told``: what they request, where they say that by number."""
-    rows = np.zeros((len(jobs), len(JobColumn)), np.int64)
-    rows[:, JobColumn.ESTIMATE] = jobs["limit_ms"].to_numpy()
-    rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
-    shapes = dict[tuple[object, ...], int]()
-    held = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held")
-    form = jobs.select(
-        "shape", held, "team", "priority", "kind", "replicas", "each", "cpus", "memory_mib"
-    )
-    numbers = []
-    for s, held_as, *row in form.iter_rows():
-        key = (held_as, *row) if s is None else (held_as, s)
-        if key not in shapes:
-            shape = _shape(*row) if s is None else told[s]
-            shapes[key] = dictionary.shapes.number(_held(shape, held_as) if held_as else shape)
-        numbers.append(shapes[key])
-    rows[:, JobColumn.SHAPE] = numbers
-    rows[:, JobColumn.USER] = [dictionary.users.number(user) for user in jobs["user"].to_list()]
-    return rows
+def _reasons(attempts: pl.DataFrame) -> pl.DataFrame:
+    """Why the jobs that still wait do so, by their own scheduler's account, in order.
 
-
-def _shape(team: str, priority: int, kind: str, *asked: int) -> Shape:
-    """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
-    replicas, each, cpus, memory_mib = asked
-    role = Role(
-        count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
-        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
-    )  # fmt: skip
-    return Shape(team, (role,), priority=priority)
-
-
-def _held(shape: Shape, job: str) -> Shape:
-    """The same of a job that waits for something else than GPUs."""
-    first, *rest = shape.roles
-    return replace(shape, roles=(replace(first, name=f"{_HELD} {job}"[:LONGEST_NAME]), *rest))
+    Also of a gang of which a part sits somewhere: why the rest of it does not.
+    """
+    runs = pl.col("outcome") == AttemptEnd.RUNNING
+    waits = (pl.col("outcome") == AttemptEnd.WAITING) & pl.col("is_last")
+    is_partial = runs & (pl.col("up_ms") >= NEVER_UP_MS)
+    told = attempts.filter((waits | is_partial) & pl.col("reason").is_not_null())
+    running = attempts.filter(runs)["job"].unique()
+    told = told.filter(is_partial | ~pl.col("job").is_in(running.to_list()))
+    return told.sort("number").select("number", "reason_cause", "reason_layer", "reason")

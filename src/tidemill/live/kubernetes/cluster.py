@@ -1,6 +1,7 @@
 """Everything that the files of a cluster hold, read once and joined by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,13 +12,20 @@ from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.groups import GroupKey, PodGroup
 from tidemill.live.kubernetes.kueue import ClusterQueue, Flavor, KueueWorkload, LocalQueue
 from tidemill.live.kubernetes.nodes import KubeNode
-from tidemill.live.kubernetes.objects import Objects
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod, Owner
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 
 OwnerKey = tuple[str, str, str, str]
 """API group, kind, namespace and name."""
+Read = TypeVar("Read")
+
+
+class ToldObjects(Protocol):
+    """Objects, whoever holds them: files, or a copy of what a cluster has now."""
+
+    def read(self, kind: str, groups: Iterable[str], take: Callable[[Object], Read]) -> list[Read]:
+        """What a function makes of each object of a kind; what it cannot read is refused."""
 
 
 class KubeEvent(Struct, frozen=True):
@@ -85,7 +93,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
         return None
 
 
-def read(told: Objects) -> Cluster:
+def read(told: ToldObjects) -> Cluster:
     """All that is known here of these objects; kinds that are not stay behind."""
     found = {
         (row.group, row.kind, row.namespace, row.name): row
@@ -122,6 +130,23 @@ def read(told: Objects) -> Cluster:
         namespaces=dict(told.read("Namespace", ("",), _namespace)),
         devices=dra.masks(slices), claims=by_claim, seen_ms=max(times, default=0),
     )  # fmt: skip
+
+
+def readers() -> dict[tuple[str, str], Callable[[Object], Any]]:
+    """By API group and kind: what is made of each object that ``read`` asks for."""
+    found = dict[tuple[str, str], Callable[[Object], Any]]()
+
+    class AskedFor:
+        """Holds nothing, and remembers what it was asked for."""
+
+        def read(
+            self, kind: str, groups: Iterable[str], take: Callable[[Object], Read]
+        ) -> list[Read]:
+            found.update(((group, kind), take) for group in groups)
+            return []
+
+    read(AskedFor())
+    return found
 
 
 def _parts(
@@ -174,7 +199,7 @@ def _with_slices(all_nodes: list[KubeNode], slices: list[DeviceSlice]) -> list[K
     return found
 
 
-def _coming(told: Objects, all_nodes: list[KubeNode]) -> list[KubeNode]:
+def _coming(told: ToldObjects, all_nodes: list[KubeNode]) -> list[KubeNode]:
     """Machines that Karpenter launched and that are no nodes yet."""
     there = {node.name for node in all_nodes}
     claims = told.read("NodeClaim", ("karpenter.sh",), nodes.read_claim)
@@ -185,7 +210,7 @@ def _coming(told: Objects, all_nodes: list[KubeNode]) -> list[KubeNode]:
     ]
 
 
-def _by_object(told: Objects) -> dict[tuple[str, str, str], tuple[KubeEvent, ...]]:
+def _by_object(told: ToldObjects) -> dict[tuple[str, str, str], tuple[KubeEvent, ...]]:
     found = dict[tuple[str, str, str], list[KubeEvent]]()
     for one in told.read("Event", ("", "events.k8s.io"), _happening):
         found.setdefault((one.kind, one.namespace, one.name), []).append(one)

@@ -8,7 +8,7 @@ Each has a kind `PodGroup` in an API group of its own, and a pod names its group
 - Volcano (`scheduling.volcano.sh`): the annotation `scheduling.k8s.io/group-name`.
 - KAI (`scheduling.run.ai`): the annotation `pod-group-name`.
 
-Kueue groups plain pods too, by a label.
+Kueue groups plain pods too, by a label; Tidemill's own scheduler, by an annotation.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,9 @@ from tidemill.live.kubernetes import fields
 from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.pods import KubePod, Owner, owner_of
 
-CORE, PLUGINS, VOLCANO, KAI, KUEUE = (
+CORE, PLUGINS, VOLCANO, KAI, KUEUE, OWN = (
     "scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai",
-    "kueue.x-k8s.io",
+    "kueue.x-k8s.io", "tidemill",
 )  # fmt: skip
 DIALECTS = (CORE, PLUGINS, VOLCANO, KAI)
 _LABELS = {
@@ -34,8 +34,10 @@ _ANNOTATIONS = {
     "scheduling.k8s.io/group-name": VOLCANO,
     "scheduling.volcano.sh/group-name": VOLCANO,
     "pod-group-name": KAI,
+    "tidemill/gang": OWN,
 }
-KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+TOTALS = ("kueue.x-k8s.io/pod-group-total-count", "tidemill/gang-size")
+"""Annotations that say how many pods a group has, where no object does."""
 
 GroupKey = tuple[str, str, str]
 """Dialect, namespace and name."""

@@ -124,7 +124,7 @@ def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
     for key, pods in units.items():
         workload = _workload(by_owner, key, pods)
         used.add(id(workload))
-        yield _job(cluster, rule, key, pods, workload)
+        yield job_of(cluster, rule, key, pods, workload)
     owned = {(pod.namespace, pod.owner.kind, pod.owner.name) for pod in cluster.pods if pod.owner}
     for (group, kind, namespace, name), owner in cluster.owners.items():
         key = UnitKey(namespace, group, kind, name)
@@ -133,8 +133,9 @@ def jobs_of(cluster: Cluster, rule: TeamRule) -> Iterator[KubeJob]:
             continue
         workload = _workload(by_owner, key, [])
         used.add(id(workload))
-        if owner.end is None and any(part.request.gpu for part in owner.templates):
-            yield _job(cluster, rule, key, [], workload)
+        is_shown = owner.end is None or owner.deleted_ms is not None
+        if is_shown and any(part.request.gpu for part in owner.templates):
+            yield job_of(cluster, rule, key, [], workload)
     for workload in cluster.workloads:
         if id(workload) not in used and workload.finished_ms is None:
             yield _of_workload(rule, workload)
@@ -156,15 +157,16 @@ def unit_of(cluster: Cluster, pod: KubePod) -> UnitKey:
             return key
         owner = cluster.owners.get((top.group, top.kind, namespace, top.name))
         if owner is None:
-            return key if _INDEX in labels else _alone(pod)
+            return key if _INDEX in labels and pod.subdomain else alone(pod)
         is_one = owner.is_gang or sum(part.count for part in owner.templates) <= 1
-        return key if is_one else _alone(pod)
+        return key if is_one else alone(pod)
     if grouped:
         return UnitKey(namespace, grouped[0], "PodGroup", grouped[2])
-    return _alone(pod)
+    return alone(pod)
 
 
-def _alone(pod: KubePod) -> UnitKey:
+def alone(pod: KubePod) -> UnitKey:
+    """The key of a pod that is a job by itself."""
     return UnitKey(pod.namespace, "", "Pod", pod.name)
 
 
@@ -238,13 +240,14 @@ def _workload(
     return next((one for one in found if one is not None), None)
 
 
-def _job(
+def job_of(
     cluster: Cluster,
     rule: TeamRule,
     key: UnitKey,
     pods: list[KubePod],
     workload: KueueWorkload | None,
 ) -> KubeJob:
+    """The job that these pods are."""
     owner = cluster.owners.get((key.group, key.kind, key.namespace, key.name))
     mine = {found for pod in pods if (found := groups.of_pod(pod)) is not None}
     known = [cluster.groups[one] for one in sorted(mine) if one in cluster.groups]
@@ -299,7 +302,7 @@ def _templates(
     if parts:
         return parts
     least = sum(cluster.groups[one].least for one in mine if one in cluster.groups)
-    totals = [pod.annotations.get(groups.KUEUE_TOTAL, "") for pod in pods]
+    totals = [pod.annotations.get(key, "") for pod in pods for key in groups.TOTALS]
     least = max([least, *(int(told) for told in totals if told.isdecimal() and len(told) < 7)])
     live = [pod for pod in pods if not pod.is_over] or pods
     forms = {pod.request for pod in live if pod.request.gpu}

@@ -29,6 +29,12 @@ class Taint(Struct, frozen=True):
     effect: str
     added_ms: int | None = None
 
+    @property
+    def keeps_out(self) -> bool:
+        """Whether it was set for who does not tolerate it; others show the state of the node."""
+        is_state = self.key.startswith(OF_CONDITIONS) or self.key in LEAVING
+        return not is_state and self.effect != "PreferNoSchedule"
+
     def __str__(self) -> str:
         return f"{{{self.key}: {self.value}}}"
 

@@ -92,6 +92,8 @@ class Objects:
         except MalformedObjectError as error:
             self.refuse(where, str(error))
             return
+        if "apiVersion" not in one:  # the list said it for all
+            one = {"apiVersion": version, **one}
         mine = self._by_kind.setdefault((group, kind), {})
         number = int(age) if age.isdecimal() and len(age) < 19 else 0
         if (namespace, name) not in mine or mine[namespace, name][0] <= number:

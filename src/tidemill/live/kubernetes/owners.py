@@ -7,6 +7,7 @@ a RayJob and not its RayCluster). One row per kind says where the templates are.
 from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import fields, pods
@@ -48,6 +49,11 @@ class OwnerObject(Struct, frozen=True, kw_only=True):
     end: tuple[AttemptEnd, int] | None
     size: int = 0
     """Of what is made several times (LeaderWorkerSet): pods of each group."""
+    deleted_ms: int | None = None
+
+    def deleted(self, at_ms: int) -> "OwnerObject":
+        """The object after it was deleted: over since then, unless it had ended before."""
+        return replace(self, end=self.end or (AttemptEnd.CANCELLED, at_ms), deleted_ms=at_ms)
 
 
 class _Kind(Struct, frozen=True):
@@ -78,11 +84,15 @@ def _of_job(one: Object) -> Iterator[PodTemplate]:
 
 
 def _is_indexed(one: Object) -> bool:
-    """Whether the pods of a Job know each other by number, and are all there at once."""
+    """Whether the pods of a Job find each other by name and number, and are all there at once.
+
+    Numbered pods without a `subdomain` cannot call each other: each works by itself (a sweep).
+    """
     spec = fields.inner(one, "spec")
     count, all_of_it = fields.number(spec, "parallelism") or 1, fields.number(spec, "completions")
     return (
         fields.text(spec, "completionMode") == "Indexed"
+        and bool(fields.text(spec, "template", "spec", "subdomain"))
         and count > 1
         and (all_of_it is None or all_of_it <= count)
     )

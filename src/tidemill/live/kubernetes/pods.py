@@ -4,14 +4,16 @@ A pod holds its devices from the moment it is bound (`PodScheduled`) until its l
 ended. It is *up* when its containers run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import fields, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
 from tidemill.live.kubernetes.resources import GpuRequest
+from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
 
 _DISRUPTED = {
     "PreemptionByScheduler": AttemptEnd.PREEMPTED,
@@ -31,7 +33,16 @@ _BY_REASON = {
     "Preempting": AttemptEnd.PREEMPTED,
 }
 """The same, by the reason of its status."""
-MOST_TERMS = 50
+MOST_TERMS, MOST_VALUES, LONGEST_KEY = 50, 1_000, 400
+_TESTS = {
+    "In": LabelTest.IN,
+    "NotIn": LabelTest.NOT_IN,
+    "Exists": LabelTest.EXISTS,
+    "DoesNotExist": LabelTest.ABSENT,
+    "Gt": LabelTest.ABOVE,
+    "Lt": LabelTest.BELOW,
+}
+NO_EXECUTE = "NoExecute"
 
 
 class Owner(Struct, frozen=True):
@@ -59,37 +70,19 @@ class Toleration(Struct, frozen=True):
             return not self.key or self.key == key
         return self.key == key and self.value == value
 
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        """As the model has it: taints by key and value (``taint_pair``)."""
+        value = ANY if self.operator == "Exists" else self.value
+        if not self.key:
+            return (EVERY_TAINT,) if self.operator == "Exists" else ()
+        effects = (self.effect,) if self.effect else ("", NO_EXECUTE)
+        return tuple(taint_pair(self.key, value, effect) for effect in effects)
 
-class Wanted(Struct, frozen=True):
-    """One requirement on the labels of a node."""
 
-    key: str
-    operator: str
-    values: tuple[str, ...]
-
-    def is_met(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels meet it."""
-        found = labels.get(self.key)
-        match self.operator:
-            case "In":
-                return found in self.values
-            case "NotIn":
-                return found not in self.values
-            case "Exists":
-                return found is not None
-            case "DoesNotExist":
-                return found is None
-            case "Gt" | "Lt":
-                try:
-                    here, bound = int(found or ""), int(self.values[0])
-                except (ValueError, IndexError):
-                    return False
-                return here > bound if self.operator == "Gt" else here < bound
-        return False
-
-    def __str__(self) -> str:
-        listed = ", ".join(self.values)
-        return f"{self.key} {self.operator}" + (f" ({listed})" if self.values else "")
+def taint_pair(key: str, value: str, effect: str) -> Pair:
+    """A taint as the model has it; one that also stops what runs is told apart by its key."""
+    return f"{key}:{effect}" if effect == NO_EXECUTE else key, value
 
 
 class PodRequest(Struct, frozen=True, kw_only=True):
@@ -99,7 +92,7 @@ class PodRequest(Struct, frozen=True, kw_only=True):
     cpu_milli: int
     memory_mib: int
     selector: tuple[tuple[str, str], ...]
-    terms: tuple[tuple[Wanted, ...], ...]
+    terms: tuple[tuple[LabelCondition, ...], ...]
     """Node affinity that is required: any of these, all requirements of it."""
     tolerations: tuple[Toleration, ...]
     scheduler: str
@@ -111,12 +104,22 @@ class PodRequest(Struct, frozen=True, kw_only=True):
     """A resource that is a part of an accelerator of unknown size."""
     also: tuple[str, ...] = ()
     """Further accelerator resources beside the one that counts."""
+    unkept: tuple[str, ...] = ()
+    """Constraints on its place that Tidemill's own scheduler does not know."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
         if any(labels.get(key) != value for key, value in self.selector):
             return False
-        return not self.terms or any(all(w.is_met(labels) for w in term) for term in self.terms)
+        return not self.terms or any(
+            all(one.holds(labels.get(one.key)) for one in term) for term in self.terms
+        )
+
+    @property
+    def rules(self) -> NodeRules:
+        """Which nodes it may be on."""
+        tolerated = {pair for one in self.tolerations for pair in one.pairs}
+        return NodeRules(self.selector, tuple(sorted(tolerated)), self.terms)
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Whether it accepts a taint; those that only prefer keep nobody out."""
@@ -152,7 +155,23 @@ class KubePod(Struct, frozen=True, kw_only=True):
     """`spec.workloadRef`: name, pod group, replica key."""
     restarts: int
     seen_ms: int
+    subdomain: str
+    """Under which name others find it; "": they do not."""
     claim_names: Mapping[str, str]
+    if_deleted: AttemptEnd
+    """How it ended, if it is gone before it says so itself."""
+    leaves_ms: int | None
+    """When it will be deleted at the latest; None: nobody asked for that."""
+    deleted_ms: int | None = None
+
+    def deleted(self, at_ms: int) -> "KubePod":
+        """The pod after it was deleted: over since then, unless it had ended before."""
+        if self.is_over and self.end_ms is not None:
+            return replace(self, deleted_ms=at_ms)
+        return replace(
+            self, phase="Failed", end_ms=max(at_ms, self.bound_ms or at_ms),
+            outcome=self.if_deleted, deleted_ms=at_ms,
+        )  # fmt: skip
 
     @property
     def full_name(self) -> str:
@@ -214,10 +233,13 @@ def read(one: Object) -> KubePod:
         ),
         restarts=sum(fields.number(status, "restartCount") or 0 for status in told),
         seen_ms=max(ms for ms in times if ms is not None),
+        subdomain=fields.text(one, "spec", "subdomain"),
         claim_names={
             fields.text(c, "name"): fields.text(c, "resourceClaimName")
             for c in fields.each(one, "status", "resourceClaimStatuses")
         },
+        if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
+        leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
     )  # fmt: skip
 
 
@@ -242,7 +264,7 @@ def request_of(spec: Object) -> PodRequest:
         spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     )
     terms = [
-        tuple(map(_wanted, fields.each(term, "matchExpressions")))
+        tuple(map(_condition, fields.each(term, "matchExpressions")))
         for term in fields.each(affinity, "nodeSelectorTerms")
     ]
     return PodRequest(
@@ -265,7 +287,22 @@ def request_of(spec: Object) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
+        unkept=tuple(_unkept(spec)),
     )
+
+
+def _unkept(spec: Object) -> Iterator[str]:
+    """Rules that must hold where a pod sits, beside what is read of them here."""
+    must = "requiredDuringSchedulingIgnoredDuringExecution"
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if any(fields.each(spec, "affinity", kind, must)):
+            yield f"affinity.{kind}"
+    terms = fields.each(spec, "affinity", "nodeAffinity", must, "nodeSelectorTerms")
+    if any(any(fields.each(term, "matchFields")) for term in terms):
+        yield "affinity.nodeAffinity by matchFields"
+    spread = fields.each(spec, "topologySpreadConstraints")
+    if any(fields.text(one, "whenUnsatisfiable") == "DoNotSchedule" for one in spread):
+        yield "topologySpreadConstraints"
 
 
 def _requested(spec: Object) -> dict[str, float]:
@@ -295,10 +332,11 @@ def _of_container(container: Object) -> dict[str, float]:
     return limits | fields.amounts(container, "resources", "requests")
 
 
-def _wanted(one: Object) -> Wanted:
-    return Wanted(
-        fields.text(one, "key"), fields.text(one, "operator"), fields.texts(one, "values")
-    )
+def _condition(one: Object) -> LabelCondition:
+    """A requirement on the labels of nodes; one that nobody knows is met by none."""
+    test = _TESTS.get(fields.text(one, "operator"))
+    values = fields.texts(one, "values")[:MOST_VALUES] if test is not None else ()
+    return LabelCondition(fields.text(one, "key")[:LONGEST_KEY], test or LabelTest.IN, values)
 
 
 def _toleration(one: Object) -> Toleration:
@@ -353,10 +391,17 @@ def _outcome(one: Object, statuses: list[Object], phase: str, node: str) -> Atte
         return AttemptEnd.DONE
     if phase != "Failed":
         return AttemptEnd.RUNNING if node else AttemptEnd.WAITING
-    disrupted = fields.condition(one, "DisruptionTarget")
-    if fields.text(disrupted, "status") == "True":
-        return _DISRUPTED.get(fields.text(disrupted, "reason"), AttemptEnd.FAILED)
+    if disrupted := _disrupted(one):
+        return disrupted
     reasons = {fields.text(status, "state", "terminated", "reason") for status in statuses}
     if "OOMKilled" in reasons:
         return AttemptEnd.OUT_OF_MEMORY
     return _BY_REASON.get(fields.text(one, "status", "reason"), AttemptEnd.FAILED)
+
+
+def _disrupted(one: Object) -> AttemptEnd | None:
+    """How something else ended it; None: nothing did."""
+    found = fields.condition(one, "DisruptionTarget")
+    if fields.text(found, "status") != "True":
+        return None
+    return _DISRUPTED.get(fields.text(found, "reason"), AttemptEnd.FAILED)

@@ -48,6 +48,8 @@ class FleetNow:
         self._used: dict[str, dict[str, int]] = {}
         self._cpu: dict[str, int] = {}
         self._memory: dict[str, int] = {}
+        self.answered: dict[tuple[PodRequest, int, int], WhyPending] = {}
+        """Of what was asked before: thousands of pods that wait are a few forms."""
         for pod in pods:
             if pod.node and not pod.is_over:
                 self._hold(pod)
@@ -92,7 +94,11 @@ def by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> W
     """Why ``missing`` pods of a gang of ``size`` find no place; None: no node was given."""
     if request.gpu is None or not fleet.nodes:
         return None
-    return replace(_by_facts(fleet, request, missing, size), is_of_facts=True)
+    asked = (request, missing, size)
+    if asked not in fleet.answered:
+        found = _by_facts(fleet, request, missing, size)
+        fleet.answered[asked] = replace(found, is_of_facts=True)
+    return fleet.answered[asked]
 
 
 def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> WhyPending:
@@ -108,6 +114,9 @@ def _by_facts(fleet: FleetNow, request: PodRequest, missing: int, size: int) -> 
         return _ours(Cause.IMPOSSIBLE_SIZE, words)
     chosen = [node for node in large if request.selects(node.labels)]
     if not chosen:
+        selected = [node for node in fleet.nodes if request.selects(node.labels) and node.expected]
+        if selected:
+            return _silent("no node that it selects", selected, resource)
         words = f"selects {_selected(request)}, which no node with {resource} has"
         return _ours(Cause.IMPOSSIBLE_LABEL, words)
     gang = _too_large(chosen, request, size)
@@ -120,8 +129,12 @@ def _not_advertised(fleet: FleetNow, resource: str) -> WhyPending:
     should = [node for node in fleet.nodes if node.expected]
     if not should:
         return _ours(Cause.NOTHING_CLAIMED, f"no node has {resource}")
+    return _silent("no node", should, resource)
+
+
+def _silent(who: str, should: list[KubeNode], resource: str) -> WhyPending:
     words = (
-        f"no node advertises {resource}, though {_nodes(should)} should have accelerators: the"
+        f"{who} advertises {resource}, though {_nodes(should)} should have accelerators: the"
         " device plugin does not run there, or its driver failed"
     )
     return _ours(Cause.NOTHING_READY, words)
@@ -200,7 +213,7 @@ def _taints(node: KubeNode, request: PodRequest) -> list[str]:
 
 def _selected(request: PodRequest) -> str:
     told = [f"{key}={value}" for key, value in request.selector]
-    told += [" and ".join(map(str, term)) for term in request.terms[:_NAMED]]
+    told += [" and ".join(one.words for one in term) for term in request.terms[:_NAMED]]
     return "; ".join(told)[:200]
 
 
@@ -222,6 +235,15 @@ _LINES: tuple[tuple[str, _Rule], ...] = (
     (
         r"(?:pod group|podgroup|PodGroup|gang|minMember|minAvailable|Coscheduling)",
         lambda _: _ours(Cause.PARTIAL_GANG, "not all of its pods fit together"),
+    ),
+    (
+        r"(?=.*didn't match (?:Pod's )?node).*untolerated taint (\{(?!node\.kubernetes)[^}]*\})",
+        lambda m: WhyPending(
+            Cause.NONE,
+            L2,
+            f"does not tolerate the taint {m[1]} of some nodes; the others have other labels than"
+            " it selects",
+        ),
     ),
     (
         r"node affinity/selector|node\(s\) didn't match (?:Pod's )?node",
@@ -293,6 +315,8 @@ SCALING: Mapping[str, str] = {
     "Nominated": "a node is being launched for it",
 }
 """Events of autoscalers, in words."""
+HEARD = frozenset({"FailedScheduling", "FailedCreate", *SCALING})
+"""Reasons of events that say why something waits; the others are many and say nothing here."""
 
 
 def told(why: WhyPending, scheduler: str, quoted: str, shown_by: str, also: str = "") -> str:

@@ -50,6 +50,8 @@ def held_pods(job: KubeJob) -> list[HeldPod]:
 def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
     """All stretches in which it holds something, in order."""
     lasting = [one for one in held if one.end_ms is None or one.end_ms > one.start_ms]
+    if held and not lasting:
+        yield _moment(job, held)
     marks = {one.start_ms for one in lasting}
     marks |= {one.end_ms for one in lasting if one.end_ms is not None}
     moments = sorted(marks)
@@ -68,6 +70,13 @@ def stretches(job: KubeJob, held: Sequence[HeldPod]) -> Iterator[Stretch]:
             start_ms, end_ms, _outcome(job, lasting, here, end_ms), here,
             _up_ms(here, max(needs - done, 1), start_ms, end_ms),
         )  # fmt: skip
+
+
+def _moment(job: KubeJob, held: Sequence[HeldPod]) -> Stretch:
+    """A job all of whose pods ended in the second in which they were bound: it was there."""
+    at_ms = max(one.start_ms for one in held)
+    here = tuple(one for one in held if one.start_ms == at_ms)
+    return Stretch(at_ms, at_ms, _outcome(job, (), here, at_ms), here, at_ms)
 
 
 def _works_with(job: KubeJob, held: Sequence[HeldPod]) -> int:

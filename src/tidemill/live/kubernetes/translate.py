@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import polars as pl
 from msgspec.structs import replace
@@ -14,15 +14,17 @@ from tidemill.live.history.rows import ATTEMPTS, NEVER_UP_MS, AttemptEnd, SeenNo
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes import jobs as units
 from tidemill.live.kubernetes import kueue, objects, pending, resources
-from tidemill.live.kubernetes.cluster import Cluster
+from tidemill.live.kubernetes.cluster import Cluster, ToldObjects
 from tidemill.live.kubernetes.jobs import JobRole, KubeJob, TeamRule
 from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
-from tidemill.live.kubernetes.objects import Objects, RefusedObject
+from tidemill.live.kubernetes.objects import RefusedObject
+from tidemill.live.kubernetes.pods import taint_pair
 from tidemill.live.kubernetes.reasons import FleetNow
 from tidemill.live.kubernetes.resources import CLAIMED
 from tidemill.live.kubernetes.stretches import HeldPod, Stretch, held_pods, stretches
 from tidemill.live.prices import labels as prices
 from tidemill.model.measures import FOREVER_MS, WHOLE_MILLI
+from tidemill.model.node_rules import NodeRules
 from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Queue, Role, Shape, Share
 
 TOPOLOGY_LABELS = (
@@ -58,7 +60,17 @@ def read(paths: Sequence[Path], team_by: str = "namespace") -> KubernetesPast:
     return translate(objects.load(paths), team_by)
 
 
-def translate(told: Objects, team_by: str = "namespace") -> KubernetesPast:
+class ToldCluster(ToldObjects, Protocol):
+    """Everything that somebody tells of a cluster, and what of it could not be read."""
+
+    refused: list[RefusedObject]
+    refusals: int
+
+    def left(self) -> Counter[str]:
+        """Objects of kinds that nobody asked for."""
+
+
+def translate(told: ToldCluster, team_by: str = "namespace") -> KubernetesPast:
     """The history that these objects show."""
     cluster = clusters.read(told)
     rule = TeamRule(team_by, cluster)
@@ -78,6 +90,17 @@ def translate(told: Objects, team_by: str = "namespace") -> KubernetesPast:
     )  # fmt: skip
 
 
+class _NodesFor(NamedTuple):
+    """Nodes that have a resource, and what is to be known of them together."""
+
+    nodes: list[KubeNode]
+    gpu_types: tuple[str, ...]
+    """() is any."""
+    profile: str
+    """The MIG profile that each of their devices is divided by; "": they are whole."""
+    replicas: int
+
+
 class _Translation:
     """Rows and shapes, job by job, and what is to be said of them."""
 
@@ -91,6 +114,7 @@ class _Translation:
         self._fleet = FleetNow(cluster.nodes, cluster.pods)
         self._nodes = {node.name: node for node in cluster.nodes}
         self._kinds = {kind_of(node.gpu_type) for node in cluster.nodes if node.devices}
+        self._found: dict[tuple[str, frozenset[str]], _NodesFor] = {}
         self._numbers: dict[Shape, int] = {}
         self._names: dict[str, units.UnitKey] = {}
         self._notes: Counter[str] = Counter()
@@ -125,23 +149,20 @@ class _Translation:
         """What a role asks for, in the words of the model; None: that cannot be said."""
         assert role.request.gpu is not None, "roles without GPUs are left out"
         resource, count = role.request.gpu
-        nodes = [node for node in self.cluster.nodes if node.capacity.get(resource)]
-        on = [self._nodes[pod.node] for pod in role.pods if pod.node in self._nodes]
-        labels, kinds = self._selection(role, on or nodes)
+        on = frozenset(pod.node for pod in role.pods if pod.node in self._nodes)
+        there = self._there(resource, on)
+        rules = role.request.rules if self.cluster.nodes else NodeRules()  # unlisted: unlabelled
+        self.selected |= rules.keys
         host: dict[str, Any] = {
             "cpu_milli": role.request.cpu_milli, "memory_mib": role.request.memory_mib,
-            "labels": labels, "kinds": kinds,
+            "kinds": there.gpu_types, **rules._asdict(),
         }  # fmt: skip
-        profile = role.request.gpu.profile or next(
-            (node.profile for node in (on or nodes) if node.profile and resource != CLAIMED), ""
-        )
-        replicas = max((node.replicas for node in on or nodes), default=1)
-        if profile:
-            return self._instances(role, profile, count, on or nodes, host)
-        if resource.endswith(resources.SHARED) or replicas > 1:
+        if profile := role.request.gpu.profile or there.profile:
+            return self._instances(role, profile, count, there.nodes, host)
+        if resource.endswith(resources.SHARED) or there.replicas > 1:
             return Role(
                 role.name[:LONGEST_NAME], min(role.count * count, MAX_COUNT), 1,
-                max(1, WHOLE_MILLI // replicas), **host,
+                max(1, WHOLE_MILLI // there.replicas), **host,
             )  # fmt: skip
         if count > MAX_DEVICES:
             self._notes[f"jobs request more than {MAX_DEVICES} GPUs per pod: left out"] += 1
@@ -164,24 +185,19 @@ class _Translation:
             **(host | {"kinds": found}),
         )  # fmt: skip
 
-    def _selection(
-        self, role: JobRole, nodes: Sequence[KubeNode]
-    ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-        """Labels that nodes must have, and GPU types that it may use; () is any.
-
-        Affinity with a choice of values or of terms is not said this way; the reason tells it.
-        """
-        wanted = dict(role.request.selector)
-        if len(role.request.terms) == 1:
-            for one in role.request.terms[0]:
-                if one.operator == "In" and len(one.values) == 1:
-                    wanted.setdefault(one.key, one.values[0])
-        self.selected.update(wanted)
-        assert role.request.gpu is not None
-        resource = role.request.gpu.resource
-        having = {kind_of(node.gpu_type) for node in nodes if node.capacity.get(resource)}
-        is_all = having == self._kinds or not having
-        return tuple(sorted(wanted.items()))[:16], () if is_all else tuple(sorted(having))
+    def _there(self, resource: str, on: frozenset[str]) -> _NodesFor:
+        """The nodes that work is on, or all that have a resource; found once for each."""
+        if (resource, on) not in self._found:
+            able = (self._nodes[name] for name in sorted(on)) if on else self.cluster.nodes
+            nodes = [node for node in able if on or node.capacity.get(resource)]
+            having = {kind_of(node.gpu_type) for node in nodes if node.capacity.get(resource)}
+            is_any = having == self._kinds or not having
+            parts = (node.profile for node in nodes if node.profile and resource != CLAIMED)
+            self._found[resource, on] = _NodesFor(
+                nodes, () if is_any else tuple(sorted(having)), next(parts, ""),
+                max((node.replicas for node in nodes), default=1),
+            )  # fmt: skip
+        return self._found[resource, on]
 
     def _elastic(self, job: KubeJob, roles: tuple[Role, ...]) -> tuple[Role, ...]:
         """A gang that works with fewer of its pods says so."""
@@ -226,8 +242,9 @@ class _Translation:
         self, job: KubeJob, shape: Shape, rows: list[dict[str, Any]], held: list[HeldPod]
     ) -> None:
         """What becomes of a job after what its pods held: it waits, or was taken back."""
-        if not rows and not held and job.end is not None:
-            end_ms = max(job.end[1], job.submit_ms or 0)
+        end = job.end or _deleted(job)
+        if not rows and not held and end is not None:
+            end_ms = max(end[1], job.submit_ms or 0)
             rows.append(self._base(job, shape) | {
                 "end_ms": end_ms, "outcome": AttemptEnd.CANCELLED,
                 "gpus": _requested(shape),
@@ -279,6 +296,13 @@ def _requested(shape: Shape) -> int:
     return max(1, -(-shape.total_milli // WHOLE_MILLI))
 
 
+def _deleted(job: KubeJob) -> tuple[AttemptEnd, int] | None:
+    """When a job without an owner was deleted; None: it was not."""
+    times = [pod.deleted_ms for pod in job.pods if pod.deleted_ms is not None]
+    is_gone = bool(times) and len(times) == len(job.pods) and job.owner is None
+    return (AttemptEnd.CANCELLED, max(times)) if is_gone else None
+
+
 def _is_finished(job: KubeJob) -> bool:
     """Whether a job without a word from its owner has ended: all that exists of it has."""
     return bool(job.pods) and job.owner is None and all(pod.is_over for pod in job.pods)
@@ -290,6 +314,10 @@ def _seen(node: KubeNode, selected: Iterable[str]) -> SeenNode:
         name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
         labels=tuple(sorted((k, v) for k, v in node.labels.items() if k in kept)),
+        taints=tuple(sorted({
+            taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
+            if taint.keeps_out
+        })),
         out=node.out(), since_ms=node.created_ms, terms=node.terms, box=node.box,
     )  # fmt: skip
 
@@ -305,9 +333,10 @@ def _about_nodes(cluster: Cluster) -> list[str]:
                 f" (kubectl describe node {node.name})"
             )
         elif node.is_ready and healthy < whole:
+            counts = "the others count as free here" if healthy else "it counts as unhealthy"
             notes.append(
-                f"node `{node.name}` advertises {healthy} of {whole} GPUs: the others count as free"
-                f" here (kubectl describe node {node.name})"
+                f"node `{node.name}` advertises {healthy} of {whole} GPUs: {counts} (kubectl"
+                f" describe node {node.name})"
             )
         if node.advertised(node.capacity) > MAX_DEVICES:
             notes.append(

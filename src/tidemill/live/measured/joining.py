@@ -4,28 +4,46 @@ Windows of several sources are cut at each other's edges. Between two cuts the t
 divides as all of them together say: standing still for a checkpoint, waiting for data and for other
 ranks are the loop's to tell; of the time that the device did not work, what none of these explains
 is idle. Shares that are told of a window hold until the next; where nobody measures, that is said.
+
+A journal that goes on (``world``: what was told before) is told only what differs from what it
+says already. What neighbours cost needs the steps of a whole history, and is left to an import.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
 
+from tidemill.live.history import telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.measured import sharing
+from tidemill.live.measured import loops, sharing
 from tidemill.live.measured.windows import WINDOWS, Measurements
 from tidemill.model import codes
 from tidemill.model import events as ev
+from tidemill.model import measured as packed
 from tidemill.model.batch import EventColumn
+from tidemill.model.columns import JOB, MEASURED
+from tidemill.model.figures import STEPS, DeviceFigure, figure_of
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64
+from tidemill.model.world import World
 from tidemill.units import capability
 
-_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside")
+FIGURE_COLUMNS = {
+    DeviceFigure.SM_ACTIVE: "sm_ppm",
+    DeviceFigure.TENSOR_ACTIVE: "tensor_ppm",
+    DeviceFigure.DRAM_ACTIVE: "dram_ppm",
+    DeviceFigure.MEMORY_USED: "memory_ppm",
+    DeviceFigure.WATTS: "watts",
+    DeviceFigure.CLOCK_MHZ: "clock_mhz",
+}
+"""Where windows have what devices measure."""
+_SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler")
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
+_INFERRED = codes.CONFIDENCE_CODE[Confidence.INFERRED]
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 _WIDTH = len(EventColumn)
 
@@ -63,7 +81,7 @@ SKEW_MS = 300_000
 
 def rows_of(
     attempts: pl.DataFrame, nodes: Sequence[SeenNode], measured: Measurements | None,
-    begins_ms: int, end_ms: int,
+    begins_ms: int, end_ms: int, world: World | None = None,
 ) -> I64:  # fmt: skip
     """Events of all that was measured, as rows of a batch; in order of time at each attempt."""
     nothing: I64 = np.zeros((0, _WIDTH), np.int64)
@@ -74,10 +92,20 @@ def rows_of(
     kinds = {node.name: kind_of(node.gpu_type) for node in nodes}
     where = pl.col("nodes").list.first().replace_strict(kinds, default=None, return_dtype=pl.String)
     kind = pl.coalesce(where, "kind")
-    runs = runs.select("job", *_KEY, kind=kind, start_ms="up_ms", end_ms=ends)
+    runs = runs.select("job", *_KEY, "is_up_told", kind=kind, start_ms="up_ms", end_ms=ends)
     runs = runs.filter(pl.col("start_ms") < pl.col("end_ms"))
-    windows = sharing.with_neighbours(_complete(measured.windows), attempts, nodes)
-    parts = [*_shares(runs, windows), _saves(runs, measured)]
+    windows = _complete(measured.windows)
+    if world is None:
+        windows = sharing.with_neighbours(windows, attempts, nodes)
+    else:
+        windows = windows.with_columns(beside_ppm=pl.lit(None, pl.Int64))
+    told = _told_before(runs, world, begins_ms)
+    spoken, numbers = _spoken(runs, measured, told), _numbers(nodes, world)
+    parts = [
+        *_shares(spoken, windows, told), *_figures(runs, windows, world),
+        _saves(spoken, measured, told),
+        _errors(measured.errors, numbers, (begins_ms, end_ms), world),
+    ]  # fmt: skip
     rows = np.concatenate([nothing, *parts])
     rows[:, EventColumn.AT] -= begins_ms
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
@@ -85,15 +113,65 @@ def rows_of(
     return rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
 
 
-def _shares(runs: pl.DataFrame, windows: pl.DataFrame) -> list[I64]:
+def _spoken(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> pl.DataFrame:
+    """The attempts, with since when what their loops tell of them counts (``spoken_ms``).
+
+    One that was told to be at work before its loop said anything was so by nobody's measure: what
+    the loop tells counts from its first step on, and the time until then stays unknown.
+    """
+    silent = before.filter(~pl.col("tells")).select(*_KEY, since_ms="began_ms")
+    told = runs.join(silent, on=_KEY).select(*_KEY, "job", "since_ms").join(measured.ups, on="job")
+    is_own = (pl.col("attempt") == 1) | (pl.col("began_ms") >= pl.col("since_ms") - SKEW_MS)
+    steps_ms = pl.col("up_ms").filter(is_own).min().fill_null(FOREVER_MS)
+    first = told.group_by(_KEY).agg(spoken_ms=steps_ms)
+    joined = runs.join(first, on=_KEY, how="left", maintain_order="left")
+    return joined.with_columns(spoken_ms=pl.max_horizontal("start_ms", "spoken_ms"))
+
+
+_DEFAULTS = {
+    "beside_ppm": 0, "busy_ppm": ONE_PPM, "stall_ppm": -1, "host_ppm": -1, "links_ppm": -1,
+    "known": _UNKNOWN, "useful_ppm": 0, "compared": _UNKNOWN, "straggler_ppm": 0,
+}  # fmt: skip
+"""How the time of an attempt divides while nobody has said anything of it."""
+_BEFORE = {f"{name}_before": pl.Int64 for name in _DEFAULTS}
+
+
+def _told_before(runs: pl.DataFrame, world: World | None, begins_ms: int) -> pl.DataFrame:
+    """What the journal says of attempts that it has as running."""
+    found = list[tuple[int, ...]]()
+    for j, attempt in runs.filter("is_up_told").select(*_KEY).iter_rows():
+        assert world is not None, "somebody told it"
+        jobs = world.matrices.jobs
+        stalls, use, slow, _ = (jobs.item(j, column) for column in MEASURED)
+        shares = (-1, -1, -1)
+        if stalls & packed.SAYS:
+            shares = (packed.high(stalls), packed.middle(stalls), packed.low(stalls))
+        known = (packed.high(use), packed.middle(use)) if use else (_UNKNOWN, 0)
+        compared = (packed.high(slow), packed.middle(slow)) if slow else (_UNKNOWN, 0)
+        paces = world.paces.get(j, ((0, 0),))
+        found.append(
+            (j, attempt, paces[-1][1], jobs.item(j, JOB.BUSY_PPM), *shares, *known, *compared,
+             begins_ms + jobs.item(j, JOB.SINCE_MS), stalls & packed.SAVES != 0)
+        )  # fmt: skip
+    form = {**dict.fromkeys(_KEY, pl.Int64), **_BEFORE}
+    return pl.DataFrame(
+        found, schema=form | {"began_ms": pl.Int64, "tells": pl.Boolean}, orient="row"
+    )
+
+
+def _shares(runs: pl.DataFrame, windows: pl.DataFrame, before: pl.DataFrame) -> list[I64]:
     """How the time of each attempt divides, from each change on."""
-    pieces = _pieces(runs, windows)
+    differs = [pl.col(f"{name}_before") != value for name, value in _DEFAULTS.items()]
+    said = before.filter(pl.any_horizontal(differs))
+    pieces = _pieces(runs, windows, said.select(_KEY))
     if pieces.is_empty():
         return []
-    told = pieces.with_columns(**_divided()).sort(*_KEY, "start_ms")
+    told = pieces.with_columns(**_divided()).join(said, on=_KEY, how="left")
+    told = told.with_columns(_like_told()).sort(*_KEY, "start_ms")
     activity = _changes(told, ["busy_ppm"])
     stalls = _changes(told, ["stall_ppm", "host_ppm", "links_ppm"])
     use = _changes(told, ["known", "useful_ppm"])
+    slow = _changes(told, ["compared", "straggler_ppm"])
     paces = _changes(told, ["beside_ppm"])
     return [
         _rows(paces, ev.PaceSeen, {EventColumn.VALUE: "beside_ppm"}),
@@ -105,46 +183,62 @@ def _shares(runs: pl.DataFrame, windows: pl.DataFrame) -> list[I64]:
         _rows(use, ev.EfficiencySeen, {
             EventColumn.WHY: "known", EventColumn.VALUE: "useful_ppm",
         }, {EventColumn.TO: -1}),
+        _rows(slow, ev.StragglerSeen, {
+            EventColumn.WHY: "compared", EventColumn.VALUE: "straggler_ppm",
+        }),
     ]  # fmt: skip
 
 
-def _pieces(runs: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Attempts cut at all edges of their windows, with what each source says of each piece."""
+def _like_told() -> list[pl.Expr]:
+    """The state says 0 where a loop that tells one share does not tell another."""
+    is_told = pl.col("stall_ppm") >= 0
+    return [
+        pl.when(is_told & (pl.col(name) == -1) & (pl.col(f"{name}_before") == 0))
+        .then(-1)
+        .otherwise(f"{name}_before")
+        .alias(f"{name}_before")
+        for name in ("host_ppm", "links_ppm")
+    ]
+
+
+def _pieces(runs: pl.DataFrame, windows: pl.DataFrame, said: pl.DataFrame) -> pl.DataFrame:
+    """Attempts cut at all edges of their windows, with what each source says of each piece.
+
+    ``said``: attempts of which something was said before, that may not hold any more.
+    """
     peaks = {kind: capability.gflops(kind) for kind in runs["kind"].unique().to_list()}
     peak = pl.col("kind").replace_strict(peaks, return_dtype=pl.Int64, default=None) * 1000
+    runs = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
     inside = (
-        runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"})
-        .join(windows, on="job")
+        runs.join(windows, on="job")
         .with_columns(
-            start_ms=pl.max_horizontal("from_ms", "start_ms"),
+            start_ms=pl.when(pl.col("source") == loops.SOURCE)
+            .then(pl.max_horizontal("spoken_ms", "start_ms"))
+            .otherwise(pl.max_horizontal("from_ms", "start_ms")),
             end_ms=pl.min_horizontal("to_ms", "end_ms"),
             mfu_ppm=pl.coalesce("mfu_ppm", pl.col("mflop_per_s") * ONE_PPM // peak),
         )
         .filter(pl.col("start_ms") < pl.col("end_ms"))
     )
-    if inside.is_empty():
-        return inside
+    ends = pl.concat([inside.select(*_KEY, "from_ms", "to_ms"),
+                      runs.join(said, on=_KEY).select(*_KEY, "from_ms", "to_ms")])  # fmt: skip
     edges = pl.concat(
         [inside.select(*_KEY, at="start_ms"), inside.select(*_KEY, at="end_ms"),
-         inside.select(*_KEY, at="from_ms"), inside.select(*_KEY, at="to_ms")]
+         ends.select(*_KEY, at="from_ms"), ends.select(*_KEY, at="to_ms")]
     ).unique().sort(*_KEY, "at")  # fmt: skip
+    names = [f"{share}_ppm" for share in _SHARES]
     pieces = edges.select(*_KEY, start_ms="at", end_ms=pl.col("at").shift(-1).over(_KEY))
     pieces = pieces.filter(pl.col("end_ms").is_not_null()).sort("start_ms")
+    pieces = pieces.with_columns(pl.lit(None, pl.Int64).alias(name) for name in names)
     for source in sorted(inside["source"].unique().to_list()):
         some = inside.filter(pl.col("source") == source).sort("start_ms")
-        names = [f"{share}_ppm" for share in _SHARES]
-        said = some.select(*_KEY, "start_ms", until="end_ms", **{n: n for n in names})
+        told = some.select(*_KEY, "start_ms", until="end_ms", **{n: n for n in names})
         pieces = pieces.join_asof(
-            said, on="start_ms", by=_KEY, strategy="backward", suffix="_new", check_sortedness=False
+            told, on="start_ms", by=_KEY, strategy="backward", suffix="_new", check_sortedness=False
         )
         is_inside = pl.col("until") > pl.col("start_ms")
-        fresh = [name if f"{name}_new" not in pieces.columns else f"{name}_new" for name in names]
         pieces = pieces.with_columns(
-            pl.coalesce(
-                *([name] if f"{name}_new" in pieces.columns else []),
-                pl.when(is_inside).then(pl.col(new)),
-            ).alias(name)
-            for name, new in zip(names, fresh, strict=True)
+            pl.coalesce(name, pl.when(is_inside).then(f"{name}_new")).alias(name) for name in names
         ).select(*_KEY, "start_ms", "end_ms", *names)
     return pieces
 
@@ -159,7 +253,7 @@ def _complete(windows: pl.DataFrame) -> pl.DataFrame:
 
 def _divided() -> dict[str, pl.Expr]:
     """Shares of the window as the events have them: each of what the ones before it leave."""
-    stall, data, links, busy, mfu, _ = (
+    stall, data, links, busy, mfu, _, straggler = (
         pl.col(f"{share}_ppm").clip(0, ONE_PPM) for share in _SHARES
     )
     beside = pl.col("beside_ppm").fill_null(0)
@@ -178,31 +272,109 @@ def _divided() -> dict[str, pl.Expr]:
         "links_ppm": pl.when(is_told & links.is_not_null()).then(between).otherwise(-1),
         "known": pl.when(mfu.is_null()).then(_UNKNOWN).otherwise(_MEASURED),
         "useful_ppm": (mfu.fill_null(0) * ONE_PPM // work).clip(0, ONE_PPM),
+        "compared": pl.when(straggler.is_null()).then(_UNKNOWN).otherwise(_INFERRED),
+        "straggler_ppm": straggler.fill_null(0),
     }
 
 
 def _changes(told: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """Where one of these differs from the piece before it; at the first piece, from the default."""
-    default = {"busy_ppm": ONE_PPM, "known": _UNKNOWN, "useful_ppm": 0, "beside_ppm": 0}
+    """Where one of these differs from the piece before it.
+
+    At the first piece: from what was told before, or else from the default.
+    """
     differs = [
-        pl.col(name) != pl.col(name).shift(1).over(_KEY).fill_null(default.get(name, -1))
+        pl.col(name)
+        != pl.coalesce(pl.col(name).shift(1).over(_KEY), f"{name}_before", _DEFAULTS[name])
         for name in names
     ]
     return told.filter(pl.any_horizontal(differs)).rename({"start_ms": "at_ms"})
 
 
-def _saves(runs: pl.DataFrame, measured: Measurements) -> I64:
-    """What is safe, and at the beginning of each attempt that tells it, that nothing is yet."""
-    inside = runs.join(measured.saves, on="job").filter(
+def _figures(runs: pl.DataFrame, windows: pl.DataFrame, world: World | None) -> Iterator[I64]:
+    """What devices measured of each attempt, where it is another step than before."""
+    for figure, column in FIGURE_COLUMNS.items():
+        keys = runs.select(*_KEY).iter_rows()
+        before = [_figure_before(world, j, attempt, figure) for j, attempt in keys]
+        known = runs.with_columns(before=pl.Series(before, dtype=pl.Int64))
+        step, told = STEPS[figure], windows.filter(pl.col(column).is_not_null())
+        told = told.select("job", value=pl.col(column), from_ms="start_ms", to_ms="end_ms")
+        inside = known.join(told, on="job").with_columns(
+            at_ms=pl.max_horizontal("from_ms", "start_ms"),
+            until_ms=pl.min_horizontal("to_ms", "end_ms"),
+            value=(pl.col("value") + step // 2) // step * step,
+        )
+        inside = inside.filter(pl.col("at_ms") < pl.col("until_ms")).sort(*_KEY, "at_ms")
+        rows = [inside, _unmeasured(inside), _unmeasured_first(known, inside)]
+        joined = pl.concat([some.select(*_KEY, "at_ms", "value", "before") for some in rows])
+        joined = joined.sort(*_KEY, "at_ms", "value")
+        earlier = pl.coalesce(pl.col("value").shift(1).over(_KEY), "before")
+        changes = joined.filter(pl.col("value") != earlier)
+        named = {EventColumn.VALUE: "value"}
+        yield _rows(changes, ev.FigureSeen, named, {EventColumn.WHY: int(figure)})
+
+
+def _unmeasured(inside: pl.DataFrame) -> pl.DataFrame:
+    """Where a window ends, and neither another one begins nor its attempt ends."""
+    after = pl.col("at_ms").shift(-1).over(_KEY).fill_null(FOREVER_MS)
+    is_gap = (pl.col("until_ms") < after) & (pl.col("until_ms") < pl.col("end_ms"))
+    return inside.filter(is_gap).with_columns(at_ms="until_ms", value=pl.lit(-1, pl.Int64))
+
+
+def _unmeasured_first(runs: pl.DataFrame, inside: pl.DataFrame) -> pl.DataFrame:
+    """Attempts of which something was told before, and nothing from the beginning on."""
+    first = runs.filter(pl.col("before") >= 0).with_columns(at_ms="start_ms")
+    without = first.join(inside.select(*_KEY, "at_ms"), on=[*_KEY, "at_ms"], how="anti")
+    return without.with_columns(value=pl.lit(-1, pl.Int64))
+
+
+def _figure_before(world: World | None, j: int, attempt: int, figure: DeviceFigure) -> int:
+    """What the journal says of an attempt; -1: nothing."""
+    if world is None or j >= world.job_count or world.jobs.attempt.item(j) != attempt:
+        return -1
+    return max(-1, figure_of(world.matrices.jobs.item(j, JOB.FIGURES), figure))
+
+
+def _numbers(nodes: Sequence[SeenNode], world: World | None) -> dict[str, int]:
+    """The nodes of the journal by number; of one that was gone and came again the last."""
+    if world is None:
+        return {node.name: n for n, node in enumerate(nodes)}
+    numbers = world.node_number
+    return {telling.origin(name, numbers): n for name, n in numbers.items()}
+
+
+def _errors(
+    errors: pl.DataFrame, numbers: Mapping[str, int], books_ms: tuple[int, int], world: World | None
+) -> I64:
+    """Errors that drivers reported, on nodes that the journal has, in the time that is told."""
+    since_ms = books_ms[0] + (0 if world is None else world.now_ms)
+    number = pl.col("node").replace_strict(dict(numbers), default=None, return_dtype=pl.Int64)
+    told = errors.with_columns(number=number, attempt=pl.lit(0)).filter(
+        pl.col("number").is_not_null() & pl.col("at_ms").is_between(since_ms, books_ms[1] - 1)
+    )
+    named = {EventColumn.VALUE: "xid", EventColumn.TO: "minor"}
+    return _rows(told.sort("at_ms", "number", "minor", "xid"), ev.DeviceErrorSeen, named)
+
+
+def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> I64:
+    """What is safe, and at the beginning of each attempt that tells it, that nothing is yet.
+
+    Where its loop spoke only later, from then on: what was before is no work that was measured.
+    """
+    told = runs.join(before, on=_KEY, how="left").with_columns(
+        began_ms=pl.coalesce("began_ms", "start_ms"), tells=pl.col("tells").fill_null(value=False)
+    )
+    inside = told.join(measured.saves, on="job").filter(
         pl.col("at_ms").is_between(pl.col("start_ms"), pl.col("end_ms") - 1)
     )
     saved = inside.select(
-        *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("start_ms"), pl.col("at_ms"))
+        *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms"))
     ).sort("at_ms", "covers_ms")  # fmt: skip
     tell = pl.concat([measured.saves["job"], measured.ups["job"]]).unique().to_list()
-    first = runs.filter(pl.col("job").is_in(tell)).select(
-        *_KEY, at_ms="start_ms", covers_ms="start_ms"
+    first = told.filter(
+        pl.col("job").is_in(tell) & ~pl.col("tells") & (pl.col("spoken_ms") < pl.col("end_ms"))
     )
+    safe_ms = pl.when("is_up_told").then("spoken_ms").otherwise("began_ms")
+    first = first.select(*_KEY, at_ms="spoken_ms", covers_ms=safe_ms)
     return _rows(pl.concat([first, saved]), ev.CheckpointSeen, {EventColumn.VALUE: "covers_ms"})
 
 

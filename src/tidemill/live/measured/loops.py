@@ -3,13 +3,17 @@
 A *launch* is all processes of a job whose lives overlap: its ranks. Their stretches are added up
 over equal bins of time, each rank with the GPUs that it uses; a bin is a second, or more where a
 launch is long, so that no launch has more than ``MOST_BINS`` of them.
+
+``LoopRecords`` takes records as they come and forgets what was told, so that what is held in memory
+follows how many processes run, not for how long.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tidemill.live.history.rows import ATTEMPTS, AttemptEnd
@@ -28,8 +32,15 @@ from tidemill.model.measures import ONE_PPM
 
 SOURCE = "track"
 MOST_BINS = 2_000
+SAVING_US = 3_600_000_000
+"""So long the ranks of a job may take to save one checkpoint."""
 LONGEST_AFTER_MS = 30 * 86_400_000
 SECOND_US = 1_000_000
+EARLIER_US, EARLIER_AT_MOST = 20 * SECOND_US, 180
+"""Stretches whose time was told are kept in pieces of this length, for an hour: a rank is compared
+with what was usual for it."""
+_TIMES = ("data_us", "communication_us", "checkpoint_us", "compute_us")
+_AMOUNTS = ("tokens", "samples", "mflop")
 _PARTS = ("checkpoint_us", "data_us", "communication_us", "other_us")
 _NAMES = {
     "checkpoint_us": "checkpoint_ppm",
@@ -40,7 +51,7 @@ _NAMES = {
 _WORK = "mflop"
 
 
-class _Process:
+class Process:
     """One process of a job: a run of one rank."""
 
     def __init__(self, record: TrackRecord) -> None:
@@ -48,15 +59,18 @@ class _Process:
         self.began: BeganRecord | None = None
         self.ended: EndedRecord | None = None
         self.stretches: list[StepsRecord] = []
+        self.earlier: list[StepsRecord] = []
+        """What was told before, many stretches in one: for those who compare ranks."""
         self.begun: dict[int, CheckpointBegunRecord] = {}
         self.saved: list[CheckpointSavedRecord] = []
         self.restored: RestoredRecord | None = None
         self.efficiencies: list[EfficiencyRecord] = []
-        self.first_us = self.last_us = _at_us(record)[0]
+        self._forgotten_up_us: int | None = None
+        self.first_us = self.last_us = times_of(record)[0]
 
     def take(self, record: TrackRecord) -> None:
         """One more record of it."""
-        first, last = _at_us(record)
+        first, last = times_of(record)
         self.first_us, self.last_us = min(self.first_us, first), max(self.last_us, last)
         match record:
             case BeganRecord():
@@ -85,17 +99,33 @@ class _Process:
     @property
     def up_us(self) -> int | None:
         """When its loop began: the first moment that it spent in a part of it; None: not yet."""
+        if self._forgotten_up_us is not None:
+            return self._forgotten_up_us
         for stretch in self.stretches:
             if stretch.until_us - stretch.from_us > stretch.other_us:
                 return stretch.from_us + stretch.other_us
         return None
+
+    def forget(self, before_us: int) -> None:
+        """Drop what nobody asks for once its time was told."""
+        self._forgotten_up_us = self.up_us
+        old = [one for one in self.stretches if one.until_us <= before_us]
+        self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
+        self.stretches = [one for one in self.stretches if one.until_us > before_us]
+        saved_us = before_us - SAVING_US
+        done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
+        self.saved = [one for one in self.saved if one.at_us >= saved_us]
+        self.begun = {n: one for n, one in self.begun.items() if n not in done}
+        said = [one for one in self.efficiencies if one.at_us <= before_us]
+        later = [one for one in self.efficiencies if one.at_us > before_us]
+        self.efficiencies = [*sorted(said, key=lambda one: one.at_us)[-1:], *later]
 
 
 class Launch(NamedTuple):
     """All processes of a job that were there together."""
 
     job: str
-    processes: tuple[_Process, ...]
+    processes: tuple[Process, ...]
     first_us: int
     last_us: int
 
@@ -111,26 +141,49 @@ class Launch(NamedTuple):
         return None if not ups or None in ups else max(up for up in ups if up is not None)
 
 
+class LoopRecords:
+    """Records of training loops, by process."""
+
+    def __init__(self) -> None:
+        self._processes: dict[tuple[str, str, int], Process] = {}
+
+    def take(self, record: TrackRecord) -> None:
+        """One more record."""
+        key = (record.job, record.run, record.rank)
+        process = self._processes.get(key)
+        if process is None:
+            process = self._processes[key] = Process(record)
+        process.take(record)
+
+    def launches(self) -> list[Launch]:
+        """The launches of all jobs, by job and time."""
+        by_job: dict[str, list[Process]] = {}
+        for process in self._processes.values():
+            process.stretches.sort(key=lambda stretch: stretch.from_us)
+            by_job.setdefault(process.job, []).append(process)
+        return [launch for job in sorted(by_job) for launch in _together(job, by_job[job])]
+
+    def forget(self, before_us: int, gone_us: int) -> None:
+        """Drop what was told before a moment, and processes that were silent since another one."""
+        self._processes = {
+            key: one for key, one in self._processes.items() if one.last_us >= gone_us
+        }
+        for process in self._processes.values():
+            process.forget(before_us)
+
+
 def launches(records: Iterable[TrackRecord]) -> list[Launch]:
     """The launches of all jobs, by job and time."""
-    processes: dict[tuple[str, str, int], _Process] = {}
+    loops = LoopRecords()
     for record in records:
-        key = (record.job, record.run, record.rank)
-        process = processes.get(key)
-        if process is None:
-            process = processes[key] = _Process(record)
-        process.take(record)
-    by_job: dict[str, list[_Process]] = {}
-    for process in processes.values():
-        process.stretches.sort(key=lambda stretch: stretch.from_us)
-        by_job.setdefault(process.job, []).append(process)
-    return [launch for job in sorted(by_job) for launch in _together(job, by_job[job])]
+        loops.take(record)
+    return loops.launches()
 
 
-def _together(job: str, processes: list[_Process]) -> Iterator[Launch]:
+def _together(job: str, processes: list[Process]) -> Iterator[Launch]:
     """Processes whose lives overlap are one launch; the same rank twice is another."""
     processes.sort(key=lambda process: process.first_us)
-    group: list[_Process] = []
+    group: list[Process] = []
     for process in processes:
         if group:
             is_after = process.first_us >= max(one.last_us for one in group)
@@ -141,18 +194,34 @@ def _together(job: str, processes: list[_Process]) -> Iterator[Launch]:
     yield _launch(job, group)
 
 
-def _launch(job: str, group: Sequence[_Process]) -> Launch:
+def _launch(job: str, group: Sequence[Process]) -> Launch:
     first, last = min(p.first_us for p in group), max(p.last_us for p in group)
     return Launch(job, tuple(group), first, last)
 
 
-def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Measurements:
-    """What launches tell, of jobs as the books call them (``names``: others by their own)."""
-    found = names or {}
+def renamed(told: Sequence[Launch], names: Mapping[str, str]) -> list[Launch]:
+    """The launches of jobs as the books call them.
+
+    Processes that named themselves each by its own pod are launches of one job, if their pods are.
+    """
+    by_job: dict[str, list[Process]] = {}
+    for launch in told:
+        by_job.setdefault(names.get(launch.job, launch.job), []).extend(launch.processes)
+    return [launch for job in sorted(by_job) for launch in _together(job, by_job[job])]
+
+
+def measured(
+    told: Sequence[Launch], names: Mapping[str, str] | None = None, since_us: int = 0
+) -> Measurements:
+    """What launches tell, of jobs as the books call them (``names``: others by their own).
+
+    ``since_us``: windows of the time before it are not asked for.
+    """
+    told = renamed(told, names or {})
     windows, saves, ups = list[pl.DataFrame](), list[tuple[str, int, int]](), []
     for i, launch in enumerate(told):
-        job = found.get(launch.job, launch.job)
-        windows.append(_windows(launch).with_columns(job=pl.lit(job)))
+        job = launch.job
+        windows.append(_windows(launch, since_us).with_columns(job=pl.lit(job)))
         after = told[i + 1] if i + 1 < len(told) and told[i + 1].job == launch.job else None
         saves += [(job, *save) for save in _saves(launch, _restored(after))]
         up_us = launch.up_us
@@ -164,17 +233,29 @@ def measured(told: Sequence[Launch], names: dict[str, str] | None = None) -> Mea
     )
 
 
-def names_in(told: Sequence[Launch], jobs: Collection[str]) -> dict[str, str]:
+def names_in(
+    told: Sequence[Launch],
+    jobs: Collection[str],
+    pods: Mapping[tuple[str, str], str] | None = None,
+) -> dict[str, str]:
     """How the books call the jobs of launches: by their name, or by what else names them.
 
-    Jobs that the books do not know are left out.
+    ``pods``: the job of each pod, by namespace and name. Jobs that the books do not know are left
+    out.
     """
     found: dict[str, str] = {}
     for launch in told:
-        for name in _names(launch):
+        for name in (*_names(launch), *_by_pods(launch, pods or {})):
             if name in jobs:
                 found.setdefault(launch.job, name)
     return found
+
+
+def _by_pods(launch: Launch, pods: Mapping[tuple[str, str], str]) -> Iterator[str]:
+    for process in launch.processes:
+        ids = process.began.ids if process.began is not None else {}
+        if (job := pods.get((ids.get("namespace", ""), ids.get("pod", "")))) is not None:
+            yield job
 
 
 def _names(launch: Launch) -> Iterator[str]:
@@ -204,7 +285,7 @@ def attempts(
         hosts = sorted({one.host for one in began if one.host})
         rows.append(
             {
-                "job": launch.job, "submit_ms": launch.first_us // 1000,
+                "job": launch.job, "submit_ms": None,
                 "start_ms": launch.first_us // 1000,
                 "end_ms": None if outcome is AttemptEnd.RUNNING else launch.last_us // 1000,
                 "outcome": outcome, "gpus": launch.gpus, "gpu_type": gpu_type,
@@ -233,11 +314,13 @@ def _outcome(launch: Launch, is_last: bool, until_us: int) -> AttemptEnd:
     return AttemptEnd.FAILED if is_last else AttemptEnd.REQUEUED
 
 
-def _windows(launch: Launch) -> pl.DataFrame:
+def _windows(launch: Launch, since_us: int) -> pl.DataFrame:
     """Bins of a launch with the shares of their time, averaged over GPUs."""
-    span_us = max(1, launch.last_us - launch.first_us)
+    skipped_us = min(max(0, since_us - launch.first_us), launch.last_us - launch.first_us)
+    span_us = max(1, launch.last_us - launch.first_us - skipped_us)
     bin_us = SECOND_US * max(1, -(-span_us // (SECOND_US * MOST_BINS)))
-    edges = np.arange(launch.first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
+    first_us = launch.first_us + skipped_us // bin_us * bin_us
+    edges = np.arange(first_us, launch.last_us + bin_us, bin_us, dtype=np.int64)
     sums = {
         name: np.zeros(len(edges) - 1) for name in (*_PARTS, _WORK, "covered", "mfu", "counted")
     }
@@ -293,7 +376,7 @@ def _step_times(launch: Launch, edges: NDArray[np.int64]) -> pl.DataFrame:
 
 
 def _add_stretches(
-    process: _Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
+    process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
 ) -> set[str]:
     """Add the stretches of a process, spread evenly over the bins that they reach into."""
     stretches, gpus = process.stretches, process.gpus
@@ -311,7 +394,7 @@ def _add_stretches(
 
 
 def _add_efficiencies(
-    process: _Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
+    process: Process, edges: NDArray[np.int64], sums: dict[str, NDArray[np.float64]]
 ) -> None:
     """Add what a loop or its profiler says of its MFU: it holds from then on."""
     said = sorted((e.at_us, e.mfu_ppm) for e in process.efficiencies if e.mfu_ppm is not None)
@@ -353,7 +436,48 @@ def _saves(launch: Launch, up_to_step: int | None) -> Iterator[tuple[int, int]]:
             yield at_us // 1000, min(covers for _, covers in saved[step]) // 1000
 
 
-def _at_us(record: TrackRecord) -> tuple[int, int]:
+def _joined(stretches: Iterable[StepsRecord]) -> list[StepsRecord]:
+    """Stretches of one process in pieces of ``EARLIER_US``.
+
+    Which are joined follows from their times alone, not from when that is done.
+    """
+    found: list[StepsRecord] = []
+    for one in sorted(stretches, key=lambda stretch: stretch.from_us):
+        is_same = found and found[-1].until_us // EARLIER_US == one.until_us // EARLIER_US
+        if is_same and not _goes_back(found[-1], one):
+            found[-1] = _sum(found[-1], one)
+        else:
+            found.append(one)
+    return found
+
+
+def _goes_back(one: StepsRecord, after: StepsRecord) -> bool:
+    """Whether a stretch does steps again that were done before it."""
+    if after.first_step is None or one.last_step is None:
+        return False
+    return after.first_step <= one.last_step
+
+
+def _sum(one: StepsRecord, after: StepsRecord) -> StepsRecord:
+    """Two stretches as one; an amount that some of its steps do not tell is not known."""
+    known = dict[str, int | None]()
+    for name in (*_TIMES, *_AMOUNTS):
+        some = [value for part in (one, after) if (value := getattr(part, name)) is not None]
+        is_untold = name in _AMOUNTS and any(
+            part.steps and getattr(part, name) is None for part in (one, after)
+        )
+        known[name] = None if is_untold or not some else sum(some)
+    return replace(
+        one, until_us=after.until_us, steps=one.steps + after.steps,
+        other_us=one.other_us + after.other_us, **known,
+        min_step_us=None, median_step_us=None, max_step_us=None,
+        first_step=after.first_step if one.first_step is None else one.first_step,
+        last_step=one.last_step if after.last_step is None else after.last_step,
+    )  # fmt: skip
+
+
+def times_of(record: TrackRecord) -> tuple[int, int]:
+    """From when to when a record tells something, in microseconds since 1970."""
     if isinstance(record, StepsRecord):
         return record.from_us, record.until_us
     return record.at_us, record.at_us

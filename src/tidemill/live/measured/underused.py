@@ -6,17 +6,18 @@ the most that was used. A job of which less than half of its time is known on an
 judged: unknown is not little.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import polars as pl
 
 from tidemill.live.history.attempts import kind_of
 from tidemill.model.measures import HOUR_MS, ONE_PPM
-from tidemill.units.sharing.slivers import SMALL
+from tidemill.units.sharing.slivers import FULL, SMALL
 
 LEAST_KNOWN = 0.5
 """Of the time of a job's windows, on each axis."""
+MOST_SHARING = 7
 ANY_TYPE = ""
 """In prices: of every GPU type that has none of its own."""
 _AXES = ("compute", "bandwidth", "memory")
@@ -39,9 +40,28 @@ class UnderusedJob(NamedTuple):
     """What those cost; None: nobody said the price."""
 
     @property
+    def fits(self) -> int:
+        """How many of it one GPU has room for on every axis: at most seven, as MIG has slices."""
+        most = max(self.compute_ppm, self.bandwidth_ppm, self.memory_ppm, 1)
+        return min(MOST_SHARING, int(FULL * ONE_PPM) // most)
+
+    @property
     def gpu_hours(self) -> float:
         """For people."""
         return self.gpu_ms / HOUR_MS
+
+
+class UsedDevice(NamedTuple):
+    """What a job used of one GPU in the minutes that were measured; None: not measured."""
+
+    job: str
+    node: str
+    uuid: str
+    minor: int
+    minutes: int
+    compute_ppm: int | None
+    bandwidth_ppm: int | None
+    memory_ppm: int | None
 
 
 class UnderusedUser(NamedTuple):
@@ -65,18 +85,70 @@ class Underused(NamedTuple):
     def document(self) -> dict[str, object]:
         """For JSON."""
         return {
-            "jobs": [job._asdict() for job in self.jobs],
+            "jobs": [job._asdict() | {"fits": job.fits} for job in self.jobs],
             "users": [user._asdict() for user in self.users],
             "judged": self.judged, "unknown": self.unknown,
         }  # fmt: skip
 
 
+class DeviceUse:
+    """Adds up what jobs use of each GPU, hour by hour."""
+
+    def __init__(self) -> None:
+        self._parts: list[pl.DataFrame] = []
+
+    def take(self, minutes: pl.DataFrame) -> None:
+        """Minutes of GPUs with their ``job`` (``HeldGpus.of``)."""
+        rows = minutes.with_columns(
+            compute=pl.coalesce("sm", "busy"), memory=pl.col("used_bytes") / pl.col("total_bytes")
+        )
+        self._parts.append(
+            rows.group_by("job", "node", "uuid", "minor").agg(
+                minutes=pl.len().cast(pl.Int64),
+                memory=pl.col("memory").max(),
+                **{f"{name}_sum": pl.col(name).sum() for name in ("compute", "dram")},
+                **{f"{name}_count": pl.col(name).count() for name in ("compute", "dram")},
+            )
+        )
+
+    def of(self, jobs: Collection[str]) -> tuple[UsedDevice, ...]:
+        """The GPUs of some jobs, by job and place."""
+        if not self._parts:
+            return ()
+        sums = [f"{name}_{what}" for name in ("compute", "dram") for what in ("sum", "count")]
+        rows = (
+            pl.concat(self._parts)
+            .filter(pl.col("job").is_in(list(jobs)))
+            .group_by("job", "node", "uuid", "minor")
+            .agg(pl.col("minutes", *sums).sum(), pl.col("memory").max())
+            .sort("job", "node", "minor", "uuid")
+        )
+
+        def ppm(share: pl.Expr) -> pl.Expr:
+            return (share * ONE_PPM).round().cast(pl.Int64)
+
+        def mean(name: str) -> pl.Expr:
+            is_known = pl.col(f"{name}_count") > 0
+            return pl.when(is_known).then(
+                ppm(pl.col(f"{name}_sum") / pl.col(f"{name}_count").clip(1))
+            )
+
+        told = rows.select(
+            "job", "node", "uuid", "minor", "minutes", compute_ppm=mean("compute"),
+            bandwidth_ppm=mean("dram"), memory_ppm=ppm(pl.col("memory")),
+        )  # fmt: skip
+        return tuple(UsedDevice(*row) for row in told.iter_rows())
+
+
 def find(
-    windows: pl.DataFrame, attempts: pl.DataFrame, usd_micro_per_hour: Mapping[str, int]
+    windows: pl.DataFrame,
+    attempts: pl.DataFrame,
+    usd_micro_per_hour: Mapping[str, int],
+    by_job: Mapping[str, int] | None = None,
 ) -> Underused:
     """The under-used jobs among these windows (``WINDOWS``) of these attempts (``ATTEMPTS``).
 
-    ``usd_micro_per_hour``: of one GPU by type, as the books call it.
+    ``usd_micro_per_hour``: of one GPU by type, as the books call it; ``by_job`` goes before it.
     """
     jobs = _of_jobs(windows, _known_of(attempts))
     is_known = pl.all_horizontal(pl.col(f"{axis}_ppm").is_not_null() for axis in _AXES)
@@ -84,7 +156,7 @@ def find(
     small = judged.filter(pl.max_horizontal(f"{axis}_ppm" for axis in _AXES) < SMALL * ONE_PPM)
     rows = small.sort(pl.col("gpu_ms") * -1, "job").with_columns(usd_micro=pl.lit(None, pl.Int64))
     told = (UnderusedJob(*row) for row in rows.select(UnderusedJob._fields).iter_rows())
-    found = [_priced(row, usd_micro_per_hour) for row in told]
+    found = [_priced(row, usd_micro_per_hour, by_job or {}) for row in told]
     return Underused(tuple(found), _users(found), len(judged), len(jobs) - len(judged))
 
 
@@ -125,8 +197,10 @@ def _of_jobs(windows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     return by_job.join(known, on="job").with_columns(gpu_ms=pl.col("length") * pl.col("gpus"))
 
 
-def _priced(row: UnderusedJob, prices: Mapping[str, int]) -> UnderusedJob:
-    price = prices.get(kind_of(row.gpu_type), prices.get(ANY_TYPE))
+def _priced(
+    row: UnderusedJob, prices: Mapping[str, int], by_job: Mapping[str, int]
+) -> UnderusedJob:
+    price = by_job.get(row.job, prices.get(kind_of(row.gpu_type), prices.get(ANY_TYPE)))
     return row._replace(usd_micro=None if price is None else row.gpu_ms * price // HOUR_MS)
 
 

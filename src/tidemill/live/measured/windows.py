@@ -18,6 +18,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "checkpoint_ppm": pl.Int64,  # the loop stood still for a checkpoint
     "data_ppm": pl.Int64,  # the loop waited for data
     "communication_ppm": pl.Int64,  # the loop waited for other ranks
+    "straggler_ppm": pl.Int64,  # of what the loops waited for other ranks: for slow ones
     "other_ppm": pl.Int64,  # outside of steps: start-up, evaluation, logging
     "mfu_ppm": pl.Int64,  # model FLOPs over the peak
     "sm_ppm": pl.Int64,  # SM active
@@ -25,6 +26,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "dram_ppm": pl.Int64,  # memory interface active
     "memory_ppm": pl.Int64,  # of the memory of the devices, used at most
     "watts": pl.Int64,  # of one device, on average
+    "clock_mhz": pl.Int64,  # of the SMs of one device, on average
     "step_us": pl.Int64,  # the median time from the end of one step to the end of the next
     "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
@@ -45,12 +47,23 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
 """One row per launch of a job that tells its steps."""
 
 
+ERRORS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "at_ms": pl.Int64,  # within a minute from then
+    "node": pl.String,
+    "minor": pl.Int64,  # as the driver counts the devices of a node; -1: nobody said
+    "xid": pl.Int64,
+    "job": pl.String,  # null: nobody is known to have held the GPU
+}
+"""One row per error that the driver of a device reported."""
+
+
 class Measurements(NamedTuple):
     """All that was measured of the jobs of a history."""
 
     windows: pl.DataFrame
     saves: pl.DataFrame
     ups: pl.DataFrame
+    errors: pl.DataFrame = pl.DataFrame(schema=ERRORS)
 
 
 def nothing() -> Measurements:

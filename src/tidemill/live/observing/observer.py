@@ -1,25 +1,46 @@
 """One journal that goes on with what a source shows, however often its writer is killed."""
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple, Protocol, Self
 
 import tidemill
 from tidemill.engine.fold.batch import fold_batch
-from tidemill.journal import Journal, completeness, open_journal, policies
+from tidemill.journal import (
+    Journal,
+    completeness,
+    exists,
+    node_reasons,
+    open_journal,
+    policies,
+    submissions,
+)
 from tidemill.journal.completeness import Begun
 from tidemill.journal.keeping import RunKeeper
 from tidemill.journal.moments import Calendar
 from tidemill.journal.replay import rebuild
 from tidemill.journal.source import FACT, Source
-from tidemill.live.history.advance import Advance, SourceAnswer
-from tidemill.live.history.telling import NOTHING_LATE, Late
+from tidemill.live.history import events
+from tidemill.live.history.advance import Advance, SourceAnswer, WorkFigures
+from tidemill.live.history.assuming import NOTHING, Assumptions
+from tidemill.live.history.intent import NO_INTENT, NodeIntent
+from tidemill.live.history.telling import NOTHING_LATE, Late, present
+from tidemill.live.measured import windows
+from tidemill.live.measured.windows import Measurements
+from tidemill.live.observing.measuring import MeasuredSpan, Measuring
 from tidemill.live.prices.rules import PriceRule
+from tidemill.live.prometheus.joining import Whose
 from tidemill.model.columns import AT
-from tidemill.model.errors import JournalError
+from tidemill.model.errors import BackendError, JournalError
 from tidemill.model.policy import Policy
 from tidemill.model.states import LAUNCHED
 
 WATCHES = "watches"
 """The fact of a journal that says what its observer watches."""
+CLUSTER = "cluster"
+"""The fact that says which cluster that is, if it can be told from others."""
+FIRST_TOLD_MS = 1_000
+"""So much at least is told by the first answer: clocks of clusters are known to the second."""
 
 
 class Watched(Protocol):
@@ -42,6 +63,8 @@ class ObserverTerms(NamedTuple):
     gap_ms: int = 600_000
     """A longer time between two answers was not watched."""
     zone: str = "UTC"
+    assumed: Assumptions = NOTHING
+    intent: NodeIntent = NO_INTENT
 
 
 class AnswerTaken(NamedTuple):
@@ -53,40 +76,70 @@ class AnswerTaken(NamedTuple):
     waiting: int
     running: int
     nodes: int
+    shown_nodes: int
+    """Nodes that the source showed; those of the journal may be fewer while nothing is told."""
     lag_ms: int
     """How far the journal is behind the clock of the source."""
     late: Late
     over: int
     is_gap: bool
     notes: tuple[str, ...]
+    late_records: int = 0
+    """Of training loops: their time was told already, and they are not used."""
 
 
 class Observer:
-    """The one writer of an observed journal; a context manager."""
+    """The one writer of an observed journal; a context manager.
 
-    def __init__(self, journal: Journal, source: Watched, terms: ObserverTerms) -> None:
+    ``measuring``: who measures what jobs do, beside the source that shows them.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        source: Watched,
+        terms: ObserverTerms,
+        measuring: Sequence[Measuring] = (),
+    ) -> None:
         self._journal, self._source, self._terms = journal, source, terms
+        self._measuring = measuring
+        self._gap_ms = terms.gap_ms + max((one.step_ms for one in measuring), default=0)
         journal.claim()
         self._world = rebuild(journal)
         self._keeper = RunKeeper(journal, self._world)
         self._begins_ms = self._begun_ms()
+        self._cluster = journal.facts().get(CLUSTER, "")
         self._is_going_on = len(journal) > 0
         self.late = NOTHING_LATE
         """All that was late since this observer was started."""
+        self.late_records = 0
 
     @classmethod
     def open(
-        cls, where: str, source: Watched, terms: ObserverTerms, since_ms: int | None = None
+        cls,
+        where: str,
+        source: Watched,
+        terms: ObserverTerms,
+        since_ms: int | None = None,
+        measuring: Sequence[Measuring] = (),
     ) -> Self:
-        """Go on with a journal, or begin one at a moment (default: now, less the lateness)."""
+        """Go on with a journal, or begin one at a moment (default: now, less the lateness and a
+        second, so that the first answer tells something).
+
+        A source that does not answer leaves no journal behind.
+        """
+        if not exists(where):
+            source.now_ms()
         opened = open_journal(where, create=True)
         try:
             opened.claim()
             if not len(opened):
-                begins = source.now_ms() - terms.lateness_ms if since_ms is None else since_ms
+                begins = since_ms
+                if begins is None:
+                    begins = source.now_ms() - terms.lateness_ms - FIRST_TOLD_MS
                 _begin(opened, source.name, begins, terms.zone)
-            _refuse_other(opened, source.name)
-            return cls(opened, source, terms)
+            refuse_other(opened, source.name)
+            return cls(opened, source, terms, measuring)
         except BaseException:
             opened.close()
             raise
@@ -108,20 +161,105 @@ class Observer:
 
     def take(self, answer: SourceAnswer) -> AnswerTaken:
         """Tell what an answer shows, up to its moment less the lateness."""
+        self._refuse_other_cluster(answer.cluster)
+        answer = answer._replace(
+            nodes=self._terms.intent.of(answer.nodes), notes=(*answer.notes, *self._lost(answer))
+        )
         before, until_ms = self.mark_ms, answer.now_ms - self._terms.lateness_ms
+        if answer.until_ms is not None:
+            until_ms = answer.until_ms
+        for one in self._measuring:
+            until_ms = min(until_ms, one.settled_ms(until_ms))
         if until_ms <= before:
             return self._taken(answer, 0, NOTHING_LATE, 0, is_gap=False)
-        is_gap = self._is_going_on and until_ms - before > self._terms.gap_ms
+        is_gap = self._is_gap(answer, until_ms)
+        measured, late_records, notes = self._measured(answer, until_ms)
         going = Advance(
-            self._world, self._begins_ms, answer, self._terms.price_of, is_unwatched=is_gap
-        )
+            self._world, self._begins_ms, answer, self._terms.price_of,
+            WorkFigures(measured, self._terms.assumed),
+            is_unwatched=is_gap,
+        )  # fmt: skip
         for batch in going.batches(until_ms):
+            self._keep_submissions(going.submitted_before)
             fold_batch(self._world, batch)
             self._keeper.append_batch(batch)
+        self._keep_reasons(answer, until_ms)
         self._is_going_on = True
         self.late = self.late.plus(going.late)
-        notes = answer._replace(notes=(*answer.notes, *going.notes))
-        return self._taken(notes, until_ms - before, going.late, going.over, is_gap=is_gap)
+        self.late_records += late_records
+        told = answer._replace(notes=(*answer.notes, *going.notes, *notes))
+        taken = self._taken(told, until_ms - before, going.late, going.over, is_gap=is_gap)
+        return taken._replace(late_records=late_records)
+
+    def _lost(self, answer: SourceAnswer) -> list[str]:
+        """Names of which something is intended, and which no node has."""
+        if answer.silent or not answer.is_whole:
+            return []
+        lost = self._terms.intent.unmatched(answer.nodes)
+        more = " …" if len(lost) > 5 else ""
+        return [f"spares and maintenance: no node is called {', '.join(lost[:5])}{more}"] * (
+            len(lost) > 0
+        )
+
+    def _keep_submissions(self, before_ms: Mapping[str, int]) -> None:
+        """Jobs that are older than the journal: a fact beside it, as an import keeps it."""
+        for key, value in submissions.facts(before_ms).items():
+            if self._journal.facts().get(key) != value:
+                self._journal.set_meta(key, value)
+
+    def _keep_reasons(self, answer: SourceAnswer, until_ms: int) -> None:
+        """Why nodes are out; of those that an answer in part does not show, nothing is said."""
+        told = events.said_of_nodes(answer.nodes, self._begins_ms, until_ms)
+        numbers = self._world.node_number
+        lives = [one._replace(node=present(one.node, numbers) or one.node) for one in told]
+        for key, value in node_reasons.facts(lives).items():
+            if self._journal.facts().get(key, "{}") != value:
+                self._journal.set_meta(key, value)
+
+    def _is_gap(self, answer: SourceAnswer, until_ms: int) -> bool:
+        """Whether nobody looked for too long; a journal that was held back was watched."""
+        since_ms, before = answer.watched_ms, self.mark_ms
+        if since_ms is not None and since_ms - self._terms.lateness_ms <= before:
+            return False
+        return self._is_going_on and until_ms - before > self._gap_ms
+
+    def _measured(
+        self, answer: SourceAnswer, until_ms: int
+    ) -> tuple[Measurements | None, int, list[str]]:
+        """What was measured of the jobs, late records, and notes.
+
+        Who measures and does not answer is waited for, as long as a gap may be; then the journal
+        goes on, and that time is not measured.
+        """
+        found, late, notes = list[Measurements](), 0, list[str]()
+        placed = [self._world.jobs.placed_ms.item(j) for j in self._world.placements]
+        oldest_ms = self._begins_ms + min(placed, default=self._world.now_ms)
+        whose = Whose(answer.attempts, answer.pods, answer.numbers)
+        for one in self._measuring:
+            try:
+                part = one.measure(MeasuredSpan(self.mark_ms, until_ms, oldest_ms), whose)
+            except BackendError as error:
+                if until_ms - self.mark_ms <= self._gap_ms:
+                    raise
+                notes.append(f"{error.message}: nothing is measured of this time")
+                continue
+            found.append(part.measured)
+            notes += part.notes
+            late += part.late
+        return (reduce(windows.both, found) if found else None), late, notes
+
+    def _refuse_other_cluster(self, found: str) -> None:
+        """A context that leads to another cluster than yesterday would end every job."""
+        if not found or found == self._cluster:
+            return
+        if self._cluster:
+            raise JournalError(
+                f"journal `{self._journal.where}` is of the cluster {self._cluster}; this is"
+                f" {found}",
+                hint="give each cluster a journal of its own, or correct --context",
+            )
+        self._cluster = found
+        self._journal.set_meta(CLUSTER, found)
 
     def finish(self) -> None:
         """Stop in good order: the next reader needs no more than the last snapshot."""
@@ -135,7 +273,7 @@ class Observer:
         nodes = sum(state in LAUNCHED for state in world.nodes.state[:count].tolist())
         return AnswerTaken(
             told_ms, world.job_count, at.item(AT.WAITING), len(world.placements), nodes,
-            answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
+            len(answer.nodes), answer.now_ms - self.mark_ms, late, over, is_gap, answer.notes,
         )  # fmt: skip
 
     def _begun_ms(self) -> int:
@@ -157,7 +295,8 @@ def _begin(journal: Journal, name: str, begins_ms: int, zone: str) -> None:
         journal.set_meta(key, value)
 
 
-def _refuse_other(journal: Journal, name: str) -> None:
+def refuse_other(journal: Journal, name: str) -> None:
+    """Refuse a journal that is not that of an observer of this."""
     found = journal.facts().get(WATCHES)
     if found != name:
         raise JournalError(

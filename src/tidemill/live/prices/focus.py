@@ -1,14 +1,18 @@
 """FOCUS: what a provider billed (versions 1.0 to 1.2), as prices of machines and instance types.
 
 Only usage that is billed by time counts. What a machine cost in a charge period, over the hours
-that it was billed there, is its rate; those of one instance type together are the rate of the type.
+that it was billed there, is its rate in that period; those of one instance type together are the
+rate of the type. Periods with the same rate that follow each other are one.
 ``EffectiveCost`` is taken where it is given: it spreads what a commitment cost over what used it.
 """
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from tidemill.live.csv import tables, times
@@ -27,6 +31,9 @@ _HOURS = {
 _TYPE_KEYS = ("InstanceType", "instanceType", "x_InstanceType", "MachineType", "machine_type")
 _NAME_TAGS = ("Name", "name", "kubernetes.io/hostname", "node", "hostname")
 HOUR_MS = 3_600_000
+MOST_PERIODS = 1_000
+"""Rates of one machine: a bill by the hour, of a machine at spot prices, has them for six weeks."""
+_LEAST_HOURS = 1e-9
 
 
 def is_focus(columns: Sequence[str]) -> bool:
@@ -180,45 +187,119 @@ def _by_machine(billed: pl.DataFrame) -> pl.DataFrame:
         )
         .group_by("machine", "is_named", "period", maintain_order=True)
         .agg(
-            pl.col("usd").sum(), pl.col("hours").min(), pl.col("row").min(),
+            pl.col("usd").sum(), pl.col("hours").min(), pl.col("row", "start_ms").min(),
+            pl.col("end_ms").max(),
             pl.col("terms").sort_by("usd", descending=True).first(),
             dearest.drop_nulls().first(),
         )
     )  # fmt: skip
 
 
+class _BilledTime(NamedTuple):
+    """A time in which what is billed does not change: dollars, and billed hours, per hour of it."""
+
+    start_ms: int | None
+    """None, and no end either: nobody said when."""
+    end_ms: int | None
+    usd: float
+    hours: float
+
+
 def _of_machines(machines: pl.DataFrame) -> list[PriceLine]:
-    """One line per machine: its mean rate, under the terms that most of its hours had."""
+    """The rates of each machine one after the other, under the terms that most of its hours had."""
     found = list[PriceLine]()
     known = machines.filter(pl.col("is_named"))
     for (_,), some in known.group_by("machine", maintain_order=True):
         most = some.sort("hours", descending=True).row(0, named=True)
-        hours, usd = float(some["hours"].sum()), float(some["usd"].sum())
         names = {labels.tail(n) for n in (most["machine"], most["name"]) if n}
-        found.append(
-            PriceLine(
-                most["row"],
-                frozenset(names),
-                terms=most["terms"],
-                commitment=most["commitment"] or "",
-                node_usd_micro=max(0, round(usd / hours * 1_000_000)),
-            )
-        )
+        line = PriceLine(
+            most["row"], frozenset(names), terms=most["terms"],
+            commitment=most["commitment"] or "",
+        )  # fmt: skip
+        found += _lines(line, _times(some))
     return found
 
 
 def _of_types(machines: pl.DataFrame) -> list[PriceLine]:
-    """One line per instance type and region: the mean rate of its machines."""
+    """The rates of each instance type and region one after the other: the mean of its machines."""
     found = list[PriceLine]()
     known = machines.filter(pl.col("type").is_not_null())
     for (kind, region), some in known.group_by("type", "region", maintain_order=True):
-        hours, usd = float(some["hours"].sum()), float(some["usd"].sum())
-        found.append(
-            PriceLine(
-                some["row"].item(0),
-                type=str(kind),
-                region=str(region or ""),
-                node_usd_micro=max(0, round(usd / hours * 1_000_000)),
-            )
-        )
+        each = [
+            part
+            for _, rows in some.group_by("machine", maintain_order=True)
+            for part in _times(rows)
+        ]
+        line = PriceLine(some["row"].item(0), type=str(kind), region=str(region or ""))
+        found += _lines(line, _together(each, most_hours=None))
     return found
+
+
+def _times(rows: pl.DataFrame) -> list[_BilledTime]:
+    """What one machine was billed, time by time; it has an hour in each hour at most.
+
+    Where nobody says when, all of it together.
+    """
+    is_told = rows["start_ms"].null_count() + rows["end_ms"].null_count() == 0
+    if not is_told or (rows["end_ms"] <= rows["start_ms"]).any():
+        return [_BilledTime(None, None, float(rows["usd"].sum()), float(rows["hours"].sum()))]
+    length = (rows["end_ms"] - rows["start_ms"]) / HOUR_MS
+    told = zip(rows["start_ms"], rows["end_ms"], rows["usd"] / length, rows["hours"] / length,
+               strict=True)  # fmt: skip
+    return _together([_BilledTime(*one) for one in told], most_hours=1.0)
+
+
+def _together(parts: Sequence[_BilledTime], most_hours: float | None) -> list[_BilledTime]:
+    """Times that overlap, cut at each other's edges and added up."""
+    timed = [part for part in parts if part.start_ms is not None and part.end_ms is not None]
+    if len(timed) < len(parts):
+        usd, hours = (sum(_amount(part, name) for part in parts) for name in ("usd", "hours"))
+        return [_BilledTime(None, None, usd, hours)]
+    starts, ends = (np.array([part[i] for part in timed], np.int64) for i in (0, 1))
+    edges = np.unique(np.concatenate([starts, ends]))
+    rates = np.zeros((2, len(edges)))
+    for row, name in zip(rates, ("usd", "hours"), strict=True):
+        amounts = [getattr(part, name) for part in timed]
+        np.add.at(row, np.searchsorted(edges, starts), amounts)
+        np.subtract.at(row, np.searchsorted(edges, ends), amounts)
+    usd, hours = rates.cumsum(axis=1)
+    if most_hours is not None:
+        hours = np.minimum(hours, most_hours)
+    return [
+        _BilledTime(start, end, usd[i], hours[i])
+        for i, (start, end) in enumerate(pairwise(edges.tolist()))
+        if hours[i] > _LEAST_HOURS
+    ]
+
+
+def _amount(part: _BilledTime, name: str) -> float:
+    """Dollars or hours of a time in all."""
+    amount = float(getattr(part, name))
+    if part.start_ms is None or part.end_ms is None:
+        return amount
+    return amount * (part.end_ms - part.start_ms) / HOUR_MS
+
+
+def _lines(line: PriceLine, times_billed: Sequence[_BilledTime]) -> list[PriceLine]:
+    """A line for each time with a rate of its own; too many of them are one, at their mean."""
+    found = list[PriceLine]()
+    for part in times_billed:
+        usd_micro = max(0, round(part.usd / part.hours * 1_000_000))
+        last = found[-1] if found else None
+        if last is not None and last.ends_ms == part.start_ms and _is_equal(last, usd_micro):
+            found[-1] = last._replace(ends_ms=part.end_ms)
+        else:
+            found.append(line._replace(starts_ms=part.start_ms, ends_ms=part.end_ms,
+                                       node_usd_micro=usd_micro))  # fmt: skip
+    if len(found) <= MOST_PERIODS:
+        return found
+    usd, hours = (sum(_amount(part, name) for part in times_billed) for name in ("usd", "hours"))
+    mean = max(0, round(usd / hours * 1_000_000))
+    return [line._replace(starts_ms=found[0].starts_ms, ends_ms=found[-1].ends_ms,
+                          node_usd_micro=mean)]  # fmt: skip
+
+
+def _is_equal(line: PriceLine, usd_micro: int) -> bool:
+    """Whether two rates differ by no more than the rounding of a bill's numbers."""
+    assert line.node_usd_micro is not None, "a bill prices machines"
+    return abs(line.node_usd_micro - usd_micro) <= 1

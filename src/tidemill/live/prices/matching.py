@@ -1,7 +1,8 @@
-"""Which line of a price file prices a node: the one that says most of it, in the window's time.
+"""Which line of a price file prices a node: at each moment the one that says most of it.
 
-Lines that hold one after the other are weighed by how much of the window each covers. Two that hold
-at the same time are refused: nobody can say which of them was paid.
+Lines that hold one after the other are prices one after the other: each hour costs what its line
+says, and a time that no line covers has no price. Two lines that say equally much and hold at the
+same time are refused: nobody can say which of them was paid.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +12,12 @@ from typing import NamedTuple
 
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.prices import labels
-from tidemill.live.prices.rules import UNKNOWN, Price, PriceRule
+from tidemill.live.prices.rules import UNKNOWN, Price, PricePeriod, PriceRule
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import FOREVER_MS
 from tidemill.units.catalogue.book import Catalogue
+
+_Rank = tuple[bool, bool, bool, bool]
 
 
 class PriceLine(NamedTuple):
@@ -44,24 +47,21 @@ class PriceLine(NamedTuple):
 
 
 def rule_of(lines: Sequence[PriceLine], window_ms: tuple[int, int], source: str) -> PriceRule:
-    """The prices of a file, for books from and to a moment since 1970."""
+    """The prices of a file, for books from and to a moment since 1970.
+
+    Lines that begin after the books end are no prices of theirs; books without an end have all.
+    """
     same = _same_type()
 
     def rule(node: SeenNode) -> Price:
         found = [(rank, line) for line in lines if (rank := _rank(line, node, same)) is not None]
-        best = max((rank for rank, _ in found), default=None)
-        covering = [line for rank, line in found if rank == best and _overlap(line, window_ms)]
-        if not covering:
-            return UNKNOWN
-        _refuse_two_at_once(covering, node, source)
-        return _mean(covering, node, window_ms, source)
+        inside = [(rank, line) for rank, line in found if _overlaps(line, window_ms)]
+        return _priced(inside, node, window_ms, source) if inside else UNKNOWN
 
     return rule
 
 
-def _rank(
-    line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]
-) -> tuple[bool, bool, bool, bool] | None:
+def _rank(line: PriceLine, node: SeenNode, same: Callable[[str, str], bool]) -> _Rank | None:
     """How much a line says of a node; None: it is of others."""
     is_named = bool(line.nodes & labels.names(node))
     if line.nodes and not is_named:
@@ -96,31 +96,53 @@ def _period(line: PriceLine) -> tuple[int, int]:
     return line.starts_ms or 0, FOREVER_MS if line.ends_ms is None else line.ends_ms
 
 
-def _overlap(line: PriceLine, window_ms: tuple[int, int]) -> int:
-    """How much of the window a line covers; a window without length counts as a moment."""
+def _overlaps(line: PriceLine, window_ms: tuple[int, int]) -> bool:
+    """Whether a line holds in the window; one without length counts as a moment."""
     start, end = _period(line)
-    return max(0, min(end, max(window_ms[1], window_ms[0] + 1)) - max(start, window_ms[0]))
+    return max(start, window_ms[0]) < min(end, max(window_ms[1], window_ms[0] + 1))
 
 
-def _refuse_two_at_once(lines: Sequence[PriceLine], node: SeenNode, source: str) -> None:
-    ordered = sorted(lines, key=_period)
-    for one, other in pairwise(ordered):
-        if _period(other)[0] < _period(one)[1]:
-            raise SpecError(
-                f"{source} prices node `{node.name}` twice at one time: rows {one.number} and"
-                f" {other.number}",
-                hint="say which nodes each is for (a column `node`, or `region`), or when each"
-                " holds (`start`, `end`), or leave one of them out",
-            )
-
-
-def _mean(
-    lines: Sequence[PriceLine], node: SeenNode, window_ms: tuple[int, int], source: str
+def _priced(
+    found: Sequence[tuple[_Rank, PriceLine]],
+    node: SeenNode,
+    window_ms: tuple[int, int],
+    source: str,
 ) -> Price:
-    weights = [_overlap(line, window_ms) for line in lines]
-    money = sum(line.usd_micro(node) * weight for line, weight in zip(lines, weights, strict=True))
-    most = max(zip(weights, lines, strict=True), key=lambda pair: (pair[0], -pair[1].number))[1]
-    last = max(lines, key=lambda line: _period(line)[1])
+    """The prices of a node since 1970: between each two moments at which a line begins or ends.
+
+    Terms and commitment are those of the line that holds for most of the window.
+    """
+    moments = {ms for _, line in found for ms in _period(line) if 0 < ms < FOREVER_MS}
+    periods, most = list[PricePeriod](), dict[PriceLine, int]()
+    for at_ms, until_ms in pairwise((0, *sorted(moments), FOREVER_MS)):
+        line = _holding(found, at_ms, node, source)
+        period = PricePeriod(at_ms)
+        if line is not None:
+            period = PricePeriod(at_ms, line.usd_micro(node), source)
+            inside_ms = min(until_ms, window_ms[1]) - max(at_ms, window_ms[0])
+            most[line] = most.get(line, 0) + max(0, inside_ms)
+        if not periods or periods[-1][1:] != period[1:]:
+            periods.append(period)
+    longest = max(most, key=lambda line: (most[line], -line.number))
+    last = max(most, key=lambda line: _period(line)[1])
     return Price(
-        round(money / sum(weights)), source, most.terms, most.commitment, ends_ms=last.ends_ms
-    )
+        periods[0].usd_micro, periods[0].source, longest.terms, longest.commitment, last.ends_ms,
+        tuple(periods[1:]),
+    )  # fmt: skip
+
+
+def _holding(
+    found: Sequence[tuple[_Rank, PriceLine]], at_ms: int, node: SeenNode, source: str
+) -> PriceLine | None:
+    """The line that prices a node at a moment."""
+    holding = [(rank, one) for rank, one in found if _period(one)[0] <= at_ms < _period(one)[1]]
+    best = max((rank for rank, _ in holding), default=None)
+    lines = [line for rank, line in holding if rank == best]
+    if len(lines) > 1:
+        raise SpecError(
+            f"{source} prices node `{node.name}` twice at one time: rows {lines[0].number} and"
+            f" {lines[1].number}",
+            hint="say which nodes each is for (a column `node`, or `region`), or when each"
+            " holds (`start`, `end`), or leave one of them out",
+        )
+    return lines[0] if lines else None

@@ -8,11 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tidemill.live.history.attempts import kind_of
-from tidemill.live.history.rows import SeenNode
+from tidemill.live.history.rows import SeenNode, is_instance
 from tidemill.model.rows import UNPRICED
 
 ANY = ""
 """In flat rates: of every GPU type that has none of its own."""
+
+
+class PricePeriod(NamedTuple):
+    """What one GPU of a node costs per hour from a moment on."""
+
+    from_ms: int
+    """Since 1970."""
+    usd_micro: int = UNPRICED
+    source: str = ""
 
 
 class Price(NamedTuple):
@@ -27,11 +36,23 @@ class Price(NamedTuple):
     """The name of what it is bought under: a reservation, a savings plan; "": nothing."""
     ends_ms: int | None = None
     """When that ends, in milliseconds since 1970; None: nobody said."""
+    later: tuple[PricePeriod, ...] = ()
+    """What it costs from later moments on, in their order."""
 
     @property
     def is_known(self) -> bool:
-        """Whether it is a price at all."""
-        return self.usd_micro != UNPRICED
+        """Whether it is a price at all, at any time."""
+        return any(usd != UNPRICED for usd in (self.usd_micro, *(p.usd_micro for p in self.later)))
+
+    def at(self, at_ms: int) -> "Price":
+        """The same as of a moment: what it costs then, and later."""
+        begun = [period for period in self.later if period.from_ms <= at_ms]
+        if not begun:
+            return self
+        now = begun[-1]
+        return self._replace(
+            usd_micro=now.usd_micro, source=now.source, later=self.later[len(begun) :]
+        )
 
 
 UNKNOWN = Price()
@@ -39,10 +60,11 @@ PriceRule = Callable[[SeenNode], Price]
 
 
 def flat(rates: Mapping[str, int]) -> PriceRule:
-    """Micro-dollars per hour by GPU type."""
+    """Micro-dollars per hour by GPU type; a price of all GPUs is not one of MIG instances."""
 
     def rule(node: SeenNode) -> Price:
-        found = rates.get(kind_of(node.gpu_type), rates.get(ANY))
+        of_all = None if is_instance(node.gpu_type) else rates.get(ANY)
+        found = rates.get(kind_of(node.gpu_type), of_all)
         return UNKNOWN if found is None else Price(found)
 
     return rule

@@ -9,6 +9,7 @@ import base64
 import os
 import ssl
 import time
+from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from threading import Event
@@ -84,11 +85,13 @@ class Client:
         *,
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
+        on_retry: Callable[[str], None] | None = None,
     ) -> None:
         self._address = _address(url)
         self.url = f"{self._address.scheme}://{self._address.netloc}{self._address.path}"
         self._access, self._patience_s, self._timeout_s = access, patience_s, timeout_s
         self._connection: HTTPConnection | None = None
+        self._on_retry = on_retry
         self.warnings: set[str] = set()
         """What the server said beside its answers, such as that a part of them is missing."""
 
@@ -150,6 +153,8 @@ class Client:
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
                 if time.monotonic() - begun + wait_s > self._patience_s:
                     raise self._gave_up(what, error, tries) from error
+                if tries == 1 and self._on_retry is not None:
+                    self._on_retry(f"{self.url}: {error}; trying again for {self._patience_s:g} s")
                 Event().wait(max(wait_s, error.after_s))
                 continue
             self.warnings.update(answer.warnings)

@@ -41,6 +41,13 @@ def read(
             on_progress(number + 1, len(wanted))
 
 
+def read_minutes(client: Client, start_ms: int, end_ms: int) -> Iterator[Hour]:
+    """No more than the whole minutes of a stretch of time, hour by hour."""
+    names, reader = names_of(client, start_ms, end_ms), PrometheusReader(client)
+    for hour in hours(start_ms, end_ms):
+        yield reader.part(max(start_ms, hour), min(end_ms, hour + HOUR_MS), names)
+
+
 def fetch(
     client: Client,
     folder: HourFolder,

@@ -1,8 +1,8 @@
 """Which quantity a metric is: DCGM's fields by number, under every name that exporters give them.
 
 The table is ``fields.csv``: one row per name, with what a value is multiplied by to be a share of
-one, bytes, watts or joules, and where the name is documented. Where a GPU has several names of one
-quantity the lowest rank wins.
+one, bytes, watts, joules, MHz or °C, and where the name is documented. Where a GPU has several
+names of one quantity the lowest rank wins.
 """
 
 import csv
@@ -25,6 +25,8 @@ class Quantity(StrEnum):
     TOTAL = "total"
     WATTS = "watts"
     JOULES = "joules"
+    CLOCK = "clock_mhz"
+    CELSIUS = "celsius"
     XID = "xid"
 
 
@@ -39,6 +41,8 @@ MEANING = {
     Quantity.TOTAL: "memory of the GPU",
     Quantity.WATTS: "power",
     Quantity.JOULES: "energy since the driver was loaded; power where nothing tells that",
+    Quantity.CLOCK: "clock of the SMs",
+    Quantity.CELSIUS: "temperature",
     Quantity.XID: "the last error that the driver reported",
 }
 SHARES = {Quantity.BUSY, Quantity.SM, Quantity.TENSOR, Quantity.DRAM}
@@ -47,6 +51,8 @@ MOST = {
     **dict.fromkeys((Quantity.USED, Quantity.FREE, Quantity.RESERVED, Quantity.TOTAL), 2.0**43),
     Quantity.WATTS: 20_000.0,
     Quantity.JOULES: 2.0**53,
+    Quantity.CLOCK: 10_000.0,
+    Quantity.CELSIUS: 200.0,
     Quantity.XID: 100_000.0,
 }
 """What is above (or below zero) was not measured: DCGM has large numbers for a blank value."""

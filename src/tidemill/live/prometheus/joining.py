@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured.windows import WINDOWS
+from tidemill.live.measured.windows import ERRORS, WINDOWS
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
 from tidemill.model.errors import SpecError
@@ -38,12 +38,14 @@ XIDS: dict[str, pl.DataType | type[pl.DataType]] = {
     "at_ms": pl.Int64,  # within a minute from then
     "node": pl.String,
     "uuid": pl.String,
+    "minor": pl.Int64,
     "xid": pl.Int64,
     "job": pl.String,  # null: nobody is known to have held the GPU
 }
 """One row per error that a driver reported."""
 
 _SHARES = ("busy", "sm", "tensor", "dram")
+_AVERAGES = ("watts", "clock_mhz")
 _DEVICE = ("node", "uuid", "minor", "mig")
 
 
@@ -72,6 +74,10 @@ class Activity(NamedTuple):
         known |= pl.col("watts").is_not_null() | pl.col("memory_ppm").is_not_null()
         return self.windows.filter(known).select(*WINDOWS)
 
+    def errors(self) -> pl.DataFrame:
+        """As ``ERRORS``: each once, whatever its job."""
+        return self.xids.select(*ERRORS).unique(["at_ms", "node", "minor", "xid"])
+
 
 def join(
     hours: Iterable[Hour],
@@ -80,11 +86,7 @@ def join(
     ahead_ms: int = 0,
 ) -> Activity:
     """The windows of all jobs; ``ahead_ms``: how far the devices' clock is ahead of the jobs'."""
-    if resolution_ms < MINUTE_MS or HOUR_MS % resolution_ms or resolution_ms % MINUTE_MS:
-        raise SpecError(
-            f"windows of {resolution_ms / MINUTE_MS:g} minutes do not divide an hour",
-            hint="give --resolution 1m, 2m, 5m, 10m, 15m, 30m or 1h",
-        )
+    refuse_resolution(resolution_ms)
     holders = _Holders(whose, ahead_ms)
     windows, xids, tally = list[pl.DataFrame](), list[pl.DataFrame](), _JoinTally()
     for hour in hours:
@@ -98,6 +100,27 @@ def join(
     ).sort("job", "start_ms")
     errors = pl.concat(xids) if xids else pl.DataFrame(schema=XIDS)
     return Activity(found, errors.sort("at_ms", "node", "uuid"), tuple(tally.notes(found, holders)))
+
+
+def refuse_resolution(resolution_ms: int) -> None:
+    """Refuse windows that do not divide an hour into whole minutes."""
+    if resolution_ms < MINUTE_MS or HOUR_MS % resolution_ms or resolution_ms % MINUTE_MS:
+        raise SpecError(
+            f"windows of {resolution_ms / MINUTE_MS:g} minutes do not divide an hour",
+            hint="give --resolution 1m, 2m, 5m, 10m, 15m, 30m or 1h",
+        )
+
+
+class HeldGpus:
+    """Whose each minute of a GPU was, hour by hour."""
+
+    def __init__(self, whose: Whose, ahead_ms: int = 0) -> None:
+        self._holders, self._ahead_ms = _Holders(whose, ahead_ms), ahead_ms
+
+    def of(self, hour: Hour) -> pl.DataFrame:
+        """The minutes that are known to be a job's: ``GPU_MINUTES``, ``job`` and ``attempt``."""
+        told = self._holders.told(hour, _JoinTally())
+        return told.with_columns(at_ms=pl.col("at_ms") - self._ahead_ms)
 
 
 class _JoinTally:
@@ -287,8 +310,8 @@ def _windows(told: pl.DataFrame, holders: _Holders, hour: Hour, resolution_ms: i
         pl.col("seen_ms").sum(),
         pl.col("memory").max(),
         pl.col("busy_field").max(),
-        *(_total(name) for name in (*_SHARES, "watts")),
-        *(_weight(name) for name in (*_SHARES, "watts")),
+        *(_total(name) for name in (*_SHARES, *_AVERAGES)),
+        *(_weight(name) for name in (*_SHARES, *_AVERAGES)),
     )
     by_job = by_gpu.group_by("attempt", "grid_ms").agg(
         pl.len().alias("gpus_seen"),
@@ -327,7 +350,7 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
     is_most = pl.col("memory_gpus") >= LEAST_SEEN * pl.col("gpus")
     made = rows.with_columns(
         *(_ppm(average(name)).alias(f"{name}_ppm") for name in _SHARES),
-        watts=average("watts").round().cast(pl.Int64),
+        *(average(name).round().cast(pl.Int64).alias(name) for name in _AVERAGES),
         memory_ppm=_ppm(pl.when(is_most).then("memory")),
         gpus_held="gpus",
         seen_ppm=(ONE_PPM * pl.col("seen_ms") // held_ms).clip(0, ONE_PPM),

@@ -47,6 +47,8 @@ GPU_MINUTES: dict[str, pl.DataType | type[pl.DataType]] = {
     "used_bytes": pl.Float64,  # at most
     "total_bytes": pl.Float64,
     "watts": pl.Float64,
+    "clock_mhz": pl.Float64,  # of the SMs
+    "celsius": pl.Float64,
     "xid": pl.Int64,  # an error that was not there in the sample before
 }
 """One row per GPU (or MIG instance), holder and minute. Shares are of one."""
@@ -177,7 +179,7 @@ class _MinuteTable(NamedTuple):
 
 
 _AS_THEY_ARE = (Quantity.BUSY, Quantity.SM, Quantity.TENSOR, Quantity.DRAM, Quantity.WATTS,
-                Quantity.XID)  # fmt: skip
+                Quantity.CLOCK, Quantity.CELSIUS, Quantity.XID)  # fmt: skip
 
 
 def _none(size: int) -> I64:

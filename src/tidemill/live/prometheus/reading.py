@@ -67,14 +67,19 @@ class PrometheusReader:
 
     def hour(self, start_ms: int, names: Sequence[MetricName]) -> Hour:
         """One whole hour."""
-        whole = HourOfGpus(start_ms, self._known)
+        return self.part(start_ms, start_ms + HOUR_MS, names)
+
+    def part(self, start_ms: int, end_ms: int, names: Sequence[MetricName]) -> Hour:
+        """Whole minutes of one hour."""
+        hour_ms = start_ms // HOUR_MS * HOUR_MS
+        whole = HourOfGpus(hour_ms, self._known)
         for name in names:
-            for series, begin, end in self._parts(name, start_ms, start_ms + HOUR_MS):
+            for series, begin, end in self._parts(name, start_ms, end_ms):
                 whole.add(name, series, begin, end)
         gpus = whole.frame()
         return Hour(
-            start_ms, gpus, self._pods(start_ms), self._waits(start_ms), whole.samples,
-            whole.dropped, whole.doubled,
+            hour_ms, gpus, self._pods(start_ms, end_ms), self._waits(start_ms, end_ms),
+            whole.samples, whole.dropped, whole.doubled,
         )  # fmt: skip
 
     def _parts(
@@ -132,9 +137,9 @@ class PrometheusReader:
                     ) from error
                 left += [some[: len(some) // 2], some[len(some) // 2 :]]
 
-    def _pods(self, start_ms: int) -> pl.DataFrame:
+    def _pods(self, start_ms: int, end_ms: int) -> pl.DataFrame:
         found: dict[tuple[str, str], dict[str, str]] = {}
-        for told in self._pod_labels(start_ms, start_ms + HOUR_MS):
+        for told in self._pod_labels(start_ms, end_ms):
             pod = found.setdefault((told.get("namespace", ""), told.get("pod", "")), {})
             pod.update({key: value for key, value in told.items() if value})
         rows = [
@@ -154,9 +159,8 @@ class PrometheusReader:
             yield from self._pod_labels(start_ms, half)
             yield from self._pod_labels(half, end_ms)
 
-    def _waits(self, start_ms: int, end_ms: int = 0) -> pl.DataFrame:
+    def _waits(self, start_ms: int, end_ms: int) -> pl.DataFrame:
         """How long CPUs waited for I/O in each five minutes; each is told at its end."""
-        end_ms = end_ms or start_ms + HOUR_MS
         try:
             series = self._client.curve(IO_WAIT, start_ms + STEP_MS, end_ms + STEP_MS, STEP_MS)
         except TooLarge:

@@ -21,6 +21,9 @@ ABOUT = "prometheus.json"
 _TABLES: dict[str, Mapping[str, Any]] = {"pods": PODS, "nodes": NODE_WAITS, "gpus": GPU_MINUTES}
 """In the order of writing: an hour is there when its last file is."""
 
+ADDED = ("clock_mhz", "celsius")
+"""Columns that folders of earlier versions do not have: not known there."""
+
 
 class HourCounts(Struct):
     """How much of an hour was read."""
@@ -106,8 +109,12 @@ class HourFolder:
     def _read(self, name: str, start_ms: int) -> pl.DataFrame:
         place = self._file(name, start_ms)
         try:
-            return pl.read_parquet(place).select(
-                pl.col(column).cast(kind) for column, kind in _TABLES[name].items()
+            kept = pl.read_parquet(place)
+            return kept.select(
+                (pl.col(column) if column in kept.columns or column not in ADDED else pl.lit(None))
+                .cast(kind)
+                .alias(column)
+                for column, kind in _TABLES[name].items()
             )
         except (pl.exceptions.PolarsError, OSError) as error:
             raise SpecError(

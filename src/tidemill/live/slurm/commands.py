@@ -71,8 +71,11 @@ JOBS = SlurmCommand(
 NODES = SlurmCommand("nodes", ("scontrol", "--all", "--details", "--oneliner", "show", "node"))
 PARTITIONS = SlurmCommand("partitions", ("scontrol", "--all", "--oneliner", "show", "partition"))
 RESERVATIONS = SlurmCommand("reservations", ("scontrol", "--oneliner", "show", "reservation"))
+ASSOCIATION_COLUMNS = "Cluster,Account,User,Partition,ParentName,Share,GrpTRES"
+"""By itself `show assoc` does not say which account is above which."""
 ASSOCIATIONS = SlurmCommand(
-    "limits of accounts and users", ("sacctmgr", "--parsable2", "show", "assoc")
+    "limits of accounts and users",
+    ("sacctmgr", "--parsable2", "show", "assoc", f"format={ASSOCIATION_COLUMNS}"),
 )
 QOS = SlurmCommand("limits of QOS", ("sacctmgr", "--parsable2", "show", "qos"))
 ACCOUNTS = SlurmCommand("accounts", ("sacctmgr", "--parsable2", "show", "account"))

@@ -6,6 +6,7 @@ that was there before, letter by letter, is refused too: an export that was join
 would count everything twice.
 """
 
+import codecs
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -90,6 +91,8 @@ def _lines(
     block: bytes, first: int, encoding: str, refusals: Refusals
 ) -> tuple[pl.Series, np.ndarray, int]:
     """The lines of a block that could be decoded, their numbers, and how many there were."""
+    if (plain := _plain_lines(block, encoding)) is not None:
+        return plain, np.arange(first, first + len(plain)), len(plain)
     try:
         texts = block.decode(encoding).split("\n")
         count = len(texts)
@@ -107,9 +110,30 @@ def _lines(
                 )
                 refusals.add("line", number, found, ENCODING_HINT)
         count, numbers = len(raw), np.array(kept, dtype=np.int64)
-    if any(text.endswith("\r") for text in (*texts[:1], *texts[-1:])):
+    if b"\r" in block:
         texts = [text.removesuffix("\r") for text in texts]
     return pl.Series("line", texts, dtype=pl.String), numbers, count
+
+
+def _plain_lines(block: bytes, encoding: str) -> pl.Series | None:
+    """The same where nothing is special about any line: by the reader of tables, which takes a
+    fifth of the time; a table of one column, divided by a letter that does not occur.
+    """
+    is_special = encoding != "utf-8" or block.startswith(codecs.BOM_UTF8)
+    if is_special or b"\r" in block or _UNUSED in block:
+        return None
+    try:
+        table = pl.read_csv(
+            block, has_header=False, separator=_UNUSED.decode(), quote_char=None,
+            new_columns=["line"], infer_schema=False,
+        )  # fmt: skip
+    except pl.exceptions.PolarsError:  # a byte that is no text, or no line at all
+        return None
+    is_whole = table.shape == (block.count(b"\n") + 1, 1)  # it leaves out lines without a letter
+    return table["line"] if is_whole and not table["line"].null_count() else None
+
+
+_UNUSED = b"\x01"
 
 
 ENCODING_HINT = (
@@ -173,6 +197,8 @@ class _Seen:
         return again
 
     def _remember(self, hashes: np.ndarray) -> None:
+        if not len(hashes):  # no line of the block was text
+            return
         self._sorted.append(hashes)
         while len(self._sorted) > 1 and len(self._sorted[-2]) <= 2 * len(self._sorted[-1]):
             last = self._sorted.pop()

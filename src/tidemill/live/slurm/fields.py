@@ -278,7 +278,9 @@ RAW_ID = FieldRule(
     ("raw_id",),
     (int,),
     identity.raw,
-    lambda texts: [_plain_numbers(texts)],
+    lambda texts: [
+        pl.when(texts.str.len_bytes() <= identity.MOST_DIGITS).then(_plain_numbers(texts))
+    ],
     prepare=lambda texts: texts.str.split_exact(".", 1).struct.field("field_0"),
 )
 """The own number of a job, from `JobIDRaw`."""

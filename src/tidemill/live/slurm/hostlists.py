@@ -52,6 +52,8 @@ def shortened(text: str) -> str:
 
 def _split(text: str) -> list[str]:
     """At commas outside of brackets."""
+    if "[" not in text:
+        return text.split(",")
     names, depth, start = [], 0, 0
     for i, letter in enumerate(text):
         if letter == "[":

@@ -12,15 +12,20 @@ from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.slurm import commands
 from tidemill.live.slurm.commands import SlurmCommand
 from tidemill.live.slurm.json_records import CUT_HINT
-from tidemill.live.slurm.reading import SlurmReading
+from tidemill.live.slurm.reading import SlurmReading, open_output
+from tidemill.live.slurm.rows import SlurmAssociation
 from tidemill.live.slurm.translate import Gathering
 from tidemill.model.errors import BackendError, SpecError
 
 OVERLAP_S = 600
 """So long before the watermark the accounting is asked, to find what came late."""
+LIMITS_MS = 600_000
+"""So often accounts are asked for: people change them by hand."""
 SKEW_SAID_S = 5
 NEEDED = frozenset({"JobIDRaw", "State", "Submit", "Start", "End", "ReqTRES", "AllocTRES"})
 """Columns of sacct without which a job cannot be told."""
+NO_RESERVATIONS = b"No reservations"
+"""How Slurm says that there are none."""
 _CLOCK = re.compile(rb"sdiag output at .*\((\d+)\)")
 
 
@@ -36,6 +41,9 @@ class SlurmSource:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._timeout_s, self._environment = timeout_s, environment
+        self._limits: list[SlurmAssociation] = []
+        self._limits_ms: int | None = None
+        """When accounts were last asked for; None: not yet."""
 
     def now_ms(self) -> int:
         """The controller's clock."""
@@ -55,18 +63,26 @@ class SlurmSource:
         now_ms = self.now_ms()
         skew_s = round(time.time()) - now_ms // 1000
         gathering, refused = Gathering(), 0
+        gathering.associations = list(self._limits)
         begin = f"uts{max(0, since_ms // 1000 - OVERLAP_S)}"
-        for command in (
+        asks = [
             commands.QUEUE,
             commands.history(begin, steps=False),
             commands.downtime(begin),
             commands.NODES,
-        ):
+        ]
+        if self._limits_ms is None or now_ms - self._limits_ms >= LIMITS_MS:
+            gathering.associations.clear()
+            asks.append(commands.ASSOCIATIONS)
+        for command in asks:
             with self._opened(command) as opened:
                 self._refuse_missing(command, opened)
                 gathering.add(command.arguments[0], opened)
                 self._refuse_cut_off(command, opened)
                 refused += opened.refusals.total
+        self._add_reservations(gathering)
+        if commands.ASSOCIATIONS in asks:
+            self._limits, self._limits_ms = list(gathering.associations), now_ms
         past = gathering.past(since_ms)
         notes = [
             f"{name}: {kept.words()}"
@@ -78,7 +94,31 @@ class SlurmSource:
             notes.append(
                 f"the controller's clock is {abs(skew_s)} s {where} this machine's; it counts"
             )
-        return SourceAnswer(past.attempts, past.nodes, now_ms, not refused, tuple(notes))
+        there = [node for node in past.nodes if not node.is_off]
+        return SourceAnswer(
+            past.attempts,
+            there,
+            now_ms,
+            not refused,
+            (*notes, *past.unread),
+            shapes=past.shapes,
+            queues=past.queues,
+            numbers=past.numbers,
+        )
+
+    def _add_reservations(self, gathering: Gathering) -> None:
+        """Reservations, of which those for maintenance close nodes; most clusters have none."""
+        command = commands.RESERVATIONS
+        output = commands.run(command, timeout_s=self._timeout_s, environment=self._environment)
+        if output.read(len(NO_RESERVATIONS)) == NO_RESERVATIONS:
+            output.close()
+            return
+        output.seek(0)
+        try:
+            with open_output(output) as opened:
+                gathering.add(command.arguments[0], opened)
+        except SpecError as error:
+            raise _lie(command, error.message) from error
 
     def _opened(self, command: SlurmCommand) -> SlurmReading:
         try:

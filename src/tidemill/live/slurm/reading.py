@@ -35,6 +35,8 @@ class SlurmReading(ABC):
     (columns that nothing is made of) are whole when the reading is.
     """
 
+    is_json = False
+
     def __init__(self, stream: BinaryIO, zone: tzinfo | None) -> None:
         self.refusals = Refusals()
         self.output: Output | None = None
@@ -43,6 +45,10 @@ class SlurmReading(ABC):
         """Of delimited text: the header, as printed."""
         self.errors: tuple[str, ...] = ()
         """What the command itself said went wrong (`errors` in its JSON)."""
+        self.skips_steps = False
+        """Whether steps in delimited text are of no use to whoever reads."""
+        self.wanted: frozenset[str] | None = None
+        """What of jobs in delimited text is of use to whoever reads; None: all of it."""
         self._stream, self._zone = stream, zone
 
     def __enter__(self) -> Self:
@@ -97,10 +103,15 @@ class _TextReading(SlurmReading):
         self._reader, self._encoding = reader, encoding
 
     def _found(self) -> Iterator[RowFrame | Struct]:
-        return self._reader.frames(self._stream, encoding=self._encoding)
+        return self._reader.frames(
+            self._stream, encoding=self._encoding, skips_steps=self.skips_steps,
+            wanted=self.wanted,
+        )  # fmt: skip
 
 
 class _JsonReading(SlurmReading):
+    is_json = True
+
     def _found(self) -> Iterator[RowFrame | Struct]:
         document = JsonDocument(self._stream, self.refusals)
         for key, number, record in document.records():
@@ -203,7 +214,7 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror}"
+        message = f"`{path}` cannot be read: {error.strerror}"
         raise SpecError(message, hint="give a file that a Slurm command printed") from None
 
 

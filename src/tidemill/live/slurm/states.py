@@ -110,10 +110,16 @@ NODE_FLAGS = {
 BROKEN = frozenset({"DOWN", "ERROR", "FAIL", "FAILING", "NOT_RESPONDING", "INVALID_REG", "INVALID"})
 """States and flags of a node that does not work."""
 
-CLOSED = frozenset({"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "POWER_DRAIN"})
-"""States and flags of a node that works and takes no new jobs."""
+CLOSED = frozenset({"DRAIN", "DRAINED", "DRAINING", "POWER_DRAIN", "POWERING_DOWN"})
+"""States and flags of a node that works, takes no new jobs, and is being emptied."""
 
-OUT = BROKEN | CLOSED | {"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "REBOOT_ISSUED"}
+PAUSED = frozenset({"MAINTENANCE", "REBOOT_ISSUED"})
+"""Flags of a node that takes no new jobs for a while."""
+
+SILENT = frozenset({"POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "REBOOT_ISSUED"})
+"""Flags of a node that is not expected to respond: that it does not is no fault."""
+
+OUT = BROKEN | CLOSED | PAUSED | {"FUTURE", "POWERED_DOWN"}
 """States and flags of a node that takes no new jobs, for whatever reason."""
 
 NODE_BOTH = {

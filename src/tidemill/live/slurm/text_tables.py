@@ -35,13 +35,28 @@ class TextReader:
     ) -> None:
         self.table, self.header, self.refusals = table, header, refusals
         self.rules = _rules(header, table.columns(zone))
-        self._set = fields.RuleSet(list(self.rules.values()))
         self.unread = tuple(name for i, name in enumerate(header.names) if i not in self.rules)
 
     def frames(
-        self, stream: BinaryIO, *, encoding: str = "utf-8", block_bytes: int | None = None
+        self,
+        stream: BinaryIO,
+        *,
+        encoding: str = "utf-8",
+        block_bytes: int | None = None,
+        skips_steps: bool = False,
+        wanted: frozenset[str] | None = None,
     ) -> Iterator[RowFrame]:
-        """The rows in chunks; ``stream`` stands at the beginning of the file."""
+        """The rows in chunks; ``stream`` stands at the beginning of the file.
+
+        ``skips_steps``: without steps of jobs, which are not looked at. ``wanted``: what of jobs is
+        looked at, if not all is; columns beside that stay unknown if no text can be wrong in them.
+        """
+        if wanted is not None and self.table.makes is rows.SlurmJob:
+            self.rules = {
+                i: rule for i, rule in self.rules.items()
+                if not (rule.is_whole and wanted.isdisjoint(rule.gives))
+            }  # fmt: skip
+        self._set = fields.RuleSet(list(self.rules.values()))
         for chunk in delimited.chunks(
             stream,
             self.header,
@@ -49,7 +64,17 @@ class TextReader:
             encoding=encoding,
             block_bytes=block_bytes or delimited.BLOCK_BYTES,
         ):
-            yield from self._frames(chunk)
+            yield from self._frames(self._without_steps(chunk) if skips_steps else chunk)
+
+    def _without_steps(self, chunk: LineChunk) -> LineChunk:
+        """The lines of a chunk that are of jobs: the id of a step has a dot."""
+        for i, rule in self.rules.items():
+            if rule is fields.JOB_ID:
+                keep = ~chunk.fields[i].str.contains(".", literal=True)
+                if not keep.all():
+                    kept = [column.filter(keep) for column in chunk.fields]
+                    return LineChunk(chunk.numbers[keep.to_numpy()], kept)
+        return chunk
 
     def _frames(self, chunk: LineChunk) -> Iterator[RowFrame]:
         columns, wrong = self._columns(chunk)
@@ -103,7 +128,8 @@ def no_zone(column: str, found: str) -> SpecError:
     """Local times were found and nobody said where."""
     return SpecError(
         f"{column} is `{found}`, {times.NO_ZONE}: Slurm prints the local time of the machine",
-        hint="say the zone (such as Europe/Berlin or UTC), or export with SLURM_TIME_FORMAT=%s",
+        hint="say it with --zone (such as Europe/Berlin or UTC), or export with"
+        " SLURM_TIME_FORMAT=%s",
     )
 
 

@@ -4,21 +4,38 @@ A job waits from the moment it was eligible, as Slurm itself counts (`Planned`):
 or waits for another to end, is no demand. A requeued job is one job with several attempts.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import polars as pl
 
+from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import AttemptEnd, SeenNode
-from tidemill.live.slurm import amounts, frames, hostlists, reading, reasons, states
+from tidemill.live.slurm import (
+    accounts,
+    amounts,
+    frames,
+    gpu_parts,
+    het,
+    hostlists,
+    nodes,
+    reading,
+    reasons,
+)
 from tidemill.live.slurm.columns import Output
 from tidemill.live.slurm.reading import SlurmReading
-from tidemill.live.slurm.reasons import ReasonMeaning
 from tidemill.live.slurm.refusals import Refusals
-from tidemill.live.slurm.rows import SlurmJob, SlurmNode, SlurmNodeEvent
+from tidemill.live.slurm.rows import (
+    SlurmAssociation,
+    SlurmJob,
+    SlurmNode,
+    SlurmNodeEvent,
+    SlurmReservation,
+)
+from tidemill.model.errors import SpecError
 from tidemill.model.reasons import Cause
-from tidemill.model.states import NodeState
+from tidemill.model.rows import Queue, Shape
 
 _OUTCOMES = {
     "PENDING": AttemptEnd.WAITING,
@@ -48,16 +65,24 @@ MOST_TASKS = 10_000
 _ROW = {
     "job_id": pl.Int64, "array_job_id": pl.Int64, "array_task_id": pl.Int64,
     "array_tasks": pl.String, "het_job_id": pl.Int64, "het_offset": pl.Int64, "user": pl.String,
-    "uid": pl.Int64, "account": pl.String, "partition": pl.String, "state": pl.String,
-    "state_flags": pl.String, "reason": pl.String, "reason_text": pl.String,
-    "submit_ms": pl.Int64, "eligible_ms": pl.Int64,
-    "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64, "node_list": pl.String,
-    "node_count": pl.Int64, "nodes_requested": pl.Int64, "required_nodes": pl.String,
-    "cpus": pl.Int64, "cluster": pl.String, "alloc_tres": pl.String, "req_tres": pl.String,
-    "gres_detail": pl.String, "tres_per_node": pl.String, "gpus_requested": pl.Int64,
-    "gpus_allocated": pl.Int64,
+    "uid": pl.Int64, "account": pl.String, "state": pl.String, "state_flags": pl.String,
+    "reason": pl.String, "reason_text": pl.String, "submit_ms": pl.Int64,
+    "eligible_ms": pl.Int64, "start_ms": pl.Int64, "end_ms": pl.Int64, "time_limit_ms": pl.Int64,
+    "node_list": pl.String, "node_count": pl.Int64, "nodes_requested": pl.Int64,
+    "required_nodes": pl.String, "cpus": pl.Int64, "cluster": pl.String, "gres_detail": pl.String,
+    "tres_per_node": pl.String, "gpus_requested": pl.Int64, "gpus_allocated": pl.Int64,
     "gpu_type": pl.String,
 }  # fmt: skip
+_NUMBERS = (
+    "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_offset", "cluster"
+)  # fmt: skip
+"""What the name of a job is made of."""
+_OF_TRES = {
+    "tres_cpus": pl.Int64, "memory_mib": pl.Int64, "has_tres": pl.Boolean,
+    "names_gpus": pl.Boolean, "shards": pl.Int64,
+}  # fmt: skip
+"""What is read of TRES texts, which are long and nearly all the same, and not kept."""
+_WANTED = frozenset({*_ROW, "alloc_tres", "req_tres"})
 
 
 class SlurmPast(NamedTuple):
@@ -68,17 +93,42 @@ class SlurmPast(NamedTuple):
     notes: tuple[str, ...]
     refused: dict[str, Refusals]
     """What could not be read, by file."""
-    numbers: dict[str, str]
-    """Jobs whose own number is not their name: members of arrays, parts of heterogeneous jobs."""
+    named: pl.DataFrame
+    """Jobs whose own ``number`` is not their ``name``: members of arrays, parts of heterogeneous
+    jobs."""
+    queues: Sequence[Queue] = ()
+    """Accounts with their limits, where they were told."""
+    unread: tuple[str, ...] = ()
+    """Limits that are no quota here, in words; also among the notes."""
+    shapes: Sequence[Shape] = ()
+    """What heterogeneous jobs request, by number."""
+
+    @property
+    def numbers(self) -> dict[str, str]:
+        """The names of such jobs by their own numbers; made when somebody asks."""
+        return dict(self.named.iter_rows())
 
 
 def read(paths: Sequence[Path], zone: str | None) -> SlurmPast:
-    """All of these files; each is told by what it holds."""
+    """All of these files, and those in these folders; each is told by what it holds."""
     gathering = Gathering()
     for path in paths:
-        with reading.open_output(path, zone=zone) as opened:
-            gathering.add(path.name, opened)
+        for one in _files(path):
+            gathering.add_file(one, zone, is_chosen=one == path)
     return gathering.past()
+
+
+def _files(path: Path) -> list[Path]:
+    """A file by itself, or the files of a folder."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(one for one in path.iterdir() if one.is_file() and one.name[0] != ".")
+    if not found:
+        raise SpecError(
+            f"the folder `{path}` has no files in it",
+            hint="let Slurm's commands write there: sacct -aPD -o ALL > FOLDER/sacct.txt",
+        )
+    return found
 
 
 class Gathering:
@@ -88,26 +138,56 @@ class Gathering:
         self._jobs = list[pl.DataFrame]()
         self._nodes = list[SlurmNode]()
         self._events = list[SlurmNodeEvent]()
+        self._reservations = list[SlurmReservation]()
+        self.associations = list[SlurmAssociation]()
         self._notes = list[str]()
         self._refused = dict[str, Refusals]()
 
+    def add_file(self, path: Path, zone: str | None, *, is_chosen: bool) -> None:
+        """Read a file; one that nobody chose by its name, and which is not Slurm's, is noted."""
+        try:
+            opened = reading.open_output(path, zone=zone)
+        except SpecError as error:
+            if is_chosen:
+                raise _of(path, error) from error
+            self._notes.append(f"`{path}` left out: {error.message}")
+            return
+        try:
+            with opened:
+                self.add(path.name, opened)
+        except SpecError as error:
+            raise _of(path, error) from error
+
     def add(self, name: str, opened: SlurmReading) -> None:
         """Read all of one output; ``name``: where it is from, for messages."""
+        jobs = list[pl.DataFrame]()
+        opened.skips_steps, opened.wanted = True, _WANTED
         for makes, frame in opened.frames():
             if makes is SlurmJob:
-                is_live = opened.output in _LIVE
                 tells = frame["eligible_ms"].null_count() < len(frame)
-                self._jobs.append(
-                    frame.select(*_ROW).with_columns(
-                        is_live=pl.lit(is_live), tells_eligible=pl.lit(tells)
+                jobs.append(
+                    _with_tres(frame).with_columns(
+                        is_live=pl.lit(opened.output in _LIVE), tells_eligible=pl.lit(tells)
                     )
                 )
             elif makes is SlurmNode:
-                self._nodes += cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
+                told = cast("Iterator[SlurmNode]", frames.rows_of(makes, frame))
+                self._nodes += nodes.one_by_one(told)
             elif makes is SlurmNodeEvent:
                 self._events += cast("Iterator[SlurmNodeEvent]", frames.rows_of(makes, frame))
+            elif makes is SlurmReservation:
+                kept = cast("Iterator[SlurmReservation]", frames.rows_of(makes, frame))
+                self._reservations += kept
+            elif makes is SlurmAssociation:
+                self.associations += cast(
+                    "Iterator[SlurmAssociation]", frames.rows_of(makes, frame)
+                )
+        tracks = any(frame["names_gpus"].any() for frame in jobs)
+        self._jobs += [frame.with_columns(tracks_gpus=pl.lit(tracks)) for frame in jobs]
         if opened.refusals.total:
             self._refused[name] = opened.refusals
+        if opened.is_json and opened.output is None and not opened.refusals.total:
+            self._notes.append(f"{name}: JSON, and no job, node or reservation of Slurm in it")
         self._notes += [f"{name}: {text}" for text in opened.errors]
 
     def past(self, unknown_ms: int | None = None) -> SlurmPast:
@@ -115,12 +195,33 @@ class Gathering:
 
         ``unknown_ms``: since when a node is out of which nobody says since when; None: it is not.
         """
-        flags = {"is_live": pl.Boolean, "tells_eligible": pl.Boolean}
-        told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema={**_ROW, **flags})
+        flags = dict.fromkeys(("is_live", "tells_eligible", "tracks_gpus"), pl.Boolean)
+        schema = {**_ROW, **_OF_TRES, **flags}
+        told = pl.concat(self._jobs) if self._jobs else pl.DataFrame(schema=schema)
         out, notes = reasons.nodes_out(self._nodes) if self._nodes else None, list(self._notes)
         attempts = _attempts(told, out, notes)
-        nodes = _nodes(self._nodes, self._events, unknown_ms)
-        return SlurmPast(attempts, nodes, tuple(notes), self._refused, _numbers(told))
+        fleet = nodes.fleet_of(self._nodes, self._events, self._reservations, unknown_ms)
+        attempts, shapes = het.as_gangs(nodes.on_parts(attempts, fleet.parts))
+        per_gpu = gpu_parts.shards_per_gpu(self._nodes)
+        attempts, shapes, more = gpu_parts.as_parts(attempts, fleet.instances, per_gpu, shapes)
+        notes += more
+        notes += fleet.notes
+        unread = list[str]()
+        queues = accounts.queues_of(
+            self.associations, {*attempts["team"].unique().to_list()},
+            {kind_of(node.gpu_type) for node in fleet.nodes},
+            {name for name in told["cluster"].unique().to_list() if name}, unread,
+        )  # fmt: skip
+        return SlurmPast(
+            attempts, fleet.nodes, (*notes, *unread), self._refused, _numbers(told), queues,
+            tuple(unread), shapes,
+        )  # fmt: skip
+
+
+def _of(path: Path, error: SpecError) -> SpecError:
+    """The same refusal, with the file that it is about."""
+    is_named = f"`{path}`" in error.message
+    return error if is_named else SpecError(f"`{path}`: {error.message}", hint=error.hint)
 
 
 def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) -> pl.DataFrame:
@@ -136,8 +237,10 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     rows = rows.with_columns(
         outcome=pl.col("word").replace_strict(_words(), default=None, return_dtype=pl.String),
         start_ms=pl.when(has_held).then(pl.col("start_ms")),
+        began_ms="start_ms",
         gpus=pl.when(has_held).then("gpus_allocated").otherwise("gpus_requested"),
     )
+    rows = _without_gpus(rows).drop(name for name in _NUMBERS if name not in het.PART)
     is_open = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
     is_held = pl.col("reason").is_in(_HELD).fill_null(value=False)
     is_held |= pl.col("tells_eligible") & ~pl.col("is_live")
@@ -150,7 +253,6 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
     if held := rows.select(waits.sum()).item():
         jobs = "1 job waits" if held == 1 else f"{held:,} jobs wait"
         notes.append(f"{jobs} for something else than GPUs (held, or not eligible yet): no demand")
-    tres = pl.coalesce("alloc_tres", "req_tres")
     return rows.select(
         "job",
         "outcome",
@@ -162,8 +264,10 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         "reason",
         "reason_cause",
         "reason_layer",
-        cpus=pl.coalesce("cpus", tres.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Int64)),
-        memory_mib=_mib(tres),
+        "memory_mib",
+        "shards",
+        *het.PART,
+        cpus=pl.coalesce("cpus", "tres_cpus"),
         team=pl.coalesce("account", pl.lit("unknown")),
         user=pl.coalesce("user", pl.col("uid").cast(pl.String)),
         submit_ms=pl.max_horizontal("submit_ms", "eligible_ms"),
@@ -172,6 +276,41 @@ def _attempts(told: pl.DataFrame, out: frozenset[str] | None, notes: list[str]) 
         node_count=pl.coalesce("node_count", "nodes_requested"),
         is_per_node=pl.col("tres_per_node").str.contains("gpu").fill_null(value=False),
         limit_ms=pl.col("time_limit_ms"),
+    )
+
+
+def _with_tres(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The columns of jobs that are needed, with what their TRES texts say: each is read once."""
+    rows = jobs.select(*_ROW, tres=pl.coalesce("alloc_tres", "req_tres"), asked="req_tres")
+    texts, tres = rows.select("tres", "asked").unique(), pl.col("tres")
+    names_gpus = [name.str.contains("gres/gpu", literal=True) for name in (tres, pl.col("asked"))]
+    said = texts.with_columns(
+        tres_cpus=tres.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Int64),
+        memory_mib=_mib(tres),
+        has_tres=tres.is_not_null(),
+        names_gpus=pl.any_horizontal(names_gpus).fill_null(value=False),
+        shards=tres.str.extract(r"(?:^|,)gres/shard=(\d+)").cast(pl.Int64),
+    )
+    both = ["tres", "asked"]
+    rows = rows.join(said, on=both, how="left", nulls_equal=True, maintain_order="left")
+    return rows.drop(both)
+
+
+def _without_gpus(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same; where GPUs are counted, jobs of which nothing else is said had none.
+
+    Those that held shards (parts of GPUs) alone have some, so many as they were on nodes.
+    """
+    is_untold = pl.col("gpus").is_null()
+    is_shard = is_untold & (pl.col("shards") > 0).fill_null(value=False)
+    is_none = is_untold & pl.col("tracks_gpus") & pl.col("has_tres")
+    nodes = pl.coalesce("node_count", "nodes_requested", 1).clip(1)
+    return rows.with_columns(
+        shards=pl.when(is_shard).then("shards"),
+        gpus=pl.when(is_shard).then(nodes).when(is_none).then(pl.lit(0)).otherwise("gpus"),
+        start_ms=pl.when(is_shard & (pl.col("word") != "PENDING"))
+        .then("began_ms")
+        .otherwise("start_ms"),
     )
 
 
@@ -188,29 +327,34 @@ def _name(told: pl.DataFrame) -> pl.Expr:
     )
 
 
-def _numbers(told: pl.DataFrame) -> dict[str, str]:
-    """The names of jobs that have run, by their own number, where that is another."""
+def _numbers(told: pl.DataFrame) -> pl.DataFrame:
+    """Jobs that have run by their own number and by their name, where that is another."""
     ran = told.filter(pl.col("start_ms").is_not_null() & pl.col("array_tasks").is_null())
-    named = ran.select(number=pl.col("job_id").cast(pl.String), name=_name(told))
-    return dict(named.filter(pl.col("number") != pl.col("name")).iter_rows())
+    name = _name(told).str.replace(r"\+\d+$", "")  # parts of one job have its name
+    named = ran.select(number=pl.col("job_id").cast(pl.String), name=name)
+    return named.filter(pl.col("number") != pl.col("name"))
 
 
 def _explained(rows: pl.DataFrame, out: frozenset[str] | None) -> pl.DataFrame:
     """Why jobs wait, in Slurm's word and in plain ones, with the layer that owns it."""
-    found = list[ReasonMeaning | None]()
-    for state, reason, text, required in rows.select(
-        "state", "reason", "reason_text", "required_nodes"
-    ).iter_rows():
-        is_told = state == "PENDING" and bool(reason)
-        meant = reasons.meaning(reason, text, required=required, out=out) if is_told else None
-        found.append(meant)
-    return rows.with_columns(
-        reason=pl.Series([one and f"{one.reason}: {one.words}" for one in found], dtype=pl.String),
-        reason_cause=pl.Series([one and int(one.cause or 0) for one in found], dtype=pl.Int64),
-        reason_layer=pl.Series(
-            [one and one.layer and int(one.layer) for one in found], dtype=pl.Int64
-        ),
+    names = ["reason", "reason_text", "required_nodes"]
+    waits = (pl.col("state") == "PENDING") & (pl.col("reason") != "")
+    told = rows.filter(waits).select(names).unique(maintain_order=True)
+    found = [
+        reasons.meaning(reason, text, required=required, out=out)
+        for reason, text, required in told.iter_rows()
+    ]
+    meant = told.with_columns(
+        said=pl.Series([f"{one.reason}: {one.words}" for one in found], dtype=pl.String),
+        reason_cause=pl.Series([int(one.cause or 0) for one in found], dtype=pl.Int64),
+        reason_layer=pl.Series([one.layer and int(one.layer) for one in found], dtype=pl.Int64),
+        waits=pl.lit(value=True),
     )
+    rows = rows.with_columns(waits=waits.fill_null(value=False))
+    rows = rows.join(
+        meant, on=[*names, "waits"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    return rows.with_columns(reason="said").drop("said", "waits")
 
 
 def _mib(tres: pl.Expr) -> pl.Expr:
@@ -255,24 +399,54 @@ def _once(rows: pl.DataFrame) -> pl.DataFrame:
     younger than the other. Of what waits or runs, `squeue` knows more than the accounting.
     """
     waits = pl.col("start_ms").is_null() & pl.col("end_ms").is_null()
-    rows = rows.with_columns(is_open=pl.col("end_ms").is_null())
-    rows = rows.sort("is_open", ~pl.col("is_live"), maintain_order=True)
-    rows = rows.unique(["job", "start_ms", "submit_ms"], keep="first", maintain_order=True)
-    begun = rows.filter(~waits).group_by("job").agg(latest_ms=pl.col("submit_ms").max())
-    rows = rows.join(begun, on="job", how="left").filter(
-        ~waits | pl.col("latest_ms").is_null() | (pl.col("submit_ms") > pl.col("latest_ms"))
-    )
-    names = {text: _names(text) for text in rows["node_list"].unique().to_list() if text}
-    details = {text: _masks(text) for text in rows["gres_detail"].unique().to_list() if text}
-    found = [names.get(text) for text in rows["node_list"].to_list()]
-    devices = [
-        _in_order(details.get(text), nodes)
-        for text, nodes in zip(rows["gres_detail"].to_list(), found, strict=True)
-    ]
-    return rows.with_columns(
-        nodes=pl.Series(found, dtype=pl.List(pl.String)),
-        devices=pl.Series(devices, dtype=pl.List(pl.Int64)),
-    )
+    rows = rows.with_columns(trust=2 * pl.col("end_ms").is_null() + ~pl.col("is_live"))
+    if not rows["trust"].is_sorted():
+        rows = rows.sort("trust", maintain_order=True)
+    key = ["job", "start_ms", "submit_ms"]
+    if rows.select(key).n_unique() < len(rows):
+        rows = rows.unique(key, keep="first", maintain_order=True)
+    waiting = rows.filter(waits).select("job")
+    begun = rows.select(*key, "end_ms").filter(~waits).join(waiting, on="job", how="semi")
+    latest = begun.group_by("job").agg(latest_ms=pl.col("submit_ms").max())
+    if len(latest):
+        latest_ms = rows.select("job").join(latest, on="job", how="left", maintain_order="left")
+        rows = rows.with_columns(latest_ms["latest_ms"]).filter(
+            ~waits | pl.col("latest_ms").is_null() | (pl.col("submit_ms") > pl.col("latest_ms"))
+        )
+    return _with_devices(_with_nodes(rows))
+
+
+def _with_nodes(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the names of their nodes: each list that Slurm folded is read once."""
+    texts = rows["node_list"].drop_nulls().unique(maintain_order=True)
+    is_folded = texts.str.contains_any(["[", "]"]) | texts.is_in([*hostlists.NO_NODES])
+    is_folded |= texts.str.contains(r"^,|,,|,$")  # no list: to be refused, as is a list too long
+    is_folded |= texts.str.len_bytes() > hostlists.MOST_NAMES
+    plain, folded = texts.filter(~is_folded), texts.filter(is_folded)
+    names = pl.Series([_names(text) if text else None for text in folded], dtype=_NAMES)
+    known = pl.DataFrame({
+        "node_list": pl.concat([plain, folded]), "nodes": pl.concat([plain.str.split(","), names]),
+    })  # fmt: skip
+    return _with(rows, known, ["node_list"])
+
+
+_NAMES = pl.List(pl.String)
+
+
+def _with(rows: pl.DataFrame, known: pl.DataFrame, on: list[str]) -> pl.DataFrame:
+    """Rows with what is known of some of their columns; no other column is touched."""
+    found = rows.select(on).join(known, on=on, how="left", maintain_order="left")
+    return rows.with_columns(found.drop(on))
+
+
+def _with_devices(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with the masks of their devices, one for each node, where that is told."""
+    both = ["gres_detail", "node_list"]
+    told = rows.select(*both, "nodes").filter(pl.col("gres_detail").is_not_null())
+    told = told.drop_nulls().unique(both, maintain_order=True)
+    masks = [_in_order(_masks(text), nodes) for text, _, nodes in told.iter_rows()]
+    known = told.drop("nodes").with_columns(devices=pl.Series(masks, dtype=pl.List(pl.Int64)))
+    return _with(rows, known, both)
 
 
 def _names(text: str) -> list[str] | None:
@@ -300,38 +474,3 @@ def _in_order(masks: dict[str, int] | None, nodes: list[str] | None) -> list[int
     if not masks or not nodes or not all(masks.get(node) for node in nodes):
         return None
     return [masks[node] for node in nodes]
-
-
-def _nodes(
-    told: Iterable[SlurmNode], events: Sequence[SlurmNodeEvent], unknown_ms: int | None
-) -> list[SeenNode]:
-    """Nodes with GPUs; when they took no work comes from Slurm's own record, else from now."""
-    found = dict[str, SeenNode]()
-    past = dict[str, list[tuple[int, int | None, NodeState]]]()
-    for event in events:
-        state = _out(event.state, event.state_flags)
-        if event.node and event.start_ms is not None and state is not None:
-            past.setdefault(event.node, []).append((event.start_ms, event.end_ms, state))
-    for node in told:
-        state = _out(node.state, node.state_flags)
-        out = past.get(node.name, [])
-        if state is not None and not any(end is None for _, end, _ in out):
-            told_ms = (node.reason_ms, node.last_busy_ms, unknown_ms)
-            since = next((ms for ms in told_ms if ms is not None), None)
-            out = [*out, (since, None, state)] if since is not None else out
-        found[node.name] = SeenNode(
-            name=node.name, gpus=node.gpus or 0, gpu_type=node.gpu_type or "",
-            cpu_milli=1000 * (node.cpus or 0), memory_mib=node.memory_mib or 0,
-            out=tuple(sorted(out, key=lambda one: one[0])),
-        )  # fmt: skip
-    return [node for node in found.values() if node.gpus]
-
-
-def _out(state: str | None, flags: str | None) -> NodeState | None:
-    """How a node takes no new work; None: it does."""
-    words = {*(state or "").split("+"), *(flags or "").split("+")}
-    if words & states.BROKEN:
-        return NodeState.UNHEALTHY
-    if words & states.CLOSED:
-        return NodeState.DRAINING
-    return None

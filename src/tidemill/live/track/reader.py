@@ -1,8 +1,10 @@
 """Files of records, read line by line: the good lines count, the others are told."""
 
+import gzip
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from tidemill.live.track.records import TrackRecord, UnusableRecord, parse
 from tidemill.live.track.seen import SeenRecords, SeqGap
@@ -10,6 +12,7 @@ from tidemill.model.errors import SpecError
 from tidemill.track.format import LONGEST_LINE
 
 SUFFIX = ".jsonl"
+PACKED = ".jsonl.gz"
 MOST_REFUSED = 1000
 """Refused lines that are kept with their reasons; the rest is counted."""
 
@@ -59,11 +62,31 @@ class TrackReader:
     def stream(self, path: Path | str) -> Iterator[TrackRecord]:
         """The records of a file, or of all files in a folder, each once."""
         for one in files_of(Path(path)):
-            with one.open("rb") as file:
-                for number, line in _lines(file):
-                    record = self._record(one, number, line)
-                    if record is not None:
-                        yield record
+            with _opened(one) as file:
+                try:
+                    for number, line in _lines(file):
+                        record = self._record(one, number, line)
+                        if record is not None:
+                            yield record
+                except EOFError:  # a packed file whose end is missing
+                    self.truncated.append(one)
+                except (gzip.BadGzipFile, zlib.error) as error:
+                    raise SpecError(
+                        f"`{one}` cannot be unpacked: {error}",
+                        hint="it is damaged, or not packed with gzip: give it without `.gz`",
+                    ) from error
+
+    def stream_from(self, path: Path, offset: int) -> Iterator[tuple[TrackRecord | None, int]]:
+        """The records of the whole lines of a file from a place on, and the place after each.
+
+        None: a line that is no record, or one that was read before.
+        """
+        with path.open("rb") as file:
+            file.seek(offset)
+            for number, line in _lines(file):
+                if not line.endswith(b"\n") and len(line) <= LONGEST_LINE:
+                    return  # its writer is writing
+                yield self._record(path, number, line), file.tell()
 
     def gaps(self) -> list[SeqGap]:
         """Numbers that are missing so far."""
@@ -103,13 +126,18 @@ def read(path: Path | str) -> Readings:
 def files_of(path: Path) -> list[Path]:
     """The files of records under a path: itself, or those of a folder in the order of names."""
     if path.is_dir():
-        return sorted(found for found in path.iterdir() if found.suffix == SUFFIX)
+        return sorted(found for found in path.iterdir() if found.name.endswith((SUFFIX, PACKED)))
     if not path.exists():
         raise SpecError(
             f"`{path}` does not exist",
             hint="give the folder that TIDEMILL_TRACK named in the job, or one file in it",
         )
     return [path]
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A file of records as it is, or packed with gzip."""
+    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def _lines(file: BinaryIO) -> Iterable[tuple[int, bytes]]:

@@ -54,6 +54,8 @@ class BeganRecord(_AtRecord, frozen=True, kw_only=True, tag="job_began"):
     """How often the launcher or scheduler has started the job again."""
     gpus: Count | None = None
     """How many GPUs this process uses."""
+    role: Text | None = None
+    """What it does where ranks differ, such as a pipeline stage: equal roles do equal work."""
     team: Text | None = None
     """Whose job it is."""
     user: Text | None = None

@@ -175,6 +175,12 @@ PIECED: Final = tuple(
 )
 SUBMITTED: Final = codes.KIND_CODE[ev.JobSubmitted]
 ADDED: Final = codes.KIND_CODE[ev.NodeAdded]
+TEXTS: Final = (
+    (codes.KIND_CODE[ev.ReasonSeen], _E.VALUE),
+    (codes.KIND_CODE[ev.SightLost], _E.TO),
+    (codes.KIND_CODE[ev.SightRegained], _E.TO),
+)
+"""Columns of events that are the number of a text (``Dictionary.users``)."""
 
 
 def place(events: Matrix) -> None:
@@ -220,10 +226,12 @@ def named_by(batch: Batch, dictionary: Dictionary) -> Batch:
         (codes.KIND_CODE[ev.ContractSigned], known.contracts, dictionary.contracts),
         (codes.KIND_CODE[ev.QueueSet], known.queues, dictionary.queues),
         (codes.KIND_CODE[ev.TopologySet], known.topologies, dictionary.topologies),
-        (codes.KIND_CODE[ev.ReasonSeen], known.users, dictionary.users),
     ):
         places = kinds == kind
         values[places] = _renumbered(values[places], here, there)
+    for kind, column in TEXTS:
+        places = kinds == kind
+        events[places, column] = _renumbered(events[places, column], known.users, dictionary.users)
     jobs[:, JobColumn.SHAPE] = _renumbered(
         jobs[:, JobColumn.SHAPE], known.shapes, dictionary.shapes
     )

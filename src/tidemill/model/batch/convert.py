@@ -90,7 +90,9 @@ def of_jobs(jobs: Sequence[Job], dictionary: Dictionary) -> tuple[Matrix, list[s
     confidence = codes.CONFIDENCE_CODE
     columns[_J.CONFIDENCE] = [confidence[job.efficiency.confidence] for job in jobs]
     columns[_J.ATTAINABLE] = [job.efficiency.attainable_ppm or 0 for job in jobs]
-    columns[_J.SHAPE] = [dictionary.shapes.number(job.shape) for job in jobs]
+    shapes = {id(job.shape): job.shape for job in jobs}  # most share theirs; to compare takes long
+    numbers = {key: dictionary.shapes.number(shape) for key, shape in shapes.items()}
+    columns[_J.SHAPE] = [numbers[id(job.shape)] for job in jobs]
     columns[_J.USER] = [dictionary.users.number(job.user) for job in jobs]
     demands = [job.demand for job in jobs]
     columns[_J.HAS_DEMAND] = [int(demand is not None) for demand in demands]

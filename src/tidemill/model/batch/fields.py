@@ -16,6 +16,7 @@ from tidemill.model.batch import (
     ADDED,
     PIECED,
     SUBMITTED,
+    TEXTS,
     Dictionary,
     EventColumn,
     JobColumn,
@@ -54,9 +55,16 @@ _COLUMN_OF: Final[dict[str, EventColumn]] = {
     "links_ppm": _E.VALUE,
     "mfu_ppm": _E.VALUE,
     "memory_ppm": _E.TO,
+    "straggler_ppm": _E.VALUE,
+    "figure": _E.WHY,
+    "value": _E.VALUE,
+    "source": _E.TO,
+    "minor": _E.TO,
+    "xid": _E.VALUE,
     "confidence": _E.WHY,
     "covers_ms": _E.VALUE,
     "keeps_jobs": _E.VALUE,
+    "prefix": _E.TO,
 }
 """Where the plain fields of events go, whatever the kind."""
 
@@ -144,7 +152,8 @@ def bounds(dictionary: Dictionary) -> tuple[Matrix, Matrix]:
     """The least and the most that each column of each kind may hold."""
     low, high = (side.copy() for side in _fixed_bounds())
     high[ADDED, _E.VALUE] = len(dictionary.nodes.rows) - 1
-    high[codes.KIND_CODE[ev.ReasonSeen], _E.VALUE] = len(dictionary.users.rows) - 1
+    for code, column in TEXTS:
+        high[code, column] = len(dictionary.users.rows) - 1
     for kind, (_, table) in WHOLE_ROWS.items():
         high[codes.KIND_CODE[kind], _E.VALUE] = len(getattr(dictionary, table).rows) - 1
     return low, high

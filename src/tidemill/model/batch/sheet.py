@@ -171,6 +171,8 @@ class Sheet:
                 self._write_pieces((*event.gained, *event.lost), row)
             case ev.ReasonSeen():
                 row[_E.VALUE] = self.dictionary.users.number(event.reason)
+            case ev.SightLost() | ev.SightRegained():
+                row[_E.TO] = self.dictionary.users.number(event.prefix)
             case ev.JobSubmitted():
                 row[_E.FIRST] = self._job_count
                 self._make_rows(0, 0, 1)

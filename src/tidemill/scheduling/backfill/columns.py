@@ -16,16 +16,23 @@ class ENDING(IntEnum):
 
 
 SORTED_AT_ONCE = 64  # newcomers; more are sorted with all others
+NEAR_AT_LEAST = 128  # jobs that are kept sorted; of more, those who end later need not be
 
 
 class TALLY(IntEnum):
     """Single numbers."""
 
-    COUNT = 0  # jobs in ``order``
+    COUNT = 0  # jobs in ``order``, with some who went
+    NEAR = 1  # how many of them, those at its beginning, are sorted: all who end
+    UNTIL_MS = 2  # no later than this
+    READ = 3  # up to which change of nodes it was looked who came; -1: all must be read again
+    PACE_CHANGES = 4  # as many of the cluster state are known
+    DRIFTING = 5  # how many have an end that moves as time goes on
+    WANTED = 6  # how many had to end, of late, for one who waits
 
 
 class Ends(NamedTuple):
-    """Running jobs that end, by when."""
+    """Running jobs that end, by when: the next sorted, the others after them in any order."""
 
     rows: I64
     order: I64

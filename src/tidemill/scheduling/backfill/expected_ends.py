@@ -32,6 +32,7 @@ class Running:
             np.zeros(0, np.int64),
             np.zeros(len(TALLY), np.int64),
         )
+        self._ends.tally[TALLY.READ] = -1
         self._bases: dict[int, Basis] = {}
         self._outran: set[int] = set()
         self._ended = -1
@@ -76,6 +77,8 @@ class Running:
                 self._ends.rows[j, ENDING.AT_MS] = FOREVER_MS
                 self.count -= 1
         self._sort(self._all - before)
+        ends.note_read(w, self._ends, self._all)
+        self._ends.tally[TALLY.READ] = -1  # kernels know neither history nor who moves
 
     def give_back(self, room: Snapshot, given: int, wanted: int) -> None:
         """Have so many of the first given back, whatever it was before; on the books too."""
@@ -108,9 +111,9 @@ class Running:
     def _sort(self, more: int) -> None:
         rows, order, *_ = self._ends
         if more > SORTED_AT_ONCE:
-            ends.sort_all(rows, order, self._all)
+            ends.sort_all(rows, order, 0, self._all)
         else:
-            ends.sort_again(rows, order, self._all)
+            ends.sort_again(rows, order, 0, self._all)
 
     # Ends --------------------------------------------------------------------------------------
 

@@ -96,21 +96,25 @@ class Reservations:
             return pieces
         world, room = self.world, self.room
         shape, q = world.shape_rows[s], world.shapes.queue.item(s)
-        end_ms, known = self._end_if_placed_ms(j), self.memo.known(world, s)
-        disturbed = [
-            one for one in self.found
-            if one.at_ms < end_ms and not set(one.kinds).isdisjoint(known.kinds)
-        ]  # fmt: skip
+        disturbed, known = self.disturbed_by(s, j), self.memo.known(world, s)
         if not disturbed:
             return pieces
         undo(room, q, shape, pieces)
-        self._keep(disturbed)
+        self.keep(disturbed)
         scoring = self.memo.scoring(world, self.policy)
         found = fit_largest(room, q, shape, known.options, scoring)
-        self._let_go(disturbed)
+        self.let_go(disturbed)
         if found.shortage is not None:
             placing.refuse(self.columns, s, max(one.at_ms for one in disturbed))
         return found.pieces
+
+    def disturbed_by(self, s: int, j: int) -> list[Reservation]:
+        """Those of which a job would hold GPU types beyond the moment at which they begin."""
+        end_ms, kinds = self._end_if_placed_ms(j), set(self.memo.known(self.world, s).kinds)
+        return [
+            one for one in self.made()
+            if one.at_ms < end_ms and not kinds.isdisjoint(one.kinds)
+        ]  # fmt: skip
 
     def is_refused(self, s: int, j: int) -> bool:
         """Whether a job is known not to be let past: one of its like was not that ends no later.
@@ -233,11 +237,11 @@ class Reservations:
         """Where a shape fits once so many have ended, beside what is reserved already."""
         self._give(running, given, wanted)
         known, shape = self.memo.known(self.world, s), self.world.shape_rows[s]
-        self._keep(self.found)
+        self.keep(self.found)
         scoring = self.memo.scoring(self.world, self.policy)
         found = fit_largest(self.room, known.queue, shape, known.options, scoring)
         undo(self.room, known.queue, shape, found.pieces)
-        self._let_go(self.found)
+        self.let_go(self.found)
         return found.pieces
 
     def _give(self, running: Running, given: int, wanted: int) -> None:
@@ -255,7 +259,7 @@ class Reservations:
 
     # Keeping -----------------------------------------------------------------------------------
 
-    def _keep(self, those: list[Reservation]) -> None:
+    def keep(self, those: list[Reservation]) -> None:
         """Take what reservations need and is free now out of the room."""
         for one in those:
             shape = self.world.shape_of(one.job)
@@ -268,7 +272,8 @@ class Reservations:
             if cut:
                 self._sliced[one.job] = keep_slices(self.room, shape, cut)
 
-    def _let_go(self, those: list[Reservation]) -> None:
+    def let_go(self, those: list[Reservation]) -> None:
+        """Give back what was kept for them."""
         for one in reversed(those):
             let_slices_go(self.room, self._sliced.pop(one.job, []))
             rows = self._kept[one.job]

@@ -16,7 +16,8 @@ class CODE(IntEnum):
     STEP = 7  # a job of it was placed: go on to the next, in an order that Python knows
     TELL = 8  # take over what was decided so far
     KNOW = 9  # write what it asks for
+    WATCH = 10  # look at the desk: the job that is watched (REG.WATCHED) is the next in line
 
 
-OVER, FIT, FAILED, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW = map(int, CODE)
+OVER, FIT, FAILED, SUPPLY, OUTLASTS, PREPARE, MAKE, STEP, TELL, KNOW, WATCH = map(int, CODE)
 DONE = -1  # with a shape; among kernels alone

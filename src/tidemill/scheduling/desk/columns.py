@@ -72,6 +72,7 @@ class REG(IntEnum):
     IS_MOVING = 53  # whether anybody is on its way to another place
     SPREADS = 54  # whether gangs without wishes are spread over nodes
     HALTED = 55  # one more than the shape that is held behind, or reserved for, next
+    WATCHED = 56  # one more than the job before which Python looks at the desk; 0: nobody
 
 
 class NOTE(IntEnum):
@@ -139,6 +140,11 @@ class ASK(IntEnum):
     IS_BINDING = 38  # whether some of that is required
     TOGETHER = 39  # the request on all its types at once; UNKNOWN: each type by itself
     IS_DOUBTED = 40  # whether what a search said in this cycle may change with time alone
+    SHORTEST_MS = 41  # how soon the first of its line to do so would end, were they placed now,
+    LINE_HEAD = 42  # where its line is this one: who is first,
+    LINE_TAIL = 43  # last,
+    LINE_LENGTH = 44  # how many they are,
+    LINE_RETURNS = 45  # and how many came back to it
 
 
 class OPTION(IntEnum):

@@ -22,6 +22,7 @@ from tidemill.scheduling.desk.codes import (
     STEP,
     SUPPLY,
     TELL,
+    WATCH,
 )
 from tidemill.scheduling.desk.columns import ASK, LINE, NOTE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
@@ -151,12 +152,41 @@ def is_kept_back(w, d, s, q):
 
 
 @kernel
+def shortest(jobs, shapes, reg, asks, s):
+    """How soon any of the first of a shape's line would end, were it placed now.
+
+    It is the same as long as the line is; they are more than may be asked in one cycle.
+    """
+    if (
+        asks[s, ASK.LINE_HEAD] != shapes[s, SHAPE.HEAD]
+        or asks[s, ASK.LINE_TAIL] != shapes[s, SHAPE.TAIL]
+        or asks[s, ASK.LINE_LENGTH] != shapes[s, SHAPE.WAITING]
+        or asks[s, ASK.LINE_RETURNS] != shapes[s, SHAPE.RETURNS]
+    ):
+        asks[s, ASK.LINE_HEAD] = shapes[s, SHAPE.HEAD]
+        asks[s, ASK.LINE_TAIL] = shapes[s, SHAPE.TAIL]
+        asks[s, ASK.LINE_LENGTH] = shapes[s, SHAPE.WAITING]
+        asks[s, ASK.LINE_RETURNS] = shapes[s, SHAPE.RETURNS]
+        found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
+        while j >= 0 and left > 0:
+            found = min(found, expected_end(jobs, reg, j) - reg[REG.NOW])
+            j = jobs[j, JOB.NEXT]
+            left -= 1
+        asks[s, ASK.SHORTEST_MS] = found
+    return asks[s, ASK.SHORTEST_MS]
+
+
+@kernel
 def step_on(w, d, s):
     """Go on to the next job of a shape that may have a chance; whether there is one.
 
     In an order by shape, where owners alone say how long jobs run.
     """
     reg, asks = d.reg, d.asks
+    if asks[s, ASK.REFUSED_MS] < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST:
+        soonest = reg[REG.NOW] + shortest(w.jobs, w.shapes, reg, asks, s)
+        if soonest > asks[s, ASK.REFUSED_MS]:
+            return False
     while True:
         j = w.jobs[asks[s, ASK.UPCOMING], JOB.NEXT]
         asks[s, ASK.TAKEN] += 1
@@ -507,6 +537,8 @@ def hold_halted(w, d):
 def deal_with(w, d, g, t, h, e, s, q):
     """Place the first in line, say why it waits, or hold behind it; above OVER: a code."""
     reg, asks = d.reg, d.asks
+    if reg[REG.WATCHED] == asks[s, ASK.UPCOMING] + 1:
+        return ask_first(d, s, WATCH)
     if is_behind(reg, w.queues, asks, d.types, d.held, d.held_teams, s, q):
         if asks[s, ASK.SUPPLY] == UNKNOWN:
             return ask_first(d, s, SUPPLY)

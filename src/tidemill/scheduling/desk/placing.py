@@ -3,16 +3,17 @@
 from tidemill.core.order import end_if_placed, total_if_given
 from tidemill.core.replay import PASSED, PLACED, SAID_WHY
 from tidemill.model.batch import EventColumn, PieceColumn
-from tidemill.model.columns import AT, JOB, NODE, QUEUE, QUOTA
+from tidemill.model.columns import AT, DEVICE, JOB, NODE, QUEUE, QUOTA
+from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.tables import NEVER_PASSED
 from tidemill.scheduling.desk.columns import ASK, CLAIM, OPTION, PASSABLE, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.fitting.books import count_used
-from tidemill.scheduling.fitting.columns import OUT
+from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST, SPOT
 from tidemill.scheduling.fitting.keeping import give, note, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.node_ranking import seat
-from tidemill.scheduling.fitting.sweeps import give_all, is_held
+from tidemill.scheduling.fitting.sweeps import count_hosts, give_all, is_held, on_device
 
 LIMIT, SHORT, UNFIT, KEPT_OFF = range(4)  # as ``fit.Obstacle``
 NO_NODES = 0  # no nodes hold it
@@ -20,7 +21,7 @@ BARRED = -1  # something else than nodes stands in its way
 UNSURE = -2  # Python must say
 ANYWHERE = -1
 PASSABLE_COLUMNS = len(PASSABLE)
-TIED, LOOSE, COUNTED = range(3)  # how a gang is tried
+TIED, LOOSE, COUNTED, BESIDE = range(4)  # how a gang is tried
 EASY = 1  # backfill
 
 
@@ -135,16 +136,49 @@ def count_able(w, d, s, q):
 
 
 @kernel
-def try_type(w, d, g, t, s, o, how, keeps):
+def left_beside(w, d, g, r, p):
+    """How many replicas the node of a reservation's piece could take at most beside the piece."""
+    n, mask, hosted = d.promised[p, KEPT.NODE], d.promised[p, KEPT.DEVICES], 0
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    most, first = g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n], w.nodes[n, NODE.FIRST_DEVICE]
+    if most == 0 or accelerators == 0 or d.promised[p, KEPT.MILLI] < WHOLE_MILLI:
+        return most
+    for c in range(w.nodes[n, NODE.DEVICES]):
+        if mask >> c & 1 == 0 and w.devices[first + c, DEVICE.IS_FAILED] == 0:
+            hosted += on_device(g.parts, first + c, milli)
+    return min(most, hosted // accelerators)
+
+
+@kernel
+def most_beside(w, d, g, r):
+    """How many replicas of a request nodes could take at most, beside what would be disturbed."""
+    total, h, promises = count_hosts(w, g, r), g.requests[r, REQUEST.HOSTS_ROW], d.promises
+    g.regs[CALL.MARK] += 1
+    for i in range(d.reg[REG.PROMISES]):
+        first = promises[i, PROMISE.FIRST_PIECE]
+        pieces = promises[i, PROMISE.PIECES] if promises[i, PROMISE.IS_DISTURBED] != 0 else 0
+        for p in range(first, first + pieces):
+            n = d.promised[p, KEPT.NODE]
+            if g.spots[n, SPOT.MARK] != g.regs[CALL.MARK]:
+                g.spots[n, SPOT.MARK] = g.regs[CALL.MARK]
+                total += left_beside(w, d, g, r, p) - g.hosts[h, n]
+    return total
+
+
+@kernel
+def try_type(w, d, g, t, s, o, how):
     """Take a place for a gang on one of its types: the number of pieces; or none.
 
     ``TIED``: as it wishes to be tied. ``LOOSE``: on any nodes. ``COUNTED``: nothing is taken, the
-    number is that of its replicas; ``keeps``: 0 where the room is soon as it was before.
+    number is that of its replicas. ``BESIDE``: the same where it may fit beside the reservations
+    that would be disturbed.
     """
     asks, r, packed = d.asks, d.options[o, OPTION.REQUEST], d.options[o, OPTION.PACKED]
     rungs, count = asks[s, ASK.RUNGS], asks[s, ASK.COUNT]
     if how == COUNTED:
-        return count if is_held(w, g, packed, count, 0, keeps) else 0
+        return count if is_held(w, g, packed, count, 0) else 0
+    if how == BESIDE:
+        return count if most_beside(w, d, g, packed) >= count else 0
     if how == LOOSE:
         return seat(w, g, t, r if rungs == 0 else packed, count)
     found = fill_tied(w, g, d.rungs, r, asks[s, ASK.FIRST_RUNG], rungs, 0, ANYWHERE)
@@ -154,7 +188,7 @@ def try_type(w, d, g, t, s, o, how, keeps):
 
 
 @kernel
-def try_types(w, d, g, t, s, q, how, keeps):
+def try_types(w, d, g, t, s, q, how):
     """The same on the first of its types that has one; or as ``fit``."""
     asks, found = d.asks, NO_NODES
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
@@ -162,7 +196,7 @@ def try_types(w, d, g, t, s, q, how, keeps):
         if why != UNFIT:
             found = found if why == SHORT else BARRED
             continue
-        count = try_type(w, d, g, t, s, o, how, keeps)
+        count = try_type(w, d, g, t, s, o, how)
         if count > 0:
             return count
     return found
@@ -175,11 +209,17 @@ def has_wishes(asks, s):
 
 
 @kernel
+def is_counted(asks, s):
+    """Whether a shape can fit only where nodes could take as many replicas as it has, by type."""
+    return asks[s, ASK.TOGETHER] < 0
+
+
+@kernel
 def fit_held(w, d, g, t, s, q):
     """As ``fit``, of a job whose wishes nodes could hold if it has any that bind it to nothing."""
     asks = d.asks
     if asks[s, ASK.RUNGS] > 0:
-        count = try_types(w, d, g, t, s, q, TIED, 1)
+        count = try_types(w, d, g, t, s, q, TIED)
         if count > 0:
             return count
         if asks[s, ASK.IS_BINDING] != 0:
@@ -192,7 +232,7 @@ def fit_held(w, d, g, t, s, q):
             count = seat(w, g, t, asks[s, ASK.TOGETHER], 1)
             if count > 0:
                 return count
-    return try_types(w, d, g, t, s, q, LOOSE, 1)
+    return try_types(w, d, g, t, s, q, LOOSE)
 
 
 @kernel
@@ -203,7 +243,7 @@ def fit(w, d, g, t, s, q):
     must say.
     """
     if has_wishes(d.asks, s):
-        count = try_types(w, d, g, t, s, q, COUNTED, 1)
+        count = try_types(w, d, g, t, s, q, COUNTED)
         if count <= 0:
             return count
     return fit_held(w, d, g, t, s, q)
@@ -213,8 +253,8 @@ def fit(w, d, g, t, s, q):
 def try_to_fit(w, d, g, t, s, q):
     """As ``fit``, of a job that will not sit where it would: nothing is taken."""
     asks = d.asks
-    if has_wishes(asks, s):
-        return try_types(w, d, g, t, s, q, COUNTED, 1)
+    if is_counted(asks, s) and asks[s, ASK.IS_BINDING] == 0:
+        return try_types(w, d, g, t, s, q, COUNTED)
     count = fit(w, d, g, t, s, q)
     if count > 0:
         give_all(w, g, d.options[asks[s, ASK.FIRST_OPTION], OPTION.REQUEST], count, 1)
@@ -285,28 +325,27 @@ def let_disturbed_go(w, d, g):
 
 
 @kernel
-def note_disturbed(d, g):
+def note_disturbed(w, d, g):
     """Let tournaments know of the nodes of these reservations."""
     promises = d.promises
     for i in range(d.reg[REG.PROMISES]):
         if promises[i, PROMISE.IS_DISTURBED] != 0:
             first = promises[i, PROMISE.FIRST_PIECE]
-            note(g, d.promised, first, first + promises[i, PROMISE.PIECES])
+            note(w, g, d.promised, first, first + promises[i, PROMISE.PIECES])
 
 
 @kernel
 def fit_beside(w, d, g, t, s, q):
     """As ``fit``, beside the reservations that would be disturbed."""
-    keep_disturbed(w, d, g)
-    if has_wishes(d.asks, s):
-        found = try_types(w, d, g, t, s, q, COUNTED, 0)
+    if is_counted(d.asks, s):
+        found = try_types(w, d, g, t, s, q, BESIDE)
         if found <= 0:
-            let_disturbed_go(w, d, g)
             return found
-    note_disturbed(d, g)
+    keep_disturbed(w, d, g)
+    note_disturbed(w, d, g)
     found = fit_held(w, d, g, t, s, q)
     let_disturbed_go(w, d, g)
-    note_disturbed(d, g)
+    note_disturbed(w, d, g)
     return found
 
 

@@ -5,26 +5,17 @@ reservation is), and where others than owners say how long jobs run it orders th
 """
 
 from tidemill.compiled import shared
-from tidemill.core.order import total_if_given
-from tidemill.model.columns import AT, DEVICE, JOB, NODE, ROLE, SHAPE
+from tidemill.model.columns import AT, JOB, NODE, ROLE, SHAPE
 from tidemill.model.measures import WHOLE_MILLI
-from tidemill.scheduling.backfill.columns import ENDING, SORTED_AT_ONCE, TALLY
-from tidemill.scheduling.backfill.ends import (
-    end_first,
-    enough_after,
-    expect,
-    expect_all,
-    follow,
-    sort_again,
-    sort_all,
-)
+from tidemill.scheduling.backfill.columns import ENDING, TALLY
+from tidemill.scheduling.backfill.ends import catch_up, count_beside, end_first, enough_after
 from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import is_over_limit
 from tidemill.scheduling.fitting.columns import KEPT, OUT
 from tidemill.scheduling.fitting.keeping import give, take
 from tidemill.scheduling.fitting.ladders import fill_tied
-from tidemill.scheduling.fitting.sweeps import fill, give_all
+from tidemill.scheduling.fitting.sweeps import count_again, count_hosts, fill, give_all
 
 ANYWHERE = -1
 READY, UNPREPARED, NOT_HERE = 0, 1, 2
@@ -110,36 +101,29 @@ def may_make(w, d, e):
 
 
 @kernel
-def read_running(w, d, e):
-    """Bring the order of the ends up to this moment; how many are expected to end."""
-    now, before = d.reg[REG.NOW], e.tally[TALLY.COUNT]
-    count = follow(w, e, before)
-    outrun = expect_all(w, e, count, now)
-    for i in range(outrun):
-        j = e.outrun[i]
-        done, unknown = e.rows[j, ENDING.DONE_MS], d.reg[REG.UNKNOWN_RUN_MS]
-        e.rows[j, ENDING.TOTAL_MS] = total_if_given(w.jobs, j, done, unknown)
-        expect(w.jobs, e.rows, j, now)
-    if count - before > SORTED_AT_ONCE:
-        sort_all(e.rows, e.order, count)
-    else:
-        sort_again(e.rows, e.order, count)
-    e.tally[TALLY.COUNT] = count
-    return count
+def pieces_promised(d):
+    """How many pieces all reservations have."""
+    last = d.reg[REG.PROMISES] - 1
+    if last < 0:
+        return 0
+    return d.promises[last, PROMISE.FIRST_PIECE] + d.promises[last, PROMISE.PIECES]
 
 
 @kernel
-def bar(w, d, e):
-    """Note devices that nobody else may count on: failed, or reserved whole."""
-    for c in range(len(e.barred)):
-        e.barred[c] = w.devices[c, DEVICE.IS_FAILED]
-    for i in range(d.reg[REG.PROMISES]):
-        first = d.promises[i, PROMISE.FIRST_PIECE]
-        for p in range(first, first + d.promises[i, PROMISE.PIECES]):
-            start = w.nodes[d.promised[p, KEPT.NODE], NODE.FIRST_DEVICE]
-            for c in range(w.nodes[d.promised[p, KEPT.NODE], NODE.DEVICES]):
-                if d.promised[p, KEPT.DEVICES] >> c & 1:
-                    e.barred[start + c] = 1
+def bar(w, d, e, is_barred):
+    """Note devices that nobody else may count on, which are reserved whole; or forget them."""
+    for p in range(pieces_promised(d)):
+        start = w.nodes[d.promised[p, KEPT.NODE], NODE.FIRST_DEVICE]
+        for c in range(w.nodes[d.promised[p, KEPT.NODE], NODE.DEVICES]):
+            if d.promised[p, KEPT.DEVICES] >> c & 1:
+                e.barred[start + c] = is_barred
+
+
+@kernel
+def count_promised(w, d, g, r):
+    """Count again what nodes could take of a request of which something is reserved."""
+    for p in range(pieces_promised(d)):
+        count_again(w, g, r, d.promised[p, KEPT.NODE])
 
 
 @kernel
@@ -161,9 +145,7 @@ def seat_then(w, d, g, s, o):
 @kernel
 def keep_promises(w, d, g, sign):
     """Take what reservations need and is free now out of the room (1), or give it back (-1)."""
-    end = 0
-    for i in range(d.reg[REG.PROMISES]):
-        end += d.promises[i, PROMISE.PIECES]
+    end = pieces_promised(d)
     if sign > 0:
         take(w, g, d.promised, 0, end)
     else:
@@ -194,6 +176,20 @@ def promise(w, d, g, s, j, moment, count):
 
 
 @kernel
+def ended_first(w, d, g, e, running, o, s, stays):
+    """How many of those who run must end until a shape fits on one type; -1: it never does."""
+    need, k, r = d.asks[s, ASK.NEED], d.options[o, OPTION.KIND], d.options[o, OPTION.PACKED]
+    short = need - d.free[k] if need != 0 else 0
+    count_hosts(w, g, r)
+    for p in range(pieces_promised(d)):
+        count_beside(w, g, e.barred, r, d.promised[p, KEPT.NODE])
+    after = enough_after(w, e, g, e.barred, running, r, d.asks[s, ASK.COUNT], k, short, stays)
+    if after < 0 or stays == 0:
+        count_promised(w, d, g, r)
+    return after
+
+
+@kernel
 @shared
 def reserve(w, d, g, e, s, j, running):
     """Make one reservation, if the job will fit at all; how many there are.
@@ -202,26 +198,26 @@ def reserve(w, d, g, e, s, j, running):
     """
     asks, options, q, need = d.asks, d.options, w.shapes[s, SHAPE.QUEUE], d.asks[s, ASK.NEED]
     best, ended, is_only = -1, 0, asks[s, ASK.OPTIONS] == 1
-    bar(w, d, e)
+    bar(w, d, e, 1)
     for o in range(asks[s, ASK.FIRST_OPTION], asks[s, ASK.FIRST_OPTION] + asks[s, ASK.OPTIONS]):
         k = options[o, OPTION.KIND]
         if need != 0 and is_over_limit(w.queues, w.quotas, d.used, q, k, need):
             continue
-        short = need - d.free[k] if need != 0 else 0
-        after = enough_after(
-            w, e, g, e.barred, running, options[o, OPTION.PACKED], asks[s, ASK.COUNT], k, short,
-            int(is_only),
-        )  # fmt: skip
+        after = ended_first(w, d, g, e, running, o, s, int(is_only))
         if after > 0 and (best < 0 or after < ended):
             best, ended = o, after
+    bar(w, d, e, 0)
     if best < 0:
         return d.reg[REG.PROMISES]
+    r = options[best, OPTION.PACKED]
     if not is_only:
-        end_first(w, e, g, ended, 1)
+        end_first(w, e, g, ended, 1, r)
     keep_promises(w, d, g, 1)
+    count_promised(w, d, g, r)
     count = seat_then(w, d, g, s, best)
     keep_promises(w, d, g, -1)
-    end_first(w, e, g, ended, -1)
+    end_first(w, e, g, ended, -1, r)
+    count_promised(w, d, g, r)
     if count > 0:
         promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
     return d.reg[REG.PROMISES]
@@ -234,9 +230,10 @@ def make_all(w, d, g, e):
     why = may_make(w, d, e)
     if why != READY:
         return why
-    running = read_running(w, d, e)
+    catch_up(w, e, reg[REG.NOW], reg[REG.UNKNOWN_RUN_MS])
     for i in range(reg[REG.PENDING]):
-        reserve(w, d, g, e, d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB], running)
+        s, j = d.claims[i, CLAIM.SHAPE], d.claims[i, CLAIM.JOB]
+        reserve(w, d, g, e, s, j, e.tally[TALLY.COUNT])
     reg[REG.PENDING] = 0
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST] - reg[REG.PROMISES]
     return READY

@@ -23,11 +23,11 @@ def binding(w, g, r, count):
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     if g.requests[r, REQUEST.ACCELERATORS] == 0:
         return CPU_BINDS if cpu > 0 else MEMORY_BINDS
-    if cpu > 0 and is_held(w, g, r, count, NO_CPU, 1):
+    if cpu > 0 and is_held(w, g, r, count, NO_CPU):
         return CPU_BINDS
-    if memory > 0 and is_held(w, g, r, count, NO_MEMORY, 1):
+    if memory > 0 and is_held(w, g, r, count, NO_MEMORY):
         return MEMORY_BINDS
-    if cpu > 0 and memory > 0 and is_held(w, g, r, count, NO_CPU | NO_MEMORY, 1):
+    if cpu > 0 and memory > 0 and is_held(w, g, r, count, NO_CPU | NO_MEMORY):
         return CPU_BINDS
     return SCATTERED
 
@@ -49,7 +49,7 @@ def hosts_part(w, d, g, s, q):
     first, count = asks[s, ASK.FIRST_OPTION], asks[s, ASK.OPTIONS]
     for o in range(first, first + count):
         why = obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED])
-        if why == SHORT and is_held(w, g, options[o, OPTION.PACKED], 1, 0, 1):
+        if why == SHORT and is_held(w, g, options[o, OPTION.PACKED], 1, 0):
             return True
     return False
 

@@ -18,7 +18,8 @@ class SPOT(IntEnum):
     MEMORY = 2
     IS_OPEN = 3  # whether it takes work
     CHANGED = 4  # how often it was touched
-    HOSTS = 5  # scratch: how many replicas it could take
+    HOSTS = 5  # scratch: how many groups of replicas it could take
+    MARK = 6  # scratch: the look at some nodes in which it was seen last
 
 
 class PART(IntEnum):
@@ -36,6 +37,7 @@ class CALL(IntEnum):
     SOUGHT = 2  # how often a place was looked for
     READ = 3  # up to which change of nodes the fleet was read
     CLEAN = 4  # up to which touch the room is as the fleet was then
+    MARK = 5  # how often some nodes were looked at
 
 
 class REQUEST(IntEnum):
@@ -52,10 +54,13 @@ class REQUEST(IntEnum):
     HOST = 8  # a node that could take a replica when last looked; next: were CPU no matter, ...
     TOTAL = 12  # what all nodes could take together at most; next: as above
     TOTAL_AT = 16  # one more than the touch at which that was so; 0: not known; next: as above
+    HOSTS_AT = 20  # one more than the touch up to which its row of ``hosts`` is true; 0: it is not
+    HOSTS_SUM = 21  # what all nodes could take, by that row
+    HOSTS_ROW = 22  # 0: it has none, and all nodes are counted each time
 
 
 IGNORED = 4  # ways to ask: nothing, CPU, memory, or both are no matter
-REQUEST_COLUMNS = int(REQUEST.TOTAL_AT) + IGNORED
+REQUEST_COLUMNS = int(REQUEST.HOSTS_ROW) + 1
 
 
 class SCORE(IntEnum):
@@ -64,6 +69,19 @@ class SCORE(IntEnum):
     PACK = 0
     SPREAD = 1
     TABLES = 2
+
+
+class FILTER(IntEnum):
+    """What removes a node from those that could take a replica, in the order of the questions."""
+
+    STATE = 0  # it is not Ready
+    SPARE = 1  # it is a hot spare
+    RULES = 2  # its group is not in ``oks``: GPU type, labels, taints, affinity
+    FREE = 3  # fewer GPUs are free on it than one replica requests
+    CPU = 4
+    MEMORY = 5
+    DEVICES = 6  # enough is free in all, but not on single GPUs
+    PASSED = 7
 
 
 class OUT(IntEnum):
@@ -122,6 +140,7 @@ class Ground(NamedTuple):
     touched: I64  # a ring: which nodes were touched last
     requests: I64
     oks: I64  # by request and group of nodes: whether it may be used
+    hosts: I64  # by request: how many replicas each node could take
     rank: I64  # by tournament: how well each node suits it,
     winner: I64  # who wins each match,
     exact: I64  # and whether a rank is a score, or a bound on it
@@ -137,9 +156,10 @@ class Ground(NamedTuple):
 
 VECTORS = (
     "regs", "touched", "domains", "barred", "kept", "free", "codes", "limits", "dearest",
-    "still_open", "steps",
+    "still_open", "steps", "verdicts", "suits",
 )  # fmt: skip
-MATRICES = ("rungs", "promised", "used", "below")
-"""Beside those of the tuples: ``RUNG`` and ``KEPT`` rows; by queue and type, what is used."""
+MATRICES = ("rungs", "promised", "used", "below", "few")
+"""Beside those of the tuples: ``RUNG`` and ``KEPT`` rows; by queue and type, what is used; a few
+nodes with their ranks."""
 OTHERS = {"draws": "int16", "turns": "uint64", "still_open": "uint64"}
 """Of the tables of scores."""

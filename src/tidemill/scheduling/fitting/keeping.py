@@ -52,21 +52,33 @@ def give(w, g, promised, start, end):
 
 
 @kernel
-def note(g, promised, start, end):
-    """Let tournaments know of the nodes in these rows."""
+def is_kept(w, promised, i):
+    """Whether anything was taken for the piece in this row: much of it may be in use still."""
+    if promised[i, KEPT.KEPT_CPU] != 0 or promised[i, KEPT.KEPT_MEMORY] != 0:
+        return True
+    for d in range(w.nodes[promised[i, KEPT.NODE], NODE.DEVICES]):
+        if promised[i, KEPT.KEPT_PART + d] != 0:
+            return True
+    return False
+
+
+@kernel
+def note(w, g, promised, start, end):
+    """Let tournaments know of the nodes in these rows of which something was taken."""
     for i in range(start, end):
-        touch(g.regs, g.touched, g.spots, promised[i, KEPT.NODE])
+        if is_kept(w, promised, i):
+            touch(g.regs, g.touched, g.spots, promised[i, KEPT.NODE])
 
 
 @kernel
 def keep(w, g, promised, start, end):
     """Take what the pieces in these rows need and is free now."""
     take(w, g, promised, start, end)
-    note(g, promised, start, end)
+    note(w, g, promised, start, end)
 
 
 @kernel
 def let_go(w, g, promised, start, end):
     """Give back what was kept."""
     give(w, g, promised, start, end)
-    note(g, promised, start, end)
+    note(w, g, promised, start, end)

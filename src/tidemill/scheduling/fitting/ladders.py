@@ -11,7 +11,14 @@ from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, RUNG, SORT, SPOT
 from tidemill.scheduling.fitting.kernel import kernel
-from tidemill.scheduling.fitting.sweeps import bit, is_able, most_beside, on_device, on_devices
+from tidemill.scheduling.fitting.sweeps import (
+    bit,
+    count_hosts,
+    is_able,
+    most_beside,
+    on_device,
+    on_devices,
+)
 
 MOST = (1 << 24) - 1  # above the replicas of any role (ten million): more is all the same
 FREE_BITS = 38  # milli free in a domain: 200,000 nodes of 64 devices need 34
@@ -39,6 +46,11 @@ def survey(w, g, r, block, each, tier, domain):
     nodes in this domain of a tier count (ANYWHERE: all).
     """
     nodes, spots, parts, total = w.nodes, g.spots, g.parts, 0
+    if block == 0 and domain < 0:
+        total = count_hosts(w, g, r)
+        for n in range(g.regs[CALL.ROWS]):
+            spots[n, SPOT.HOSTS] = g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n]
+        return total
     accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
     for n in range(g.regs[CALL.ROWS]):

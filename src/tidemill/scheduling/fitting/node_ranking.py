@@ -30,7 +30,14 @@ from tidemill.scheduling.scores.futures import (
     waste_of,
     weighed,
 )
-from tidemill.scheduling.scores.kernels import bits_after, bound, rank_node, score_one, tightest
+from tidemill.scheduling.scores.kernels import (
+    bits_after,
+    bound,
+    rank_node,
+    score_one,
+    tide_parts,
+    tightest,
+)
 
 NOWHERE = -(1 << 62)  # the rank of a node that cannot host the request
 TABLES, SPREAD = int(SCORE.TABLES), int(SCORE.SPREAD)
@@ -251,6 +258,50 @@ def put_one(w, g, t, r, i):
     else:
         put_some(w, g, r, i, n, 1)
     return n
+
+
+@kernel
+def rank_plainly(w, g, r, suits):
+    """How well each node suits one replica of a request without scores, in ``suits``."""
+    for n in range(g.regs[CALL.ROWS]):
+        suits[n] = plain_rank(w.nodes, w.devices, g.spots, g.parts, g.requests, g.oks, r, n)
+
+
+@kernel
+def best_few(w, g, t, r, few):
+    """The nodes that suit one replica best by its tournament, and their ranks; how many.
+
+    Each of them is taken out of the tournament, which is made anew when it is asked again.
+    """
+    e, is_by_tables, count = g.requests[r, REQUEST.TREE], g.requests[r, REQUEST.SCORE] == TABLES, 0
+    bits = bits_after(t.codes) if is_by_tables else -1
+    bring_up_to_date(w, g, t, r, e, bits)
+    while count < len(few):
+        if is_by_tables and bits >= 0:
+            ask_winners(w, g, t, r, e)
+        n = g.winner[e, 1]
+        if g.rank[e, n] <= NOWHERE:
+            break
+        few[count, 0] = n
+        few[count, 1] = g.rank[e, n]
+        play_one(g.rank, g.winner, e, n, NOWHERE)
+        count += 1
+    g.requests[r, REQUEST.READ] = -1
+    return count
+
+
+@kernel
+def look_ahead(w, g, t, r, n, few):
+    """What a score that looks ahead is made of, in the first row: see ``tide_parts``."""
+    requests, cpu, memory = g.requests, g.spots[n, SPOT.CPU], g.spots[n, SPOT.MEMORY]
+    count = load(w.nodes, w.devices, g.parts, n, t.scratch, 0)
+    gain, price, _ = tide_parts(
+        t.scratch[0], count, w.nodes[n, NODE.KIND], cpu, memory,
+        cpu == w.nodes[n, NODE.CPU_MILLI], requests[r, REQUEST.ACCELERATORS],
+        requests[r, REQUEST.MILLI], requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY], t,
+    )  # fmt: skip
+    few[0, 0] = gain // len(t.draws)
+    few[0, 1] = price
 
 
 @kernel

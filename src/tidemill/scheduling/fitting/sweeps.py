@@ -8,7 +8,7 @@ Python.
 from tidemill.model.columns import DEVICE, NODE
 from tidemill.model.measures import WHOLE_MILLI as WHOLE
 from tidemill.model.states import NodeState
-from tidemill.scheduling.fitting.columns import CALL, OUT, PART, REQUEST, SPOT
+from tidemill.scheduling.fitting.columns import CALL, FILTER, OUT, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.kernel import kernel
 
 READY = int(NodeState.READY)
@@ -16,6 +16,7 @@ PLENTY = 1 << 30
 TIGHTNESS = 1 << 22  # above any node's free milli (64 devices x 1000): tightest device first
 NO_CPU, NO_MEMORY = 1, 2  # what of a request is no matter
 LAST_BIT = 63
+STATE, SPARE, RULES, FREE, CPU, MEMORY, DEVICES, PASSED = map(int, FILTER)
 SIGN = -(1 << LAST_BIT)
 
 
@@ -81,16 +82,27 @@ def on_devices(devices, parts, first, count, accelerators, milli):
 
 
 @kernel
+def removed_by(nodes, spots, oks, r, n, need, cpu, memory):
+    """The first filter that a node does not pass; ``DEVICES``: only that is left to be asked."""
+    if nodes[n, NODE.STATE] != READY:
+        return STATE
+    if nodes[n, NODE.IS_SPARE] != 0:
+        return SPARE
+    if oks[r, nodes[n, NODE.GROUP]] == 0:
+        return RULES
+    if spots[n, SPOT.FREE] < need:
+        return FREE
+    if spots[n, SPOT.CPU] < cpu:
+        return CPU
+    if spots[n, SPOT.MEMORY] < memory:
+        return MEMORY
+    return DEVICES
+
+
+@kernel
 def is_able(nodes, spots, oks, r, n, need, cpu, memory):
     """Whether a node may take a request, and has enough in all for one replica."""
-    return (
-        nodes[n, NODE.STATE] == READY
-        and nodes[n, NODE.IS_SPARE] == 0
-        and oks[r, nodes[n, NODE.GROUP]] != 0
-        and spots[n, SPOT.FREE] >= need
-        and spots[n, SPOT.CPU] >= cpu
-        and spots[n, SPOT.MEMORY] >= memory
-    )
+    return removed_by(nodes, spots, oks, r, n, need, cpu, memory) == DEVICES
 
 
 @kernel
@@ -116,17 +128,33 @@ def hosted_by(w, g, r, n, cpu, memory):
 
 
 @kernel
-def count_hosts(w, g, r, cpu, memory):
-    """How many replicas of a request each node could take, in ``SPOT.HOSTS``; the sum.
+def count_again(w, g, r, n):
+    """Count again how many replicas of a request a node could take, in its row of ``hosts``."""
+    requests, hosts, h = g.requests, g.hosts, g.requests[r, REQUEST.HOSTS_ROW]
+    now = hosted_by(w, g, r, n, requests[r, REQUEST.CPU], requests[r, REQUEST.MEMORY])
+    requests[r, REQUEST.HOSTS_SUM] += now - hosts[h, n]
+    hosts[h, n] = now
 
-    With this CPU and memory instead of its own.
+
+@kernel
+def count_hosts(w, g, r):
+    """How many replicas of a request each node could take, in its row of ``hosts``; the sum.
+
+    What was touched since it was asked before is counted again; or all nodes.
     """
-    total = 0
-    for n in range(g.regs[CALL.ROWS]):
-        most = hosted_by(w, g, r, n, cpu, memory)
-        g.spots[n, SPOT.HOSTS] = most
-        total += most
-    return total
+    requests, hosts, touched, size = g.requests, g.hosts, g.touched, g.regs[CALL.TOUCHED]
+    h, since = requests[r, REQUEST.HOSTS_ROW], requests[r, REQUEST.HOSTS_AT]
+    rows = g.regs[CALL.ROWS]
+    requests[r, REQUEST.HOSTS_AT] = size + 1
+    if h == 0 or since == 0 or size + 1 - since > min(len(touched), rows // 2):
+        requests[r, REQUEST.HOSTS_SUM] = 0
+        for n in range(rows):
+            hosts[h, n] = 0
+            count_again(w, g, r, n)
+    else:
+        for i in range(since - 1, size):
+            count_again(w, g, r, touched[i % len(touched)])
+    return requests[r, REQUEST.HOSTS_SUM]
 
 
 @kernel
@@ -142,7 +170,19 @@ def hosts_one(nodes, devices, parts, n, accelerators, milli):
 
 
 @kernel
-def is_short(w, g, r, count, cpu, memory, ignored, keeps):
+def filter_all(w, g, r, verdicts):
+    """The filter that removes each node from those that could take a request; or ``PASSED``."""
+    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
+    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
+    for n in range(g.regs[CALL.ROWS]):
+        found = removed_by(w.nodes, g.spots, g.oks, r, n, accelerators * milli, cpu, memory)
+        if found == DEVICES and hosts_one(w.nodes, w.devices, g.parts, n, accelerators, milli):
+            found = PASSED
+        verdicts[n] = found
+
+
+@kernel
+def is_short(w, g, r, count, cpu, memory, ignored):
     """Whether too few could be taken when all nodes were last counted, and since.
 
     What was counted then, and all that nodes could take that were touched since, is at least what
@@ -158,18 +198,16 @@ def is_short(w, g, r, count, cpu, memory, ignored, keeps):
         total += hosted_by(w, g, r, touched[i % len(touched)], cpu, memory)
     if total >= count:
         return False
-    if keeps != 0:
-        requests[r, REQUEST.TOTAL + ignored] = total
-        requests[r, REQUEST.TOTAL_AT + ignored] = size + 1
+    requests[r, REQUEST.TOTAL + ignored] = total
+    requests[r, REQUEST.TOTAL_AT + ignored] = size + 1
     return True
 
 
 @kernel
-def is_held(w, g, r, count, ignored, keeps):
+def is_held(w, g, r, count, ignored):
     """Whether nodes could take so many replicas of a request; some things of it may be no matter.
 
-    One that could take a single one is asked first. What is found is written down (``keeps``),
-    unless the room is soon as it was before.
+    One that could take a single one is asked first.
     """
     requests, total = g.requests, 0
     cpu = 0 if ignored & NO_CPU else requests[r, REQUEST.CPU]
@@ -177,16 +215,17 @@ def is_held(w, g, r, count, ignored, keeps):
     first, rows = requests[r, REQUEST.HOST + ignored], g.regs[CALL.ROWS]
     if count == 1 and first < rows and hosted_by(w, g, r, first, cpu, memory) > 0:
         return True
-    if is_short(w, g, r, count, cpu, memory, ignored, keeps):
+    if ignored == 0 and requests[r, REQUEST.HOSTS_ROW] != 0:
+        return count_hosts(w, g, r) >= count
+    if is_short(w, g, r, count, cpu, memory, ignored):
         return False
     for n in range(rows):
         total += hosted_by(w, g, r, n, cpu, memory)
         if total >= count:
             requests[r, REQUEST.HOST + ignored] = n
             return True
-    if keeps != 0:
-        requests[r, REQUEST.TOTAL + ignored] = total
-        requests[r, REQUEST.TOTAL_AT + ignored] = g.regs[CALL.TOUCHED] + 1
+    requests[r, REQUEST.TOTAL + ignored] = total
+    requests[r, REQUEST.TOTAL_AT + ignored] = g.regs[CALL.TOUCHED] + 1
     return False
 
 
@@ -248,31 +287,14 @@ def put_some(w, g, r, i, n, replicas):
 
 @kernel
 def find_one(w, g, r, spreads):
-    """The node for a single replica: the tightest, or the emptiest when spreading; or -1."""
-    nodes, devices, spots, parts, best, best_score = w.nodes, w.devices, g.spots, g.parts, -1, 0
-    accelerators, milli = g.requests[r, REQUEST.ACCELERATORS], g.requests[r, REQUEST.MILLI]
-    cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
-    for n in range(g.regs[CALL.ROWS]):
-        if not is_able(nodes, spots, g.oks, r, n, accelerators * milli, cpu, memory):
-            continue
-        if spreads != 0:
-            score = -spots[n, SPOT.FREE]
-        else:
-            score = looseness(nodes, devices, spots, parts, n, milli)
-        if best >= 0 and score >= best_score:
-            continue
-        if hosts_one(nodes, devices, parts, n, accelerators, milli):
-            best = n
-            best_score = score
-    return best
+    """The node for one more replica, of those that are counted to host some; or -1.
 
-
-@kernel
-def best_single(w, g, milli, spreads):
-    """The node for one more replica of a gang: as ``find_one``, of those that host some."""
-    best, best_score = -1, 0
+    The tightest, or the emptiest when spreading.
+    """
+    best, best_score, milli = -1, 0, g.requests[r, REQUEST.MILLI]
+    h = g.requests[r, REQUEST.HOSTS_ROW]
     for n in range(g.regs[CALL.ROWS]):
-        if g.spots[n, SPOT.HOSTS] > 0:
+        if g.hosts[h, n] > 0:
             if spreads != 0:
                 score = -g.spots[n, SPOT.FREE]
             else:
@@ -284,17 +306,25 @@ def best_single(w, g, milli, spreads):
 
 
 @kernel
-def best_for_many(spots, rows, left):
+def best_for_many(spots, hosts, h, rows, left):
     """The node that hosts most of what is left of a gang; the tighter one among equals."""
     best, best_hosts = -1, 0
     for n in range(rows):
-        h = min(spots[n, SPOT.HOSTS], left)
-        if h > best_hosts or (
-            h > 0 and h == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
+        hosted = min(hosts[h, n], left)
+        if hosted > best_hosts or (
+            hosted > 0 and hosted == best_hosts and spots[n, SPOT.FREE] < spots[best, SPOT.FREE]
         ):
             best = n
-            best_hosts = h
+            best_hosts = hosted
     return best
+
+
+@kernel
+def put_hosted(w, g, r, i, n, replicas):
+    """Put replicas on a node that was counted to host them."""
+    put_some(w, g, r, i, n, replicas)
+    g.hosts[g.requests[r, REQUEST.HOSTS_ROW], n] -= replicas
+    g.requests[r, REQUEST.HOSTS_SUM] -= replicas
 
 
 @kernel
@@ -302,22 +332,21 @@ def put_many(w, g, r, i, left):
     """Fill nodes with what is left of a gang, the best first; how many pieces there are then.
 
     Nodes that host as much and have as little free as the best come one after the other, so they
-    are all filled in one pass. One last replica is left to ``best_single``.
+    are all filled in one pass. One last replica is left to ``find_one``.
     """
-    spots, rows = g.spots, g.regs[CALL.ROWS]
+    spots, hosts, rows, h = g.spots, g.hosts, g.regs[CALL.ROWS], g.requests[r, REQUEST.HOSTS_ROW]
     while left > 1:
-        best = best_for_many(spots, rows, left)
-        hosted, free = min(spots[best, SPOT.HOSTS], left), spots[best, SPOT.FREE]
+        best = best_for_many(spots, hosts, h, rows, left)
+        hosted, free = min(hosts[h, best], left), spots[best, SPOT.FREE]
         for n in range(best, rows):
             if left <= 1 or hosted > left:
                 break
-            if min(spots[n, SPOT.HOSTS], left) == hosted and spots[n, SPOT.FREE] == free:
-                put_some(w, g, r, i, n, hosted)
-                spots[n, SPOT.HOSTS] -= hosted
+            if min(hosts[h, n], left) == hosted and spots[n, SPOT.FREE] == free:
+                put_hosted(w, g, r, i, n, hosted)
                 left -= hosted
                 i += 1
     if left == 1:
-        put_some(w, g, r, i, best_single(w, g, g.requests[r, REQUEST.MILLI], 0), 1)
+        put_hosted(w, g, r, i, find_one(w, g, r, 0), 1)
         i += 1
     return i
 
@@ -329,22 +358,13 @@ def fill(w, g, r, count, spreads):
     Packing takes the nodes that host most first (fewest nodes), the tighter ones among equals, and
     for the rest of the gang the tightest node that hosts it. Spreading gives one to each in turn.
     """
-    milli, cpu = g.requests[r, REQUEST.MILLI], g.requests[r, REQUEST.CPU]
-    if count == 1:
-        n = find_one(w, g, r, spreads)
-        if n < 0:
-            return -1
-        put_some(w, g, r, 0, n, 1)
-        return 1
-    total = count_hosts(w, g, r, cpu, g.requests[r, REQUEST.MEMORY])
+    total = count_hosts(w, g, r)
     if total < count:
         return -min(total, PLENTY) - 1
-    if spreads == 0 and milli >= WHOLE:
+    if spreads == 0 and g.requests[r, REQUEST.MILLI] >= WHOLE:
         return put_many(w, g, r, 0, count)
     for i in range(count):
-        n = best_single(w, g, milli, spreads)
-        put_some(w, g, r, i, n, 1)
-        g.spots[n, SPOT.HOSTS] -= 1
+        put_hosted(w, g, r, i, find_one(w, g, r, spreads), 1)
     return count
 
 

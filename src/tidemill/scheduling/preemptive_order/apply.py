@@ -22,7 +22,7 @@ from tidemill.model.states import JobState
 from tidemill.model.world import World
 from tidemill.scheduling.diagnose import supply_cause
 from tidemill.scheduling.elastic import fit_largest
-from tidemill.scheduling.fit import Obstacle, Shortage, may_redo, redo, undo
+from tidemill.scheduling.fit import Fit, Obstacle, Shortage, may_redo, redo, undo
 from tidemill.scheduling.memo import Memo
 from tidemill.scheduling.preemption import cost
 from tidemill.scheduling.preemptive_order import plan
@@ -55,16 +55,25 @@ def next_step_ms(world: World, policy: Policy) -> int:
     return found_ms
 
 
-def reorder(world: World, policy: Policy, memo: Memo, leaving: Set[int]) -> list[Action]:
-    """Whom to place, whom to stop, and why the others wait."""
+def reorder(
+    world: World,
+    policy: Policy,
+    memo: Memo,
+    leaving: Set[int],
+    make: "Callable[[World, Policy, Memo, plan.Members], Reordering] | None" = None,
+) -> list[Action]:
+    """Whom to place, whom to stop, and why the others wait.
+
+    ``make``: what makes the desk, for whoever wants to look at it at work.
+    """
     memo.members = plan.find(world, policy, memo, leaving, memo.members)
-    desk = _Reordering(world, policy, memo, memo.members.found)
+    desk = (make or Reordering)(world, policy, memo, memo.members.found)
     desk.seat()
     memo.know_waiting(world)
     return desk.finish()
 
 
-class _Reordering:
+class Reordering:
     """One cycle at work, once it is known who is in."""
 
     def __init__(self, world: World, policy: Policy, memo: Memo, found: plan.Members) -> None:
@@ -113,14 +122,14 @@ class _Reordering:
 
     def _fit_all(self) -> list[One]:
         """Fit the newcomers in order into what the others leave free."""
-        world, scoring = self.world, self.memo.scoring(self.world, self.policy)
-        seated = []
-        for one in self.newcomers:
-            known, shape = self.memo.known(world, one.shape), world.shape_rows[one.shape]
-            found = fit_largest(self.room, known.queue, shape, known.options, scoring)
-            if found.shortage is None:
-                seated.append(one._replace(pieces=found.pieces))
-        return seated
+        found = ((one, self.fit_newcomer(one)) for one in self.newcomers)
+        return [one._replace(pieces=fit.pieces) for one, fit in found if fit.shortage is None]
+
+    def fit_newcomer(self, one: One) -> Fit:
+        """Fit one newcomer into what those before it leave free."""
+        known, shape = self.memo.known(self.world, one.shape), self.world.shape_rows[one.shape]
+        scoring = self.memo.scoring(self.world, self.policy)
+        return fit_largest(self.room, known.queue, shape, known.options, scoring)
 
     def _as_planned(self, seated: list[One]) -> tuple[list[One], list[One]] | None:
         """The newcomers where the plan has them, and who must move for it; None: it costs."""

@@ -231,12 +231,12 @@ def take_whole(free, count, accelerators, after):
 
 
 @compiled
-def tide(
+def tide_parts(
     free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
     tables,
 ):  # fmt: skip
-    """How much less of the node will stay empty, less the price of scarce hosts; in grains."""
-    rolls, grain = len(tables.draws), tables.limits[4]
+    """What less will stay empty in all rollouts, the price in grains, and the device (-1: any)."""
+    rolls = len(tables.draws)
     before = -waste(free, count, kind, cpu_free, memory_free, tables)
     if is_untouched and cpu > 0:
         before += rolls * UNTOUCHED_MILLI
@@ -258,7 +258,20 @@ def tide(
         whole_of(free, count), whole_of(after, count), kind, cpu_free, cpu, memory_free, memory,
         tables,
     )  # fmt: skip
-    score = TIDE_ZERO + (best - before) // (rolls * grain) - price
+    return best - before, price, chosen
+
+
+@compiled
+def tide(
+    free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
+    tables,
+):  # fmt: skip
+    """How much less of the node will stay empty, less the price of scarce hosts; in grains."""
+    gain, price, chosen = tide_parts(
+        free, count, kind, cpu_free, memory_free, is_untouched, accelerators, milli, cpu, memory,
+        tables,
+    )  # fmt: skip
+    score = TIDE_ZERO + gain // (len(tables.draws) * tables.limits[4]) - price
     return min(max(score, 0), 2 * TIDE_ZERO - 1), chosen
 
 

@@ -73,8 +73,6 @@ def begin_beat(o, b):
     clock, drive = o.clock, b.drive
     if drive[DRIVE.LEFT] <= 0:
         return PAUSE
-    if drive[DRIVE.IS_STALE] != 0:
-        return ANEW
     if clock[CLOCK.CAME] == clock[CLOCK.READ] and clock[CLOCK.IS_EXHAUSTED] == 0:
         return READ_ON
     now = next_moment(o)
@@ -134,7 +132,7 @@ def begin_cycle(w, d, g, o, c, b):
     drive, now = b.drive, b.drive[DRIVE.NOW]
     if is_for_python(w, b):
         return DECIDE
-    if w.at[AT.LASTING_CHANGES] != drive[DRIVE.LASTING]:
+    if drive[DRIVE.IS_STALE] != 0 or w.at[AT.LASTING_CHANGES] != drive[DRIVE.LASTING]:
         return ANEW
     if w.at[AT.QUEUED] + 2 > len(d.line) or w.at[AT.ACTIVE] > drive[DRIVE.ACTIVE_AT_MOST]:
         return GROW

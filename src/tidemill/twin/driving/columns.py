@@ -45,7 +45,7 @@ class DRIVE(IntEnum):
     MIX_AT = 19  # when so many jobs came, the mix is looked at
     ACTIVE_AT_MOST = 20  # running jobs for which there is room
     WAKE_MS = 21  # when the plan asks to be woken
-    IS_STALE = 22  # whether what cycles go by is another after this one
+    IS_STALE = 22  # whether what cycles go by is to be laid out before the next one
 
 
 class Beat(NamedTuple):

@@ -51,9 +51,13 @@ class Driver:
         self._twin, self._loop = twin, loop
         self._beat = Beat(np.zeros(len(DRIVE), np.int64))
         self._cycle: Cycle | None = None
+        self._last: Cycle | None = None
+        """The last that was laid out."""
         self._is_prepared = False
         self._number = -1
         """Of the cycle that Python answered last."""
+        self._shapes = 0
+        """Shapes of which everything is known that a cycle may ask."""
         self.codes = dict.fromkeys(BACK, 0)
         """How often the compiled loop came back, and why;"""
         self.answers = dict.fromkeys(CODE, 0)
@@ -94,7 +98,7 @@ class Driver:
         """Whether beats are of the kind that the compiled loop makes."""
         loop, twin = self._loop, self._twin
         world, policy = loop.world, loop.policy
-        if policy.order not in BY_SHAPE or policy.fairness != "none":
+        if policy.order not in BY_SHAPE or policy.fairness != "none" or not policy.may_provision:
             return False
         if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
             return False
@@ -109,11 +113,8 @@ class Driver:
         loop, twin, drive = self._loop, self._twin, self._beat.drive
         world, policy, memo = loop.world, loop.policy, loop.memo
         agenda, sheet = twin.agenda, loop.sheet
-        if self._cycle is None or drive[DRIVE.STAGE] not in _IN_CYCLE:
-            memo.sheet.clear()
-            self._cycle = Cycle(world, policy, memo.scheduling, memo.sheet)
-            drive[DRIVE.IS_STALE] = 0
-        at_work, book = self._cycle, loop.checker.laid_out(policy, world.job_count + EVENTS)
+        at_work = self._at_work_next()
+        book = loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns
         more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
         agenda.make_room(2 * len(agenda) + more)
@@ -134,6 +135,29 @@ class Driver:
             book.sums, book.facts, Rows(d.events, d.event_pieces), yard,
             memo.provisioning.supply(world, policy), self._beat,
         )  # fmt: skip
+
+    def _at_work_next(self) -> Cycle:
+        """The cycle that is at work, or the next; not laid out yet where Python will make that."""
+        loop, drive, before = self._loop, self._beat.drive, self._cycle
+        if before is not None and drive[DRIVE.STAGE] in _IN_CYCLE:
+            return before
+        if self._last is not None and self._is_pythons():
+            drive[DRIVE.IS_STALE] = 1
+            return self._last
+        loop.memo.sheet.clear()
+        made = Cycle(loop.world, loop.policy, loop.memo.scheduling, loop.memo.sheet)
+        made.know_all(range(self._shapes, len(loop.world.shape_rows)))
+        self._shapes = len(loop.world.shape_rows)
+        drive[DRIVE.IS_STALE] = 0
+        self._cycle = self._last = made
+        return made
+
+    def _is_pythons(self) -> bool:
+        """Whether nodes change at this moment, or will at the next: whole cycles are Python's."""
+        loop, stage = self._loop, self._beat.drive[DRIVE.STAGE]
+        if stage == STAGE.TELLING:
+            return loop.world.supply_changes != loop.memo.provisioning.supply_changes
+        return bool(stage == STAGE.MOMENT) and self._twin.is_rare_soon()
 
     def _write_layers(self) -> None:
         """Write when the layers above the scheduler look again."""
@@ -211,7 +235,7 @@ class Driver:
         if code in _MAY_DECIDE:
             at_work.tell()
         if code == CODE.KNOW:
-            at_work.know_all()
+            at_work.know_all([at_work.columns.reg.item(REG.WHO)])
         else:
             at_work.answer(code)
         if not len(at_work.sheet):

@@ -11,6 +11,11 @@ from tidemill.twin import durations, fleet, presets
 from tidemill.twin.spec.errors import SpecPlace, nearest, shown
 from tidemill.twin.spec.tables import JobTable, Spec, Spread, Traits, WorkloadTable
 
+_AFFINITY_HINT = (
+    'such as { key = "zone", test = "in", values = ["a", "b"] }, { key = "ssd", test = "exists" },'
+    ' or { key = "rack", test = "above", values = ["7"] }'
+)
+
 
 def check(spec: Spec) -> None:
     """Raise a SpecError at the first workload or job that cannot be."""
@@ -91,6 +96,11 @@ def _check_traits(place: SpecPlace, row: Traits, spec: Spec) -> None:
         if kind not in kinds:
             found = f"no contract has GPUs of type `{kind}`"
             place.refuse("kinds", found, hint=nearest(kind, kinds))
+    for one in row.affinity:
+        if one.flaw:
+            given = ", ".join(f"`{value}`" for value in one.values) or "none"
+            found = f"the test `{one.test}` of `{one.key}` {one.flaw}; found {given}"
+            place.refuse("affinity", found, hint=_AFFINITY_HINT)
     _refuse_misplaced(place, row)
     _check_profile(place, row, spec)
     _check_checkpoint(place, row)

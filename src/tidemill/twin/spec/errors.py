@@ -30,6 +30,8 @@ _EXAMPLES = {
     "borrow": "borrow = { H100 = 8 }",
     "lend": "lend = { H100 = 8 }",
     "labels": 'labels = { zone = "a" }',
+    "taints": 'taints = { dedicated = "inference" }',
+    "tolerates": 'tolerates = { dedicated = "inference" }',
     "nodes_per": "nodes_per = { rack = 8 }",
     "sizes": 'sizes = { "0.5" = 0.1, 1 = 0.5, 8 = 0.4 }',
     "run": 'run = { median = "30m", mean = "2h" }',

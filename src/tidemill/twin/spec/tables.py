@@ -10,6 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from tidemill.model import names
+from tidemill.model.node_rules import LabelCondition
 from tidemill.model.policy import Policy
 from tidemill.model.rows import MAX_DEVICES
 from tidemill.model.states import JobClass, Terms
@@ -65,6 +66,7 @@ class ContractTable(_Table, frozen=True, kw_only=True):
     nodes_per_rack: Zero = 0
     nodes_per: dict[Word, Whole] = {}
     labels: Labels = {}
+    taints: Labels = {}
 
 
 class TierTable(_Table, frozen=True, kw_only=True):
@@ -174,6 +176,8 @@ class Traits(_Table, frozen=True, kw_only=True):
     kinds: tuple[Name, ...] = ()
     profile: Annotated[str, Meta(max_length=40)] = ""
     labels: Labels = {}
+    tolerates: Labels = {}
+    affinity: tuple[LabelCondition, ...] = ()
     within: str = ""
     near: str = ""
     parallelism: DivisionTable | None = None

@@ -1,0 +1,293 @@
+"""``tidemill schedule``: place the work of a running cluster, with the twin's own loop."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from tidemill.cli import given, imports, observers, options
+from tidemill.model.errors import BackendError, EventRefused, SpecError
+
+if TYPE_CHECKING:
+    from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+    from tidemill.live.kubernetes.scheduling.leadership import Leadership
+    from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
+    from tidemill.live.kubernetes.scheduling.running import (
+        ClusterScheduler,
+        SchedulerRules,
+        SchedulerTerms,
+    )
+
+app = typer.Typer(
+    help="Place the work of a running cluster: the scheduler of the twin, on real nodes.",
+    epilog=options.example("tidemill schedule kubernetes --policy policy.toml -j fleet.sqlite"),
+    no_args_is_help=True,
+)
+KUBERNETES_EXAMPLES = options.example(
+    "tidemill schedule kubernetes -j fleet.sqlite",
+    "tidemill schedule kubernetes --policy policy.toml --list-prices --once",
+    "tidemill schedule kubernetes --lease tidemill/scheduler -j postgresql://host/db?journal=prod",
+)
+
+
+@app.callback()
+def schedule() -> None:
+    """Place the work of a running cluster: the scheduler of the twin, on real nodes."""
+
+
+@app.command("kubernetes", epilog=KUBERNETES_EXAMPLES)
+def kubernetes(
+    journal: options.Target = options.DEFAULT_JOURNAL,
+    policy: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy",
+            help="How work is placed, and who may use how much: the tables policy, team and"
+            " tier of a fleet file. Read again when it changes.",
+            metavar="FILE",
+        ),
+    ] = None,
+    scheduler: Annotated[
+        str,
+        typer.Option(
+            "--scheduler-name",
+            help="Pods that say so in schedulerName are placed; others are counted.",
+            metavar="NAME",
+        ),
+    ] = "tidemill",
+    team_by: imports.TeamBy = "namespace",
+    usd_per_hour: given.PerHour = None,
+    prices: given.PriceFiles = None,
+    list_prices: given.ListPrices = False,
+    kubeconfig: observers.Kubeconfig = None,
+    context: observers.Context = None,
+    lease: Annotated[
+        str | None,
+        typer.Option(
+            "--lease",
+            help="Of several replicas the one that holds this Lease decides (default: no other"
+            " runs).",
+            metavar="NAMESPACE/NAME",
+        ),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            help="Serve /metrics (Prometheus), /livez and /readyz; of this machine alone unless a"
+            " host is named.",
+            metavar="[HOST:]PORT",
+        ),
+    ] = None,
+    zone: imports.Zone = "UTC",
+    once: Annotated[
+        bool, typer.Option("--once", help="Place what can be placed now, and stop.")
+    ] = False,
+) -> None:
+    """Place the pods that name us in schedulerName, until stopped. Binds, evicts, and says why.
+
+    Gangs start whole or not at all. Pods of other schedulers are counted and never moved. Started
+    again with the same journal it goes on, whatever stopped it. Other commands read the journal
+    meanwhile.
+    """
+    from tidemill.live.kubernetes.api import kubeconfig as kubeconfigs
+    from tidemill.live.kubernetes.scheduling.running import SchedulerTerms
+
+    shown, now_ms = imports.checked_zone(zone), round(datetime.now(UTC).timestamp() * 1000)
+    rule = given.Given(usd_per_hour, prices, list_prices).price_rule(shown, (now_ms, now_ms))
+    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown)
+    if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
+        raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
+    where = observers.address(metrics, "--metrics") if metrics is not None else None
+    rules = PolicyFile(policy)
+    rules.read()  # what cannot be used is refused before anybody is asked
+    access = kubeconfigs.find(kubeconfig, context)
+    asyncio.run(_Run(access, terms, rules, lease, where).run(is_once=once))
+
+
+class PolicyFile:
+    """Rules in a file, or the default ones."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._stamp = path, self._found(path)
+
+    @staticmethod
+    def _found(path: Path | None) -> tuple[int, int, int]:
+        if path is None:
+            return (0, 0, 0)
+        try:
+            found = path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def has_changed(self) -> bool:
+        """Whether the file is another than the one that was read."""
+        return self._found(self._path) != self._stamp
+
+    def read(self) -> "SchedulerRules":
+        """The rules of the file as it is now."""
+        from tidemill.live.kubernetes.scheduling.differ import FleetRules
+        from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
+        from tidemill.twin import fleet
+        from tidemill.twin.spec import read
+
+        self._stamp = self._found(self._path)
+        if self._path is None:
+            return SchedulerRules()
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SpecError(
+                f"the policy file `{self._path}` cannot be read: {type(error).__name__}",
+                hint="check the path and who may read it",
+            ) from None
+        spec = read.read(text, self._path.name)
+        for table, rows in (("contract", spec.contracts), ("workload", spec.workloads),
+                            ("job", spec.jobs)):  # fmt: skip
+            if rows:
+                raise SpecError(
+                    f"`{self._path.name}` has [[{table}]], which a live cluster shows itself",
+                    hint="a policy file has [policy], [[team]] and [[tier]]",
+                )
+        found = FleetRules(tuple(fleet.queues(spec)), fleet.topology(spec))
+        try:
+            refuse_unless_folds(found)
+        except EventRefused as error:
+            raise SpecError(f"`{self._path.name}`: {error.message}", hint=error.hint) from None
+        return SchedulerRules(spec.policy, found)
+
+
+class _Run:
+    """One run of a scheduler in the foreground."""
+
+    def __init__(
+        self,
+        access: "ClusterAccess",
+        terms: "SchedulerTerms",
+        rules: PolicyFile,
+        lease: str | None,
+        metrics_at: tuple[str, int] | None,
+    ) -> None:
+        self._access, self._terms, self._rules, self._lease = access, terms, rules, lease
+        self._metrics_at = metrics_at
+        self._made: ClusterScheduler | None = None
+        self._leadership: Leadership | None = None
+        self._stopped = asyncio.Event()
+
+    async def run(self, *, is_once: bool) -> None:
+        """Until a signal comes, or until all that fits is placed."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stopped.set)
+        serving = await self._serve()
+        try:
+            await self._decide(is_once=is_once)
+        finally:
+            if serving is not None:
+                await serving.stop()
+
+    async def _serve(self) -> "MetricsServer | None":
+        """Numbers and probes, if they were asked for; a replica that stands by is ready too."""
+        from tidemill.live.kubernetes.scheduling import metrics
+
+        if self._metrics_at is None:
+            return None
+        made = metrics.MetricsServer(
+            lambda: metrics.exposition(metrics.metrics(self._made, is_leader=self._is_leader)),
+            lambda: not self._is_leader or (self._made is not None and self._made.is_watching),
+        )
+        port = await made.start(*self._metrics_at)
+        log("serving metrics", host=self._metrics_at[0], port=port)
+        return made
+
+    @property
+    def _is_leader(self) -> bool:
+        return not self._lease or (self._leadership is not None and self._leadership.is_sure())
+
+    async def _decide(self, *, is_once: bool) -> None:
+        from tidemill.explain import phrasing
+        from tidemill.live.kubernetes.scheduling.rehearsal import rehearse
+        from tidemill.live.kubernetes.scheduling.running import ClusterScheduler, live_policy
+
+        rules = self._rules.read()
+        log("ready to plan", actions=rehearse(live_policy(rules.policy), rules.fleet))
+        leadership = self._leadership = await self._lead() if self._lease else None
+        if self._stopped.is_set():
+            return
+        may_write = leadership.is_sure if leadership is not None else lambda: True
+        made = ClusterScheduler(
+            self._access, self._terms, self._rules, log, phrasing.cause, may_write
+        )
+        self._made = made
+        keeping = asyncio.create_task(leadership.keep()) if leadership is not None else None
+        try:
+            await made.begin()
+            log("began", journal=self._terms.journal, jobs=made.world.job_count)
+            await self._go_on(made, keeping, is_once=is_once)
+        finally:
+            await made.stop()
+            if keeping is not None:
+                keeping.cancel()
+            if leadership is not None:
+                await leadership.give_up()
+        log("stopped", **msgspec.structs.asdict(made.sender.counts))
+
+    async def _go_on(
+        self, made: "ClusterScheduler", keeping: "asyncio.Task[None] | None", *, is_once: bool
+    ) -> None:
+        quiet = 0
+
+        def is_over() -> bool:
+            nonlocal quiet
+            quiet = quiet + 1 if made.is_settled else 0
+            is_lost = keeping is not None and keeping.done()
+            return self._stopped.is_set() or is_lost or (is_once and quiet > QUIET_LOOKS)
+
+        await made.run(is_over, 0.05 if is_once else 1.0)
+        if keeping is not None and keeping.done() and not self._stopped.is_set():
+            raise BackendError(
+                f"the Lease {self._lease} could not be renewed in time: another may lead now",
+                hint="nothing was written since; start again to stand by",
+            )
+
+    async def _lead(self) -> "Leadership":
+        from tidemill.live.kubernetes.api.writing import ApiWriter
+        from tidemill.live.kubernetes.scheduling.leadership import ASK_S, Leadership
+
+        assert self._lease is not None, "asked for with a Lease alone"
+        writer = ApiWriter(self._access, connections=2, timeout_s=ASK_S)
+        namespace, _, name = self._lease.partition("/")
+        found = Leadership(writer, namespace, name, f"{socket.gethostname()}-{os.getpid()}")
+        log("standing by", lease=self._lease, holder=found.holder)
+        taking = asyncio.create_task(found.take())
+        stopped = asyncio.create_task(self._stopped.wait())
+        await asyncio.wait((taking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if taking.done():
+            taking.result()
+            log("leading", lease=self._lease)
+        else:
+            taking.cancel()
+            with suppress(asyncio.CancelledError):
+                await taking
+        return found
+
+
+QUIET_LOOKS = 6
+"""So many looks without anything to do end a run that was asked for once."""
+
+
+def log(event: str, **told: object) -> None:
+    """One line of JSON on stderr; nobody gives it secrets."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    line = msgspec.json.encode({"at": at, "event": event, **told}).decode()
+    print(line, file=sys.stderr, flush=True)

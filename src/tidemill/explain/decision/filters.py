@@ -1,0 +1,264 @@
+"""The filters: how many nodes each question of the scheduler removed, and which were left.
+
+A node is asked in the scheduler's own order (``fitting.sweeps.removed_by``), on what is free when
+it comes to the job; then come the questions that are about more than one node: what reservations
+keep, the quotas of the GPU type, whether all replicas find a place, and the topology.
+"""
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from tidemill.explain import phrasing
+from tidemill.explain.decision.answers import Filter, Filtering
+from tidemill.explain.decision.noting import NotingRoom
+from tidemill.model.rows import Role, Shape
+from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+from tidemill.scheduling import eligibility
+from tidemill.scheduling.eligibility import Option
+from tidemill.scheduling.fit import Obstacle, barred_by
+from tidemill.scheduling.fitting import sweeps
+from tidemill.scheduling.fitting.columns import FILTER
+from tidemill.scheduling.scores.scoring import PACKING
+from tidemill.scheduling.topology import constraints, place
+
+EXAMPLES = 3
+
+
+class NodeFilter(IntEnum):
+    """The filters in their order; a node is removed by the first that it does not pass."""
+
+    STATE = 0
+    SPARE = 1
+    GPU_TYPE = 2
+    LABELS = 3
+    TAINTS = 4
+    AFFINITY = 5
+    FREE_GPUS = 6
+    CPU = 7
+    MEMORY = 8
+    DEVICES = 9
+    RESERVATION = 10
+    QUOTA = 11
+    TOO_FEW_FREE = 12
+    LENDING = 13
+    GANG = 14
+    TOPOLOGY = 15
+    PASSED = 16
+
+
+_OF_NODE = {
+    FILTER.STATE: NodeFilter.STATE,
+    FILTER.SPARE: NodeFilter.SPARE,
+    FILTER.FREE: NodeFilter.FREE_GPUS,
+    FILTER.CPU: NodeFilter.CPU,
+    FILTER.MEMORY: NodeFilter.MEMORY,
+    FILTER.DEVICES: NodeFilter.DEVICES,
+    FILTER.PASSED: NodeFilter.PASSED,
+}
+_OF_RULE = {
+    "labels": NodeFilter.LABELS,
+    "taints": NodeFilter.TAINTS,
+    "affinity": NodeFilter.AFFINITY,
+}
+_OF_TYPE = {
+    Obstacle.LIMIT: NodeFilter.QUOTA,
+    Obstacle.SHORT: NodeFilter.TOO_FEW_FREE,
+    Obstacle.KEPT: NodeFilter.LENDING,
+}
+
+
+class FilteredRole(NamedTuple):
+    """What is filtered for: a role of a shape, of a queue."""
+
+    world: World
+    queue: int
+    shape: Shape
+    r: int
+    options: tuple[Option, ...]
+
+    @property
+    def role(self) -> Role:
+        """The role."""
+        return self.shape.roles[self.r]
+
+
+def filtering(asked: FilteredRole, bare: NotingRoom, beside: NotingRoom) -> Filtering:
+    """Ask every node that is not gone, in the rooms as the scheduler finds them."""
+    world, role = asked.world, asked.role
+    found = verdicts(asked, bare, beside)
+    here = np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE)
+    removed = []
+    for stage in NodeFilter:
+        out = here[found[here] == stage]
+        if stage is not NodeFilter.PASSED and len(out):
+            removed.append(_filter(asked, beside, stage, out))
+    left = int((found[here] == NodeFilter.PASSED).sum())
+    hosts = sum(beside.count_hosts(role, option.is_ok) for option in asked.options) if left else 0
+    hosts = min(role.count, hosts)
+    return Filtering(
+        role.name, phrasing.asks(replace(asked.shape, roles=(role,), bonds=())), len(here),
+        tuple(removed), left, hosts, role.count,
+        f"{phrasing.many(left, 'node')} of {len(here):,} can take a replica",
+    )  # fmt: skip
+
+
+def verdicts(asked: FilteredRole, bare: NotingRoom, beside: NotingRoom) -> I64:
+    """The stage that removes each node, by its number."""
+    world, rows = asked.world, asked.world.node_count
+    found = _alone(asked, beside)
+    if bare is not beside:
+        kept = (_alone(asked, bare) == NodeFilter.PASSED) & (found != NodeFilter.PASSED)
+        found[kept] = NodeFilter.RESERVATION
+    kinds = world.nodes.kind[:rows]
+    for option in asked.options:
+        mine = found == NodeFilter.PASSED
+        if option.kind >= 0:
+            mine &= kinds == option.kind
+        if mine.any():
+            found[mine] = _of_type(asked, beside, option)[mine]
+    return found
+
+
+def _of_type(asked: FilteredRole, room: NotingRoom, option: Option) -> I64:
+    """What keeps a role off a GPU type as a whole, or off the domains of its nodes."""
+    role, found = asked.role, np.full(room.rows, int(NodeFilter.PASSED), np.int64)
+    if role.total_milli:
+        obstacle = barred_by(room, asked.queue, option.kind, role.total_milli)
+        if obstacle is not None:
+            found[:] = _OF_TYPE[obstacle]
+            return found
+    if room.count_hosts(role, option.is_ok) < role.count:
+        found[:] = NodeFilter.GANG
+        return found
+    found[~_has_domain(asked, room, option)] = NodeFilter.TOPOLOGY
+    return found
+
+
+def _has_domain(asked: FilteredRole, room: NotingRoom, option: Option) -> NDArray[np.bool_]:
+    """By node: whether the domain that it is in can take any group that must sit together."""
+    world, rows = asked.world, asked.world.node_count
+    wish = constraints.of(world.topology, asked.shape) if world.topology.tiers else None
+    if wish is None or not wish.is_binding:
+        return np.ones(rows, bool)
+    rung = wish.ladders[asked.r][-1]  # what must be, whatever else is wished
+    caps = place.gather(place.ground(room), asked.role, option.is_ok, rung).cap
+    if rung.top >= len(world.domains):
+        hosts: I64 = caps[len(world.domains), :rows]
+        return hosts > 0
+    around: I64 = caps[rung.top, world.position[rung.top, :rows]]
+    return around > 0
+
+
+def _alone(asked: FilteredRole, room: NotingRoom) -> I64:
+    """What each node says for itself."""
+    world, role = asked.world, asked.role
+    flags = eligibility.merged(world, asked.options)
+    plain = replace(role, accelerators=0, profile="") if role.profile else role
+    codes: I64 = np.zeros(room.rows, np.int64)
+    sweeps.filter_all(world.matrices, room.ground, room.request(plain, flags, PACKING), codes)
+    found = np.array([int(_OF_NODE.get(FILTER(c), NodeFilter.PASSED)) for c in FILTER], np.int64)[
+        codes
+    ]
+    if role.profile:
+        found[(found == NodeFilter.PASSED) & (room.hosts(role, flags) == 0)] = NodeFilter.DEVICES
+    rules = np.array([*(_rule(world, role, g) for g in range(len(world.groups))), 0], np.int64)
+    ruled = codes == FILTER.RULES
+    found[ruled] = rules[world.nodes.group[: room.rows]][ruled]
+    return found
+
+
+def _rule(world: World, role: Role, g: int) -> int:
+    """What keeps a role off a group of nodes."""
+    group = world.groups[g]
+    broken = role.rules.broken_by(group.labels, group.taints)
+    if not eligibility.takes_type(world.kinds[group.kind], role):
+        return NodeFilter.GPU_TYPE
+    return _OF_RULE[broken] if broken else NodeFilter.PASSED
+
+
+def _filter(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -> Filter:
+    world = asked.world
+    names = tuple(world.node_rows[n].name for n in out[:EXAMPLES].tolist())
+    return Filter(stage.name.lower(), len(out), names, _words(asked, room, stage, out))
+
+
+def _words(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -> str:
+    world, role = asked.world, asked.role
+    match stage:
+        case NodeFilter.STATE:
+            states, counts = np.unique(world.nodes.state[out], return_counts=True)
+            each = zip(counts.tolist(), states.tolist(), strict=True)
+            return ", ".join(f"{count:,} {NodeState(s).name.lower()}" for count, s in each)
+        case NodeFilter.SPARE:
+            return "kept as hot spares"
+        case NodeFilter.GPU_TYPE:
+            there = phrasing.ids(sorted({world.kinds[k] for k in world.nodes.kind[out].tolist()}))
+            asks = f"profile `{role.profile}` of " if role.profile else ""
+            return f"{there}; it requests {asks}{phrasing.kinds(role)}"
+        case NodeFilter.LABELS:
+            return f"without {phrasing.labels(role)}"
+        case NodeFilter.TAINTS:
+            groups = {world.nodes.group.item(n) for n in out.tolist()}
+            taints = {
+                pair for g in groups for pair in role.rules.repelled_by(world.groups[g].taints)
+            }
+            return f"taints that it does not tolerate: {phrasing.pairs(sorted(taints)[:EXAMPLES])}"
+        case NodeFilter.AFFINITY:
+            return f"node affinity: it must have {role.rules.affinity_words}"
+        case NodeFilter.FREE_GPUS | NodeFilter.CPU | NodeFilter.MEMORY | NodeFilter.DEVICES:
+            return _short(room, role, stage, out)
+        case _:
+            return _of_all(asked, room, stage, out)
+
+
+def _short(room: NotingRoom, role: Role, stage: NodeFilter, out: I64) -> str:
+    """What single nodes have too little of."""
+    match stage:
+        case NodeFilter.FREE_GPUS:
+            free = _span(room.node_free[out], phrasing.amount)
+            return f"too few free: {free} of {phrasing.amount(role.replica_milli)} GPUs"
+        case NodeFilter.CPU:
+            free = _span(room.cpu_free[out], phrasing.cores)
+            return f"CPU: {free} of {phrasing.cores(role.cpu_milli)} cores free"
+        case NodeFilter.MEMORY:
+            free = _span(room.memory_free[out], phrasing.gib)
+            return f"memory: {free} of {phrasing.gib(role.memory_mib)} GiB free"
+        case _ if role.profile:
+            return f"no device with free slices where a `{role.profile}` may start"
+        case _:
+            return "enough is free in all, but not on as many GPUs as one replica requests"
+
+
+def _of_all(asked: FilteredRole, room: NotingRoom, stage: NodeFilter, out: I64) -> str:
+    """What keeps the gang off nodes that have room."""
+    world, role = asked.world, asked.role
+    match stage:
+        case NodeFilter.RESERVATION:
+            return "kept for jobs before it that have a backfill reservation"
+        case NodeFilter.QUOTA:
+            return f"they have room, but the maximum quota of `{asked.shape.team}` is reached"
+        case NodeFilter.TOO_FEW_FREE:
+            free = " and ".join(
+                f"{phrasing.amount(room.kind_free.item(k))} `{world.kinds[k]}`"
+                for k in sorted({*world.nodes.kind[out].tolist()})
+            )
+            return f"in all {free} are free, the gang requests {phrasing.amount(role.total_milli)}"
+        case NodeFilter.LENDING:
+            return "they have room, but other teams do not lend what is free"
+        case NodeFilter.GANG:
+            room_for = max(room.count_hosts(role, option.is_ok) for option in asked.options)
+            return f"they take {room_for:,} of {phrasing.many(role.count, 'replica')}"
+        case _:
+            return "in a topology domain that cannot take what must sit together"
+
+
+def _span(free: I64, text: Callable[[int], str]) -> str:
+    least, most = text(int(free.min())), text(int(free.max()))
+    return least if least == most else f"{least} to {most}"

@@ -1,0 +1,222 @@
+"""What was tried for a job, and when: read from the events of a journal, in bounded space.
+
+Of each sort of event that is about the job, or about all jobs of its shape while it waits, the
+first and the last moment and the number are kept; and where in the journal the last decision is.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, EventColumn, PieceColumn
+from tidemill.model.states import HOSTING
+from tidemill.model.tables import I64
+
+AT, KIND, WHO, _, WHY, TO, VALUE, FIRST, COUNT = EventColumn
+_CODE = codes.KIND_CODE
+_IS_ACTION = np.array([issubclass(kind, ev.Action) for kind in codes.KINDS])
+
+
+class What(StrEnum):
+    """Sorts of events."""
+
+    SUBMITTED = "submitted"
+    WAITED = "waited"
+    PASSED = "passed"
+    PLACED = "placed"
+    SEEN_PLACED = "seen_placed"
+    SAID = "said"
+    STARTED = "started"
+    MADE_ROOM = "made_room"
+    RELEASED = "released"
+    ASKED_TO_STOP = "asked_to_stop"
+    ASKED_TO_MOVE = "asked_to_move"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    FAILED_FOR_GOOD = "failed_for_good"
+    LOST = "lost"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+
+
+_OF_JOB = {
+    _CODE[ev.JobPassed]: What.PASSED,
+    _CODE[ev.AskedPlace]: What.PLACED,
+    _CODE[ev.PlacementSeen]: What.SEEN_PLACED,
+    _CODE[ev.ReasonSeen]: What.SAID,
+    _CODE[ev.JobStarted]: What.STARTED,
+    _CODE[ev.AskedEvict]: What.ASKED_TO_STOP,
+    _CODE[ev.AskedMove]: What.ASKED_TO_MOVE,
+    _CODE[ev.JobEvicted]: What.STOPPED,
+    _CODE[ev.JobFailed]: What.FAILED,
+    _CODE[ev.JobFinished]: What.FINISHED,
+    _CODE[ev.JobCancelled]: What.CANCELLED,
+}
+_LAST = (What.FAILED_FOR_GOOD, What.FINISHED, What.CANCELLED)
+_LOSING = (_CODE[ev.NodeMoved], _CODE[ev.DeviceFailed])
+"""Events that take a job's devices away without an event of its own."""
+_ROOM = (_CODE[ev.AskedEvict], _CODE[ev.AskedMove])
+_ABOUT_JOBS = np.isin(np.arange(len(codes.KINDS)), list(_OF_JOB))
+_ENDS_WAIT = (_CODE[ev.AskedPlace], _CODE[ev.PlacementSeen])
+
+
+_ORDER = {what: i for i, what in enumerate(What)}
+
+
+class EventGroup(NamedTuple):
+    """Events of one sort: what it is about, how many, when."""
+
+    what: What
+    detail: int
+    """A ``Cause``, or the place of a ``Why``."""
+    times: int
+    first_ms: int
+    last_ms: int
+
+
+def in_order(groups: Iterable[EventGroup]) -> list[EventGroup]:
+    """Groups in the order in which they began."""
+    return sorted(groups, key=lambda group: (group.first_ms, _ORDER[group.what], group.detail))
+
+
+class Deciding(NamedTuple):
+    """Where in the journal something was decided: the event, and the plan that it is part of."""
+
+    seq: int
+    plan: int
+    """How many events there were before the first of that plan."""
+    at_ms: int
+    is_ours: bool = True
+    """Whether our scheduler decided it; otherwise it was only seen."""
+
+
+class MadeRoom(NamedTuple):
+    """Somebody was asked to go for the job."""
+
+    job: int
+    deciding: Deciding
+    kind: int
+    why: int
+
+
+class JobHistory:
+    """What is kept while the events of a journal go by."""
+
+    def __init__(self, job: int, shape: int, submit_ms: int) -> None:
+        self.job, self.shape, self.submit_ms = job, shape, submit_ms
+        self.placed: Deciding | None = None
+        self.moved: Deciding | None = None
+        """The last time that it was asked to go on elsewhere, in another size or for others."""
+        self.room: list[MadeRoom] = []
+        """Who was asked to go for it since it waits, or waited before it was placed last."""
+        self.passed: list[int] = []
+        """Whom the plan that placed it last was the first to pass."""
+        self._groups: dict[tuple[What, int], EventGroup] = {}
+        self._plan = 0
+        self._held: dict[int, int] = {}
+        """By node: the devices that it holds, as a mask."""
+        self._waits = True
+        self._note(What.SUBMITTED, 0, submit_ms)
+
+    def groups(self) -> list[EventGroup]:
+        """What there was, in the order in which it began."""
+        return in_order(self._groups.values())
+
+    def read(self, batches: Iterable[Batch], seq: int, up_to_ms: int | None) -> None:
+        """Read on from the event with a number, up to and including a moment."""
+        self._plan = seq
+        for batch in batches:
+            events: I64 = batch.events
+            if up_to_ms is not None:
+                events = events[: int(np.searchsorted(events[:, AT], up_to_ms, side="right"))]
+            self._take(events, batch.pieces, seq)
+            seq += len(batch.events)
+            if len(events) < len(batch.events):
+                break
+
+    def _take(self, events: I64, pieces: I64, seq: int) -> None:
+        kinds, who = events[:, KIND], events[:, WHO]
+        seen = np.flatnonzero(~_IS_ACTION[kinds])
+        mine = _ABOUT_JOBS[kinds] & (who == self.job)
+        mine |= np.isin(kinds, _ROOM) & (events[:, TO] == self.job)
+        mine |= np.isin(kinds, (_CODE[ev.CauseChanged], _CODE[ev.AskedRelease])) & (
+            who == self.shape
+        )
+        mine |= np.isin(kinds, _LOSING)
+        for i in np.flatnonzero(mine).tolist():
+            last = int(np.searchsorted(seen, i)) - 1
+            plan = seq + seen.item(last) + 1 if last >= 0 else self._plan
+            self._one(events[i].tolist(), pieces, Deciding(seq + i, plan, events.item(i, AT)))
+            if self.placed is not None and self.placed.seq == seq + i:
+                self.passed = _passed(events, i)
+        if len(seen):
+            self._plan = seq + seen.item(-1) + 1
+
+    def _one(self, row: list[int], pieces: I64, where: Deciding) -> None:
+        kind, at_ms = row[KIND], row[AT]
+        if kind in _LOSING:
+            if self._is_lost(row):
+                self._wait_again(What.LOST, 0, at_ms)
+        elif kind == _CODE[ev.CauseChanged]:
+            if self._waits and at_ms >= self.submit_ms:
+                self._note(What.WAITED, row[WHY], at_ms)
+        elif kind == _CODE[ev.AskedRelease]:
+            if self._waits and at_ms >= self.submit_ms:
+                self._note(What.RELEASED, 0, at_ms)
+        elif kind in _ROOM and row[TO] == self.job:
+            self.room.append(MadeRoom(row[WHO], where, kind, row[WHY]))
+            self._note(What.MADE_ROOM, row[WHY], at_ms)
+        else:
+            first = row[FIRST]
+            self._of_job(row, pieces[first : first + row[COUNT]], where)
+
+    def _of_job(self, row: list[int], pieces: I64, where: Deciding) -> None:
+        kind, what = row[KIND], _OF_JOB[row[KIND]]
+        says_why = what in (What.ASKED_TO_STOP, What.ASKED_TO_MOVE, What.FAILED)
+        detail = row[WHY] if says_why else 0
+        if what is What.FAILED and row[VALUE]:
+            what = What.FAILED_FOR_GOOD
+        if what in (What.STOPPED, What.FAILED):
+            self._wait_again(what, detail, row[AT])
+            return
+        if what in _LAST:
+            self._waits = False
+        if kind in _ENDS_WAIT:
+            self.placed = where._replace(is_ours=kind == _CODE[ev.AskedPlace])
+            self._waits, self._held = False, {}
+        if kind in _ENDS_WAIT or what is What.ASKED_TO_MOVE:
+            for node, mask in pieces[:, [PieceColumn.NODE, PieceColumn.DEVICES]].tolist():
+                self._held[node] = self._held.get(node, 0) | mask
+        if what is What.ASKED_TO_MOVE:
+            self.moved = where
+        self._note(what, detail, row[AT])
+
+    def _is_lost(self, row: list[int]) -> bool:
+        """Whether a job that holds something loses it with a node, or with a device of one."""
+        mask = 0 if self._waits else self._held.get(row[WHO], 0)
+        if row[KIND] == _CODE[ev.DeviceFailed]:
+            return bool(mask >> row[VALUE] & 1)
+        return bool(mask) and row[TO] not in HOSTING
+
+    def _wait_again(self, what: What, detail: int, at_ms: int) -> None:
+        self._waits, self.room = True, []
+        self._note(what, detail, at_ms)
+
+    def _note(self, what: What, detail: int, at_ms: int) -> None:
+        known = self._groups.get((what, detail))
+        times, first_ms = (0, at_ms) if known is None else (known.times, known.first_ms)
+        self._groups[what, detail] = EventGroup(what, detail, times + 1, first_ms, at_ms)
+
+
+def _passed(events: I64, i: int) -> list[int]:
+    """Whom the placement in a row of a plan is the first to pass: told right after it."""
+    found = []
+    for kind, who in events[i + 1 :, [KIND, WHO]].tolist():
+        if kind != _CODE[ev.JobPassed]:
+            break
+        found.append(who)
+    return found

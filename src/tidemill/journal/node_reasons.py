@@ -1,0 +1,49 @@
+"""Why nodes are out, in their own cluster's words: a fact that is kept beside the events.
+
+It is of the last time that somebody looked, and only of nodes that were out then: what was said of
+an outage is of no use when it is over.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from tidemill.engine.fold import earlier
+from tidemill.model.errors import JournalError
+from tidemill.model.world import World
+
+FACT = "node_reasons"
+MOST = 10_000
+LONGEST = 200
+
+
+class NodeReason(NamedTuple):
+    """What was said of one node."""
+
+    node: str
+    since_ms: int
+    """From the zero of the journal."""
+    words: str
+
+
+def facts(told: Iterable[NodeReason]) -> dict[str, str]:
+    """What is kept; also that nothing is said any more."""
+    kept = {one.node: (one.since_ms, one.words[:LONGEST]) for one in sorted(told)[:MOST]}
+    return {FACT: msgspec.json.encode(kept).decode()}
+
+
+def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
+    """A cluster state that knows why its nodes are out, as far as that was so by then."""
+    if FACT not in kept:
+        return world
+    try:
+        told = msgspec.json.decode(kept[FACT], type=dict[str, tuple[int, str]])
+    except msgspec.MsgspecError as error:
+        raise JournalError(
+            f"`{where}` has a fact `{FACT}` that cannot be read: {error}",
+            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
+        ) from error
+    known = {name: words for name, (since_ms, words) in told.items() if since_ms <= world.now_ms}
+    earlier.said_of_nodes(world, known)
+    return world

@@ -1,0 +1,44 @@
+"""Submissions that the events of a journal cannot tell: a fact that an import keeps beside them.
+
+A journal begins at zero, and a job may have been submitted before that (``--from``).
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tidemill.engine.fold import earlier
+from tidemill.model.errors import JournalError
+from tidemill.model.world import World
+
+BEFORE = "submitted_before"
+MOST = 100_000
+"""Jobs of which it is kept that they were submitted before the beginning; the oldest ones."""
+
+
+def facts(before_ms: Mapping[str, int]) -> dict[str, str]:
+    """What is kept: by job, how long before the beginning it was submitted."""
+    oldest = sorted(before_ms.items(), key=lambda one: (-one[1], one[0]))[:MOST]
+    return {BEFORE: msgspec.json.encode(dict(oldest)).decode()} if oldest else {}
+
+
+def before_ms(kept: Mapping[str, str], where: str) -> dict[str, int]:
+    """By job, how long before the beginning of the journal it was submitted."""
+    if BEFORE not in kept:
+        return {}
+    try:
+        return msgspec.json.decode(kept[BEFORE], type=dict[str, int])
+    except msgspec.MsgspecError as error:
+        raise JournalError(
+            f"`{where}` has a fact `{BEFORE}` that cannot be read: {error}",
+            hint="its facts are damaged; `tidemill journal verify` looks at the rest",
+        ) from error
+
+
+def put_back(world: World, kept: Mapping[str, str], where: str) -> World:
+    """A cluster state in which jobs that wait since the beginning do so since they were submitted.
+
+    For answers alone: times before zero are in no event.
+    """
+    earlier.submitted(world, before_ms(kept, where))
+    return world

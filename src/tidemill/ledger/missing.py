@@ -1,0 +1,37 @@
+"""What is missing to know how well time worked, as those can give it whose jobs did not tell it."""
+
+import numpy as np
+
+from tidemill.ledger.buckets import BELOW, Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.model.states import JobClass
+
+LOOPS = "call tidemill.track in the loops, and import or observe with --track"
+FLOPS = "loops that are tracked: give `flops=…` to run.step, or call run.efficiency(mfu=…)"
+SERVICES = "services: call run.efficiency(mfu=…) of tidemill.track with what they reach"
+
+
+def known_efficiency(statement: Statement) -> tuple[int, int]:
+    """Milli·ms of work that lasted whose efficiency is known, and of all such work."""
+    account = statement.total()
+    known = account.of((*BELOW, Bucket.USEFUL))
+    return known, known + account.milli_ms[Bucket.UNKNOWN]
+
+
+def words(statement: Statement) -> str:
+    """What to do so that the efficiency of all jobs is known; empty where it is.
+
+    Loops that told their steps need to tell their FLOPs; services have no steps to tell.
+    """
+    rows, world = statement.rows, statement.world
+    is_unknown = np.zeros(world.job_count, bool)
+    is_unknown[rows.job[(rows.bucket == Bucket.UNKNOWN) & (rows.job >= 0)]] = True
+    jobs = np.flatnonzero(is_unknown)
+    serves = np.array([row.kind is JobClass.INFERENCE for row in world.shape_rows] or [False])
+    is_service, is_tracked = serves[world.jobs.shape[jobs]], statement.told.is_tracked(jobs)
+    told = (
+        (LOOPS, ~is_service & ~is_tracked),
+        (FLOPS, ~is_service & is_tracked),
+        (SERVICES, is_service),
+    )
+    return "; ".join(text for text, whom in told if whom.any())

@@ -1,0 +1,155 @@
+"""Attempts as the walk through their moments needs them: columns, and requests for the rare ones.
+
+A plain attempt holds whole devices, in replicas that are all alike, from its start to its end: a
+kernel seats it. One that the journal has already, that is told by a shape, or that changes what it
+holds is seated by ``Seating``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.history.seating import NO_SEAT, SeatRequest
+from tidemill.live.history.walking.columns import ATTEMPT, PLACE
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.events import Why
+from tidemill.model.rows import Shape
+from tidemill.model.tables import I64
+
+Flags = NDArray[np.bool_]
+
+_WHY: dict[AttemptEnd, Why] = {
+    AttemptEnd.FAILED: Why.CRASHED,
+    AttemptEnd.TIMED_OUT: Why.TIMED_OUT,
+    AttemptEnd.OUT_OF_MEMORY: Why.OUT_OF_MEMORY,
+    AttemptEnd.NODE_LOST: Why.NODE_LOST,
+    AttemptEnd.PREEMPTED: Why.PREEMPTED,
+}
+"""Why an attempt stopped; nothing else says."""
+_FINISHED, _FAILED, _CANCELLED = (
+    codes.KIND_CODE[kind] for kind in (ev.JobFinished, ev.JobFailed, ev.JobCancelled)
+)
+_PLACE = ("nodes", "devices")
+_ASKED = ("replicas", "each", "nodes", "devices", "start_ms", "end_ms", "shape", "roles", "kind")
+
+
+class AttemptColumns:
+    """Attempts in columns.
+
+    ``numbers``: of nodes, by their names. ``standing``: the nodes that are there, with their GPU
+    type, for attempts of which nobody says where they were. ``shapes``: what jobs request, where
+    they say it by number.
+    """
+
+    def __init__(
+        self,
+        rows: pl.DataFrame,
+        numbers: Mapping[str, int],
+        standing: Sequence[tuple[int, str]],
+        shapes: Sequence[Shape],
+    ) -> None:
+        self._numbers, self._shapes, self._standing = numbers, shapes, standing
+        self.rows: I64 = np.zeros((len(rows), len(ATTEMPT)), np.int64)
+        self.rows[:, ATTEMPT.JOB] = rows["number"].to_numpy()
+        self.rows[:, ATTEMPT.NUMBER] = np.where(is_begun(rows), rows["attempt"].to_numpy(), 0)
+        self._changes = (rows["outcome"] == AttemptEnd.CHANGED).to_numpy()
+        self._write_ends(rows)
+        is_plain = (rows["shape"].is_null() & ~rows["is_told"]).to_numpy() & ~self._changes
+        is_plain[1:] &= ~self._changes[:-1]
+        self.rows[:, ATTEMPT.IS_PLAIN] = is_plain
+        self.where = self._write_places(rows, is_plain)
+        rare = rows.select(_ASKED).filter(pl.Series(~is_plain)).iter_rows()
+        self._rare = dict(zip(np.flatnonzero(~is_plain).tolist(), rare, strict=True))
+        self.most_nodes = int(self.rows[:, ATTEMPT.NODES].max(initial=0))
+        """Of any of them."""
+
+    def _write_ends(self, rows: pl.DataFrame) -> None:
+        """The events that end attempts: with the last one its job, unless that waits again."""
+        columns = self.rows
+        outcome, is_last = rows["outcome"], rows["is_last"].fill_null(value=False).to_numpy()
+        number = columns[:, ATTEMPT.NUMBER]
+
+        def ended(how: AttemptEnd) -> Flags:
+            found: Flags = (outcome == how).fill_null(value=False).to_numpy()
+            return found
+
+        is_cancelled = (ended(AttemptEnd.CANCELLED) & is_last) | (number == 0)
+        is_finished = ended(AttemptEnd.DONE) & is_last & ~is_cancelled
+        is_failed = ~is_cancelled & ~is_finished
+        whys = {str(end): codes.WHY_CODE[_WHY.get(end, Why.UNSAID)] for end in AttemptEnd}
+        why = outcome.replace_strict(whys, return_dtype=pl.Int64).to_numpy()
+        kind = np.where(is_finished, _FINISHED, _FAILED)
+        columns[:, ATTEMPT.END_KIND] = np.where(is_cancelled, _CANCELLED, kind)
+        columns[:, ATTEMPT.END_NUMBER] = np.where(is_cancelled, 0, number)
+        columns[:, ATTEMPT.END_WHY] = np.where(is_failed, why, 0)
+        columns[:, ATTEMPT.END_VALUE] = is_failed & is_last & ~ended(AttemptEnd.REQUEUED)
+
+    def _write_places(self, rows: pl.DataFrame, is_plain: Flags) -> I64:
+        """How plain attempts are to be seated; the rows of ``where``.
+
+        One in which no time passes takes no seat from others: clocks of a second show what ran one
+        after the other as if it had run at once.
+        """
+        columns = self.rows
+        kinds = {kind: i for i, kind in enumerate(rows["kind"].unique(maintain_order=True))}
+        standing = [n for kind in kinds for n in self._anywhere(kind)]
+        each = rows["kind"].replace_strict(kinds, return_dtype=pl.Int64).to_numpy()
+        sits = is_plain & (rows["start_ms"].is_not_null() & ~_is_moment(rows)).to_numpy()
+        columns[:, ATTEMPT.REPLICAS] = np.where(sits, rows["replicas"].fill_null(0).to_numpy(), 0)
+        columns[:, ATTEMPT.EACH] = rows["each"].fill_null(1).to_numpy()
+        counts = rows["nodes"].list.len().fill_null(0).cast(pl.Int64).to_numpy() * sits
+        is_anywhere = sits & (counts == 0)
+        columns[:, ATTEMPT.IS_ANYWHERE] = is_anywhere
+        columns[:, ATTEMPT.NODES] = np.where(is_anywhere, len(self._standing), counts)
+        columns[:, ATTEMPT.FIRST] = np.where(
+            is_anywhere, each * len(self._standing), len(standing) + counts.cumsum() - counts
+        )
+        told = rows.select(_PLACE).filter(pl.Series(counts > 0))
+        nodes = told["nodes"].explode().replace_strict(self._numbers, return_dtype=pl.Int64)
+        where = np.zeros((len(standing) + len(nodes), len(PLACE)), np.int64)
+        where[: len(standing), PLACE.NODE] = standing
+        where[len(standing) :, PLACE.NODE] = nodes.to_numpy()
+        if told["devices"].null_count() < len(told):
+            where[len(standing) :, PLACE.TOLD] = _masks(told)
+        return where
+
+    def _anywhere(self, kind: str) -> list[int]:
+        """All nodes that are there, those with GPUs of a type first."""
+        return [n for n, _ in sorted(self._standing, key=lambda one: one[1] != kind)]
+
+    def asked(self, a: int) -> SeatRequest:
+        """How an attempt that is not plain is to be seated."""
+        replicas, each, nodes, masks, start_ms, end_ms, s, roles, kind = self._rare[a]
+        if start_ms is None or end_ms == start_ms:
+            return NO_SEAT
+        where = [self._numbers[name] for name in nodes] if nodes else self._anywhere(kind)
+        if s is None:
+            return SeatRequest(replicas, each, where, masks, is_anywhere=not nodes)
+        shape = self._shapes[s].roles
+        return SeatRequest(0, 1, where if nodes else [], masks, False, roles, shape)
+
+    def after(self, a: int) -> int | None:
+        """The attempt as which one goes on, and holds something else."""
+        return a + 1 if self._changes[a] else None
+
+
+def is_begun(rows: pl.DataFrame) -> Flags:
+    """Attempts that hold what they were given: now, or since before."""
+    found: Flags = (rows["start_ms"].is_not_null() | rows["is_told"]).to_numpy()
+    return found
+
+
+def _is_moment(rows: pl.DataFrame) -> pl.Series:
+    """Whether no time passes in an attempt."""
+    return (rows["start_ms"] == rows["end_ms"]).fill_null(value=False)
+
+
+def _masks(told: pl.DataFrame) -> I64:
+    """The devices of each node of each of these attempts; 0 where nobody said which."""
+    nobody = pl.lit(0, pl.Int64).repeat_by(pl.col("nodes").list.len())
+    masks = told.select(devices=pl.coalesce("devices", nobody))["devices"].explode()
+    return masks.fill_null(0).to_numpy()

@@ -1,0 +1,1 @@
+"""Going through the moments of a history in order: kernels over columns."""

@@ -1,0 +1,206 @@
+"""Events of a history on their way into batches, with what they need beside them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from msgspec.structs import replace
+
+from tidemill.live.history.attempts import LONGEST_NAME
+from tidemill.live.history.seating import SeenSeat, signed
+from tidemill.live.history.walking.columns import ATTEMPT, WALK
+from tidemill.model import codes
+from tidemill.model import events as ev
+from tidemill.model.batch import Batch, Dictionary, EventColumn, JobColumn, PieceColumn, place
+from tidemill.model.events import Event
+from tidemill.model.measures import FOREVER_MS
+from tidemill.model.reasons import Cause
+from tidemill.model.rows import Role, Shape
+from tidemill.model.states import NodeState
+from tidemill.model.tables import I64
+from tidemill.model.world import World
+
+UNKNOWN_SAVING = -1
+"""Instead of an interval: nobody said how a job saves, so nobody knows what a stop lost."""
+LONGEST_REASON = 500
+_HELD = "held"
+"""The role of jobs that wait for something else: so none that waits for GPUs is like them."""
+_ROOM = 1_000
+"""Rows of events, and of pieces, that there is room for at first."""
+_COLUMN = {column.name.lower(): int(column) for column in EventColumn}
+_FORM = ("team", "priority", "kind", "replicas", "each", "cpus", "memory_mib")
+"""What jobs of one shape have in common, where their source tells it by columns."""
+
+
+class EventWriter:
+    """Rows of events for the next batch, written here one by one, and by kernels.
+
+    ``jobs``: those that are going to be submitted; ``told``: what they request, by number;
+    ``pieces``: about how many there will be.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        jobs: pl.DataFrame,
+        world: World,
+        told: Sequence[Shape],
+        pieces: int = 0,
+    ) -> None:
+        self._dictionary, self._world = dictionary, world
+        self._jobs, self._names = _job_columns(jobs, dictionary, told), jobs["job"].to_list()
+        self.submitted = self._causes(jobs)
+        """Of each new job the shape that is not eligible yet, or -1."""
+        self.reg: I64 = np.zeros(len(WALK), np.int64)
+        self.events: I64 = np.zeros((_ROOM, len(EventColumn)), np.int64)
+        self.pieces: I64 = np.zeros((max(_ROOM, pieces), len(PieceColumn)), np.int64)
+        """Of all batches: what jobs hold is looked up here when they give it back."""
+        self._taken_jobs = self._taken_pieces = 0
+
+    def __len__(self) -> int:
+        return int(self.reg[WALK.EVENTS])
+
+    def make_room(self) -> None:
+        """For the events and pieces of one moment at least."""
+        if len(self) + 2 > len(self.events):
+            self.events = _larger(self.events, len(self.events))
+        most = int(self.reg[WALK.MOST_PIECES])
+        if self.reg[WALK.PIECES] + most > len(self.pieces):
+            self.pieces = _larger(self.pieces, len(self.pieces) + most)
+
+    def write(
+        self, at: int, kind: type[Event], who: int = 0, attempt: int = 0, **rest: int
+    ) -> None:
+        """One event; ``rest``: its other columns by name."""
+        row = [at, codes.KIND_CODE[kind], who, attempt, 0, 0, 0, 0, 0]
+        for name, value in rest.items():
+            row[_COLUMN[name]] = value
+        self.make_room()
+        self.events[len(self)] = row
+        self.reg[WALK.EVENTS] += 1
+
+    def text(self, words: str) -> int:
+        """The number of a text."""
+        return self._dictionary.users.number(words)
+
+    def eligible(self, at: int, j: int) -> None:
+        """A job that waited for something else waits for GPUs now."""
+        self.write(at, ev.CauseChanged, self._world.jobs.shape.item(j), why=int(Cause.NONE))
+
+    def reason(self, at: int, j: int, cause: int, layer: int, words: str) -> None:
+        """What another scheduler says of a waiting job."""
+        number = self._dictionary.users.number(words[:LONGEST_REASON])
+        self.write(at, ev.ReasonSeen, j, why=cause, to=layer, value=number)
+
+    def placed(self, at: int, j: int, attempt: int, seats: list[SeenSeat], over_milli: int) -> None:
+        """An attempt holds these seats."""
+        for n, replicas, mask, role, slices, _ in seats:
+            self.make_room()
+            p = int(self.reg[WALK.PIECES])
+            self.pieces[p] = role, n, replicas, signed(mask), slices
+            self.reg[WALK.PIECES] += 1
+        self.write(at, ev.PlacementSeen, j, attempt, value=over_milli, count=len(seats))
+
+    def ended(self, at: int, attempt: I64) -> None:
+        """An attempt (``ATTEMPT``) is over."""
+        kind, value = codes.KINDS[attempt.item(ATTEMPT.END_KIND)], attempt.item(ATTEMPT.END_VALUE)
+        j, number = attempt.item(ATTEMPT.JOB), attempt.item(ATTEMPT.END_NUMBER)
+        self.write(at, kind, j, number, why=attempt.item(ATTEMPT.END_WHY), value=value)
+
+    def moved(self, at: int, moves: list[tuple[int, NodeState]]) -> None:
+        """Nodes change their states."""
+        for n, state in moves:
+            self.write(at, ev.NodeMoved, n, to=int(state), value=FOREVER_MS)
+
+    def kept(self, at: int, spares: list[tuple[int, bool]]) -> None:
+        """Nodes are kept free by design from now on, or are not any more."""
+        for n, is_spare in spares:
+            self.write(at, ev.AskedSpare, n, value=int(is_spare))
+
+    def take(self) -> Batch:
+        """What was written since the last batch."""
+        events = self.events[: len(self)].copy()
+        place(events)
+        first_job, first_piece = self._taken_jobs, self._taken_pieces
+        submissions = events[:, EventColumn.KIND] == codes.KIND_CODE[ev.JobSubmitted]
+        self._taken_jobs += int(np.count_nonzero(submissions))
+        self._taken_pieces = int(self.reg[WALK.PIECES])
+        self.reg[WALK.EVENTS] = 0
+        jobs = self._job_rows(first_job, self._taken_jobs)
+        names = self._names[first_job : self._taken_jobs]
+        pieces = self.pieces[first_piece : self._taken_pieces].copy()
+        return Batch(events, pieces, jobs, names, [], self._dictionary)
+
+    def _job_rows(self, first: int, end: int) -> I64:
+        """Some of the jobs as a batch has them."""
+        rows = np.zeros((end - first, len(JobColumn)), np.int64)
+        rows[:, JobColumn.INTERVAL] = UNKNOWN_SAVING
+        for column, values in self._jobs.items():
+            rows[:, column] = values[first:end]
+        return rows
+
+    def _causes(self, jobs: pl.DataFrame) -> I64:
+        """Of each job the number of its shape in the cluster state, if it is not eligible."""
+        world, shapes = self._world, self._jobs[JobColumn.SHAPE]
+        numbers: I64 = np.full(len(self._dictionary.shapes.rows), -1, np.int64)
+        new = len(world.shape_rows)
+        for s in dict.fromkeys(shapes.tolist()):
+            known = world.shape_number.get(self._dictionary.shapes.rows[s])
+            numbers[s] = new if known is None else known
+            new += known is None
+        is_eligible = jobs["is_eligible"].to_numpy()
+        found: I64 = np.where(is_eligible, -1, numbers[shapes]).reshape(-1, 1)
+        return found
+
+
+def _larger(rows: I64, more: int) -> I64:
+    """The same rows, and room for more."""
+    return np.concatenate([rows, np.zeros((more, rows.shape[1]), np.int64)])
+
+
+def _job_columns(
+    jobs: pl.DataFrame, dictionary: Dictionary, told: Sequence[Shape]
+) -> dict[JobColumn, I64]:
+    """What submitted jobs differ in; ``told``: what they request, where they say that by number."""
+    held_as = pl.when("is_eligible").then(pl.lit("")).otherwise("job").alias("held_as")
+    is_told = pl.col("shape").is_not_null()
+    form = jobs.select(
+        "shape", held_as, *(pl.when(~is_told).then(name).alias(name) for name in _FORM)
+    )
+
+    def shape_number(s: int | None, held_as: str, *form: Any) -> int:  # noqa: ANN401 - as ``_FORM``
+        shape = _shape(*form) if s is None else told[s]
+        return dictionary.shapes.number(_held(shape, held_as) if held_as else shape)
+
+    return {
+        JobColumn.SHAPE: _numbered(form, shape_number),
+        JobColumn.ESTIMATE: jobs["limit_ms"].to_numpy(),
+        JobColumn.USER: _numbered(jobs.select("user"), dictionary.users.number),
+    }
+
+
+def _numbered(rows: pl.DataFrame, number: Callable[..., int]) -> I64:
+    """The number of each row; it is asked for once for rows that are equal, in their order."""
+    names = rows.columns
+    distinct = rows.unique(maintain_order=True)
+    numbers = pl.Series("number", [number(*row) for row in distinct.iter_rows()], pl.Int64)
+    known = distinct.with_columns(numbers)
+    found = rows.join(known, on=names, how="left", nulls_equal=True, maintain_order="left")
+    return found["number"].to_numpy()
+
+
+def _shape(team: str, priority: int, kind: str, *asked: int) -> Shape:
+    """``asked``: replicas, GPUs of each, and CPUs and memory of all."""
+    replicas, each, cpus, memory_mib = asked
+    role = Role(
+        count=replicas, accelerators=each, cpu_milli=1000 * cpus // replicas,
+        memory_mib=memory_mib // replicas, kinds=(kind,) if kind else (),
+    )  # fmt: skip
+    return Shape(team, (role,), priority=priority)
+
+
+def _held(shape: Shape, job: str) -> Shape:
+    """The same of a job that waits for something else than GPUs."""
+    first, *rest = shape.roles
+    return replace(shape, roles=(replace(first, name=f"{_HELD} {job}"[:LONGEST_NAME]), *rest))

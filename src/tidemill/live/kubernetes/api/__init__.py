@@ -1,0 +1,1 @@
+"""The API server of a cluster, asked over HTTP: who asks, how, and what it answers. GET only."""

@@ -1,0 +1,244 @@
+"""Questions to an API server: one object, all objects of a kind page by page, and what changes.
+
+Only GET. What the server refuses is told apart by what can be done about it.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Raw, Struct
+
+from tidemill.live.kubernetes.api.clock import ServerClock
+from tidemill.live.kubernetes.api.http import AnswerHead, BrokenAnswer, HttpConnection
+from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.model.errors import BackendError
+
+PAGE = 500
+"""Objects of one answer, as kubectl asks for them."""
+MOST_BYTES = 256 << 20
+"""Of one answer: 500 objects of the largest size that etcd keeps are three times as much."""
+MOST_EVENT_BYTES = 16 << 20
+TIMEOUT_S = 30.0
+WATCH_S = 570
+"""A watch is asked to end after so long, and goes on where it ended."""
+QUIET_S = 150.0
+"""A watch that says nothing for so long is dead: the server sends a bookmark every minute."""
+AGENT = "tidemill-observe"
+
+
+class ApiRefusal(Exception):  # noqa: N818 - a refusal, and the caller's to answer
+    """The server answers, and says no."""
+
+    def __init__(self, status: int, said: str, retry_s: float = 0.0) -> None:
+        super().__init__(f"{status} {said}")
+        self.status, self.said, self.retry_s = status, said, retry_s
+
+    @property
+    def is_expired(self) -> bool:
+        """What was asked for is too old: it has to be listed again."""
+        return self.status == 410
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whoever asks may not see it."""
+        return self.status in (401, 403)
+
+    @property
+    def is_absent(self) -> bool:
+        """The server does not have such things."""
+        return self.status in (404, 405)
+
+
+class ListedPage(NamedTuple):
+    """Some objects of a kind, as JSON, and the version of the cluster that they show."""
+
+    items: list[Raw]
+    version: str
+
+
+class WatchedChange(NamedTuple):
+    """One change: ADDED, MODIFIED, DELETED or BOOKMARK, and the object."""
+
+    kind: str
+    body: Raw
+
+
+class _ListMeta(Struct, rename="camel", frozen=True):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(Struct):
+    metadata: _ListMeta = _ListMeta()
+    items: list[Raw] | None = None
+
+
+class _WatchEvent(Struct):
+    type: str
+    object: Raw
+
+
+class _ApiStatus(Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class ApiClient:
+    """One server, asked by one user. Use it in one event loop."""
+
+    def __init__(self, access: ClusterAccess, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._access, self._timeout_s = access, timeout_s
+        self._kept: HttpConnection | None = None
+        self._turn = asyncio.Lock()
+        self.clock = ServerClock()
+        self.asked = 0
+        """How many questions were sent."""
+
+    async def get(self, path: str, query: Mapping[str, str | int] | None = None) -> bytes:
+        """One answer, over a connection that is kept for the next."""
+        async with self._turn:
+            try:
+                return await self._get(path, query)
+            except BaseException:
+                await self.close()
+                raise
+
+    async def pages(
+        self, path: str, query: Mapping[str, str | int] | None = None, *, limit: int = PAGE
+    ) -> AsyncGenerator[ListedPage]:
+        """All objects under a path, some at a time."""
+        asked: dict[str, str | int] = {**(query or {}), "limit": limit}
+        while True:
+            told = _decoded(await self.get(path, asked), _List)
+            yield ListedPage(told.items or [], told.metadata.resource_version)
+            if not told.metadata.continue_:
+                return
+            asked["continue"] = told.metadata.continue_
+
+    @asynccontextmanager
+    async def watching(
+        self, path: str, version: str, query: Mapping[str, str | int] | None = None
+    ) -> AsyncIterator[AsyncIterator[WatchedChange]]:
+        """What changes since a version, as it happens; ends when the server ends it."""
+        asked: dict[str, str | int] = {
+            **(query or {}), "watch": "true", "allowWatchBookmarks": "true",
+            "resourceVersion": version, "timeoutSeconds": WATCH_S,
+        }  # fmt: skip
+        connection = await self._opened()
+        try:
+            head = await self._head(connection, path, asked)
+            async with aclosing(_changes(connection, head)) as changes:
+                yield changes
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        """End the connection that is kept."""
+        if self._kept is not None:
+            kept, self._kept = self._kept, None
+            await kept.close()
+
+    async def _get(self, path: str, query: Mapping[str, str | int] | None) -> bytes:
+        is_kept = self._kept is not None
+        try:
+            return await self._once(path, query)
+        except (OSError, BrokenAnswer):
+            if not is_kept:
+                raise
+        await self.close()  # the server had ended it meanwhile: once more, on a new one
+        return await self._once(path, query)
+
+    async def _once(self, path: str, query: Mapping[str, str | int] | None) -> bytes:
+        if self._kept is None:
+            self._kept = await self._opened()
+        head = await self._head(self._kept, path, query)
+        async with asyncio.timeout(self._timeout_s):
+            return await self._kept.body(head, MOST_BYTES)
+
+    async def _opened(self) -> HttpConnection:
+        async with asyncio.timeout(self._timeout_s):
+            return await HttpConnection.open(self._access.address)
+
+    async def _head(
+        self, connection: HttpConnection, path: str, query: Mapping[str, str | int] | None
+    ) -> AnswerHead:
+        """The beginning of an answer that says yes."""
+        words = path + ("?" + urlencode(query) if query else "")
+        for is_last in (False, True):
+            who = await asyncio.to_thread(self._access.credentials.authorization)
+            headers = {"Accept": "application/json", "User-Agent": AGENT}
+            if who:
+                headers["Authorization"] = who
+            self.asked += 1
+            async with asyncio.timeout(self._timeout_s):
+                head = await connection.ask(words, headers)
+            self.clock.heard(head.date_ms)
+            if head.status == 200:
+                return head
+            async with asyncio.timeout(self._timeout_s):
+                said = await connection.body(head, MOST_EVENT_BYTES)
+            if is_last or head.status != 401 or not self._access.credentials.refused():
+                break
+        raise _refusal(head, said)
+
+
+async def _changes(connection: HttpConnection, head: AnswerHead) -> AsyncGenerator[WatchedChange]:
+    async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
+        while True:
+            async with asyncio.timeout(QUIET_S):
+                some = await anext(lines, None)
+            if some is None:
+                return
+            for line in some:
+                told = _decoded(line, _WatchEvent)
+                if told.type == "ERROR":
+                    status = _decoded(told.object, _ApiStatus)
+                    raise ApiRefusal(status.code or 500, status.message)
+                yield WatchedChange(told.type, told.object)
+
+
+def _refusal(head: AnswerHead, said: bytes) -> ApiRefusal:
+    try:
+        words = msgspec.json.decode(said, type=_ApiStatus).message
+    except msgspec.DecodeError:
+        words = said[:200].decode("utf-8", "replace")
+    told = head.headers.get("retry-after", "")
+    return ApiRefusal(head.status, words[:500], float(told) if told.isdecimal() else 0.0)
+
+
+def _decoded(told: bytes | Raw, kind: type[Any]) -> Any:  # noqa: ANN401 - an instance of ``kind``
+    try:
+        return msgspec.json.decode(told, type=kind)
+    except msgspec.DecodeError as error:
+        raise BrokenAnswer(f"no JSON of the API: {str(error)[:200]}") from error
+
+
+UNREACHABLE = (OSError, BrokenAnswer)
+"""What a connection ends with."""
+
+
+def unreachable(access: ClusterAccess, error: BaseException) -> BackendError:
+    """A server that does not answer, in words."""
+    address = access.address
+    where = f"the API server at {address.host}:{address.port} ({access.named})"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return BackendError(
+            f"asked {where}; its certificate is not trusted: {error.verify_message}",
+            hint="certificate-authority of the kubeconfig has to be that of this cluster",
+        )
+    if isinstance(error, TimeoutError):
+        found = "no answer in time"
+    elif isinstance(error, OSError) and error.errno and error.errno > 0:
+        found = os.strerror(error.errno).lower()
+    else:
+        found = str(error) or type(error).__name__
+    return BackendError(
+        f"asked {where}; found {found}", hint="kubectl get --raw /readyz asks the same server"
+    )

@@ -1,0 +1,145 @@
+"""Changes to a cluster: binding, evicting, patching, over some connections that are kept.
+
+The client that reads (``client``) has only GET; whoever holds no writer can change nothing. A
+general client costs 2 to 30 times the processor for a bind (decision 0052).
+"""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+import msgspec
+
+from tidemill.live.kubernetes.api.http import BrokenAnswer, HttpConnection, parsed_head
+from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+
+CONNECTIONS = 16
+"""More were slower: the API server works on two or more at a time."""
+TIMEOUT_S = 30.0
+MOST_BYTES = 16 << 20
+AGENT = "tidemill-schedule"
+FRESH_S = 10.0
+"""So long a header that proves who asks is used before it is asked for again."""
+MERGE = "application/strategic-merge-patch+json"
+
+
+class Written(NamedTuple):
+    """What the server says to a change."""
+
+    status: int
+    body: bytes
+    retry_s: float = 0.0
+    """How long it asks to be left alone."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was done."""
+        return self.status < 300
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the same may be done later: too many requests, or the server is not well."""
+        return self.status == 429 or self.status >= 500
+
+    @property
+    def said(self) -> str:
+        """In its own words."""
+        try:
+            return msgspec.json.decode(self.body, type=_Refusal).message[:300]
+        except msgspec.DecodeError:
+            return ""
+
+
+class _Refusal(msgspec.Struct):
+    message: str = ""
+
+
+class _WritingConnection(HttpConnection):
+    """A connection that sends what changes something."""
+
+    async def send(self, head: str, body: bytes) -> Written:
+        address = self._address
+        first = f"{head} HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
+        self._writer.write(first.encode("latin-1") + body)
+        try:
+            told = await self._reader.readuntil(b"\r\n\r\n")
+            status, size = int(told[9:12]), _header(told, b"content-length")
+            if size.isdigit() and int(size) <= MOST_BYTES:  # short, as nearly all are
+                answer = await self._reader.readexactly(int(size))
+            else:
+                answer = await self.body(parsed_head(told), MOST_BYTES)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+            raise BrokenAnswer("no HTTP, or nothing at all") from error
+        return Written(status, answer, _retry_s(told) if status in (429, 503) else 0.0)
+
+
+class ApiWriter:
+    """One server, changed by one user. Use it in one event loop."""
+
+    def __init__(
+        self, access: ClusterAccess, *, connections: int = CONNECTIONS, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._access, self._timeout_s = access, timeout_s
+        self._idle: list[_WritingConnection] = []
+        self._room = asyncio.Semaphore(connections)
+        self._who, self._who_at = "", -FRESH_S
+        self.sent = 0
+        """How many requests were sent."""
+
+    async def send(
+        self, method: str, path: str, body: bytes = b"", kind: str = "application/json"
+    ) -> Written:
+        """Send one request; ``OSError`` or ``BrokenAnswer``: nobody knows whether it was done."""
+        async with self._room:
+            for is_last in (False, True):
+                answer = await self._once(method, path, await self._framed(body, kind))
+                if is_last or answer.status != 401 or not self._access.credentials.refused():
+                    break
+                self._who_at = -FRESH_S
+            return answer
+
+    async def close(self) -> None:
+        """End all connections."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
+
+    async def _once(self, method: str, path: str, framed: bytes) -> Written:
+        self.sent += 1
+        async with asyncio.timeout(self._timeout_s):
+            connection = self._idle.pop() if self._idle else await self._opened()
+            try:
+                answer = await connection.send(
+                    f"{method} {self._access.address.base}{path}", framed
+                )
+            except BaseException:
+                await connection.close()
+                raise
+        self._idle.append(connection)
+        return answer
+
+    async def _opened(self) -> _WritingConnection:
+        return await _WritingConnection.open(self._access.address)
+
+    async def _framed(self, body: bytes, kind: str) -> bytes:
+        """The rest of a request: headers that are nearly always the same, and the body."""
+        now = time.monotonic()
+        if now - self._who_at >= FRESH_S:
+            who = await asyncio.to_thread(self._access.credentials.authorization)
+            self._who = f"Authorization: {who}\r\n" if who else ""
+            self._who_at = now
+        return (
+            f"{self._who}User-Agent: {AGENT}\r\nAccept: application/json\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+        ).encode("latin-1") + body
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    lower = head.lower()
+    at = lower.find(b"\r\n" + name + b":")
+    return b"" if at < 0 else head[at + len(name) + 3 : head.find(b"\r\n", at + 2)].strip()
+
+
+def _retry_s(head: bytes) -> float:
+    told = _header(head, b"retry-after")
+    return float(told) if told.isdigit() else 0.0

@@ -1,0 +1,1 @@
+"""Scheduling a Kubernetes cluster: pods that ask for us are placed by the twin's own loop."""

@@ -1,0 +1,445 @@
+"""The events that bring the cluster state to what the cluster shows.
+
+Level-triggered: it compares, and does not remember what happened. A watch that was lost, a restart
+and a crash are one case: what differs is told. Whoever uses it folds each event before asking for
+the next, so that every comparison is with the state as it is by then.
+
+- What a pod holds in the cluster, its job holds here: of ours where our plan put it, else where it
+  is seen. Pods of others are counted and never moved.
+- A promise of which nothing was carried out is forgotten: the job waits again. One that was carried
+  out in part is completed (``vacant``); where it cannot be, the whole gang is taken back.
+- A gang waits here only while all of its pods wait there.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.live.history import telling
+from tidemill.live.history.rows import AttemptEnd
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import seats, shapes
+from tidemill.live.kubernetes.scheduling.lives import PresentLives
+from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
+from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
+from tidemill.live.prices.rules import PriceRule
+from tidemill.model import events as ev
+from tidemill.model.columns import JOB
+from tidemill.model.rows import Job, Queue, Shape
+from tidemill.model.states import ACTIVE, JobState, NodeState
+from tidemill.model.topology import Topology
+from tidemill.model.world import World
+
+Told = Iterator[ev.Event]
+_WHY = {
+    AttemptEnd.PREEMPTED: ev.Why.PREEMPTED, AttemptEnd.NODE_LOST: ev.Why.NODE_LOST,
+    AttemptEnd.TIMED_OUT: ev.Why.TIMED_OUT, AttemptEnd.OUT_OF_MEMORY: ev.Why.OUT_OF_MEMORY,
+}  # fmt: skip
+
+
+class FleetRules(NamedTuple):
+    """What the owner of a fleet says of teams and of where nodes are."""
+
+    queues: tuple[Queue, ...] = ()
+    """Those above before those below."""
+    topology: Topology = Topology()
+
+
+class Vacant(NamedTuple):
+    """A seat that a gang holds by our plan, and the pod that is to be bound to it."""
+
+    job: int
+    key: Key
+    uid: str
+    node: str
+
+
+class _UnitNow(NamedTuple):
+    """The pods of a job of ours: those that hold something, and those that could be bound now."""
+
+    shape: Shape | Unplaceable
+    held: list[tuple[KubePod, Seat]]
+    waits: list[tuple[KubePod, int]]
+    """With the number of their role."""
+    is_complete: bool
+    """Whether all of its pods wait, and none of them holds anything."""
+    is_lost: bool
+    """Whether a pod of it sits on a node that is not known."""
+    end: AttemptEnd | None
+    """How it ended; None: it has not."""
+
+
+class Differ:
+    """Compares one cluster state with one view of a cluster."""
+
+    def __init__(
+        self,
+        world: World,
+        view: ClusterView,
+        price_of: PriceRule,
+        is_being_sent: Callable[[int], bool],
+    ) -> None:
+        self.world, self.view = world, view
+        self._is_being_sent = is_being_sent
+        self.lives = PresentLives(world)
+        self._nodes = NodeChanges(self.lives, view, price_of)
+        self.rules = FleetRules()
+        self.vacant: list[Vacant] = []
+        """Seats to be filled; whoever fills them empties this."""
+        self.leaving: list[int] = []
+        """Jobs that were asked to leave and hold something still; whoever sees to it empties
+        this."""
+        self.barred: set[UnitKey] = set()
+        """Jobs of ours that are not to be placed for now: the server refused to bind them."""
+        self.refused: dict[UnitKey, Unplaceable] = {}
+        """Jobs of ours that are not placed whatever is free, and why."""
+        self.job_of: dict[UnitKey, int] = {}
+        self.unit_of: dict[int, UnitKey] = {}
+        self._over_units: dict[UnitKey, None] = {}
+        self._over_foreign: dict[Key, None] = {}
+        """Whoever holds devices that are not booked for it, since others hold them: looked at again
+        whenever anything changes."""
+        self.submitted: list[int] = []
+        """Jobs that came since somebody last asked; whoever asks empties this."""
+
+    # All of it ----------------------------------------------------------------------------------
+
+    def tell(self, at_ms: int) -> Told:
+        """What changed, in an order in which all of it can be folded."""
+        yield from self._rules(at_ms)
+        view, again = self.view, dict[UnitKey, None]()
+        self._nodes.keep_labels(self._selected(view.dirty_units))
+        yield from self._nodes.tell(at_ms)
+        if view.is_changed:
+            view.dirty_units.update(self._over_units)
+            view.dirty_foreign.update(self._over_foreign)
+        units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
+        view.dirty_units.clear()
+        view.dirty_foreign.clear()
+        found = dict[UnitKey, _UnitNow]()
+        for key in units:
+            if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
+                again[key] = None  # it is looked at when the answers are there
+            else:
+                found[key] = self._now(view.unit(key))
+                yield from self._release(at_ms, key, found[key])
+        for pod in foreign:
+            yield from self._foreign_gone(at_ms, pod)
+        for pod in foreign:
+            yield from self._foreign_here(at_ms, pod)
+        for key in found:
+            yield from self._hold(at_ms, key, found[key])
+        for key in sorted(found, key=lambda key: (self._submit_ms(key), key)):
+            yield from self._submit(at_ms, key, found[key])
+        yield from self._nodes.tell_left(at_ms)
+        view.looked()
+        view.dirty_units.update(again)
+
+    def tell_unseen(self, at_ms: int) -> Told:
+        """At the beginning: jobs and nodes of the journal that the cluster does not show."""
+        world, view = self.world, self.view
+        for n, row in enumerate(world.node_rows):
+            name = telling.origin(row.name, world.node_number)
+            if world.nodes.state[n] != NodeState.GONE and name not in view.nodes:
+                yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
+        shown = {self.lives.name(unit) for unit in view.units()}
+        shown |= {
+            "/".join(key)
+            for key, pod in view.pods.items()
+            if not view.is_ours(pod) and self._is_here(pod)
+        }
+        for j, name in enumerate(world.job_names):
+            state = world.jobs.state.item(j)
+            if state > JobState.RUNNING or telling.origin(name, world.job_number) in shown:
+                continue
+            yield ev.JobCancelled(at_ms, j)
+
+    def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
+        """The pods of a job of ours that could be bound now, with the number of their role."""
+        return self._now(self.view.unit(key)).waits
+
+    # Teams --------------------------------------------------------------------------------------
+
+    def _selected(self, units: Iterable[UnitKey]) -> set[str]:
+        """Labels that jobs select nodes by, and those that say where nodes are."""
+        labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
+        pods = (pod for key in units for pod in self.view.unit_pods(key))
+        return labels.union(*(pod.request.rules.keys for pod in pods))
+
+    def _rules(self, at_ms: int) -> Told:
+        world = self.world
+        if self.rules.topology.tiers and self.rules.topology != world.topology:
+            yield ev.TopologySet(at_ms, self.rules.topology)
+        for queue in self.rules.queues:
+            known = world.queue_number.get(queue.name)
+            if known is None or world.queue_rows[known] != queue:
+                yield ev.QueueSet(at_ms, queue)
+
+    def _team(self, at_ms: int, team: str) -> Told:
+        if team not in self.world.queue_number:
+            yield ev.QueueSet(at_ms, Queue(team))
+
+    # Jobs of ours -------------------------------------------------------------------------------
+
+    def _now(self, unit: PodUnit) -> _UnitNow:
+        view, job = self.view, unit.job
+        alone = [pod for pod in unit.pods if pod.request.gpu is None]
+        shape: Shape | Unplaceable
+        if alone:
+            shape = shapes.of_pod(replace(alone[0], node=""), job.team)
+            if alone[0].request.unkept:
+                shape = Unplaceable("NotSupported", ", ".join(alone[0].request.unkept))
+            mine = [(pod, 0) for pod in alone]
+        elif job.roles:
+            shape = shapes.of_job(job, self._nodes.kinds_of, self.rules.topology)
+            mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
+        else:
+            shape, mine = Unplaceable("Gone", "it has no pods"), []
+        alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
+        held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
+        for pod, r in sorted(alive, key=lambda one: _index(one[0])):
+            n = self.lives.node_number(pod.node) if pod.node else None
+            if n is not None:
+                held.append((pod, (r, n)))
+            elif pod.node:
+                is_lost = True
+            elif pod.leaves_ms is None and not pod.gates:
+                waits.append((pod, r))
+        is_complete = False
+        is_free = not held and not is_lost and not job.is_suspended
+        if isinstance(shape, Shape) and is_free and unit.key not in self.barred:
+            counts = Counter(r for _, r in waits)
+            is_complete = all(counts[r] == role.count for r, role in enumerate(shape.roles))
+        end = None
+        if not alive:
+            ends = [pod.outcome for pod, _ in mine if pod.is_over]
+            bad = [one for one in ends if one is not AttemptEnd.DONE]
+            end = bad[0] if bad else AttemptEnd.DONE if ends else AttemptEnd.CANCELLED
+        return _UnitNow(shape, held, waits, is_complete, is_lost, end)
+
+    def _submit_ms(self, key: UnitKey) -> int:
+        return min((pod.created_ms for pod in self.view.unit_pods(key)), default=0)
+
+    def _release(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+        """What a job does not hold any more, or does not wait for any more."""
+        j, jobs = self.lives.job(key), self.world.jobs
+        if j is None:
+            return
+        self.job_of[key], self.unit_of[j] = j, key
+        state, attempt = JobState(jobs.state.item(j)), jobs.attempt.item(j)
+        if state in ACTIVE:
+            if now.held:
+                return
+            if jobs.is_leaving[j] and j not in self.world.moving:
+                yield ev.JobEvicted(at_ms, j, attempt)
+            elif now.end is AttemptEnd.DONE:
+                if state is JobState.STARTING:
+                    yield ev.JobStarted(at_ms, j, attempt)
+                yield ev.JobFinished(at_ms, j, attempt)
+                return
+            elif now.end is AttemptEnd.CANCELLED:
+                yield ev.JobCancelled(at_ms, j)
+                return
+            elif now.end is not None:
+                why = _WHY.get(now.end, ev.Why.CRASHED)
+                yield ev.JobFailed(at_ms, j, attempt, why, is_final=True)
+                return
+            else:  # nothing of it was carried out, or all of it is there again to be placed
+                is_up = state is JobState.RUNNING
+                yield ev.JobFailed(at_ms, j, attempt, ev.Why.CRASHED if is_up else ev.Why.UNSAID)
+        is_same = isinstance(now.shape, Shape) and now.shape == self.world.shape_of(j)
+        if not now.held and not (now.is_complete and is_same):
+            yield ev.JobCancelled(at_ms, j)
+
+    def _hold(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+        """What a job is seen to hold."""
+        if not now.held:
+            self._over_units.pop(key, None)
+            return
+        j, world = self.lives.job(key), self.world
+        if j is None:
+            if not isinstance(now.shape, Shape):
+                now = now._replace(shape=self._as_held(now))
+            j = yield from self._new(at_ms, key, now)
+        seen = Counter(seat for _, seat in now.held)
+        if world.jobs.state.item(j) == JobState.WAITING:
+            pieces, over = seats.pieces(world, j, seen)
+            yield ev.PlacementSeen(at_ms, j, world.jobs.attempt.item(j) + 1, pieces, over)
+        mine = seats.of_job(world, j)
+        if seen - mine:
+            kept = seen + (mine - seen if now.waits else Counter())
+            pieces, over = seats.pieces(world, j, seats.at_most(kept, seen, world.shape_of(j)))
+            if over != world.matrices.jobs.item(j, JOB.OVER_MILLI) or not over:
+                yield from seats.changed(world, at_ms, j, pieces, over)
+            mine = seats.of_job(world, j)
+        _note(self._over_units, key, is_so=bool(seen - mine))
+        if world.jobs.is_leaving[j]:
+            self.leaving.append(j)
+            return
+        if seen - mine and _comes_back(now):  # its node has less than it did, or others have it
+            yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+            return
+        yield from self._fill(at_ms, j, now, mine - seen)
+        is_up = all(pod.up_ms is not None for pod, _ in now.held) and not mine - seen
+        if is_up and world.jobs.state.item(j) == JobState.STARTING:
+            yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
+
+    def _fill(self, at_ms: int, j: int, now: _UnitNow, vacant: Counter[Seat]) -> Told:
+        """Bind the pods that a half-bound gang lacks, or take all of it back."""
+        if not now.waits:
+            return
+        left, filled = Counter(vacant), list[Vacant]()
+        for pod, r in now.waits:
+            seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
+            if seat is None:
+                break
+            left -= Counter([seat])
+            filled.append(Vacant(j, _key(pod), pod.uid, self.lives.node_name(seat[1])))
+        else:
+            self.vacant += filled
+            return
+        if _comes_back(now):
+            attempt = self.world.jobs.attempt.item(j)
+            yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
+
+    def _is_open(self, seat: Seat) -> bool:
+        return self.world.nodes.state.item(seat[1]) == NodeState.READY
+
+    def _as_held(self, now: _UnitNow) -> Shape:
+        """What pods hold that somebody bound although we would not have."""
+        pod, _ = now.held[0]
+        shape = shapes.of_pod(pod, self.view.team_of(pod))
+        roles = max(r for _, (r, _) in now.held) + 1
+        counts = Counter(r for _, (r, _) in now.held)
+        return replace(
+            shape, roles=tuple(replace(shape.roles[0], count=counts[r] or 1) for r in range(roles))
+        )
+
+    def _new(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Generator[ev.Event, None, int]:
+        assert isinstance(now.shape, Shape), "only what can be said is submitted"
+        yield from self._team(at_ms, now.shape.team)
+        name = self.lives.next_name(self.lives.name(key))
+        yield ev.JobSubmitted(at_ms, Job(name, now.shape))
+        j = self.world.job_number[name]
+        self.job_of[key], self.unit_of[j] = j, key
+        return j
+
+    def _submit(self, at_ms: int, key: UnitKey, now: _UnitNow) -> Told:
+        """A job all of whose pods wait comes into the queue."""
+        if isinstance(now.shape, Unplaceable):
+            if now.waits:
+                self.refused[key] = now.shape
+            else:
+                self.refused.pop(key, None)
+            return
+        self.refused.pop(key, None)
+        if now.is_complete and self.lives.job(key) is None:
+            j = yield from self._new(at_ms, key, now)
+            self.submitted.append(j)
+
+    # Pods of others -----------------------------------------------------------------------------
+
+    def _is_here(self, pod: KubePod) -> bool:
+        return not pod.is_over and bool(pod.node) and self.lives.node_number(pod.node) is not None
+
+    def _foreign_gone(self, at_ms: int, key: Key) -> Told:
+        j, pod = self.lives.present("/".join(key)), self.view.pods.get(key)
+        if pod is None or not self._is_here(pod):
+            self._over_foreign.pop(key, None)
+        if j is None or j in self.unit_of or (pod is not None and self._is_here(pod)):
+            return
+        jobs = self.world.jobs
+        ended = self.view.pod(key)
+        is_done = ended is not None and ended.outcome is AttemptEnd.DONE
+        if is_done and jobs.state.item(j) == JobState.RUNNING:
+            yield ev.JobFinished(at_ms, j, jobs.attempt.item(j))
+        else:
+            yield ev.JobCancelled(at_ms, j)
+
+    def _foreign_here(self, at_ms: int, key: Key) -> Told:
+        pod = self.view.pods.get(key)
+        if pod is None or not self._is_here(pod) or self.view.is_ours(pod):
+            return
+        world, name = self.world, "/".join(key)
+        n = self.lives.node_number(pod.node)
+        assert n is not None, "it was found"
+        j = self.lives.present(name)
+        shape = shapes.of_pod(pod, self.view.team_of(pod))
+        if j is not None and (world.shape_of(j) != shape or j in self.unit_of):
+            yield ev.JobCancelled(at_ms, j)
+            j = None
+        if j is None:
+            yield from self._team(at_ms, shape.team)
+            life_name = self.lives.next_name(name)
+            yield ev.JobSubmitted(at_ms, Job(life_name, shape))
+            j = world.job_number[life_name]
+        is_waiting = world.jobs.state.item(j) == JobState.WAITING
+        if is_waiting or seats.of_job(world, j) != Counter({(0, n): 1}):
+            yield from self._make_way(at_ms, n, shape.roles[0].accelerators)
+            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}))
+            _note(self._over_foreign, key, is_so=over > 0)
+            if over and over == world.matrices.jobs.item(j, JOB.OVER_MILLI):
+                pass  # as it was told
+            elif is_waiting:
+                attempt = world.jobs.attempt.item(j) + 1
+                yield ev.PlacementSeen(at_ms, j, attempt, pieces, over)
+            else:
+                yield from seats.changed(world, at_ms, j, pieces, over)
+            if over:
+                yield from self._give_way(at_ms, n)
+        if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
+            yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
+
+    def _make_way(self, at_ms: int, n: int, each: int) -> Told:
+        """Promises of ours of which nothing was sent yield to what is there."""
+        world = self.world
+        for j in sorted(world.aboard[n], reverse=True):
+            if seats.free_mask(world, n, 1, each, 0)[1] or not each:
+                return
+            unit = self.unit_of.get(j)
+            if unit is None or self._is_being_sent(j) or world.jobs.is_leaving[j]:
+                continue
+            if not self._now(self.view.unit(unit)).held:
+                yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
+
+    def _give_way(self, at_ms: int, n: int) -> Told:
+        """Another scheduler has bound to devices that ours hold: the youngest of ours leaves."""
+        world = self.world
+        mine = [
+            j for j in world.aboard[n]
+            if j in self.unit_of and not world.jobs.is_leaving[j] and self._comes_back(j)
+        ]  # fmt: skip
+        if mine:
+            j = max(mine, key=lambda j: (world.jobs.placed_ms.item(j), j))
+            yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+
+    def _comes_back(self, j: int) -> bool:
+        pods = self.view.unit_pods(self.unit_of[j])
+        return all(pod.owner is not None for pod in pods if not pod.is_over)
+
+
+def _comes_back(now: _UnitNow) -> bool:
+    """Whether somebody makes the pods of a job anew; others would be gone for ever."""
+    return all(pod.owner is not None for pod, _ in now.held)
+
+
+def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
+    if is_so:
+        known[key] = None
+    else:
+        known.pop(key, None)
+
+
+def _key(pod: KubePod) -> Key:
+    return pod.namespace, pod.name
+
+
+def _index(pod: KubePod) -> tuple[int, str]:
+    """Pods of a gang in the order of their numbers, so that neighbours sit together."""
+    told = pod.labels.get("batch.kubernetes.io/job-completion-index", "")
+    return (int(told) if told.isdecimal() else 0), pod.name

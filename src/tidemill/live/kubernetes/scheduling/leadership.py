@@ -1,0 +1,130 @@
+"""One leader among several replicas, by a Lease of the cluster (``coordination.k8s.io``).
+
+Who renews it leads. Another takes it over when it has not seen it change for as long as it lasts,
+by its own clock: clocks of machines are not compared. A leader whose last renewal was sent too long
+ago to be sure of it writes nothing any more, whether or not anybody has taken over.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from tidemill.live.kubernetes import fields
+from tidemill.live.kubernetes.api.client import UNREACHABLE
+from tidemill.live.kubernetes.api.writing import ApiWriter, Written
+from tidemill.model.errors import BackendError
+
+LASTS_S, SURE_S, RENEW_S = 15.0, 10.0, 2.0
+"""How long a Lease lasts, how long after a renewal its holder writes, and how often it renews. The
+time between the first two is for requests that are on their way: they take no longer (``ASK_S``).
+"""
+ASK_S = 4.0
+
+
+class Leadership:
+    """The right to decide, under the name of one replica."""
+
+    def __init__(self, writer: ApiWriter, namespace: str, name: str, holder: str) -> None:
+        self._writer, self.holder, self._name, self._namespace = writer, holder, name, namespace
+        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        self._sure_until = 0.0
+        self._seen: tuple[str, str, float] = ("", "", 0.0)
+        """Holder and time of renewal as last seen, and since when that did not change."""
+        self.takeovers = 0
+
+    def is_sure(self) -> bool:
+        """Whether nobody else can be the leader now."""
+        return time.monotonic() < self._sure_until
+
+    async def take(self) -> None:
+        """Wait until this replica is the leader."""
+        while not await self.renew():
+            await asyncio.sleep(RENEW_S)
+
+    async def keep(self) -> None:
+        """Renew until that is too late; returns when the right is lost."""
+        while self.is_sure():
+            await asyncio.sleep(RENEW_S)
+            await self.renew()
+
+    async def renew(self) -> bool:
+        """Take or renew the Lease, if it is free, over or ours; whether this replica leads."""
+        sent_at = time.monotonic()
+        try:
+            if await self._renewed():
+                self._sure_until = sent_at + SURE_S
+        except (*UNREACHABLE, msgspec.DecodeError, fields.MalformedObjectError):
+            pass  # it is asked again, as long as the last renewal lasts
+        return self.is_sure()
+
+    async def give_up(self) -> None:
+        """Let the next one begin at once."""
+        if not self.is_sure():
+            return
+        self._sure_until = 0.0
+        try:
+            lease = await self._read()
+            if lease is not None and fields.text(lease, "spec", "holderIdentity") == self.holder:
+                lease["spec"] = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+                await self._write(lease)
+        except (*UNREACHABLE, msgspec.DecodeError, fields.MalformedObjectError):
+            return
+
+    async def _renewed(self) -> bool:
+        lease, now = await self._read(), _now()
+        if lease is None:
+            made = {"metadata": {"name": self._name}, "spec": self._spec(now, 0, now)}
+            answer = await self._ask("POST", self._path, made)
+            return answer.is_done
+        spec = fields.inner(lease, "spec")
+        holder, renewed = fields.text(spec, "holderIdentity"), fields.text(spec, "renewTime")
+        turns = fields.number(spec, "leaseTransitions") or 0
+        if holder != self.holder:
+            if (holder, renewed) != self._seen[:2]:
+                self._seen = (holder, renewed, time.monotonic())
+            lasts_s = fields.number(spec, "leaseDurationSeconds") or LASTS_S
+            if holder and time.monotonic() - self._seen[2] < lasts_s:
+                return False
+            turns += 1
+        began = fields.text(spec, "acquireTime") if holder == self.holder else now
+        lease["spec"] = self._spec(now, turns, began or now)
+        is_done = (await self._write(lease)).is_done
+        self.takeovers += is_done and holder != self.holder
+        return is_done
+
+    def _spec(self, now: str, turns: int, began: str) -> dict[str, Any]:
+        return {
+            "holderIdentity": self.holder, "leaseDurationSeconds": int(LASTS_S),
+            "acquireTime": began, "renewTime": now, "leaseTransitions": turns,
+        }  # fmt: skip
+
+    async def _read(self) -> dict[str, Any] | None:
+        answer = await self._ask("GET", f"{self._path}/{self._name}")
+        if answer.status == 404:
+            return None
+        if answer.status in (401, 403):
+            raise BackendError(
+                f"asked for the Lease {self._namespace}/{self._name}; found {answer.status}"
+                f" {answer.said}",
+                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
+            )
+        if not answer.is_done:
+            raise OSError(f"{answer.status}")
+        found: dict[str, Any] = msgspec.json.decode(answer.body)
+        return found
+
+    async def _write(self, lease: dict[str, Any]) -> Written:
+        """Replace it, if nobody else did since it was read (``resourceVersion``)."""
+        return await self._ask("PUT", f"{self._path}/{self._name}", lease)
+
+    async def _ask(self, method: str, path: str, body: object = None) -> Written:
+        told = b"" if body is None else msgspec.json.encode(body)
+        async with asyncio.timeout(ASK_S):
+            return await self._writer.send(method, path, told)
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,62 @@
+"""What jobs and nodes of a cluster are called in the journal, and which of their lives is now.
+
+A job that is over, or a node that is gone, does not come back: what has its name later is its next
+life (``live.history.telling``).
+"""
+
+from tidemill.live.history import telling
+from tidemill.live.history.attempts import LONGEST_NAME
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.model.states import JobState, NodeState
+from tidemill.model.world import World
+
+
+class PresentLives:
+    """The present life of each job and node, by what the cluster calls it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._name_of: dict[UnitKey, str] = {}
+        self._named: dict[str, UnitKey] = {}
+
+    def name(self, key: UnitKey) -> str:
+        """What a job is called: its namespace and name; where two have the same, with its kind."""
+        if key not in self._name_of:
+            name = key.shown[:LONGEST_NAME]
+            if self._named.get(name, key) != key:
+                name = f"{name[: LONGEST_NAME - 30]} ({key.kind[:25]})"
+            self._name_of[key] = name
+            self._named[name] = key
+        return self._name_of[key]
+
+    def job(self, key: UnitKey) -> int | None:
+        """The number of a job of ours in its present life; None: it is over, or never was."""
+        return self.present(self.name(key))
+
+    def present(self, name: str) -> int | None:
+        """The number of a job by its name; None: it is over, or never was."""
+        world = self.world
+        life_name = telling.present(name, world.job_number)
+        if life_name is None:
+            return None
+        j = world.job_number[life_name]
+        return None if world.jobs.state.item(j) > JobState.RUNNING else j
+
+    def node_number(self, name: str) -> int | None:
+        """The number of a node that is there."""
+        world = self.world
+        life_name = telling.present(name, world.node_number)
+        if life_name is None:
+            return None
+        n = world.node_number[life_name]
+        return None if world.nodes.state.item(n) == NodeState.GONE else n
+
+    def node_name(self, n: int) -> str:
+        """What the cluster calls a node."""
+        world = self.world
+        return telling.origin(world.node_rows[n].name, world.node_number)
+
+    def next_name(self, name: str) -> str:
+        """A name for a job that is not in the journal, or over there."""
+        known = self.world.job_number
+        return telling.next_life(name, known) if name in known else name

@@ -1,0 +1,116 @@
+"""What a scheduler counts, for Prometheus, and whether it is well: `/metrics`, `/livez`, `/readyz`.
+
+Plain HTTP for scraping, on loopback unless somebody asks for more; it only answers GET.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from tidemill.live.kubernetes.scheduling.running import ClusterScheduler
+from tidemill.model.columns import AT
+from tidemill.model.states import LAUNCHED
+
+MOST_HEAD_BYTES = 8 << 10
+ANSWER_S = 5.0
+_COUNTED = {
+    "bound": ("binds_total", "Pods that were bound to nodes."),
+    "conflicts": ("bind_conflicts_total", "Binds of pods that were gone or bound already."),
+    "retries": ("bind_retries_total", "Binds that were sent again."),
+    "refused": ("bind_refusals_total", "Binds that the API server refused."),
+    "evicted": ("evictions_total", "Pods whose eviction was asked for and taken."),
+    "eviction_waits": ("eviction_waits_total", "Evictions that were put off."),
+}
+
+
+class Metric(NamedTuple):
+    """One number by name."""
+
+    name: str
+    kind: str
+    help: str
+    value: float
+
+
+def metrics(made: ClusterScheduler | None, *, is_leader: bool) -> Iterator[Metric]:
+    """All numbers of a scheduler; of one that stands by, only that."""
+    yield Metric("leader", "gauge", "Whether this replica decides.", int(is_leader))
+    if made is None or not hasattr(made, "sender"):
+        return
+    for field, value in msgspec.structs.asdict(made.sender.counts).items():
+        name, text = _COUNTED[field]
+        yield Metric(name, "counter", text, value)
+    world = made.world
+    at, states = world.matrices.at, world.nodes.state[: world.node_count].tolist()
+    yield Metric("cycles_total", "counter", "Looks at the cluster, each with a plan.", made.beats)
+    yield Metric("jobs_waiting", "gauge", "Jobs that wait.", at.item(AT.WAITING))
+    yield Metric("jobs_active", "gauge", "Jobs that hold nodes.", len(world.placements))
+    there = sum(state in LAUNCHED for state in states)
+    yield Metric("nodes", "gauge", "Nodes with accelerators.", there)
+    yield Metric("watching", "gauge", "Whether pods and nodes are watched.", int(made.is_watching))
+    yield Metric("pods_told_total", "counter", "Pods told why they wait.", made.sayer.told)
+    yield Metric("events_total", "counter", "Events written.", made.sayer.events)
+
+
+def exposition(found: Iterator[Metric]) -> str:
+    """As Prometheus reads it."""
+    lines = list[str]()
+    for one in found:
+        name = f"tidemill_scheduler_{one.name}"
+        lines += [f"# HELP {name} {one.help}", f"# TYPE {name} {one.kind}", f"{name} {one.value}"]
+    return "\n".join([*lines, ""])
+
+
+class MetricsServer:
+    """Answers GET on one port."""
+
+    def __init__(self, text: Callable[[], str], is_ready: Callable[[], bool]) -> None:
+        self._text, self._is_ready = text, is_ready
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, where any was asked for."""
+        self._server = await asyncio.start_server(self._answer, host, port, limit=MOST_HEAD_BYTES)
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                status, body = self._found(head.split(b"\r\n", 1)[0])
+                kind = "text/plain; version=0.0.4; charset=utf-8"
+                told = body.encode()
+                writer.write(
+                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(told)}\r\n"
+                    "Connection: close\r\n\r\n".encode()
+                    + told
+                )
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    def _found(self, line: bytes) -> tuple[str, str]:
+        method, _, rest = line.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method != b"GET":
+            return "405 Method Not Allowed", "only GET\n"
+        match path:
+            case b"/metrics":
+                return "200 OK", self._text()
+            case b"/livez":
+                return "200 OK", "ok\n"
+            case b"/readyz":
+                is_ready = self._is_ready()
+                return ("200 OK", "ok\n") if is_ready else ("503 Service Unavailable", "not yet\n")
+            case _:
+                return "404 Not Found", "there are /metrics, /livez and /readyz\n"

@@ -1,0 +1,166 @@
+"""Nodes that came, went or changed: what they have, how they are called, if they take work."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from tidemill.live.history import events as history
+from tidemill.live.history import fleet, telling
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.kubernetes.scheduling import seats, shapes
+from tidemill.live.kubernetes.scheduling.lives import PresentLives
+from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.prices.rules import Price, PriceRule
+from tidemill.model import events as ev
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Piece
+from tidemill.model.states import NodeState
+from tidemill.provisioning import life
+from tidemill.reservation.types import OBSERVED
+
+Told = Iterator[ev.Event]
+
+
+class NodeChanges:
+    """Tells of nodes; each event is folded before the next is asked for."""
+
+    def __init__(self, lives: PresentLives, view: ClusterView, price_of: PriceRule) -> None:
+        self.world, self.view, self._lives, self._price_of = lives.world, view, lives, price_of
+        self.kinds_of: KindsOf = {}
+        self._kept: set[str] = set()
+        """Labels by which somebody selects nodes."""
+        self._sick: set[str] = set()
+        """Nodes that are not Ready: who sits there holds them until seen to be gone."""
+
+    def tell(self, at_ms: int) -> Told:
+        """All nodes that were not looked at since they changed."""
+        names = sorted(self.view.dirty_nodes)
+        self.view.dirty_nodes.clear()
+        if not names:
+            return
+        self.kinds_of = shapes.kinds_by_resource(self.view.nodes.values())
+        yield from self._arrive(at_ms, names)
+        for name in names:
+            yield from self._node(at_ms, name)
+        self._sick |= {*names}
+
+    def tell_left(self, at_ms: int) -> Told:
+        """Nodes that are not Ready and may have been left by the last that sat there."""
+        nodes = self.view.nodes
+        self._sick = {
+            name for name in self._sick
+            if name in nodes and shapes.state_of(nodes[name]) is NodeState.UNHEALTHY
+        }  # fmt: skip
+        for name in sorted(self._sick):
+            yield from self._node(at_ms, name)
+
+    def keep_labels(self, asked: Iterable[str]) -> None:
+        """Labels that somebody selects nodes by; where some are new, nodes are looked at again."""
+        kept = {*POOLS, *asked}
+        if not self._kept:
+            roles = (role for shape in self.world.shape_rows for role in shape.roles)
+            kept |= {key for role in roles for key in role.rules.keys}
+        if not kept <= self._kept:
+            self._kept |= kept
+            self.view.dirty_nodes.update(dict.fromkeys(self.view.nodes))
+
+    def _seen(self, name: str) -> SeenNode | None:
+        node = self.view.nodes.get(name)
+        if node is None or not shapes.is_schedulable(node):
+            return None
+        return shapes.seen_node(node, sorted(self._kept))
+
+    def _arrive(self, at_ms: int, names: Sequence[str]) -> Told:
+        """Nodes that are new, or not what they were: those are added, and what they carry moves."""
+        new, renewed = list[SeenNode](), list[tuple[str, int]]()
+        for name in names:
+            seen = self._seen(name)
+            n = self._lives.node_number(name)
+            if seen is not None and (n is None or not self._is_alike(n, seen)):
+                new.append(seen)
+                renewed += [(name, n)] if n is not None else []
+        if not new:
+            return
+        world = self.world
+        full = {name: self.view.nodes[name] for name in (node.name for node in new)}
+
+        def price_of(node: SeenNode) -> Price:
+            labels = tuple(sorted(full[node.name].labels.items()))
+            return self._price_of(replace(node, labels=labels))._replace(ends_ms=None)
+
+        contracts, under = fleet.contracts_of(new, price_of, (0, 0), world, OBSERVED)
+        yield from history.opened(at_ms, contracts, (), under, world)
+        for name, n in renewed:
+            yield from self._replace(
+                at_ms, n, world.node_number[telling.present(name, world.node_number) or name]
+            )
+
+    def _is_alike(self, n: int, seen: SeenNode) -> bool:
+        """Whether the node of this number is as large, and called and tainted alike."""
+        world = self.world
+        contract = world.contract_rows[world.nodes.contract.item(n)]
+        row, size = world.node_rows[n], contract.node
+        back = self._failed_wanted(seen.name) < world.nodes.failed.item(n)
+        return (
+            not back and size.devices == seen.gpus and row.labels == seen.labels
+            and row.taints == seen.taints
+            and (size.cpu_milli, size.memory_mib) == (
+                seen.cpu_milli or size.cpu_milli, seen.memory_mib or size.memory_mib
+            )
+        )  # fmt: skip
+
+    def _replace(self, at_ms: int, old: int, new: int) -> Told:
+        """Whatever sits on a node sits on its next life; none of its work is lost."""
+        world = self.world
+        for j in sorted(world.aboard[old]):
+            pieces, over = list[Piece](), 0
+            taken = 0
+            for piece in world.placements[j]:
+                if piece.node != old:
+                    pieces.append(piece)
+                    continue
+                each = world.shape_of(j).roles[piece.role].accelerators
+                mask, count = seats.free_mask(world, new, piece.replicas, each, taken)
+                taken |= mask
+                over += (piece.replicas - count) * each * WHOLE_MILLI
+                if count:
+                    pieces.append(Piece(piece.role, new, count, mask))
+            yield from seats.changed(world, at_ms, j, tuple(pieces), over)
+        yield ev.NodeMoved(at_ms, old, NodeState.GONE)
+
+    def _failed_wanted(self, name: str) -> int:
+        node = self.view.nodes[name]
+        return max(0, node.devices - node.advertised(node.allocatable))
+
+    def _node(self, at_ms: int, name: str) -> Told:
+        """The state of a node, and its devices that are not advertised."""
+        world, n = self.world, self._lives.node_number(name)
+        if n is None:
+            return
+        seen = self._seen(name)
+        if seen is None:
+            for key in self.view.on_node.get(name, ()):
+                self.view.touch(key)
+            yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
+            return
+        wanted = shapes.state_of(self.view.nodes[name])
+        if wanted is NodeState.UNHEALTHY and world.aboard[n]:
+            wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
+        yield from self._move(at_ms, n, wanted)
+        if wanted is NodeState.READY or wanted is NodeState.CORDONED:
+            lacking = self._failed_wanted(name) - world.nodes.failed.item(n)
+            for device in reversed(range(world.nodes.devices.item(n))):
+                d = world.nodes.first_device.item(n) + device
+                is_free = world.devices.free_milli[d] == WHOLE_MILLI
+                if lacking > 0 and is_free and not world.devices.is_failed[d]:
+                    yield ev.DeviceFailed(at_ms, n, device)
+                    lacking -= 1
+
+    def _move(self, at_ms: int, n: int, wanted: NodeState) -> Told:
+        state = NodeState(self.world.nodes.state.item(n))
+        if state is wanted:
+            return
+        if not life.may_move(state, wanted):
+            yield ev.NodeMoved(at_ms, n, NodeState.READY)
+        yield ev.NodeMoved(at_ms, n, wanted)

@@ -1,0 +1,331 @@
+"""A scheduler of a cluster, from its journal to its last word: begin, go on, stop.
+
+One event loop has all of it: the watches, the plans and the binds. Plans are made while pods and
+nodes are watched, and only then; a plan takes milliseconds, so nothing waits long for it.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+import tidemill
+from tidemill.engine.fold.one_event import fold
+from tidemill.engine.loop import Loop
+from tidemill.journal import Journal, completeness, open_journal, policies
+from tidemill.journal.completeness import Begun
+from tidemill.journal.keeping import RunKeeper
+from tidemill.journal.moments import Calendar
+from tidemill.journal.replay import rebuild
+from tidemill.journal.source import FACT, Source
+from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiClient, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.live.kubernetes.api.writing import ApiWriter
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
+from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
+from tidemill.live.kubernetes.scheduling.saying import CauseWords, WaitSayer
+from tidemill.live.kubernetes.scheduling.sending import Sender
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.kubernetes.watching import kinds
+from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
+from tidemill.live.kubernetes.watching.source import identity
+from tidemill.live.observing.observer import CLUSTER
+from tidemill.live.prices.rules import PriceRule, unpriced
+from tidemill.model import events as ev
+from tidemill.model.errors import BackendError, EventRefused, JournalError, TidemillError
+from tidemill.model.policy import Policy
+from tidemill.model.world import World
+
+SCHEDULES = "schedules"
+"""The fact of a journal that says for whom its scheduler decides."""
+TOGETHER_S, LONGEST_APART_S = 0.002, 0.05
+"""Changes that come together are looked at together: a plan costs milliseconds, and a write to the
+disk. So long is waited for more, or twice as long as the last look took."""
+SETTLE_S = 60.0
+BARRED_S = 60.0
+
+Log = Callable[..., None]
+"""Says something to whoever runs it: an event in words, and fields by name."""
+
+
+class SchedulerRules(NamedTuple):
+    """What the owner of a fleet decides: how work is placed, and who may use how much."""
+
+    policy: Policy = Policy()
+    fleet: FleetRules = FleetRules()
+
+
+class RulesSource(Protocol):
+    """Where the rules are kept."""
+
+    def read(self) -> SchedulerRules:
+        """The rules as they are now; ``SpecError`` if they cannot be used."""
+
+    def has_changed(self) -> bool:
+        """Whether they may be others than when they were read."""
+
+
+class SchedulerTerms(NamedTuple):
+    """What a scheduler was told by whoever started it."""
+
+    journal: str
+    scheduler: str = "tidemill"
+    team_by: str = "namespace"
+    price_of: PriceRule = unpriced
+    zone: str = "UTC"
+
+
+def live_policy(policy: Policy) -> Policy:
+    """A policy without what nobody carries out on this backend: nodes are not ours to launch."""
+    return replace(
+        policy, may_provision=False, may_move=False, may_resize=False, cull_idle_after_ms=0
+    )
+
+
+class ClusterScheduler:
+    """Decides for the pods that name it, until it is stopped."""
+
+    def __init__(
+        self,
+        access: ClusterAccess,
+        terms: SchedulerTerms,
+        rules: RulesSource,
+        log: Log,
+        words: CauseWords,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._words = words
+        self._access, self.terms, self._rules, self._log = access, terms, rules, log
+        self.client, self._writer = ApiClient(access), ApiWriter(access)
+        self.view = ClusterView(terms.scheduler, terms.team_by)
+        self._changed = asyncio.Event()
+        self.view.changed = self._changed.set
+        self._may_write = may_write
+        self._barred: dict[UnitKey, float] = {}
+        self._refused: set[UnitKey] = set()
+        self.copy = ClusterCopy(self.client, self.client.clock.now_ms, on_change=self.view.take)
+        self.beats = 0
+        self._next_at = 0.0
+
+    async def begin(self) -> None:
+        """Read the journal and the cluster; ``BackendError`` if that one does not answer."""
+        try:
+            await self.client.get("/version")
+            await self.copy.start()
+        except ApiRefusal as error:
+            raise BackendError(
+                f"asked the API server of {self._access.named}; found {error}",
+                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
+            ) from None
+        except UNREACHABLE as error:
+            raise unreachable(self._access, error) from None
+        self._open(await identity(self.client))
+        await self.copy.settle(SETTLE_S)
+        if not self.is_watching:
+            raise BackendError(
+                f"asked for the pods and nodes of {self._access.named}; found {self._blind()}",
+                hint="see deploy/kubernetes/schedule.yaml for what has to be allowed",
+            )
+        self.view.look_at_all()
+
+    def _refuse_other_cluster(self, found: str) -> None:
+        known = self.journal.facts().get(CLUSTER, "")
+        if found and known and found != known:
+            raise JournalError(
+                f"journal `{self.journal.where}` is of the cluster {known}; this is {found}",
+                hint="give each cluster a journal of its own, or correct --context",
+            )
+        if found and not known:
+            self.journal.set_meta(CLUSTER, found)
+
+    def _open(self, cluster: str) -> None:
+        rules = self._rules.read()
+        policy = live_policy(rules.policy)
+        self.journal = open_journal(self.terms.journal, create=True)
+        try:
+            self.journal.claim()
+            if not len(self.journal):
+                _begin(self.journal, self.terms, self.client.clock.now_ms(), policy)
+            self._begins_ms = _begun_ms(self.journal, self.terms.scheduler)
+            self._refuse_other_cluster(cluster)
+            self.world = rebuild(self.journal)
+        except BaseException:
+            self.journal.close()
+            raise
+        self._keeper = RunKeeper(self.journal, self.world)
+        self.sender = Sender(self._writer, self.view, self._may_write, self._settled)
+        self.differ = Differ(
+            self.world, self.view, self.terms.price_of, self.sender.is_being_sent
+        )  # fmt: skip
+        self.differ.rules = rules.fleet
+        self.sayer = WaitSayer(self._writer, self.differ, self._words, self.terms.scheduler)
+        clock = self.client.clock
+        self.backend = KubernetesBackend(
+            self.world, self.view, self.differ, self.sender,
+            lambda: clock.now_ms() - self._begins_ms,
+        )  # fmt: skip
+        self.loop = Loop(self.world, policy, self.backend, self._keeper)
+        for key, value in policies.facts(policy).items():
+            self.journal.set_meta(key, value)
+
+    async def run(self, is_over: Callable[[], bool], longest_s: float = 1.0) -> None:
+        """Look, plan and send, until told that it is over; who tells is asked that often."""
+        while not is_over():
+            await self._pause(longest_s)
+            self.look()
+
+    def look(self) -> bool:
+        """One beat, if there is something to look at and all of it is known; whether it was."""
+        self._read_rules()
+        self._unbar()
+        self._note_refusals()
+        if not self.is_watching or not self.backend.is_due or not self._may_write():
+            return False
+        begun = time.monotonic()
+        self.loop.beat(self.backend.next_ms())
+        self.loop.commit()
+        took_s = time.monotonic() - begun
+        self._next_at = begun + took_s + min(2 * took_s, LONGEST_APART_S)
+        self.beats += 1
+        self._say()
+        return True
+
+    def _say(self) -> None:
+        """Jobs that came, or wait for another cause, are told why."""
+        differ, world = self.differ, self.world
+        units = [differ.unit_of[j] for j in differ.submitted if j in differ.unit_of]
+        for s in self.backend.causes:
+            units += [differ.unit_of[j] for j in world.waiting[s] if j in differ.unit_of]
+        units += [unit for unit in differ.refused if unit not in self._refused]
+        self._refused = set(differ.refused)
+        differ.submitted.clear()
+        self.backend.causes.clear()
+        self.sayer.note(units)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that the cluster shows was looked at, and all that was decided is done."""
+        return self.is_watching and self.sender.is_idle and not self.backend.is_due
+
+    async def _pause(self, longest_s: float) -> None:
+        """Until something changed, or it is time; changes that follow at once are waited for."""
+        due_ms = self.backend.wake_ms - (self.client.clock.now_ms() - self._begins_ms)
+        wait_s = 0.0 if self.backend.is_due else min(longest_s, max(0.0, due_ms / 1000))
+        if wait_s:
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+        await asyncio.sleep(max(TOGETHER_S, self._next_at - time.monotonic()))
+        self._changed.clear()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether pods and nodes are known as they are now."""
+        found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
+        return all(one is not None and one.state is WatchState.WATCHING for one in found)
+
+    def _blind(self) -> str:
+        found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
+        return "; ".join(one.said or str(one.state) for one in found if one is not None)
+
+    def _settled(self, j: int) -> None:
+        """All answers about a job have come: it is looked at."""
+        unit = self.differ.unit_of.get(j)
+        if unit is not None:
+            self.view.dirty_units[unit] = None
+            self._changed.set()
+
+    def _note_refusals(self) -> None:
+        """Jobs that the server does not let us bind are left alone for a while."""
+        refusals, self.sender.refusals = self.sender.refusals, []
+        for one in refusals:
+            unit = self.differ.unit_of.get(one.job)
+            if unit is None or unit in self.differ.barred:
+                continue
+            self._log("bind refused", job=self.world.job_names[one.job], said=one.said)
+            self.differ.barred.add(unit)
+            self._barred[unit] = time.monotonic() + BARRED_S
+            self.view.dirty_units[unit] = None
+
+    def _unbar(self) -> None:
+        now = time.monotonic()
+        for unit in [unit for unit, until in self._barred.items() if until <= now]:
+            del self._barred[unit]
+            self.differ.barred.discard(unit)
+            self.view.dirty_units[unit] = None
+
+    def _read_rules(self) -> None:
+        """Take rules that changed; rules that cannot be used are refused, and the old ones stay."""
+        if not self._rules.has_changed():
+            return
+        try:
+            rules = self._rules.read()
+            refuse_unless_folds(rules.fleet, self.world)
+        except TidemillError as error:
+            self._log("policy refused", said=error.message, hint=error.hint)
+            return
+        policy = live_policy(rules.policy)
+        if policy != self.loop.policy or rules.fleet != self.differ.rules:
+            self._log("policy changed")
+            self.loop.policy, self.differ.rules = policy, rules.fleet
+            for key, value in policies.facts(policy).items():
+                self.journal.set_meta(key, value)
+            self.backend.look()
+
+    async def stop(self) -> None:
+        """End everything, in good order."""
+        await self.copy.stop()
+        if hasattr(self, "sender"):
+            await self.sender.stop()
+            await self.sayer.stop()
+            self.loop.commit()
+            self.journal.save_snapshot(self.world)
+            self.journal.close()
+        await self._writer.close()
+        await self.client.close()
+
+
+def _begin(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:
+    """Facts of a journal that nobody wrote into yet; safe to do again after a kill."""
+    completeness.begin(journal, Begun(given=completeness.OBSERVED, version=tidemill.__version__))
+    calendar = Calendar.since_1970(begins_ms, terms.zone)
+    facts = {"name": "kubernetes", FACT: str(Source.LIVE), SCHEDULES: terms.scheduler}
+    for key, value in {**facts, **calendar.facts(), **policies.facts(policy)}.items():
+        journal.set_meta(key, value)
+
+
+def _begun_ms(journal: Journal, scheduler: str) -> int:
+    facts = journal.facts()
+    if facts.get(SCHEDULES) != scheduler:
+        raise JournalError(
+            f"journal `{journal.where}` is not that of the scheduler `{scheduler}`",
+            hint="a scheduler goes on only with its own journal: give another path",
+        )
+    begins = Calendar.of(facts).begins
+    assert begins is not None, "whoever began it said so"
+    assert begins.tzinfo is not None, "and in which zone"
+    return round(begins.timestamp() * 1000)
+
+
+def refuse_unless_folds(fleet: FleetRules, known: World | None = None) -> None:
+    """Refuse teams and tiers that contradict each other, or what the cluster has already."""
+    scratch = World()
+    if known is not None:
+        for row in known.queue_rows:
+            fold(scratch, ev.QueueSet(0, row))
+        lost = {bond.tier for shape in known.shape_rows for bond in shape.bonds}
+        lost -= {tier.name for tier in fleet.topology.tiers or known.topology.tiers}
+        if lost:
+            raise EventRefused(
+                f"the tiers lack `{min(lost)}`, which jobs name",
+                hint="keep the tier, whatever its label and figures",
+            )
+    if fleet.topology.tiers:
+        fold(scratch, ev.TopologySet(0, fleet.topology))
+    for queue in fleet.queues:
+        fold(scratch, ev.QueueSet(0, queue))

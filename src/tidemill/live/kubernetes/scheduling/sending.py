@@ -1,0 +1,209 @@
+"""Carrying out: binds and evictions, sent over kept connections until the server's answer is sure.
+
+Each ends in what the cluster shows: the pod is bound (here or, by somebody else, elsewhere), is
+gone, or still waits. Where an answer was lost the pod is asked for; nothing is assumed of it.
+"""
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from tidemill.live.kubernetes import pods
+from tidemill.live.kubernetes.api.client import UNREACHABLE
+from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
+from tidemill.live.kubernetes.scheduling.differ import Vacant
+from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 10.0
+MOST_TRIES = 12
+"""Of one bind: with the pauses between them, about a minute."""
+
+
+class SendCounts(msgspec.Struct):
+    """What was sent since the beginning, and what came of it."""
+
+    bound: int = 0
+    conflicts: int = 0
+    retries: int = 0
+    refused: int = 0
+    evicted: int = 0
+    eviction_waits: int = 0
+    """Evictions that a PodDisruptionBudget, or the server, put off."""
+
+
+class BindRefused(NamedTuple):
+    """A bind that the server does not take, and will not take if asked again."""
+
+    job: int
+    said: str
+
+
+class Sender:
+    """Sends what was decided; ``may_write``: false as soon as somebody else may be the leader."""
+
+    def __init__(
+        self,
+        writer: ApiWriter,
+        view: ClusterView,
+        may_write: Callable[[], bool],
+        on_settled: Callable[[int], None],
+    ) -> None:
+        self._writer, self._view, self._may_write = writer, view, may_write
+        self._on_settled = on_settled
+        self._queue: deque[Vacant] = deque()
+        self._working = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: Counter[int] = Counter()
+        self._evicting: set[str] = set()
+        self.counts = SendCounts()
+        self.refusals: list[BindRefused] = []
+        """Whoever reads them empties this."""
+
+    def is_being_sent(self, j: int) -> bool:
+        """Whether answers about a job are still to come."""
+        return self._open[j] > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every answer has come."""
+        return not self._tasks
+
+    def bind(self, seats: Iterable[Vacant]) -> None:
+        """Bind pods to nodes."""
+        for seat in seats:
+            self._open[seat.job] += 1
+            self._queue.append(seat)
+        while self._working < min(CONNECTIONS, len(self._queue)):
+            self._working += 1
+            self._begin(self._work())
+
+    def evict(self, j: int, some: Iterable[pods.KubePod]) -> None:
+        """Ask for the eviction of all pods of a job."""
+        for pod in some:
+            if pod.leaves_ms is None and pod.uid not in self._evicting:
+                self._evicting.add(pod.uid)
+                self._open[j] += 1
+                self._begin(self._evict(j, pod))
+
+    async def stop(self) -> None:
+        """End all that is on its way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: "asyncio._CoroutineLike[None]") -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                seat = self._queue.popleft()
+                try:
+                    await self._bind(seat)
+                finally:
+                    self._settled(seat.job)
+        finally:
+            self._working -= 1
+
+    def _settled(self, j: int) -> None:
+        self._open[j] -= 1
+        if not self._open[j]:
+            del self._open[j]
+            self._on_settled(j)
+
+    async def _bind(self, seat: Vacant) -> None:
+        path = f"/api/v1/namespaces/{seat.key[0]}/pods/{seat.key[1]}/binding"
+        body = _binding(seat)
+        pause_s = FIRST_PAUSE_S
+        for _ in range(MOST_TRIES):
+            if not self._may_write():
+                return
+            answer = await self._sent("POST", path, body)
+            if answer is not None and answer.is_done:
+                self.counts.bound += 1
+                self._view.assume(seat.uid, seat.key, seat.node)
+                return
+            if answer is not None and not answer.is_later:
+                await self._lost(seat, answer)
+                return
+            self.counts.retries += 1
+            if answer is None and await self._is_decided(seat):
+                return
+            await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self.refusals.append(BindRefused(seat.job, "the API server did not answer"))
+
+    async def _lost(self, seat: Vacant, answer: Written) -> None:
+        """The server says no: the pod is gone or bound, or it may not be bound by us."""
+        if answer.status in (404, 409):
+            self.counts.conflicts += 1
+            await self._is_decided(seat)
+            return
+        self.counts.refused += 1
+        self.refusals.append(BindRefused(seat.job, f"{answer.status} {answer.said}"))
+
+    async def _is_decided(self, seat: Vacant) -> bool:
+        """Whether a pod is bound or gone, as the server shows it."""
+        path = f"/api/v1/namespaces/{seat.key[0]}/pods/{seat.key[1]}"
+        answer = await self._sent("GET", path)
+        if answer is None or answer.is_later:
+            return False
+        if not answer.is_done:
+            return answer.status == 404
+        found = pods.read(msgspec.json.decode(answer.body))
+        if found.uid != seat.uid:
+            return True
+        if found.node:
+            self._view.assume(seat.uid, seat.key, found.node)
+        return bool(found.node)
+
+    async def _evict(self, j: int, pod: pods.KubePod) -> None:
+        key: Key = (pod.namespace, pod.name)
+        path = f"/api/v1/namespaces/{key[0]}/pods/{key[1]}/eviction"
+        body, pause_s = _eviction(pod), 1.0
+        try:
+            while self._may_write() and self._is_there(key, pod.uid):
+                answer = await self._sent("POST", path, body)
+                if answer is not None and answer.is_done:
+                    self.counts.evicted += 1
+                    return
+                if answer is not None and answer.status in (404, 409):
+                    return
+                self.counts.eviction_waits += 1
+                await asyncio.sleep(max(pause_s, answer.retry_s if answer is not None else 0.0))
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        finally:
+            self._evicting.discard(pod.uid)
+            self._settled(j)
+
+    def _is_there(self, key: Key, uid: str) -> bool:
+        found = self._view.pods.get(key)
+        return found is not None and found.uid == uid and not found.is_over
+
+    async def _sent(self, method: str, path: str, body: bytes = b"") -> Written | None:
+        """An answer; None: nobody knows whether it was done."""
+        try:
+            return await self._writer.send(method, path, body)
+        except UNREACHABLE:
+            return None
+
+
+def _binding(seat: Vacant) -> bytes:
+    """The uid is that of the pod that was planned for: another of its name is not bound."""
+    return msgspec.json.encode({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": seat.key[1], "uid": seat.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": seat.node},
+    })  # fmt: skip
+
+
+def _eviction(pod: pods.KubePod) -> bytes:
+    return msgspec.json.encode({
+        "apiVersion": "policy/v1", "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
+    })  # fmt: skip

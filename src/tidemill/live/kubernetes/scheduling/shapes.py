@@ -1,0 +1,174 @@
+"""What a pod, or the pods of a job, request, in the words of the model; or why that cannot be said.
+
+Whole accelerators through the device plugin, and pods without any. What has other constraints on
+its place than those that the model keeps is not placed at all: a rule that is broken in silence is
+worse than a pod that waits and says why.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from tidemill.live.history.attempts import LONGEST_NAME, kind_of
+from tidemill.live.history.rows import SeenNode
+from tidemill.live.kubernetes import resources
+from tidemill.live.kubernetes.jobs import KubeJob
+from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, KubeNode
+from tidemill.live.kubernetes.pods import KubePod, PodRequest, taint_pair
+from tidemill.model.node_rules import NodeRules
+from tidemill.model.rows import MAX_COUNT, MAX_DEVICES, Role, Shape
+from tidemill.model.states import JobClass, NodeState
+from tidemill.model.topology import Bond, Topology
+
+_REQUIRED = ("tidemill/required-topology", "kueue.x-k8s.io/podset-required-topology")
+_PREFERRED = ("tidemill/preferred-topology", "kueue.x-k8s.io/podset-preferred-topology")
+"""Annotations that tie a gang to one domain of a tier, by the tier's name or label."""
+POOLS = (
+    "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone", "kubernetes.io/arch",
+    "kubernetes.io/os", resources.PRODUCT, "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup", "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+)  # fmt: skip
+"""Labels that most selectors name, with few values in a cluster. Of the others only those that
+somebody selects by are kept: every label more makes nodes differ that are alike."""
+
+
+class Unplaceable(NamedTuple):
+    """Why pods of ours are not placed, whatever is free."""
+
+    reason: str
+    words: str
+
+
+KindsOf = Mapping[str, tuple[str, ...]]
+"""By resource: the GPU types that have it."""
+
+
+def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unplaceable:
+    """What a job of ours requests."""
+    roles = list[Role]()
+    for role in job.roles:
+        done = sum(pod.phase == "Succeeded" for pod in role.pods)
+        found = _role(role.name, max(role.count - done, 1), role.request, kinds_of)
+        if isinstance(found, Unplaceable):
+            return found
+        roles.append(found)
+    for pod in job.pods:
+        if pod.request.also or pod.request.unkept or pod.request.uncounted:
+            return _unkept(pod)
+    bonds = _bonds(job.pods, topology)
+    if isinstance(bonds, Unplaceable):
+        return bonds
+    return Shape(
+        job.team[:LONGEST_NAME] or "unknown", tuple(roles), job.job_class, _priority(job.priority),
+        job.is_preemptible, bonds=bonds,
+    )  # fmt: skip
+
+
+def of_pod(pod: KubePod, team: str) -> Shape:
+    """What a pod of somebody else's holds, or one without accelerators requests."""
+    gpu = pod.request.gpu
+    each = min(gpu.each, MAX_DEVICES) if gpu is not None and _is_whole(gpu.resource) else 0
+    rules = NodeRules() if pod.node else pod.request.rules
+    role = Role(
+        "pod", 1, each, cpu_milli=pod.request.cpu_milli, memory_mib=pod.request.memory_mib,
+        **rules._asdict(),
+    )  # fmt: skip
+    return Shape(
+        team[:LONGEST_NAME] or "unknown", (role,), JobClass.INFERENCE,
+        _priority(pod.request.priority), is_preemptible=False,
+    )  # fmt: skip
+
+
+def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role | Unplaceable:
+    assert request.gpu is not None, "roles without GPUs are left out"
+    resource, each = request.gpu
+    if not _is_whole(resource):
+        return Unplaceable(
+            "NotSupported",
+            f"{resource} is not placed by Tidemill's scheduler yet: whole accelerators are",
+        )
+    if each > MAX_DEVICES:
+        return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
+    return Role(
+        name[:LONGEST_NAME], min(count, MAX_COUNT), each, cpu_milli=request.cpu_milli,
+        memory_mib=request.memory_mib, kinds=kinds_of.get(resource, ()), **request.rules._asdict(),
+    )  # fmt: skip
+
+
+def kinds_by_resource(nodes: Iterable[KubeNode]) -> KindsOf:
+    """GPU types by resource, where a cluster has several resources; else any will do."""
+    having = dict[str, set[str]]()
+    for node in nodes:
+        for one in node.capacity:
+            having.setdefault(one, set()).add(kind_of(node.gpu_type))
+    return {one: tuple(sorted(kinds)) for one, kinds in having.items() if len(having) > 1}
+
+
+def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Unplaceable:
+    found = dict[Bond, None]()
+    for pod in pods:
+        for keys, is_required in ((_REQUIRED, True), (_PREFERRED, False)):
+            told = next((pod.annotations[key] for key in keys if key in pod.annotations), "")
+            if not told:
+                continue
+            tier = next((t.name for t in topology.tiers if told in (t.name, t.label)), "")
+            if tier:
+                found[Bond(tier, 0, is_required)] = None
+            elif is_required:
+                known = ", ".join(f"`{t.name}`" for t in topology.tiers) or "none"
+                return Unplaceable(
+                    "UnknownTopology",
+                    f"has to be in one `{told}`; tiers that the policy file declares: {known}",
+                )
+    return tuple(found)
+
+
+def _unkept(pod: KubePod) -> Unplaceable:
+    request = pod.request
+    what = ", ".join((*request.unkept, *request.also, *filter(None, (request.uncounted,))))
+    return Unplaceable("NotSupported", f"{what}: not placed by Tidemill's scheduler yet")
+
+
+def _is_whole(resource: str) -> bool:
+    return resource in resources.WHOLE
+
+
+def _priority(told: int) -> int:
+    return max(-1_000_000, min(told, 1_000_000))
+
+
+# Nodes ----------------------------------------------------------------------------------------
+
+
+def is_schedulable(node: KubeNode) -> bool:
+    """Whether a node has whole accelerators: those whose devices are shared or cut are left out."""
+    return node.devices > 0 and node.replicas == 1 and not node.profile and all(
+        _is_whole(resource) for resource in node.capacity
+    )  # fmt: skip
+
+
+def seen_node(node: KubeNode, kept: Iterable[str]) -> SeenNode:
+    """A node as the books have it, with the labels that somebody asks for."""
+    labels = {key: node.labels[key] for key in kept if key in node.labels}
+    return SeenNode(
+        name=node.name, gpus=node.devices, gpu_type=node.gpu_type, cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib, labels=tuple(sorted(labels.items())),
+        taints=tuple(sorted({
+            taint_pair(taint.key, taint.value, taint.effect) for taint in node.taints
+            if taint.keeps_out
+        })),
+        terms=node.terms, box=node.box,
+    )  # fmt: skip
+
+
+def state_of(node: KubeNode) -> NodeState:
+    """Whether a node takes new work, and if not, how."""
+    if not node.is_ready or not node.advertised(node.allocatable):
+        return NodeState.UNHEALTHY
+    if any(taint.key in LEAVING for taint in node.taints):
+        return NodeState.DRAINING
+    is_tainted = any(
+        taint.key.startswith(OF_CONDITIONS) and taint.effect != "PreferNoSchedule"
+        for taint in node.taints
+    )
+    return NodeState.CORDONED if node.is_unschedulable or is_tainted else NodeState.READY

@@ -1,0 +1,314 @@
+"""What the scheduler knows of a cluster: nodes, pods by job, and what changed since it last looked.
+
+It is told of every object that comes, changes or goes (``watching.mirror``), and remembers what has
+to be looked at again, so that a look costs what changed. Binds that the server has taken and the
+watch has not shown yet are taken as done.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import groups, jobs
+from tidemill.live.kubernetes.cluster import Budget, Cluster, OwnerKey
+from tidemill.live.kubernetes.groups import PodGroup
+from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
+from tidemill.live.kubernetes.nodes import KubeNode
+from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.watching.kinds import ServedKind
+
+Key = tuple[str, str]
+"""Namespace and name of an object."""
+
+
+class PodUnit(NamedTuple):
+    """Pods that are one job of ours, as the cluster shows them now."""
+
+    key: UnitKey
+    job: KubeJob
+    pods: tuple[KubePod, ...]
+
+
+class ClusterView:
+    """A cluster, by what changes; ``scheduler``: the name by which pods ask for us."""
+
+    def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
+        self.scheduler, self._team_by = scheduler, team_by
+        self.nodes: dict[str, KubeNode] = {}
+        self.pods: dict[Key, KubePod] = {}
+        self._gone: dict[Key, KubePod] = {}
+        """Pods that are gone and were not looked at since."""
+        self._units: dict[UnitKey, dict[Key, None]] = {}
+        self._unit_of: dict[Key, UnitKey] = {}
+        self._owned: dict[tuple[str, str, str], dict[Key, None]] = {}
+        """Pods of ours by namespace, kind and name of their owner."""
+        self.on_node: dict[str, dict[Key, None]] = {}
+        self._assumed: dict[str, str] = {}
+        """By uid: the node that a pod was bound to, until the watch shows it."""
+        self._budgets: dict[Key, Budget] = {}
+        self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
+        self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
+        """By namespace, kind and name: what the objects that it owns want."""
+        self.cluster = _empty()
+        TeamRule(team_by, self.cluster)  # refuses what is no rule
+        self.dirty_nodes: dict[str, None] = {}
+        self.dirty_units: dict[UnitKey, None] = {}
+        self.dirty_foreign: dict[Key, None] = {}
+        self.changed: Callable[[], None] = lambda: None
+        """Called when there is something to look at."""
+
+    # What happens -------------------------------------------------------------------------------
+
+    def take(self, kind: ServedKind, key: Key, row: Any, is_gone: bool) -> None:  # noqa: ANN401 - what readers make
+        """An object came, changed or is gone."""
+        match row:
+            case KubePod():
+                self._take_pod(key, row, is_gone=is_gone)
+            case KubeNode():
+                self._take_node(row, is_gone=is_gone)
+            case OwnerObject():
+                self._take_owner(row, is_gone=is_gone)
+            case Budget():
+                self._put(self._budgets, key, row, is_gone=is_gone)
+                self.cluster = replace(self.cluster, budgets=tuple(self._budgets.values()))
+            case PodGroup():
+                self._take_groups((*key, kind.group), (row,), is_gone=is_gone)
+            case list() if row and all(isinstance(one, PodGroup) for one in row):
+                self._take_groups((*key, kind.group), row, is_gone=is_gone)
+            case (str(), int()) if kind.kind == "PriorityClass":
+                self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
+            case (str(), dict()) if kind.kind == "Namespace":
+                self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
+            case _ if kind.kind == "LocalQueue":
+                self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
+            case _:
+                return
+
+    def assume(self, uid: str, key: Key, node: str) -> None:
+        """The server has bound a pod to a node, or says that it is bound there."""
+        pod = self.pods.get(key)
+        if pod is None or pod.uid != uid or pod.node:
+            return
+        self._assumed[uid] = node
+        self._index(key, pod, replace(pod, node=node))
+
+    def touch(self, key: Key) -> None:
+        """Look at a pod again."""
+        if (pod := self.pods.get(key)) is not None:
+            self._touch(key, pod)
+
+    def look_at_all(self) -> None:
+        """Look at everything again."""
+        for key in [key for key, pod in self.pods.items() if self.is_ours(pod)]:
+            self._file(key, self.pods[key])
+        self.dirty_nodes.update(dict.fromkeys(self.nodes))
+        self.dirty_units.update(dict.fromkeys(self._units))
+        here = ((key, None) for key, pod in self.pods.items() if not self.is_ours(pod) and pod.node)
+        self.dirty_foreign.update(here)
+        self.changed()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to look at."""
+        return bool(self.dirty_nodes or self.dirty_units or self.dirty_foreign)
+
+    # What is asked ------------------------------------------------------------------------------
+
+    def is_ours(self, pod: KubePod) -> bool:
+        """Whether a pod asks for us."""
+        return pod.request.scheduler == self.scheduler
+
+    def pod(self, key: Key) -> KubePod | None:
+        """A pod as it is now, or as it ended if nobody has looked since; None: nobody knows it."""
+        return self.pods.get(key) or self._gone.get(key)
+
+    def unit(self, key: UnitKey) -> PodUnit:
+        """The pods of a job of ours, and what it requests in all."""
+        pods = self.unit_pods(key)
+        rule = TeamRule(self._team_by, self.cluster)
+        return PodUnit(key, jobs.job_of(self.cluster, rule, key, pods, None), tuple(pods))
+
+    def unit_pods(self, key: UnitKey) -> list[KubePod]:
+        """The pods of a job of ours."""
+        return [pod for one in self._units.get(key, ()) if (pod := self.pod(one)) is not None]
+
+    def units(self) -> Iterable[UnitKey]:
+        """All jobs of ours that have pods."""
+        return self._units
+
+    def unit_of(self, key: Key) -> UnitKey | None:
+        """The job that a pod of ours belongs to."""
+        return self._unit_of.get(key)
+
+    def team_of(self, pod: KubePod) -> str:
+        """The team of a pod that is not ours."""
+        rule = TeamRule(self._team_by, self.cluster)
+        return rule.team(pod.namespace, (pod.labels,), "")
+
+    def looked(self) -> None:
+        """Everything was looked at: what is gone is forgotten."""
+        for key in self._gone:
+            if key not in self.pods:
+                self._unfile(key)
+        self._gone.clear()
+
+    # One kind each ------------------------------------------------------------------------------
+
+    def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
+        before = self.pods.get(key)
+        assumed = self._assumed.get(row.uid)
+        if assumed is not None:
+            if row.node or row.is_over or is_gone:
+                del self._assumed[row.uid]
+            else:
+                row = replace(row, node=assumed)
+        if before is not None and before.uid != row.uid and not is_gone:
+            self._gone[key] = before.deleted(row.created_ms)
+        if is_gone:
+            self._gone[key] = row
+            before = self.pods.pop(key, None) or before
+            self._unplace(key, before)
+            self._touch(key, row)
+            return
+        self._index(key, before, row)
+
+    def _index(self, key: Key, before: KubePod | None, row: KubePod) -> None:
+        """Keep a pod, and remember to look at it if anything that counts here is new."""
+        self.pods[key] = row
+        if before is not None and _counts(before) == _counts(row):
+            return
+        self._unplace(key, before)
+        if row.node:
+            self.on_node.setdefault(row.node, {})[key] = None
+        if self.is_ours(row):
+            self._file(key, row)
+        self._touch(key, row)
+
+    def _unplace(self, key: Key, before: KubePod | None) -> None:
+        if before is not None and before.node:
+            here = self.on_node.get(before.node, {})
+            here.pop(key, None)
+            if not here:
+                self.on_node.pop(before.node, None)
+
+    def _touch(self, key: Key, pod: KubePod) -> None:
+        if self.is_ours(pod):
+            self.dirty_units[self._unit_of.get(key) or self._file(key, pod)] = None
+        elif pod.node:
+            self.dirty_foreign[key] = None
+        else:
+            return
+        self.changed()
+
+    def _file(self, key: Key, pod: KubePod) -> UnitKey:
+        """Which job a pod of ours belongs to; pods without GPUs are placed one by one."""
+        unit = jobs.unit_of(self.cluster, pod) if pod.request.gpu is not None else jobs.alone(pod)
+        before = self._unit_of.get(key)
+        if before != unit:
+            self._unfile(key)
+            self._unit_of[key] = unit
+            self._units.setdefault(unit, {})[key] = None
+            self.dirty_units[unit] = None
+            if pod.owner is not None:
+                owner = (pod.namespace, pod.owner.kind, pod.owner.name)
+                self._owned.setdefault(owner, {})[key] = None
+        return unit
+
+    def _unfile(self, key: Key) -> None:
+        unit = self._unit_of.pop(key, None)
+        if unit is None:
+            return
+        mine = self._units.get(unit, {})
+        mine.pop(key, None)
+        if not mine:
+            self._units.pop(unit, None)
+        self.dirty_units[unit] = None
+        pod = self.pod(key)
+        if pod is not None and pod.owner is not None:
+            owner = (pod.namespace, pod.owner.kind, pod.owner.name)
+            here = self._owned.get(owner, {})
+            here.pop(key, None)
+            if not here:
+                self._owned.pop(owner, None)
+
+    def _take_node(self, row: KubeNode, *, is_gone: bool) -> None:
+        before = self.nodes.get(row.name)
+        self._put(self.nodes, row.name, row, is_gone=is_gone)
+        if is_gone or before is None or replace(before, seen_ms=0) != replace(row, seen_ms=0):
+            self.dirty_nodes[row.name] = None
+            self.changed()
+
+    def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
+        key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
+        owners: Any = self.cluster.owners
+        if owners.get(key) == row:
+            return
+        self._put(owners, key, row, is_gone=is_gone)
+        if row.owner is not None:
+            self._take_part(key, row, is_gone=is_gone)
+        for pod in list(self._owned.get((row.namespace, row.kind, row.name), ())):
+            if pod in self.pods:
+                self._file(pod, self.pods[pod])
+        units = [UnitKey(row.namespace, row.group, row.kind, row.name)]
+        if row.owner is not None:
+            above = row.owner
+            units.append(UnitKey(row.namespace, above.group, above.kind, above.name))
+        for unit in units:
+            if unit in self._units:
+                self.dirty_units[unit] = None
+                self.changed()
+
+    def _take_part(self, key: OwnerKey, row: OwnerObject, *, is_gone: bool) -> None:
+        """What an object above another one wants in all."""
+        assert row.owner is not None, "it has one"
+        parts: Any = self.cluster.parts
+        above = (row.namespace, row.owner.kind, row.owner.name)
+        below = self._below.setdefault(above, {})
+        self._put(below, key, row.templates, is_gone=is_gone or not row.templates)
+        parts[above] = tuple(one for templates in below.values() for one in templates)
+        if not below:
+            del self._below[above], parts[above]
+
+    def _take_groups(
+        self, key: tuple[str, ...], rows: Iterable[PodGroup], *, is_gone: bool
+    ) -> None:
+        known: Any = self.cluster.groups
+        before = self._groups_of.pop(key, ())
+        rows = () if is_gone else tuple(rows)
+        if tuple(before) == rows and rows:
+            self._groups_of[key] = rows
+            return
+        for one in before:
+            known.pop(one.key, None)
+        known.update((one.key, one) for one in rows)
+        if rows:
+            self._groups_of[key] = rows
+        for unit in self._units:
+            if unit.namespace == key[0]:  # groups are seldom, and pods name them in many ways
+                self.dirty_units[unit] = None
+        self.changed()
+
+    @staticmethod
+    def _put(known: Any, key: Any, row: Any, *, is_gone: bool) -> None:  # noqa: ANN401
+        if is_gone:
+            known.pop(key, None)
+        else:
+            known[key] = row
+
+
+def _counts(pod: KubePod) -> tuple[Any, ...]:
+    """What of a pod decides anything here."""
+    return (
+        pod.uid, pod.node, pod.phase, pod.up_ms is None, pod.leaves_ms is None, pod.gates,
+        pod.labels, pod.owner, groups.of_pod(pod), pod.request,
+    )  # fmt: skip
+
+
+def _empty() -> Cluster:
+    return Cluster(
+        nodes=(), pods=(), owners={}, parts={}, groups={}, workloads=(), cluster_queues=(),
+        local_queues={}, flavors={}, happenings={}, quotas=(), budgets=(), priorities={},
+        namespaces={}, devices={}, claims={}, seen_ms=0,
+    )  # fmt: skip

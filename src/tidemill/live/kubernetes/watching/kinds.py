@@ -1,0 +1,143 @@
+"""Which kinds of objects a cluster has, of those that are read here, and where they are."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from tidemill.live.kubernetes import cluster as clusters
+from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal
+from tidemill.live.kubernetes.reasons import HEARD
+
+READERS = {
+    key: take for key, take in clusters.readers().items() if key != ("events.k8s.io", "Event")
+}
+"""By API group and kind: what is made of an object. Events are the same in both of their groups."""
+_QUIET = ("Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "SuccessfulCreate",
+          "Completed", "BackOff", "Unhealthy", "ScalingReplicaSet", "SuccessfulDelete")  # fmt: skip
+"""Reasons of most events; none of them is read."""
+assert not HEARD & set(_QUIET), "what is read has to be asked for"
+
+LOST = {
+    "Node": "nodes are those that pods name, each as large as its pods show",
+    "Event": "what the scheduler said last is known from the pods alone",
+    "Job": "which pods of a Job belong together, and how it ended, is unknown",
+    "Namespace": "labels of namespaces are unknown",
+    "ResourceQuota": "quotas of namespaces are unknown",
+    "PriorityClass": "priorities are those that pods say",
+    "PodDisruptionBudget": "which pods must not be evicted is unknown",
+}
+"""By kind: what is unknown when it may not be read; other kinds are told by their name."""
+
+
+class ServedKind(Struct, frozen=True):
+    """A kind of objects that the server has."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """As objects of it say themselves."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def path(self) -> str:
+        """Where all of them are, in all namespaces."""
+        return f"/{'apis' if self.group else 'api'}/{self.api_version}/{self.plural}"
+
+    @property
+    def shown(self) -> str:
+        """As kubectl calls it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def query(self) -> dict[str, str | int]:
+        """What narrows it to those that are read."""
+        if self.kind != "Event":
+            return {}
+        return {"fieldSelector": ",".join(f"reason!={reason}" for reason in _QUIET)}
+
+    @property
+    def rule(self) -> str:
+        """The rule of a ClusterRole that lets somebody read it."""
+        return (
+            f'apiGroups: ["{self.group}"], resources: ["{self.plural}"], verbs: ["list", "watch"]'
+        )
+
+    @property
+    def lost(self) -> str:
+        """What is unknown without it."""
+        return LOST.get(self.kind, f"{self.kind} objects are unknown")
+
+
+PODS = ServedKind("", "v1", "Pod", "pods")
+NODES = ServedKind("", "v1", "Node", "nodes")
+
+
+class Discovered(NamedTuple):
+    """What a server has of what is read here, and what it would not say."""
+
+    kinds: tuple[ServedKind, ...]
+    notes: tuple[str, ...]
+
+
+class _Resource(Struct):
+    name: str
+    kind: str
+    verbs: tuple[str, ...] = ()
+
+
+class _ResourceList(Struct):
+    resources: tuple[_Resource, ...] = ()
+
+
+class _Version(Struct):
+    version: str
+
+
+class _Group(Struct):
+    name: str
+    versions: tuple[_Version, ...] = ()
+
+
+class _GroupList(Struct):
+    groups: tuple[_Group, ...] = ()
+
+
+async def discover(client: ApiClient) -> Discovered:
+    """Ask a server what it has."""
+    found, notes = list[ServedKind](), list[str]()
+    wanted = dict[str, set[str]]()
+    for group, kind in READERS:
+        wanted.setdefault(group, set()).add(kind)
+    groups = msgspec.json.decode(await client.get("/apis"), type=_GroupList).groups
+    versions = {group.name: [one.version for one in group.versions] for group in groups}
+    versions[""] = ["v1"]
+    for group in sorted(wanted):
+        missing = wanted[group]
+        for version in versions.get(group, ()):  # the preferred one comes first
+            if not missing:
+                break
+            try:
+                served = await _served(client, group, version)
+            except ApiRefusal as error:
+                notes.append(f"the server does not say what {group}/{version} has: {error}")
+                continue
+            some = [one for one in served if one.kind in missing]
+            found += some
+            missing = missing - {one.kind for one in some}
+    return Discovered(tuple(found), tuple(notes))
+
+
+async def _served(client: ApiClient, group: str, version: str) -> Iterable[ServedKind]:
+    path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    told = msgspec.json.decode(await client.get(path), type=_ResourceList)
+    return [
+        ServedKind(group, version, one.kind, one.name)
+        for one in told.resources
+        if "/" not in one.name and {"list", "watch"} <= set(one.verbs)
+    ]

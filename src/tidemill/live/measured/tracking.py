@@ -1,0 +1,74 @@
+"""All that launches tell of their jobs: their windows, and which of their waits are for slow ranks.
+
+Ranks are compared by the detector of ``tidemill stragglers``; what it finds is a source of its own
+beside what each loop says of itself. A launch whose ranks cannot be compared is told nothing of:
+its waits are for others, and nobody knows whether one of them is slow.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from tidemill.live.measured import loops, ranks
+from tidemill.live.measured.loops import LONGEST_AFTER_MS, Launch
+from tidemill.live.measured.windows import WINDOWS, Measurements
+from tidemill.workload.slow import ranks as slow_ranks
+
+SOURCE = "ranks"
+"""Who says it, beside ``track``: the ranks of a job, compared."""
+
+
+class _ComparedTime(NamedTuple):
+    start_us: int
+    end_us: int
+    straggler_ppm: int
+
+
+def measured(
+    told: Sequence[Launch], names: Mapping[str, str] | None = None, since_us: int = 0
+) -> Measurements:
+    """What launches tell, of jobs as the books call them; as ``loops.measured``."""
+    named = loops.renamed(told, names or {})
+    found = loops.measured(named, since_us=since_us)
+    rows = [
+        (one.job, max(part.start_us, since_us) // 1000, part.end_us // 1000, SOURCE,
+         part.straggler_ppm)
+        for one in named
+        for part in _compared(one)
+        if part.end_us > since_us
+    ]  # fmt: skip
+    columns = ("job", "start_ms", "end_ms", "source", "straggler_ppm")
+    windows = pl.DataFrame(rows, {name: WINDOWS[name] for name in columns}, orient="row")
+    return found._replace(windows=pl.concat([found.windows, windows], how="diagonal"))
+
+
+def _compared(launch: Launch) -> Iterator[_ComparedTime]:
+    """The time of a launch in which it is known what of its waits was for slow ranks."""
+    after_us = launch.last_us + 1000 * LONGEST_AFTER_MS
+    is_over = all(process.ended is not None for process in launch.processes)
+    end_us = after_us if is_over else launch.last_us
+    if _is_alone(launch):
+        yield _ComparedTime(launch.first_us, end_us, 0)
+        return
+    told = ranks.of_launch(launch)
+    parts = slow_ranks.find(told.windows).stretches
+    # who is silent may be the slow one: then only what was found is known
+    is_whole = told.world is None or len(told.places) >= told.world
+    if parts and is_whole:
+        yield _ComparedTime(launch.first_us, parts[0].start_us, 0)  # until all had warmed up
+    for i, part in enumerate(parts):
+        is_last = i + 1 == len(parts)
+        if is_whole or part.straggler_ppm:
+            last_us = launch.last_us if is_last else part.end_us
+            yield _ComparedTime(part.start_us, last_us, part.straggler_ppm)
+    if parts and is_whole and is_over:
+        yield _ComparedTime(launch.last_us, end_us, 0)
+
+
+def _is_alone(launch: Launch) -> bool:
+    """Whether it says that it is one process with one GPU, which waits for nobody."""
+    if len(launch.processes) != 1 or launch.gpus > 1:
+        return False
+    began = launch.processes[0].began
+    return began is not None and began.world == 1

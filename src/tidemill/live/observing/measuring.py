@@ -1,0 +1,163 @@
+"""What is measured beside a scheduler that is watched: training loops, and GPUs by Prometheus.
+
+Asked after every answer of the scheduler for the time from the watermark to where the journal will
+be told; of what was told before nothing is read again. What comes later than that is left out, and
+counted: an hour that is booked stays as it is.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import polars as pl
+
+from tidemill.live.measured import loops, tracking
+from tidemill.live.measured.joining import SKEW_MS
+from tidemill.live.measured.windows import Measurements, nothing
+from tidemill.live.prometheus import fetching, joining
+from tidemill.live.prometheus.client import Access, Client
+from tidemill.live.prometheus.joining import Whose
+from tidemill.live.track.following import FollowedRecords
+from tidemill.model.errors import SpecError
+
+PATIENCE_S = 10.0
+"""With a Prometheus that does not answer; the observer asks it again a little later."""
+
+
+class MeasuredSpan(NamedTuple):
+    """The time that is asked for, since 1970."""
+
+    mark_ms: int
+    until_ms: int
+    oldest_ms: int
+    """When the oldest attempt began that goes on at the watermark."""
+
+
+class MeasuredPart(NamedTuple):
+    """What was measured in a span."""
+
+    measured: Measurements
+    late: int = 0
+    """Records of the time before the watermark."""
+    notes: tuple[str, ...] = ()
+
+
+class Measuring(Protocol):
+    """Somebody who measures."""
+
+    name: str
+    step_ms: int
+    """The journal is told in steps of this length, or of any length (0)."""
+
+    def settled_ms(self, until_ms: int) -> int:
+        """Up to when at most it can tell all, of a moment."""
+
+    def measure(self, span: MeasuredSpan, whose: Whose) -> MeasuredPart:
+        """What it measured of these jobs; ``BackendError`` if it does not answer."""
+
+
+class LoopsMeasuring:
+    """Records that training loops write into a folder, or send to a server that keeps them there.
+
+    Records come within a few seconds, so the lateness of the journal is enough for them.
+    """
+
+    name, step_ms = "track", 0
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._followed, self._loops = FollowedRecords(path), loops.LoopRecords()
+        self._refused, self._is_going_on = 0, False
+
+    def settled_ms(self, until_ms: int) -> int:
+        """Any moment."""
+        return until_ms
+
+    def measure(self, span: MeasuredSpan, whose: Whose) -> MeasuredPart:
+        """What loops told since they were last asked, and what of the rest is still to be told."""
+        late = 0
+        for record in self._followed.more(span.oldest_ms - SKEW_MS):
+            self._loops.take(record)
+            late += self._is_going_on and loops.times_of(record)[1] <= 1000 * span.mark_ms
+        self._is_going_on = True
+        self._loops.forget(1000 * span.mark_ms, 1000 * (span.oldest_ms - SKEW_MS))
+        told = self._loops.launches()
+        jobs = {*whose.attempts["job"].to_list(), *whose.numbers}
+        found_in = loops.names_in(told, jobs, whose.pods)
+        names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
+        known = [launch for launch in told if launch.job in names]
+        found = tracking.measured(known, names, 1000 * span.mark_ms)
+        return MeasuredPart(found, late, tuple(self._notes(told, names)))
+
+    def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
+        notes = list[str]()
+        if refused := self._followed.refused - self._refused:
+            self._refused += refused
+            notes.append(f"{self.path}: {refused:,} line(s) are no records of tidemill.track")
+        if lost := sorted({launch.job for launch in told} - set(names)):
+            more = " …" if len(lost) > 5 else ""
+            notes.append(f"tracked, and not found among the jobs: {', '.join(lost[:5])}{more}")
+        return notes
+
+
+class PrometheusMeasuring:
+    """GPUs as dcgm-exporter and the like show them, in windows of one length.
+
+    The journal is told up to the end of a window, so that each is told once, and whole.
+    ``prefixes``: of jobs and nodes that it may know, which it calls by their names without it.
+    """
+
+    name = "prometheus"
+
+    def __init__(
+        self,
+        url: str,
+        resolution_ms: int = joining.RESOLUTION_MS,
+        ahead_ms: int = 0,
+        patience_s: float = PATIENCE_S,
+        prefixes: Sequence[str] = ("",),
+    ) -> None:
+        if not fetching.is_address(url):
+            raise SpecError(
+                f"--prometheus is `{url}`, which is no address",
+                hint="an observer asks a server, such as http://prometheus:9090",
+            )
+        joining.refuse_resolution(resolution_ms)
+        self.url = Client(url).url  # refuses what is no address, or has a password in it
+        self.step_ms, self._ahead_ms = resolution_ms, ahead_ms
+        self._patience_s, self._prefixes = patience_s, prefixes
+
+    def settled_ms(self, until_ms: int) -> int:
+        """The end of a window."""
+        return self._edge_ms(until_ms)
+
+    def measure(self, span: MeasuredSpan, whose: Whose) -> MeasuredPart:
+        """The windows from the watermark on."""
+        start_ms = self._edge_ms(span.mark_ms) + self._ahead_ms
+        end_ms = span.until_ms + self._ahead_ms
+        with Client(self.url, Access.told(), patience_s=self._patience_s) as client:
+            try:
+                hours = fetching.read_minutes(client, start_ms, end_ms)
+                found = joining.join(hours, self._own(whose), self.step_ms, self._ahead_ms)
+            except SpecError as error:  # it has no metrics of GPUs in this time
+                return MeasuredPart(nothing(), notes=(error.message,))
+        notes = [] if len(found.windows) else ["no GPU that a job holds was sampled"]
+        if errors := len(found.xids):
+            notes.append(f"{errors:,} error(s) that GPU drivers reported (XID)")
+        told = nothing()._replace(windows=found.measured(), errors=found.errors())
+        return MeasuredPart(told, notes=tuple(notes))
+
+    def _own(self, whose: Whose) -> Whose:
+        """Jobs that it may know, with nodes as it calls them."""
+        rows = [
+            whose.attempts.filter(pl.col("job").str.starts_with(prefix)).with_columns(
+                pl.col("nodes").list.eval(pl.element().str.strip_prefix(prefix))
+            )
+            for prefix in self._prefixes
+        ]
+        return whose._replace(attempts=pl.concat(rows))
+
+    def _edge_ms(self, ms: int) -> int:
+        """The last edge of a window up to a moment; windows are cut by the server's clock."""
+        at = ms + self._ahead_ms
+        return at // self.step_ms * self.step_ms - self._ahead_ms

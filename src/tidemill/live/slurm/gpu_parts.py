@@ -1,0 +1,162 @@
+"""Parts of GPUs: MIG instances that Slurm lists as GPUs of a type of their own, and shards.
+
+An instance is a part of a device of which Slurm does not speak: `a100_3g.20gb` names it, `1g.10gb`
+on a node with whole GPUs of one type that divides so is taken as a part of such a one. Then as many
+devices are on the books as hold what is listed. Where the device is not known, instances stay a
+GPU type of their own, and the history says so. Shards divide the GPUs of a node evenly.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from tidemill.live.history.attempts import kind_of
+from tidemill.live.history.rows import ATTEMPTS
+from tidemill.live.slurm import amounts
+from tidemill.live.slurm.rows import SlurmNode
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import Role, Shape
+from tidemill.units.mig import geometry as mig
+
+_PROFILE = re.compile(r"(?:^|[_.-])(\d+g\.\d+gb(?:[.+]me)?)$", re.IGNORECASE)
+_LARGER = ("", "-80GB")
+"""What is tried behind the name of a device: that of its larger model is often left out."""
+_Row = dict[str, Any]
+
+
+class GpuInstance(NamedTuple):
+    """A MIG instance: of which GPU type, which profile, and what share of a device."""
+
+    kind: str
+    profile: str
+    milli: int
+
+
+def instance_of(gpu_type: str, beside: Collection[str]) -> GpuInstance | None:
+    """What a type of GPUs is an instance of; ``beside``: types of whole GPUs of the same node."""
+    found = _PROFILE.search(gpu_type)
+    if found is None:
+        return None
+    named, profile = gpu_type[: found.start()], found[1].lower()
+    devices = [named] if named else list(beside) if len(beside) == 1 else []
+    for kind in (kind_of(device + more) for device in devices for more in _LARGER):
+        geometry = mig.of_kind(kind)
+        row = geometry.find(profile) if geometry is not None else None
+        if geometry is not None and row is not None:
+            return GpuInstance(kind, row.name, geometry.milli(row))
+    return None
+
+
+def devices_of(some: Mapping[GpuInstance, int]) -> int:
+    """The fewest devices of one type that hold so many instances."""
+    milli = sum(instance.milli * number for instance, number in some.items())
+    each = [-(-number // max(1, mig.most(*one))) for one, number in some.items()]
+    return max(1, -(-milli // WHOLE_MILLI), *each)
+
+
+def shards_per_gpu(nodes: Iterable[SlurmNode]) -> dict[str, int]:
+    """By node, into how many shards each of its GPUs is divided."""
+    found = dict[str, int]()
+    for node in nodes:
+        shards = sum(
+            one.number for one in amounts.gres(node.gres or "") or () if one.name == "shard"
+        )
+        if shards and node.gpus and shards % node.gpus == 0:
+            found[node.name] = shards // node.gpus
+    return found
+
+
+class Divided(NamedTuple):
+    """Attempts in which those that hold parts of GPUs say so, by what they request."""
+
+    attempts: pl.DataFrame
+    shapes: list[Shape]
+    notes: list[str]
+
+
+def as_parts(
+    rows: pl.DataFrame,
+    instances: Mapping[tuple[str, str], GpuInstance],
+    shards: Mapping[str, int],
+    shapes: list[Shape],
+) -> Divided:
+    """Attempts of MIG instances (by node and type) and shards (by node); others as they are.
+
+    ``shapes``: what others request, before whom they are not numbered.
+    """
+    types = {gpu_type for _, gpu_type in instances}
+    is_part = pl.col("shards").is_not_null() | pl.col("gpu_type").is_in(list(types))
+    is_part = is_part.fill_null(value=False)
+    rest, parts = rows.filter(~is_part).drop("shards"), rows.filter(is_part)
+    if not len(parts):
+        return Divided(rest, shapes, [])
+    made, lost, shapes = list[_Row](), 0, list(shapes)
+    number = dict[Shape, int]()
+    for row in parts.iter_rows(named=True):
+        role = _instances(row, instances) if row["shards"] is None else _shards(row, shards)
+        if role is None:
+            lost += 1
+            continue
+        shape = Shape(row["team"], (role,))
+        if shape not in number:
+            number[shape] = len(shapes)
+            shapes.append(shape)
+        made.append(_row(row, role) | {"shape": number[shape]})
+    names = [name for name in (*rest.columns, "shape", "roles") if name in ATTEMPTS]
+    frame = pl.DataFrame(
+        [{name: row.get(name) for name in names} for row in made],
+        schema={name: ATTEMPTS[name] for name in dict.fromkeys(names)},
+    )
+    said = f"{'1 attempt' if lost == 1 else f'{lost:,} attempts'} held shards of GPUs of which"
+    notes = [f"{said} nobody says how many a GPU has: not booked"] if lost else []
+    return Divided(pl.concat([rest, frame], how="diagonal"), shapes, notes)
+
+
+def _instances(row: _Row, known: Mapping[tuple[str, str], GpuInstance]) -> Role | None:
+    """So many instances; where it waits, as any node has them."""
+    gpu_type = row["gpu_type"]
+    on = [known.get((_machine(name), gpu_type)) for name in row["nodes"] or ()]
+    every = {one for (_, name), one in known.items() if name == gpu_type}
+    found = next((one for one in on if one is not None), None) or min(every)
+    host = _host(row, row["gpus"])
+    return Role(
+        "instance", row["gpus"], 1, found.milli, profile=found.profile, kinds=(found.kind,), **host
+    )
+
+
+def _shards(row: _Row, per_gpu: Mapping[str, int]) -> Role | None:
+    """Shards of one GPU on each node; where it asks for more than one has, each by itself."""
+    on = {per_gpu.get(_machine(name)) for name in row["nodes"] or ()} or {*per_gpu.values()}
+    per = on.pop() if len(on) == 1 else None
+    if not per:
+        return None
+    nodes = max(1, len(row["nodes"] or ()), row["node_count"] or 0)
+    each = row["shards"] // nodes if row["shards"] % nodes == 0 else 0
+    if not 0 < each <= per:
+        nodes, each = row["shards"], 1
+    return Role("shards", nodes, 1, max(1, WHOLE_MILLI * each // per), **_host(row, nodes))
+
+
+def _host(row: _Row, count: int) -> dict[str, Any]:
+    """What each of so many replicas has beside its part of a GPU."""
+    cpus, memory = row["cpus"] or 0, row["memory_mib"] or 0
+    return {"cpu_milli": 1000 * cpus // count, "memory_mib": memory // count}
+
+
+def _row(row: _Row, role: Role) -> _Row:
+    """The attempt, replica by replica."""
+    nodes, count = row["nodes"] or (), role.count
+    seats = [nodes[i * len(nodes) // count] for i in range(count)] if nodes else []
+    return row | {
+        "gpus": max(1, -(-count * role.milli // WHOLE_MILLI)),
+        "gpu_type": role.kinds[0] if role.kinds else row["gpu_type"],
+        "nodes": seats or None, "roles": [0] * len(seats) or None,
+        "devices": [0] * len(seats) or None,
+    }  # fmt: skip
+
+
+def _machine(node: str) -> str:
+    """The machine that a node on the books is of: one with GPUs of several types is several."""
+    return node.partition(":")[0]

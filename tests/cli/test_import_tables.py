@@ -1,0 +1,137 @@
+"""Tables that people keep: what cannot be used is named by its row, or left out and counted."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import tidemill
+
+HEADER = "job,gpus,start,end,node,state\n"
+GOOD = "1,2,2026-04-01 08:00,2026-04-01 09:00,n1,done\n"
+BOTH = GOOD + "9,2,2026-04-01 09:00,,n1,running\n"
+
+
+def imported(tmp_path: Path, text: str, *more: str) -> tuple[int, str]:
+    """How an import of a table ended, and all that it said beside its books."""
+    path = tmp_path / "jobs.csv"
+    path.write_text(text)
+    done = tidemill("import", "csv", str(path), *more, "-j", str(tmp_path / "j.sqlite"), "--json")
+    return done.code, done.err
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("2,x,2026-04-01 08:00,,n1,running", "`x` in row 4, which is no number"),
+        ("2,1.5,2026-04-01 08:00,,n1,running", "`1.5` in row 4, where whole numbers are read"),
+        ("2,1,2026-04-01 08:00,,n1,odd", "`odd` in row 4, which is no known outcome"),
+        ("2,1,yesterday,,n1,running", "`yesterday` in row 4, which is no date"),
+        ("2,1,2096-04-01 08:00,,n1,running", "in row 4, which is more than 20 years from most"),
+    ],
+)
+def test_a_broken_row_is_refused_or_left_out(tmp_path: Path, row: str, words: str):
+    """The refusal names the row and the option; with the option it is counted and named."""
+    text = HEADER + BOTH + row + "\n"
+    code, said = imported(tmp_path, text)
+    assert code == 2
+    assert words in said
+    assert "--skip-broken" in said
+    code, said = imported(tmp_path, text, "--skip-broken")
+    assert code == 0, said
+    assert "1 row left out as broken" in said
+    assert words in said
+
+
+def test_five_broken_rows_are_named_and_all_are_counted(tmp_path: Path):
+    """Seven rows without a number of GPUs, and one good one."""
+    rows = "".join(f"{i},x,2026-04-01 08:00,,n1,running\n" for i in range(2, 9))
+    code, said = imported(tmp_path, HEADER + GOOD + rows, "--skip-broken")
+    assert code == 0
+    assert "7 rows left out as broken" in said
+    assert said.count("which is no number") == 5
+    code, said = imported(tmp_path, HEADER + rows, "--skip-broken", "--force")
+    assert code == 2
+    assert "every row of" in said
+
+
+@pytest.mark.parametrize("time", ["2026-04-01T08:00Z", "2026-04-01 10:00+02:00"])
+def test_times_without_seconds_may_have_an_offset(tmp_path: Path, time: str):
+    """Also beside times without one: those are in the zone of the import."""
+    end = "2026-04-01 11:00"  # 09:00 in UTC
+    code, said = imported(
+        tmp_path, f"{HEADER}1,2,{time},{end},n1,done\n2,1,{end},,n1,running\n",
+        "--zone", "Europe/Berlin",
+    )  # fmt: skip
+    assert code == 0, said
+    assert "`start` read as 1 dates with their offset, the others in the zone Europe/Ber" in said
+
+
+def test_seconds_among_milliseconds_are_found(tmp_path: Path):
+    """One row of three is in seconds: named, for else the fleet is 56 years old."""
+    ms = "1775030000000,1775033600000,n1,done\n"
+    rows = f"1,2,{ms}2,2,{ms}3,2,1775030000,1775033600,n1,done\n"
+    code, said = imported(tmp_path, HEADER + rows)
+    assert code == 2
+    assert "`1775030000` in row 4" in said
+    assert "in one unit" in said
+
+
+def test_a_table_of_nodes_is_shown_as_it_was_understood(tmp_path: Path):
+    """Which column says what, what is not read, and a price under another name."""
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("Host,GPU count,Cost per hour,Serial\nn1,8,2.5,x\nn1,8,2.5,x\n")
+    path, journal = tmp_path / "jobs.csv", str(tmp_path / "j.sqlite")
+    path.write_text(HEADER + GOOD)
+    told = ("import", "csv", str(path), "--nodes", str(nodes), "-j", journal, "--json")
+    done = tidemill(*told)
+    assert done.code == 0, done.err
+    assert "node = `Host`, gpus = `GPU count`" in done.err
+    assert "usd_per_hour = `Cost per hour` (dollars per GPU and hour)" in done.err
+    assert "`nodes.csv`: not read: `Serial`" in done.err
+    assert json.loads(done.out)["totals"]["usd_micro"] == 8 * 2_500_000
+    nodes.write_text("node,gpus\nn1,8\nn1,4\n")
+    done = tidemill(*told, "--force")
+    assert done.code == 2
+    assert "lists node `n1` twice, in rows 2 and 3" in done.err
+    nodes.write_text("node,gpus\nn1,eight\n")
+    done = tidemill(*told, "--force")
+    assert "--map" not in done.err
+
+
+def test_a_window_without_time_is_refused(tmp_path: Path):
+    """The last thing that is known happened in 2026; a job goes on, for how long nobody says."""
+    code, said = imported(tmp_path, HEADER + BOTH, "--from", "2030-01-01")
+    assert code == 2
+    assert "there is no time in them" in said
+
+
+def test_hints_of_imports_name_what_imports_have(tmp_path: Path):
+    """No --resume, no field of a spec file, no file where it may be a database."""
+    assert imported(tmp_path, HEADER + GOOD)[0] == 0
+    _, said = imported(tmp_path, HEADER + GOOD)
+    assert "an import begins a journal of its own" in said
+    assert "--resume" not in said
+    assert "file" not in said.partition("hint:")[2]
+    _, said = imported(tmp_path, HEADER + GOOD, "--zone", "+02:00")
+    assert "Etc/GMT-2" in said
+    assert "begins =" not in said
+    prices = tmp_path / "prices.csv"
+    prices.write_text("type,rate\nH100,cheap\n")
+    _, said = imported(tmp_path, HEADER + GOOD, "--prices", str(prices), "--force")
+    assert "`cheap` in row 2" in said
+    assert "--map" not in said
+    (tmp_path / "empty.csv").write_text("")
+    done = tidemill("import", "csv", str(tmp_path / "empty.csv"), "-j", str(tmp_path / "k.sqlite"))
+    assert "empty.csv` is empty" in done.err
+
+
+def test_a_prometheus_that_does_not_answer_is_told_of_and_given_up(tmp_path: Path):
+    """Within the patience that was asked for, with a word as soon as it fails."""
+    begun = time.monotonic()
+    told = ("--prometheus", "http://127.0.0.1:9", "--patience", "1s")
+    code, said = imported(tmp_path, HEADER + GOOD, *told)
+    assert code != 0
+    assert "trying again for 1 s" in said
+    assert time.monotonic() - begun < 60

@@ -1,0 +1,182 @@
+"""``tidemill stragglers`` and ``tidemill underused``: real records, and a folder of GPU-minutes."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.cli.shell import tidemill
+from tests.conftest import ROOT
+from tidemill import api
+from tidemill.journal import open_journal
+from tidemill.live.history import journalled
+from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS, MINUTE_MS
+from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
+from tidemill.live.prometheus.store import HourFolder
+
+HISTORY = ROOT / "examples" / "history"
+PLANNED = str(ROOT / "examples" / "track" / "stragglers" / "planned")
+"""Real runs of eight processes."""
+FIRST_HOUR_MS = 1_793_602_800_000
+"""2 November 2026, 08:00 in Berlin; job 101 holds g1 and g2 for four hours from then on."""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The books of the example of Slurm."""
+    journal = tmp_path_factory.mktemp("fleet") / "fleet.sqlite"
+    ran = tidemill(
+        "import", "slurm", str(HISTORY / "sacct.txt"), str(HISTORY / "nodes.txt"), "--zone",
+        "Europe/Berlin", "--to", "2026-11-02T20:00", "--usd-per-hour", "2.50", "-j", str(journal),
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    return journal
+
+
+@pytest.fixture(scope="module")
+def minutes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three hours of g1, g2 and g3: g2's GPU 5 lowers its clock, g3 is hardly used."""
+    folder = HourFolder(tmp_path_factory.mktemp("activity"))
+    folder.begin("http://prometheus", 0)
+    for hour in range(3):
+        start_ms = FIRST_HOUR_MS + hour * HOUR_MS
+        rows = [
+            {
+                "node": node, "uuid": f"GPU-{node}-{gpu}", "minor": gpu, "mig": "", "model": "H100",
+                "namespace": "", "pod": "", "container": "", "held_by": "",
+                "at_ms": start_ms + minute * MINUTE_MS, "samples": 2, "gap_ms": 30_000,
+                "busy": 0.95, "busy_field": 1001, "sm": 0.1 if node == "g3" else 0.8,
+                "dram": 0.2, "used_bytes": 16e9 if node == "g3" else 60e9, "total_bytes": 80e9,
+                "watts": 500.0, "celsius": 88.0 if (node, gpu) == ("g2", 5) else 60.0,
+                "clock_mhz": 1400.0 if (node, gpu) == ("g2", 5) and hour else 1980.0,
+            }
+            for node in ("g1", "g2", "g3")
+            for gpu in range(8)
+            for minute in range(60)
+        ]  # fmt: skip
+        gpus = pl.DataFrame(rows, schema=GPU_MINUTES)
+        nothing = (pl.DataFrame(schema=PODS), pl.DataFrame(schema=NODE_WAITS))
+        folder.keep(Hour(start_ms, gpus, *nothing, len(rows), 0, 0), is_whole=True)
+    return folder.path
+
+
+def test_suspects_of_real_runs_with_what_waiting_cost():
+    """A line per suspect with its numbers, and dollars that add up to the first line's."""
+    ran = tidemill("stragglers", "--track", PLANNED, "--usd-per-hour", "36")
+    assert ran.code == 0, ran.err
+    first, _, *rows = ran.out.splitlines()
+    assert first.startswith("7 suspects in 6 jobs; the other ranks waited ")
+    assert "120 ranks of 15 runs could be judged" in first
+    dollars = [float(row.split()[-1].strip("$")) for row in rows[:7]]
+    assert sum(dollars) == pytest.approx(float(first.split("($")[1].split(")")[0]), abs=0.02)
+    assert rows[0].split()[:8] == ["data-late", "4", "vm", "66", "%", "waiting", "for", "data"]
+    assert any(row.split()[:5] == ["compete-half", "3", "vm", "72", "%"] for row in rows)
+    assert not any("clean" in row for row in rows)
+
+
+def test_the_journal_says_the_price(tmp_path: Path):
+    """The books of the same loops at $3.60 a GPU-hour: a micro-dollar per GPU-millisecond."""
+    journal = str(tmp_path / "loops.sqlite")
+    ran = tidemill(
+        "import", "track", PLANNED, "--gpu-type", "H200", "--usd-per-hour", "3.60", "-j", journal
+    )
+    assert ran.code == 0, ran.err
+    found = json.loads(tidemill("stragglers", journal, "--track", PLANNED, "--json").out)["ranks"]
+    assert len(found["suspects"]) == 7
+    for one in found["suspects"]:
+        assert one["usd_micro"] == pytest.approx(one["waited_gpu_ms"], abs=2)
+
+
+def test_json_says_what_was_not_judged():
+    """One job by its name; everything that the table is made of, and the rule."""
+    ran = tidemill("stragglers", "--track", PLANNED, "--job", "data-late", "--json")
+    found = json.loads(ran.out)
+    (one,) = found["ranks"]["suspects"]
+    assert (one["job"], one["rank"], one["part"]) == ("data-late", 4, "waiting for data")
+    assert one["usd_micro"] is None
+    assert found["ranks"]["judged_ranks"] == 8
+    assert found["rule"]["gate_ppm"] == 100_000
+    assert found["devices"] is None
+
+
+def test_a_loop_without_ranks_is_not_called_clean():
+    """The example of one H200 has one rank: nothing can be said, and what to do about it is."""
+    path = ROOT / "examples" / "track" / "h200" / "records.jsonl"
+    ran = tidemill("stragglers", "--track", str(path))
+    assert ran.out.splitlines()[0] == "no run could be judged by its ranks"
+    assert "one rank alone tells its steps" in ran.err
+    assert "call tidemill.track in every rank" in ran.err
+
+
+def test_what_cannot_be_answered_is_refused(fleet: Path):
+    """A journal alone, devices without a journal, a job that nobody knows."""
+    for words, said in (
+        ([str(fleet)], "neither step times (--track) nor device figures"),
+        (["--prometheus", "x"], "no journal says which job held them"),
+        (["--track", PLANNED, "--job", "other"], "none has that name"),
+    ):
+        ran = tidemill("stragglers", *words)
+        assert ran.code == 2
+        assert said in " ".join(ran.err.split())
+    ran = tidemill("underused", str(fleet))
+    assert ran.code == 2
+    assert "--prometheus is not given" in ran.err
+
+
+def test_a_gpu_below_its_peers(fleet: Path, minutes: Path):
+    """Of sixteen GPUs of one job, the one that lowered its clock, with its temperature."""
+    ran = tidemill("stragglers", str(fleet), "--prometheus", str(minutes))
+    assert ran.code == 0, ran.err
+    first, _, row = ran.out.splitlines()
+    assert first == "1 GPU below its peers by clock; clocks of several GPUs are known of 2 jobs"
+    assert row.split()[:5] == ["101", "g2", "5", "41", "%"]
+    assert "1,400 (1,980) MHz" in row
+    assert "88 (60) °C" in row
+
+
+def test_under_used_gpus_with_hours_and_dollars(fleet: Path, minutes: Path):
+    """Job 102 holds g3 for little: its hours at $2.50, its GPUs, and what to do."""
+    ran = tidemill("underused", str(fleet), "--prometheus", str(minutes), "--devices")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("1 job held 12.0 GPU-hours for $29.97 and used")
+    assert lines[2].split()[:7] == ["102", "bob", "8", "H100", "12.0", "$29.97", "10"]
+    assert "share: 4 of it on one GPU" in ran.out
+    assert sum(line.split()[0] == "g3" for line in lines[3:] if line) == 8
+    found = json.loads(
+        tidemill("underused", str(fleet), "--prometheus", str(minutes), "--json").out
+    )
+    (job,) = found["jobs"]
+    held_s = 1_793_608_800 - 1_793_603_405
+    assert (job["job"], job["fits"], job["gpu_ms"]) == ("102", 4, 8_000 * held_s)
+    assert job["usd_micro"] == pytest.approx(job["gpu_ms"] * 2_500_000 / HOUR_MS, abs=20)
+    assert len(found["devices"]) == 8
+
+
+def test_a_folder_of_an_earlier_version_has_no_clocks(fleet: Path, minutes: Path, tmp_path: Path):
+    """Columns that are not there are not known; the rest is read as before."""
+    for path in minutes.iterdir():
+        target = tmp_path / path.name
+        if path.name.startswith("gpus-"):
+            pl.read_parquet(path).drop("clock_mhz", "celsius").write_parquet(target)
+        else:
+            target.write_bytes(path.read_bytes())
+    ran = tidemill("stragglers", str(fleet), "--prometheus", str(tmp_path))
+    assert ran.code == 0, ran.err
+    assert "2 jobs not judged: nobody told the clock" in ran.err
+
+
+def test_attempts_of_a_journal_are_those_of_the_ledger(fleet: Path):
+    """Job by job, when and where: what `read_attempts` says, which reads it in another way."""
+    with open_journal(str(fleet)) as keeper:
+        found, begins = journalled.attempts_of(keeper), journalled.begins_ms(keeper)
+    for job in found["job"].unique().to_list():
+        rows = found.filter(pl.col("job") == job).sort("start_ms")
+        held = api.read_attempts(str(fleet), job)
+        told = [
+            (begins + one.start_ms, None if one.end_ms is None else begins + one.end_ms,
+             list(one.nodes))
+            for one in held
+        ]  # fmt: skip
+        assert list(rows.select("start_ms", "end_ms", "nodes").iter_rows()) == told

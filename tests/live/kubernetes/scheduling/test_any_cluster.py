@@ -1,0 +1,334 @@
+"""Whatever a cluster does, and wherever the scheduler dies: at rest the journal tells what is so.
+
+A pretended API server keeps pods and nodes in memory, loses answers, is slow to tell of changes,
+and takes evictions as owners do: a new pod comes. The loop, the comparison and the sender are the
+real ones; which binds a killed scheduler had sent is up to chance.
+"""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.live.kubernetes import made
+from tidemill.engine.loop import Loop
+from tidemill.journal.memory import MemoryJournal
+from tidemill.journal.replay import rebuild
+from tidemill.live.kubernetes import nodes, pods
+from tidemill.live.kubernetes.api.writing import Written
+from tidemill.live.kubernetes.scheduling import sending
+from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
+from tidemill.live.kubernetes.scheduling.differ import Differ
+from tidemill.live.kubernetes.scheduling.running import live_policy
+from tidemill.live.kubernetes.scheduling.sending import Sender
+from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
+from tidemill.live.kubernetes.watching import kinds
+from tidemill.live.prices.rules import unpriced
+from tidemill.model.columns import JOB
+from tidemill.model.policy import Policy
+
+Object = dict[str, Any]
+OWNER = ("apps/v1", "StatefulSet", "owner")
+
+
+class Killed(BaseException):
+    """The scheduler dies here."""
+
+
+class PretendedServer:
+    """Pods and nodes in memory; what changes is told when somebody delivers it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.pods: dict[Key, Object] = {}
+        self.nodes: dict[str, Object] = {}
+        self.news: list[tuple[str, Key, Object, bool]] = []
+        self.faults = 0
+        self.kill_after = -1
+        self._uid = 0
+
+    def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
+        self.nodes[name] = made.node(name, gpus, unschedulable=unschedulable)
+        self.news.append(("Node", ("", name), self.nodes[name], False))
+
+    def drop_node(self, name: str) -> None:
+        self.news.append(("Node", ("", name), self.nodes.pop(name), True))
+        for key, one in list(self.pods.items()):
+            if one["spec"].get("nodeName") == name:
+                self.delete(key)
+
+    def make(self, name: str, gpus: int, *, gang: str = "", size: int = 1, on: str = "") -> None:
+        told = {"tidemill/gang": gang, "tidemill/gang-size": str(size)} if gang else {}
+        self._uid += 1
+        spec = {} if on else {"schedulerName": "tidemill"}
+        one = made.pod(name, gpus, annotations=told, owner=OWNER, spec=spec, on=on, cpu="1")
+        one["metadata"]["uid"] = f"u{self._uid}"
+        self._put(("ml", name), one)
+
+    def delete(self, key: Key) -> None:
+        """A pod is gone; its owner makes another in its place, if it was ours."""
+        one = self.pods.pop(key)
+        self.news.append(("Pod", key, one, True))
+        if one["spec"]["schedulerName"] == "tidemill":
+            told = one["metadata"]["annotations"]
+            self._uid += 1
+            self.make(
+                f"{key[1].partition('.')[0]}.{self._uid}",
+                int(one["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"]),
+                gang=told.get("tidemill/gang", ""), size=int(told.get("tidemill/gang-size", 1)),
+            )  # fmt: skip
+
+    def finish(self, key: Key) -> None:
+        self.news.append(("Pod", key, self.pods.pop(key), True))
+
+    def collect(self) -> None:
+        """Pods on nodes that are not there are deleted, as the cluster's own collector does."""
+        for key, one in list(self.pods.items()):
+            if one["spec"].get("nodeName", next(iter(self.nodes))) not in self.nodes:
+                self.delete(key)
+
+    def deliver(self, view: ClusterView, count: int) -> None:
+        for kind, key, one, is_gone in self.news[:count]:
+            read, of = (pods.read, kinds.PODS) if kind == "Pod" else (nodes.read, kinds.NODES)
+            row: Any = read(one)
+            if is_gone and kind == "Pod":
+                row = row.deleted(made.BEGIN_MS)
+            view.take(of, key, row, is_gone)
+        del self.news[:count]
+
+    async def send(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Written:
+        del kind
+        await asyncio.sleep(0)
+        if self.faults and self.chance.random() < 0.5:
+            self.faults -= 1
+            if self.chance.random() < 0.5:
+                return Written(self.chance.choice((429, 500)), b"{}")
+            if self.chance.random() < 0.5:
+                self._do(method, path, body)
+            raise OSError("lost")
+        return self._do(method, path, body)
+
+    def _do(self, method: str, path: str, body: bytes) -> Written:
+        part = path.split("/")
+        key = (part[4], part[6])
+        one = self.pods.get(key)
+        if one is None:
+            return Written(404, b"{}")
+        if method == "GET":
+            return Written(200, json.dumps(one).encode())
+        if part[-1] == "eviction":
+            self.delete(key)
+            return Written(201, b"{}")
+        told = json.loads(body)
+        if one["spec"].get("nodeName") or told["metadata"]["uid"] != one["metadata"]["uid"]:
+            return Written(409, b"{}")
+        self._bind(key, told["target"]["name"])
+        self.kill_after -= 1
+        if self.kill_after == 0:
+            raise Killed
+        return Written(201, b"{}")
+
+    def _bind(self, key: Key, node: str) -> None:
+        one = self.pods[key]
+        bound = made.pod(key[1], 1, on=node)
+        self._put(key, one | {
+            "spec": {**one["spec"], "nodeName": node}, "status": bound["status"],
+        })  # fmt: skip
+
+    def _put(self, key: Key, one: Object) -> None:
+        self.pods[key] = one
+        self.news.append(("Pod", key, one, False))
+
+
+class Scheduler:
+    """A scheduler in the making: from a journal and a list of what is there."""
+
+    def __init__(self, server: PretendedServer, journal: MemoryJournal) -> None:
+        self.server = server
+        self.view = ClusterView("tidemill")
+        world = rebuild(journal)
+        self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
+        self.differ = Differ(world, self.view, unpriced, self.sender.is_being_sent)
+        self.clock = world.now_ms
+        self.backend = KubernetesBackend(
+            world, self.view, self.differ, self.sender, lambda: self.clock
+        )
+        self.loop = Loop(world, live_policy(Policy()), self.backend, journal)
+        server.collect()
+        server.news = [("Pod", key, one, False) for key, one in server.pods.items()]
+        server.news += [("Node", ("", name), one, False) for name, one in server.nodes.items()]
+        server.deliver(self.view, len(server.news))
+        self.view.look_at_all()
+
+    def _settled(self, j: int) -> None:
+        if (unit := self.differ.unit_of.get(j)) is not None:
+            self.view.dirty_units[unit] = None
+
+    def beat(self) -> None:
+        self.clock += 1000
+        if self.backend.is_due:
+            self.loop.beat(self.backend.next_ms())
+            self.loop.commit()
+
+    async def rest(self) -> None:
+        """Beat and wait until nothing is left to do."""
+        for _ in range(60):
+            self.beat()
+            while not self.sender.is_idle:
+                await asyncio.sleep(0)
+                for task in list(self.sender._tasks):
+                    if task.done() and isinstance(task.exception(), Killed):
+                        raise Killed
+            self.server.collect()
+            self.server.deliver(self.view, len(self.server.news))
+            if not self.view.is_changed:
+                return
+        raise AssertionError("it does not come to rest")
+
+
+def gpus(one: Object) -> int:
+    """What a pod requests."""
+    amounts = one["spec"]["containers"][0]["resources"]["requests"]
+    return int(amounts.get("nvidia.com/gpu", 0))
+
+
+def check(server: PretendedServer, journal: MemoryJournal) -> None:
+    """What must be so at rest, by plain loops."""
+    used, gangs = Counter[str](), dict[str, list[bool]]()
+    here = Counter[tuple[str, int]]()
+    for one in server.pods.values():
+        node = one["spec"].get("nodeName", "")
+        used[node] += gpus(one)
+        if node in server.nodes:
+            here[node, gpus(one)] += 1
+        if gang := one["metadata"]["annotations"].get("tidemill/gang", ""):
+            gangs.setdefault(gang, []).append(bool(node))
+    world = rebuild(journal)
+    told = Counter[tuple[str, int]]()
+    over = 0
+    for j, pieces in world.placements.items():
+        for piece in pieces:
+            name = world.node_rows[piece.node].name.partition("#")[0]
+            each = world.shape_of(j).roles[piece.role].accelerators
+            told[name, each] += piece.replicas
+        over += int(world.matrices.jobs[j, JOB.OVER_MILLI])
+    if not over:
+        assert told == here
+    assert all(len(set(some)) == 1 for some in gangs.values()), gangs
+    for name, node in server.nodes.items():
+        assert used[name] <= int(node["status"]["allocatable"]["nvidia.com/gpu"]), name
+
+
+async def story(seed: int) -> None:
+    """Some turns of a cluster that does as it likes."""
+    chance = random.Random(seed)
+    server, journal = PretendedServer(chance), MemoryJournal()
+    for i in range(3):
+        server.put_node(f"n{i}", 8)
+    turn, scheduler = 0, Scheduler(server, journal)
+    for _ in range(chance.randint(2, 8)):
+        for _ in range(chance.randint(1, 3)):
+            turn += 1
+            chance.choice(HAPPENINGS)(server, chance, turn)
+            server.deliver(scheduler.view, chance.randint(0, len(server.news)))
+            scheduler.beat()
+        server.faults = chance.choice((0, 0, 2))
+        server.kill_after = chance.choice((-1, -1, 1, 2, 3))
+        try:
+            await scheduler.rest()
+        except Killed:
+            await scheduler.sender.stop()
+            server.kill_after, server.faults = -1, 0
+            scheduler = Scheduler(server, journal)
+        server.kill_after, server.faults = -1, 0
+        await scheduler.rest()
+        check(server, journal)
+
+
+def a_pod_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    server.make(f"p{turn}", chance.choice((1, 2, 8)))
+
+
+def a_gang_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    size = chance.randint(2, 4)
+    for i in range(size):
+        server.make(f"g{turn}-{i}", 2, gang=f"g{turn}", size=size)
+
+
+def another_scheduler_binds(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    free = [name for name in server.nodes if _free(server, name) >= 2]
+    if free:
+        server.make(f"f{turn}", 2, on=chance.choice(free))
+
+
+def a_node_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    server.put_node(f"n{turn + 10}", chance.choice((4, 8)))
+
+
+def a_node_is_cordoned_or_not(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    del turn
+    name = chance.choice(sorted(server.nodes))
+    size = int(server.nodes[name]["status"]["allocatable"]["nvidia.com/gpu"])
+    server.put_node(name, size, unschedulable=chance.random() < 0.5)
+
+
+def a_node_is_resized(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    del turn
+    name = chance.choice(sorted(server.nodes))
+    if _used(server, name) <= 4:
+        server.put_node(name, chance.choice((4, 8)))
+
+
+def a_node_goes(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    del turn
+    if len(server.nodes) > 1:
+        server.drop_node(chance.choice(sorted(server.nodes)))
+
+
+def a_pod_is_deleted(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    del turn
+    if server.pods:
+        server.delete(chance.choice(sorted(server.pods)))
+
+
+def a_pod_ends(server: PretendedServer, chance: random.Random, turn: int) -> None:
+    del turn
+    alone = [
+        key for key, one in server.pods.items()
+        if not one["metadata"]["annotations"].get("tidemill/gang")
+    ]  # fmt: skip
+    if alone:
+        server.finish(chance.choice(sorted(alone)))
+
+
+HAPPENINGS = (
+    a_pod_comes, a_gang_comes, a_gang_comes, another_scheduler_binds, a_node_comes,
+    a_node_is_cordoned_or_not, a_node_is_resized, a_node_goes, a_pod_is_deleted, a_pod_ends,
+)  # fmt: skip
+
+
+def _used(server: PretendedServer, name: str) -> int:
+    return sum(gpus(one) for one in server.pods.values() if one["spec"].get("nodeName") == name)
+
+
+def _free(server: PretendedServer, name: str) -> int:
+    return int(server.nodes[name]["status"]["allocatable"]["nvidia.com/gpu"]) - _used(server, name)
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are for real servers."""
+    monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_at_rest_the_journal_tells_what_the_cluster_shows(seed: int):
+    """Gangs are whole or absent, no node has too much, and the journal has what the cluster has."""
+    asyncio.run(story(seed))

@@ -1,0 +1,82 @@
+"""What pods that wait are told: an order for a node only where a node would help."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, scheduling
+from tests.rigs.kubernetes.wanted import gang, node, pod
+
+PODS = "/api/v1/namespaces/ml/pods"
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+
+
+def told(rig: Cluster, begins: str) -> tuple[str, str]:
+    """Reason and message of the condition of the pods whose names begin so; all say the same."""
+    found = set[tuple[str, str]]()
+    for name, one in rig.pods("ml").items():
+        if name.startswith(begins):
+            conditions: list[dict[str, Any]] = one["status"].get("conditions", [])
+            said = [c for c in conditions if c["type"] == "PodScheduled"]
+            found |= {(c.get("reason", ""), c.get("message", "")) for c in said}
+    assert len(found) <= 1, found
+    return found.pop() if found else ("", "")
+
+
+def events(rig: Cluster) -> list[dict[str, Any]]:
+    """What we said of pods."""
+    found = rig.items("/apis/events.k8s.io/v1/namespaces/ml/events")
+    return [one for one in found if one.get("reportingController") == OURS]
+
+
+def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path: Path):
+    """Full: Unschedulable, on every pod of the gang. Over a quota, tied to pods, or in need of a
+    tier that nobody declared: another reason. Each with the cause in words, and an Event.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[team]]\nname = "web"\nmaximum = { H100 = 2 }\n')
+    rig.add_nodes(node("n0"))
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+    ]}}  # fmt: skip
+    rig.create(PODS, pod("first", 4, schedulerName=OURS))
+    rig.create(JOBS, gang("full", 2, 8, schedulerName=OURS))
+    rig.create(PODS, pod("apart", 1, schedulerName=OURS, affinity=anti))
+    tied = {"annotations": {"tidemill/required-topology": "rack"}}
+    rig.create(PODS, pod("tied", 1, schedulerName=OURS, metadata=tied))
+    rig.create("/api/v1/namespaces/web/pods", pod("quota", 3, namespace="web", schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        rig.wait_for("the gang is told", lambda: told(rig, "full")[0] != "", 120)
+        rig.wait_for("the rest is told", lambda: all(told(rig, n)[0] for n in ("apart", "tied")))
+        web = lambda: rig.pods("web")["quota"]["status"].get("conditions", [{}])[0]  # noqa: E731
+        rig.wait_for("the other team is told", lambda: web().get("reason", "") != "")
+        rig.wait_for("there are Events", lambda: len(events(rig)) >= 2)
+        assert ours.stop() == 0
+    assert told(rig, "full")[0] == "Unschedulable"
+    assert told(rig, "apart") == (
+        "NotSupported", "affinity.podAntiAffinity: not placed by Tidemill's scheduler yet"
+    )  # fmt: skip
+    assert told(rig, "tied")[0] == "UnknownTopology"
+    assert web()["reason"] == "OverQuota"
+    assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
+    assert all(one["note"] for one in events(rig))
+
+
+def test_a_policy_that_changes_is_taken_and_a_bad_one_is_refused(rig: Cluster, tmp_path: Path):
+    """A quota that is raised lets a pod start, without a restart; a file that cannot be used is
+    refused in words, and the rules before it stay.
+    """
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[team]]\nname = "ml"\nmaximum = { H100 = 2 }\n')
+    rig.add_nodes(node("n0"))
+    rig.create(PODS, pod("wide", 4, schedulerName=OURS))
+    with scheduling(rig, tmp_path, "--policy", str(policy)) as ours:
+        rig.wait_for("it is told", lambda: told(rig, "wide")[0] == "OverQuota", 120)
+        policy.write_text('[policy]\norder = "nonsense"\n')
+        ours.wait_for("policy refused")
+        assert not rig.pods("ml")["wide"]["spec"].get("nodeName")
+        policy.write_text('[[team]]\nname = "ml"\nmaximum = { H100 = 4 }\n')
+        rig.wait_until_running("ml", 1)
+        assert ours.stop() == 0
+    refused = [line for line in ours.lines() if line["event"] == "policy refused"]
+    assert "nonsense" in refused[0]["said"]

@@ -1,0 +1,342 @@
+"""Who asks a real API server, in every way that a kubeconfig says it; no secret is in a message."""
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rigs.kubernetes.cluster import ADMIN, Cluster
+from tidemill.live.kubernetes.api import http, kubeconfig
+from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal, unreachable
+from tidemill.live.kubernetes.api.http import BrokenAnswer, ServerAddress
+from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
+from tidemill.model.errors import BackendError, SpecError
+
+SECRET = "s3cret-of-somebody"
+PROGRAM = """
+import json, os, sys, time
+told = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+with open(sys.argv[1], "a") as log:
+    log.write("run\\n")
+status = {"token": os.environ["RIG_TOKEN"]}
+print(json.dumps({"apiVersion": told["apiVersion"], "kind": "ExecCredential", "status": status}))
+"""
+
+ASKING = """
+import sys
+from pathlib import Path
+from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.watching.source import KubernetesSource
+with KubernetesSource(kubeconfig.find(Path(sys.argv[1]))) as source:
+    print(source.now_ms() > 0)
+"""
+
+
+def written(path: Path, told: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(told))
+    return path
+
+
+def asked(access: ClusterAccess, path: str = "/api/v1/namespaces/kube-system") -> dict[str, Any]:
+    """One answer to whoever has this access."""
+
+    async def ask() -> bytes:
+        client = ApiClient(access, timeout_s=10)
+        try:
+            return await client.get(path)
+        finally:
+            await client.close()
+
+    found: dict[str, Any] = json.loads(asyncio.run(ask()))
+    return found
+
+
+def base64_of(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def test_every_way_to_say_who_asks_is_taken(started: Cluster, tmp_path: Path):
+    """A token, a file with one, a program that makes one, certificates as files and as data."""
+    (tmp_path / "token").write_text(ADMIN + "\n")
+    (tmp_path / "login.py").write_text(PROGRAM)
+    certificate, key = started.client_certificate("admin", "system:masters")
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": [str(tmp_path / "login.py"), str(tmp_path / "runs")],
+        "env": [{"name": "RIG_TOKEN", "value": ADMIN}],
+    }
+    ways: list[dict[str, Any]] = [
+        {"token": ADMIN},
+        {"tokenFile": "token"},  # from the folder of the kubeconfig
+        {"exec": program},
+        {"client-certificate": str(certificate), "client-key": str(key)},
+        {
+            "client-certificate-data": base64_of(certificate),
+            "client-key-data": base64_of(key),
+        },
+    ]
+    for i, user in enumerate(ways):
+        told = started.config(user)
+        if i % 2:
+            told["clusters"][0]["cluster"] = {
+                "server": told["clusters"][0]["cluster"]["server"],
+                "certificate-authority-data": base64_of(started.authority),
+            }
+        access = kubeconfig.find(written(tmp_path / f"config-{i}", told))
+        assert asked(access)["metadata"]["name"] == "kube-system", user
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_a_pod_asks_as_its_service_account(started: Cluster, observer_token: str, tmp_path: Path):
+    """Token and certificate from the folder that a pod has; what it may not do is refused."""
+    (tmp_path / "token").write_text(observer_token)
+    (tmp_path / "ca.crt").write_bytes(started.authority.read_bytes())
+    access = kubeconfig.in_pod("127.0.0.1", str(started.port), tmp_path)
+    assert asked(access, "/api/v1/pods")["kind"] == "PodList"
+    with pytest.raises(ApiRefusal, match="secrets is forbidden") as refused:
+        asked(access, "/api/v1/secrets")
+    assert refused.value.is_forbidden
+
+
+def test_a_yaml_kubeconfig_is_read_as_kubectl_reads_it(
+    started: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two files of $KUBECONFIG, block style; the first that says something wins; --context."""
+    (tmp_path / "one").write_text(f"""\
+apiVersion: v1
+kind: Config
+current-context: here
+clusters:
+- name: rig
+  cluster:
+    server: https://127.0.0.1:{started.port}/
+    certificate-authority: {started.authority}
+contexts:
+- name: here
+  context: {{cluster: rig, user: nobody}}
+users:
+""")
+    (tmp_path / "two").write_text(f"""\
+apiVersion: v1
+kind: Config
+current-context: other
+contexts:
+- name: other
+  context:
+    cluster: rig
+    user: admin
+    namespace: ml
+users:
+- name: admin
+  user:
+    token: {ADMIN}
+""")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
+    with pytest.raises(ApiRefusal, match="system:anonymous"):
+        asked(kubeconfig.find())
+    assert asked(kubeconfig.find(context="other"))["metadata"]["name"] == "kube-system"
+
+
+def test_a_token_that_is_refused_is_made_anew(started: Cluster, tmp_path: Path):
+    """A file whose token was renewed: after a 401 it is read again, at once."""
+    token = tmp_path / "token"
+    token.write_text("one-that-ended")
+    access = kubeconfig.find(
+        written(tmp_path / "config", started.config({"tokenFile": str(token)}))
+    )
+    with pytest.raises(ApiRefusal, match="401"):
+        asked(access)
+    token.write_text(ADMIN)
+    assert asked(access)["metadata"]["name"] == "kube-system"
+
+
+def test_another_server_is_not_trusted(started: Cluster, tmp_path: Path):
+    """A certificate of somebody else is refused in words, unless the file says to take any."""
+    told = started.config({"token": ADMIN})
+    told["clusters"][0]["cluster"]["certificate-authority"] = str(started.folder / "clients.crt")
+    access = kubeconfig.find(written(tmp_path / "config", told))
+    with pytest.raises(OSError, match="certificate verify failed") as refused:
+        asked(access)
+    assert "is not trusted" in str(unreachable(access, refused.value))
+    told["clusters"][0]["cluster"] = {
+        "server": told["clusters"][0]["cluster"]["server"],
+        "insecure-skip-tls-verify": True,
+    }
+    access = kubeconfig.find(written(tmp_path / "config", told))
+    assert asked(access)["metadata"]["name"] == "kube-system"
+
+
+BASE: dict[str, Any] = {
+    "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"current-context": ""}, "asked for no current context"),
+        ({"current-context": "y"}, "has contexts x; asked for `y`"),
+        ({"clusters": []}, "names the cluster `c`, which is not there"),
+        ({"clusters": [{"name": "c", "cluster": {"server": "10.0.0.1"}}]}, "which is no address"),
+        (
+            {"clusters": [{"name": "c", "cluster": {"server": "https://h", "proxy-url": "x"}}]},
+            "goes through a proxy",
+        ),
+        (
+            {
+                "clusters": [
+                    {
+                        "name": "c",
+                        "cluster": {"server": "https://h", "certificate-authority-data": SECRET},
+                    }
+                ]
+            },
+            "`certificate-authority-data` of context `x` is no base64",
+        ),
+        (
+            {"users": [{"name": "u", "user": {"client-certificate-data": "c2VjcmV0"}}]},
+            "and its key do not fit",
+        ),
+        (
+            {"users": [{"name": "u", "user": {"auth-provider": {"name": "gcp"}}}]},
+            "`auth-provider`, which Kubernetes gave up",
+        ),
+        ({"users": [{"name": "u", "user": {"token": [SECRET]}}]}, "is no kubeconfig"),
+        ({"users": [{"name": "u", "user": {"tokenFile": "/none"}}]}, "token file `/none`"),
+    ],
+)
+def test_what_cannot_be_used_is_said(told: dict[str, Any], said: str, tmp_path: Path):
+    """Each mistake in a kubeconfig is named, with what to do, and without what is secret."""
+    path = written(tmp_path / "config", BASE | told)
+    with pytest.raises(SpecError) as refused:
+        kubeconfig.find(path).credentials.authorization()
+    assert said in refused.value.message
+    assert refused.value.hint
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("import sys; print('no'); sys.exit(3)", "exit code 3"),
+        (f"print('{SECRET}')", "something else than an ExecCredential"),
+        ("print('{\"status\": {}}')", "no token"),
+    ],
+)
+def test_a_program_that_fails_is_said_without_its_output(script: str, said: str, tmp_path: Path):
+    """What it printed may be a token, so it is in no message."""
+    program = {"command": sys.executable, "args": ["-c", script]}
+    path = written(
+        tmp_path / "config", BASE | {"users": [{"name": "u", "user": {"exec": program}}]}
+    )
+    with pytest.raises(BackendError, match=said) as refused:
+        kubeconfig.find(path).credentials.authorization()
+    assert SECRET not in str(refused.value)
+
+
+def test_secrets_are_in_no_representation(tmp_path: Path):
+    """Neither of an access nor of what it holds."""
+    path = written(
+        tmp_path / "config", BASE | {"users": [{"name": "u", "user": {"token": SECRET}}]}
+    )
+    access = kubeconfig.find(path)
+    assert SECRET in access.credentials.authorization()
+    assert SECRET not in repr(access)
+
+
+@contextmanager
+def answering(answer: bytes, *, then_wait: bool = False) -> Iterator[int]:
+    """A server that says the same to everybody."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        done = threading.Event()
+
+        def serve() -> None:
+            try:
+                while True:
+                    one, _ = listening.accept()
+                    with one:
+                        one.recv(1 << 16)
+                        one.sendall(answer)
+                        if then_wait:
+                            done.wait(10)
+            except OSError:
+                return
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1]
+        done.set()
+
+
+def plain(port: int) -> ClusterAccess:
+    return ClusterAccess(ServerAddress("127.0.0.1", port), kubeconfig.FixedToken(), "a test")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: " + b"y" * (http.MOST_HEAD_BYTES + 1) + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}",
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer: bytes):
+    """Nothing, another protocol, a head without end, a body that is cut off: never a crash."""
+    with answering(answer) as port, pytest.raises((BrokenAnswer, OSError)) as refused:
+        asked(plain(port))
+    assert "127.0.0.1" in str(unreachable(plain(port), refused.value))
+
+
+def test_a_server_that_says_nothing_is_not_waited_for_ever():
+    """The time for one answer ends it."""
+
+    async def ask(port: int) -> None:
+        await ApiClient(plain(port), timeout_s=0.2).get("/version")
+
+    with answering(b"", then_wait=True) as port, pytest.raises(TimeoutError):
+        asyncio.run(ask(port))
+
+
+def test_a_watch_with_an_endless_line_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """No line is kept that is larger than any object."""
+    monkeypatch.setattr("tidemill.live.kubernetes.api.client.MOST_EVENT_BYTES", 1000)
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def ask(port: int) -> None:
+        async with ApiClient(plain(port), timeout_s=5).watching("/x", "1") as changes:
+            async for _ in changes:
+                pass
+
+    with (
+        answering(head + b"2000\r\n" + b"y" * 0x2000 + b"\r\n") as port,
+        pytest.raises(BrokenAnswer, match="more than 1,000 bytes in one line"),
+    ):
+        asyncio.run(ask(port))
+
+
+def test_the_environment_changes_nothing(started: Cluster, tmp_path: Path):
+    """Proxies and certificates that other programs take from the environment are not used."""
+    path = written(tmp_path / "config", started.config({"token": ADMIN}))
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING, path],
+        env={**os.environ, "HTTPS_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9",
+             "REQUESTS_CA_BUNDLE": "/dev/null"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "True\n", done.stderr

@@ -1,0 +1,254 @@
+"""Why pods wait: each cause made with the real scheduler, and found at the layer that owns it.
+
+The scheduler says nearly the same line of most of them. Every `kubectl` line that is printed beside
+a cause is run, and what kubectl exports of the same cluster says the same as what was watched.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+from tests.rigs.kubernetes.cluster import Cluster, Object
+from tests.rigs.kubernetes.definitions import KUEUE, POD_GROUP
+from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
+from tidemill.explain import commands
+from tidemill.live.history.advance import SourceAnswer
+from tidemill.live.kubernetes import translate
+from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.watching.source import KubernetesSource
+from tidemill.model.reasons import Cause, Layer
+from tidemill.model.rows import Shape
+
+L2, L3, L4 = Layer.PROVISIONING, Layer.SCHEDULING, Layer.WORKLOAD
+EXPORTED = (
+    "nodes,pods,jobs,events,resourcequotas,priorityclasses,"
+    "workloads.kueue.x-k8s.io,podgroups.scheduling.x-k8s.io"
+)
+
+
+def in_pool(name: str, gpus: int, pool: str, **spec: Any) -> Object:
+    """A pod that selects the nodes of a pool."""
+    return pod(name, gpus, nodeSelector={"pool": pool}, **spec)
+
+
+def in_zone(zone: str) -> Object:
+    """A node affinity that is required."""
+    wanted = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone, "z0"]}
+    return {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [wanted]}]
+            }
+        }
+    }
+
+
+NODES = (
+    node("a0", labels={"pool": "a"}),
+    node("a1", labels={"pool": "a"}),
+    node("t0", labels={"pool": "t"},
+         taints=[{"key": "dedicated", "value": "vision", "effect": "NoSchedule"}]),
+    node("c0", labels={"pool": "c"}),
+    node("d0", labels={"pool": "d"}, advertised=0),
+)  # fmt: skip
+HELD = (in_pool("held-0", 6, "a"), in_pool("held-1", 6, "a"))
+WAITING: dict[str, tuple[Object, Layer, Cause, str]] = {
+    "ml/busy": (in_pool("busy", 8, "a"), L3, Cause.BUSY, "needs 8 nvidia.com/gpu, and 4 are free"),
+    "ml/scattered": (
+        in_pool("scattered", 4, "a"), L3, Cause.SCATTERED, "4 .* are free, but at most 2 on one",
+    ),
+    "ml/no-cpu": (in_pool("no-cpu", 2, "a", cpu="96"), L3, Cause.CPU_BINDS, "not the CPU beside"),
+    "ml/large": (pod("large", 16), L4, Cause.IMPOSSIBLE_SIZE, "the largest node has 8"),
+    "ml/label": (
+        pod("label", 1, nodeSelector={"gpu": "b200"}), L4, Cause.IMPOSSIBLE_LABEL,
+        "selects gpu=b200, which no node",
+    ),
+    "ml/zone": (
+        pod("zone", 1, affinity=in_zone("z9")), L4, Cause.IMPOSSIBLE_LABEL, "which no node with",
+    ),
+    "ml/taint": (in_pool("taint", 1, "t"), L2, Cause.NONE, "taint {dedicated: vision} of t0"),
+    "ml/cordoned": (in_pool("cordoned", 1, "c"), L2, Cause.NOTHING_READY, "1 cordoned"),
+    "ml/plugin": (in_pool("plugin", 1, "d"), L2, Cause.NOTHING_READY, "d0 should have .* plugin"),
+    "ml/gated": (
+        in_pool("gated", 1, "a", schedulingGates=[{"name": "example.com/data"}]), L4,
+        Cause.NOT_ELIGIBLE, "held by scheduling gate example.com/data",
+    ),
+}  # fmt: skip
+"""By job: the pod, who owns its cause, the cause, and what is said of it."""
+
+
+class Waiting(NamedTuple):
+    """A cluster in which things wait, and what an observer was told of it."""
+
+    rig: Cluster
+    answer: SourceAnswer
+
+    def row(self, job: str) -> dict[str, Any]:
+        """The one row of a job."""
+        (found,) = (row for row in self.answer.attempts.iter_rows(named=True) if row["job"] == job)
+        return found
+
+
+@pytest.fixture(scope="module")
+def waiting(started: Cluster) -> Iterator[Waiting]:
+    """Every cause at once."""
+    root = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    started.create(root, KUEUE, POD_GROUP)
+    started.add_nodes(*NODES)
+    started.kubectl("cordon", "c0")
+    pods = "/api/v1/namespaces/ml/pods"
+    started.create(pods, *HELD)
+    started.wait_until_running("ml", 2)
+    quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {f"requests.{GPU}": "1"}}}
+    started.create("/api/v1/namespaces/web/resourcequotas", quota)
+    started.wait_for("the quota counts", lambda: _counts(started))
+    started.create("/apis/batch/v1/namespaces/web/jobs", gang("over", 1, 2, namespace="web"))
+    started.create("/apis/batch/v1/namespaces/ml/jobs", gang("fleet-sized", 40, 8))
+    started.create(pods, *(one for one, *_ in WAITING.values()))
+    started.wait_for("both kinds are served", lambda: _is_served(started))
+    started.create("/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads", QUEUED)
+    started.create("/apis/scheduling.x-k8s.io/v1alpha1/namespaces/ml/podgroups", GROUP)
+    label = {"labels": {"scheduling.x-k8s.io/pod-group": "grouped"}}
+    for name in ("grouped-0", "grouped-1"):
+        started.create(pods, pod(name, 1, nodeSelector={"pool": "a"}, metadata=label,
+                                 schedulerName="scheduler-plugins"))  # fmt: skip
+    started.wait_for("the scheduler has spoken of all", lambda: _has_spoken(started))
+    with KubernetesSource(kubeconfig.find(started.kubeconfig)) as source:
+        yield Waiting(started, source.poll(0))
+    started.clear()
+    for one in (KUEUE, POD_GROUP):
+        started.ask("DELETE", f"{root}/{one['metadata']['name']}")
+
+
+QUEUED = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "Workload",
+    "metadata": {"name": "queued", "namespace": "ml"},
+    "spec": {
+        "queueName": "team",
+        "podSets": [{"name": "main", "count": 2, "template": {"spec": pod("x", 4)["spec"]}}],
+    },
+    "status": {
+        "conditions": [
+            {
+                "type": "QuotaReserved",
+                "status": "False",
+                "reason": "Pending",
+                "message": "couldn't assign flavors to pod set main: insufficient unused quota",
+                "lastTransitionTime": "2026-11-02T08:00:00Z",
+            }
+        ]
+    },
+}
+GROUP = {
+    "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+    "kind": "PodGroup",
+    "metadata": {"name": "grouped", "namespace": "ml"},
+    "spec": {"minMember": 4},
+}
+
+
+def _counts(rig: Cluster) -> bool:
+    (quota,) = rig.items("/api/v1/namespaces/web/resourcequotas")
+    return bool(quota.get("status", {}).get("hard"))
+
+
+def _is_served(rig: Cluster) -> bool:
+    paths = ("/apis/kueue.x-k8s.io/v1beta1/workloads",
+             "/apis/scheduling.x-k8s.io/v1alpha1/podgroups")  # fmt: skip
+    return all(rig.try_to("GET", path)[0] == 200 for path in paths)
+
+
+def _has_spoken(rig: Cluster) -> bool:
+    spoken = {
+        name
+        for name, one in rig.pods("ml").items()
+        for condition in one["status"].get("conditions", ())
+        if condition["type"] == "PodScheduled" and condition["status"] == "False"
+    }
+    events = rig.items("/api/v1/namespaces/web/events")
+    return {name.removeprefix("ml/") for name in WAITING} <= spoken and any(
+        "exceeded quota" in one["message"] for one in events
+    )
+
+
+@pytest.mark.parametrize("job", sorted(WAITING))
+def test_a_cause_is_read_at_the_layer_that_owns_it(waiting: Waiting, job: str):
+    """Layer, cause and words, each with the scheduler's own line and a kubectl line that works."""
+    _, layer, cause, said = WAITING[job]
+    row = waiting.row(job)
+    assert row["outcome"] == "waiting"
+    assert (Layer(row["reason_layer"]), Cause(row["reason_cause"])) == (layer, cause)
+    assert re.search(said, row["reason"]), row["reason"]
+    assert row["reason"].startswith(("Unschedulable", "SchedulingGated"))
+    assert row["is_eligible"] == (cause is not Cause.NOT_ELIGIBLE)
+
+
+@pytest.mark.parametrize(
+    ("job", "layer", "cause"),
+    [
+        ("web/over", L3, Cause.OVER_LIMIT),
+        ("ml/fleet-sized", L4, Cause.IMPOSSIBLE_GANG),
+        ("ml/queued", L3, Cause.OVER_LIMIT),
+        ("ml/grouped", L3, Cause.NONE),
+    ],
+)
+def test_a_gang_s_cause_too(waiting: Waiting, job: str, layer: Layer, cause: Cause):
+    """A quota object, a gang larger than the fleet, Kueue's queue, a scheduler that never came."""
+    rows = [row for row in waiting.answer.attempts.iter_rows(named=True) if row["job"] == job]
+    assert (Layer(rows[-1]["reason_layer"]), Cause(rows[-1]["reason_cause"])) == (layer, cause)
+
+
+def test_every_kubectl_line_works(waiting: Waiting):
+    """All that reasons, remarks and `why` print, run against the same cluster."""
+    told = [row["reason"] or "" for row in waiting.answer.attempts.iter_rows(named=True)]
+    lines = {
+        line
+        for text in (*told, *waiting.answer.notes)
+        for line in re.findall(r"\(kubectl ([^)]*)\)", text)
+    }
+    assert len(lines) >= len(WAITING) + 3
+    for topic in (
+        commands.nodes(None), commands.labels(), commands.line(), commands.running(),
+        commands.team("web"), commands.job("ml/busy"),
+    ):  # fmt: skip
+        lines |= {
+            one.line.removeprefix("kubectl ") for one in topic if one.on == "kubernetes"
+        }  # fmt: skip
+    for line in sorted(lines):
+        assert waiting.rig.kubectl(*shlex.split(line)), line
+
+
+def test_what_kubectl_exports_says_the_same(waiting: Waiting, tmp_path: Path):
+    """The files of `kubectl get -o json` and the watch of the same cluster are one history."""
+    printed = waiting.rig.kubectl("get", EXPORTED, "-A", "-o", "json")
+    (tmp_path / "cluster.json").write_text(printed)
+    past = translate.read([tmp_path / "cluster.json"])
+    assert past.refusals == 0
+    told = waiting.answer
+    assert by_job(past.attempts, past.shapes) == by_job(told.attempts, told.shapes)
+    assert [one.name for one in past.nodes] == [one.name for one in told.nodes]
+    assert past.queues == told.queues
+
+
+def by_job(attempts: pl.DataFrame, shapes: Sequence[Shape]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each job, with what it requests in place of its number."""
+    found = dict[str, list[dict[str, Any]]]()
+    for row in attempts.iter_rows(named=True):
+        # A pod that a quota refuses is tried again under another name.
+        reason = re.sub(r"over-0-\w+", "over-0", row["reason"] or "")
+        told = row | {"shape": shapes[row["shape"]], "reason": reason}
+        found.setdefault(row["job"], []).append(told)
+    return found
+
+
+def test_nodes_are_seen_as_they_are(waiting: Waiting):
+    """Cordoned, and with a device plugin that does not run: out, since when, and said."""
+    out = {one.name: [state.name for _, _, state in one.out] for one in waiting.answer.nodes}
+    assert out == {"a0": [], "a1": [], "c0": ["CORDONED"], "d0": ["UNHEALTHY"], "t0": []}
+    assert any("`d0` should have 8 GPUs and advertises none" in n for n in waiting.answer.notes)

@@ -1,0 +1,79 @@
+"""A server that refuses every watch as expired (410): read all the same, said, and not hammered."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from tests.rigs.kubernetes.wanted import node, pod
+from tests.rigs.prometheus.lying import Asked, Told, lying
+from tidemill.live.kubernetes.api import kubeconfig
+from tidemill.live.kubernetes.watching.mirror import MOST_EXPIRED
+from tidemill.live.kubernetes.watching.source import KubernetesSource
+
+RESOURCES = [
+    {"name": name, "kind": kind, "verbs": ["list", "watch"]}
+    for name, kind in (("pods", "Pod"), ("nodes", "Node"))
+]
+GONE = {"kind": "Status", "code": 410, "message": "too old resource version"}
+
+
+class Forgetful:
+    """An API server whose lists are right and whose watches end at once."""
+
+    def __init__(self, *, is_in_stream: bool) -> None:
+        self.is_in_stream = is_in_stream
+        self.objects: dict[str, list[dict[str, Any]]] = {
+            "pods": [made(pod("a", 2), 1)], "nodes": [made(node("n0"), 2)],
+        }  # fmt: skip
+        self.lists = 0
+
+    def answer(self, _: int, asked: Asked) -> Told:
+        """Of one question."""
+        url = urlsplit(asked.path)
+        name = url.path.rpartition("/")[2]
+        if "watch" in parse_qs(url.query):
+            event = json.dumps({"type": "ERROR", "object": GONE}).encode() + b"\n"
+            return Told(200, event) if self.is_in_stream else Told(410, json.dumps(GONE).encode())
+        if name in self.objects:
+            self.lists += name == "pods"
+            found = {"items": self.objects[name], "metadata": {"resourceVersion": "7"}}
+            return Told(200, json.dumps(found).encode())
+        told: dict[str, Any] = {"/apis": {"groups": []}, "/api/v1": {"resources": RESOURCES}}
+        return Told(200, json.dumps(told.get(url.path, {})).encode())
+
+
+def made(one: dict[str, Any], number: int) -> dict[str, Any]:
+    """An object as a server shows it."""
+    told = {"uid": f"u{number}", "creationTimestamp": "2026-11-17T00:00:00Z"}
+    one["metadata"] |= told | {"namespace": "ml"} if one["kind"] == "Pod" else told
+    return one
+
+
+@pytest.mark.parametrize("is_in_stream", [False, True])
+def test_a_kind_that_cannot_be_watched_is_listed_when_asked(tmp_path: Path, *, is_in_stream: bool):
+    """Every question is answered from a new list; after three refusals no list is made unasked."""
+    server = Forgetful(is_in_stream=is_in_stream)
+    with lying(server.answer) as (address, _):
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": address}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}], "current-context": "c",
+        }  # fmt: skip
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps(config))
+        with KubernetesSource(kubeconfig.find(path), timeout_s=20) as source:
+            first = source.poll(0)
+            server.objects["pods"].append(made(pod("b", 1), 3))
+            second = source.poll(0)
+            third = source.poll(0)
+    assert [sorted(answer.attempts["job"]) for answer in (first, second, third)] == [
+        ["ml/a"], ["ml/a", "ml/b"], ["ml/a", "ml/b"],
+    ]  # fmt: skip
+    assert server.lists <= MOST_EXPIRED + 2, "until it is clear, then one for each question"
+    assert any(
+        "refuses to go on watching pods (410" in note and "listed at every question" in note
+        for note in third.notes
+    )

@@ -1,0 +1,111 @@
+"""Which waits of a job were for a slow rank: from records of its ranks to the books."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from tests.live.measured.test_stragglers import BEGIN_US, records
+from tidemill import api
+from tidemill.ledger.buckets import Bucket
+from tidemill.ledger.statement import Statement
+from tidemill.ledger.unknowns import unknowns_of
+from tidemill.live.history.events import build
+from tidemill.live.measured import loops, tracking
+from tidemill.live.measured.loops import LoopRecords
+from tidemill.live.prices.rules import flat
+from tidemill.live.track.records import BeganRecord, EndedRecord, TrackRecord
+from tidemill.model.states import Confidence
+
+SLOW, USUAL = [60_000] * 30 + [80_000] * 60, [60_000] * 90
+STEPS_US = [80_000] * 30 + [100_000] * 60
+"""A step takes 80 ms, and 100 ms from the thirtieth stretch of ten on: a rank computes longer."""
+
+
+def gang(slow: int | None = 2, ranks: int = 4, waits: bool = True) -> Iterator[TrackRecord]:
+    """Four ranks with two GPUs each, one of them slow from the 24th second on."""
+    step_us = STEPS_US if slow is not None else [80_000] * 90
+    for rank in range(ranks):
+        own: list[int] = SLOW if rank == slow else USUAL
+        head: dict[str, Any] = {"v": 1, "job": "a", "run": f"a{rank}"}
+        yield from records("a", rank, own, step_us=step_us, waits=waits)
+        end_us = BEGIN_US + 10 * sum(step_us)
+        yield EndedRecord(**head, rank=rank, seq=91, at_us=end_us, outcome="finished")
+
+
+def books(told: list[TrackRecord]) -> Statement:
+    """The books of loops by themselves."""
+    launches = loops.launches(told)
+    attempts = loops.attempts(launches, gpu_type="H100")
+    history = build(attempts, [], flat({"": 1_000_000}), measured=tracking.measured(launches))
+    return api.keep_history(history).statement
+
+
+def test_the_line_of_the_ledger_is_what_the_others_waited_for_the_slow_rank():
+    """Three ranks of two GPUs waited 20 ms in each of 600 steps: 72 GPU-seconds, by hand.
+
+    All waits are 90 × 10 × 20 ms × 8 GPUs, the 20 ms more of three ranks beside: nothing is lost
+    between the two lines.
+    """
+    statement = books([*gang()])
+    account = statement.total()
+    slow, links = account.milli_ms[Bucket.STRAGGLER], account.milli_ms[Bucket.LINKS]
+    assert slow / 1e6 == pytest.approx(3 * 2 * 600 * 0.020, rel=0.05)
+    assert (slow + links) / 1e6 == pytest.approx(8 * 900 * 0.020 + 3 * 2 * 600 * 0.020, rel=0.001)
+    assert statement.confidence(Bucket.STRAGGLER) is Confidence.INFERRED
+    assert account.paid_milli_ms == sum(account.milli_ms)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_known"),
+    [
+        ([*gang(slow=None)], True),
+        ([*gang(slow=None, waits=False)], False),
+        ([*gang(slow=None, ranks=3)], False),
+        ([*gang(slow=None, ranks=1)], False),
+        ([one for one in gang(slow=None) if not isinstance(one, BeganRecord)], True),
+    ],
+    ids=["all tell", "no waits", "one is silent", "three are silent", "nobody says how many"],
+)
+def test_nobody_slow_is_zero_only_where_all_ranks_tell(told: list[TrackRecord], is_known: bool):
+    """Where one of the ranks is silent it may be the slow one; where none waits, nothing shows."""
+    statement = books(told)
+    assert statement.total().milli_ms[Bucket.STRAGGLER] == 0
+    assert (Bucket.STRAGGLER not in unknowns_of(statement)) is is_known
+
+
+def test_one_process_with_one_gpu_waits_for_nobody():
+    """It says that it is alone: its line is zero, and known."""
+    told = [
+        structs.replace(one, world=1, gpus=1) if isinstance(one, BeganRecord) else one
+        for one in gang(slow=None, ranks=1)
+    ]
+    assert Bucket.STRAGGLER not in unknowns_of(books(told))
+
+
+def test_a_loop_that_is_watched_is_compared_with_its_own_past():
+    """Told in parts, the past is kept in pieces: the slow part is found when it is told.
+
+    What is told does not depend on how often somebody asked before, nor on a new process.
+    """
+    told = sorted(gang(), key=lambda one: loops.times_of(one)[1])
+    until_us = BEGIN_US + 60_000_000
+    known = [one for one in told if loops.times_of(one)[1] <= until_us + 10_000_000]
+    found = []
+    for marks_s in ((50,), (5, 10, 15, 33, 50), (44, 50)):
+        loop, left = LoopRecords(), [*known]
+        for mark_s in marks_s:
+            mark_us = BEGIN_US + 1_000_000 * mark_s
+            while left and loops.times_of(left[0])[1] <= mark_us + 3_000_000:
+                loop.take(left.pop(0))
+            loop.forget(mark_us, BEGIN_US)
+        for one in left:
+            loop.take(one)
+        measured = tracking.measured(loop.launches(), since_us=mark_us)
+        rows = measured.windows.filter(source=tracking.SOURCE)
+        assert rows["start_ms"].min() == mark_us // 1000
+        found.append(rows.select("start_ms", "end_ms", "straggler_ppm").rows())
+    assert found[0] == found[1] == found[2]
+    # three of four ranks wait 20 of 40 ms for it, the fourth waits 20 for the others
+    assert found[0][0][2] == pytest.approx(1_000_000 * 60 / 140, rel=0.1)

@@ -1,0 +1,32 @@
+"""Kinds of other projects, as far as a real API server needs them: it keeps what it is given."""
+
+from typing import Any
+
+Object = dict[str, Any]
+
+
+def kind(group: str, version: str, name: str, plural: str) -> Object:
+    """A CustomResourceDefinition that takes any content."""
+    whole = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": name, "plural": plural, "singular": name.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": whole},
+                }
+            ],
+        },
+    }
+
+
+KUEUE = kind("kueue.x-k8s.io", "v1beta1", "Workload", "workloads")
+POD_GROUP = kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")

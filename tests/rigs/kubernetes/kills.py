@@ -1,0 +1,95 @@
+"""Killing a scheduler of ours while it binds gangs, again and again: `python -m … COUNT [SEED]`.
+
+Each round some gangs of 16 wait; the scheduler is started, and killed (`kill -9`) at a random
+instant after it began; at last it is left to finish. Then nothing may be over-committed, in part or
+lost, and the journal tells what the cluster shows. Between rounds the jobs are deleted while nobody
+watches.
+"""
+
+import random
+import sys
+import tempfile
+import threading
+import time
+from itertools import count
+from pathlib import Path
+
+from tests.conftest import ROOT
+from tests.rigs.kubernetes import cluster
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, wrong
+from tests.rigs.kubernetes.wanted import gang, node
+from tests.rigs.slurm.cluster import quick_folder
+
+NODES, GANGS, SIZE, KILLS_PER_ROUND = 12, 5, 16, 4
+LONGEST_S = 0.2
+AFTER_A_BIND = 0.8
+"""The share of kills that wait for a first bind: most of the others fall before it."""
+JOBS = "/apis/batch/v1/namespaces/ml/jobs"
+
+
+def kill_often(rig: Cluster, folder: Path, kills: int, seed: int) -> dict[str, int]:
+    """So many kills; how many of them fell into the middle of what. Raises if anything is wrong."""
+    chance, done, tick = random.Random(seed), 0, threading.Event()
+    fell = {"before": 0, "in a gang": 0, "between": 0, "after": 0}
+    ours = Process(rig, folder)
+    rig.add_nodes(*(node(f"n{i}", rack=f"r{i // 4}") for i in range(NODES)))
+    for turn in count():
+        if done >= kills:
+            break
+        rig.create(JOBS, *(gang(f"g{turn}-{i}", SIZE, 1, schedulerName=OURS)
+                           for i in range(GANGS)))  # fmt: skip
+        for _ in range(min(KILLS_PER_ROUND, kills - done)):
+            if _bound(rig) == GANGS * SIZE:
+                break  # there is nothing left to kill it in
+            ours.said.unlink(missing_ok=True)
+            ours.start()
+            ours.wait_for("began")
+            if chance.random() < AFTER_A_BIND:
+                before = _bound(rig)
+                rig.wait_for("a pod is bound", lambda: _bound(rig) > before)  # noqa: B023 - now
+            tick.wait(chance.uniform(0, LONGEST_S))
+            ours.kill()
+            done += 1
+            fell[_where(rig)] += 1
+        ours.start("--once")
+        assert ours.process is not None
+        assert ours.process.wait(120) == 0, ours.said.read_text()[-3000:]
+        assert _bound(rig) == GANGS * SIZE
+        found = wrong(rig, ours.journal)
+        assert not found, f"seed {seed}, round {turn}, after {done} kills: {found}"
+        print(f"after {done} kills all is right: {fell}", file=sys.stderr, flush=True)
+        at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+        rig.ask("DELETE", JOBS, at_once)
+        rig.wait_for("all pods are gone", lambda: not live(rig))
+    return fell
+
+
+def _bound(rig: Cluster) -> int:
+    return sum(bool(pod["spec"].get("nodeName")) for pod in live(rig))
+
+
+def _where(rig: Cluster) -> str:
+    if in_part(rig):
+        return "in a gang"
+    bound = _bound(rig)
+    return "before" if not bound else "after" if bound == GANGS * SIZE else "between"
+
+
+def main() -> None:
+    """Kill as often as asked, on a rig of its own."""
+    kills, seed = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    begun = time.monotonic()
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
+        cluster.running(Path(folder) / "rig") as rig,
+    ):
+        rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
+        for name in ("observe", "schedule"):
+            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))
+        fell = kill_often(rig, Path(folder), kills, seed)
+    print(f"{kills} kills (seed {seed}) in {time.monotonic() - begun:,.0f} s: {fell}; all is right")
+
+
+if __name__ == "__main__":
+    main()

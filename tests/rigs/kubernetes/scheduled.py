@@ -1,0 +1,175 @@
+"""A scheduler of ours on a real cluster, as a process that can be killed; and what must be so.
+
+What must be so is read from the API server and from the journal by plain loops that share nothing
+with the product's comparison.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
+from tests.rigs.kubernetes.wanted import GPU
+from tidemill.journal import open_journal
+from tidemill.journal.replay import rebuild
+from tidemill.model.states import ACTIVE, NodeState
+
+Object = dict[str, Any]
+OURS = "tidemill"
+
+
+class Process:
+    """One scheduler that runs, under a service account with the rights of the manifest."""
+
+    def __init__(self, rig: Cluster, folder: Path, *options: str, port: int | None = None) -> None:
+        self.rig, self.folder, self._options, self._port = rig, folder, options, port
+        self.journal = folder / "scheduler.sqlite"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.said = folder / "scheduler.log"
+
+    def start(self, *more: str) -> None:
+        """Start it; it runs until killed."""
+        path = self.folder / "kubeconfig-scheduler"
+        path.write_text(json.dumps(self.rig.config({"token": token(self.rig)}, port=self._port)))
+        with self.said.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*DIE_WITH_US, sys.executable, "-m", "tidemill", "schedule", "kubernetes", "-j",
+                 str(self.journal), "--kubeconfig", str(path), *self._options, *more],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+        assert self.process is not None, "it was started"
+        self.process.kill()
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        """End it in good order."""
+        assert self.process is not None, "it was started"
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+    def lines(self) -> list[Object]:
+        """What it logged."""
+        told = self.said.read_text().splitlines() if self.said.exists() else []
+        return [json.loads(line) for line in told if line.startswith("{")]
+
+    def wait_for(self, event: str) -> None:
+        """Until it has logged an event since it was started last."""
+        self.rig.wait_for(f"the scheduler says {event}", lambda: self._has_said(event), 120)
+
+    def _has_said(self, event: str) -> bool:
+        assert self.process is not None, "it was started"
+        assert self.process.poll() is None, self.said.read_text()
+        return any(line["event"] == event for line in self.lines())
+
+
+def token(rig: Cluster) -> str:
+    """A token of the scheduler's service account."""
+    path = "/api/v1/namespaces/tidemill/serviceaccounts/scheduler/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    found: str = rig.ask("POST", path, asked)["status"]["token"]
+    return found
+
+
+@contextmanager
+def scheduling(
+    rig: Cluster, folder: Path, *options: str, port: int | None = None
+) -> Iterator[Process]:
+    """A scheduler that runs, stopped at the end whatever happened."""
+    made = Process(rig, folder, *options, port=port)
+    made.start()
+    try:
+        yield made
+    finally:
+        if made.process is not None and made.process.poll() is None:
+            made.kill()
+
+
+# What must be so --------------------------------------------------------------------------------
+
+
+def gpus(pod: Object) -> int:
+    """What a pod requests."""
+    limits = (c["resources"].get("limits", {}) for c in pod["spec"]["containers"])
+    return sum(int(one.get(GPU, 0)) for one in limits)
+
+
+def live(rig: Cluster) -> list[Object]:
+    """Pods that have not ended."""
+    pods = rig.items("/api/v1/pods")
+    return [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+
+
+def gang_of(pod: Object) -> str:
+    """The Job or annotation that makes pods of ours a gang; "": none."""
+    owners = pod["metadata"].get("ownerReferences", ())
+    told = pod["metadata"].get("annotations", {}).get("tidemill/gang", "")
+    is_indexed = "batch.kubernetes.io/job-completion-index" in pod["metadata"].get("labels", {})
+    name = next((one["name"] for one in owners if is_indexed), told)
+    return f"{pod['metadata']['namespace']}/{name}" if name else ""
+
+
+def over_committed(rig: Cluster) -> dict[str, int]:
+    """Nodes with more GPUs in use than they have, and by how much."""
+    used = Counter[str]()
+    for pod in live(rig):
+        used[pod["spec"].get("nodeName", "")] += gpus(pod)
+    has = {
+        node["metadata"]["name"]: int(node["status"]["allocatable"].get(GPU, 0))
+        for node in rig.items("/api/v1/nodes")
+    }
+    return {name: used[name] - size for name, size in has.items() if used[name] > size}
+
+
+def in_part(rig: Cluster) -> dict[str, tuple[int, int]]:
+    """Gangs of ours of which some pods are bound and others are not."""
+    bound, pods = Counter[str](), Counter[str]()
+    for pod in live(rig):
+        if pod["spec"].get("schedulerName") == OURS and (name := gang_of(pod)):
+            pods[name] += 1
+            bound[name] += bool(pod["spec"].get("nodeName"))
+    return {name: (bound[name], pods[name]) for name in pods if bound[name] % pods[name]}
+
+
+def held_in_cluster(rig: Cluster) -> Counter[tuple[str, int]]:
+    """How many pods with how many GPUs each node carries, of those with GPUs."""
+    return Counter(
+        (pod["spec"]["nodeName"], gpus(pod))
+        for pod in live(rig)
+        if pod["spec"].get("nodeName") and gpus(pod)
+    )
+
+
+def held_in_journal(journal: Path) -> Counter[tuple[str, int]]:
+    """The same, as the journal alone tells it."""
+    with open_journal(str(journal)) as opened:
+        world = rebuild(opened)
+    found = Counter[tuple[str, int]]()
+    for j, pieces in world.placements.items():
+        assert world.jobs.state[j] in ACTIVE
+        for piece in pieces:
+            each = world.shape_of(j).roles[piece.role].accelerators
+            if each:
+                assert world.nodes.state[piece.node] != NodeState.GONE
+                name = world.node_rows[piece.node].name.partition("#")[0]
+                found[name, each] += piece.replicas
+    return found
+
+
+def wrong(rig: Cluster, journal: Path) -> list[str]:
+    """Everything that must not be, in words; empty when all is as it must be."""
+    found = [f"{name} is over-committed by {over}" for name, over in over_committed(rig).items()]
+    found += [f"{name} is bound in part: {of}" for name, of in in_part(rig).items()]
+    here, told = held_in_cluster(rig), held_in_journal(journal)
+    found += [f"only the cluster has {one}" for one in here - told]
+    found += [f"only the journal has {one}" for one in told - here]
+    return found

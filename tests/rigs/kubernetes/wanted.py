@@ -1,0 +1,75 @@
+"""Objects to put into a real cluster: nodes with GPUs, pods and jobs that request some."""
+
+from typing import Any
+
+Object = dict[str, Any]
+GPU = "nvidia.com/gpu"
+
+
+def node(
+    name: str,
+    gpus: int = 8,
+    *,
+    product: str = "NVIDIA-H100-80GB-HBM3",
+    rack: str = "a",
+    labels: dict[str, str] | None = None,
+    taints: list[Object] | None = None,
+    advertised: int | None = None,
+) -> Object:
+    """A node with GPUs; ``advertised``: fewer than its labels say."""
+    has = {"cpu": "96", "memory": "1024Gi", "pods": "110"}
+    shown = gpus if advertised is None else advertised
+    amounts = has | ({GPU: str(shown)} if shown else {})
+    told = {
+        "kubernetes.io/hostname": name,
+        "nvidia.com/gpu.product": product,
+        "nvidia.com/gpu.count": str(gpus),
+        "topology.kubernetes.io/zone": "z1",
+        "topology.kubernetes.io/rack": rack,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": told | (labels or {})},
+        "spec": {"taints": taints or []},
+        "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def pod(name: str, gpus: int = 1, *, namespace: str = "ml", cpu: str = "1", **spec: Any) -> Object:
+    """A pod that requests GPUs; further fields of its spec by name, `metadata` beside them."""
+    metadata = {"name": name, "namespace": namespace} | spec.pop("metadata", {})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container(gpus, cpu=cpu)], "restartPolicy": "Never"} | spec,
+    }
+
+
+def container(gpus: int, *, cpu: str = "1") -> Object:
+    """The one container of a pod."""
+    amounts = {"cpu": cpu, "memory": "1Gi"} | ({GPU: str(gpus)} if gpus else {})
+    return {
+        "name": "main",
+        "image": "registry.example/train:1",
+        "resources": {"requests": amounts, "limits": amounts},
+    }
+
+
+def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any) -> Object:
+    """An indexed Job all of whose pods run at once, and call each other by name."""
+    told = {"containers": [container(gpus)], "restartPolicy": "Never", "subdomain": name}
+    template = {"spec": told | spec}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "completionMode": "Indexed",
+            "parallelism": pods,
+            "completions": pods,
+            "backoffLimit": 6,
+            "template": template,
+        },
+    }

