@@ -124,8 +124,9 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
         known = tuple(FaultAt(luck.randrange(200_000), luck.randrange(10), 5000) for _ in range(4))
         faults = Faults(schedule=tuple(sorted(known, key=lambda fault: fault.at_ms)))
     policy = Policy(
-        order=luck.choice(["fifo", "priority"]), placement=luck.choice(PLACEMENTS),
-        patience_ms=luck.choice([HOUR_MS, 20_000]),
+        order=luck.choice(["fifo", "priority", "shortest", "smallest", "attained"]),
+        fairness=luck.choice(["none", "none", "drf", "bill"]), placement=luck.choice(PLACEMENTS),
+        attained_steps_ms=(400, 9000, 70_000), patience_ms=luck.choice([HOUR_MS, 20_000]),
         backfill=luck.choice(["none", "easy", "easy", "conservative"]),
         hold_after_ms=luck.choice([60_000, HOUR_MS]), unknown_run_ms=4000,
     )  # fmt: skip
