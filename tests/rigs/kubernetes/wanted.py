@@ -15,11 +15,13 @@ def node(
     labels: dict[str, str] | None = None,
     taints: list[Object] | None = None,
     advertised: int | None = None,
+    more: dict[str, int] | None = None,
 ) -> Object:
-    """A node with GPUs; ``advertised``: fewer than its labels say."""
+    """A node with GPUs; ``advertised``: fewer than its labels say; ``more``: other resources."""
     has = {"cpu": "96", "memory": "1024Gi", "pods": "110"}
     shown = gpus if advertised is None else advertised
     amounts = has | ({GPU: str(shown)} if shown else {})
+    amounts |= {name: str(count) for name, count in (more or {}).items()}
     told = {
         "kubernetes.io/hostname": name,
         "nvidia.com/gpu.product": product,
@@ -37,19 +39,23 @@ def node(
 
 
 def pod(name: str, gpus: int = 1, *, namespace: str = "ml", cpu: str = "1", **spec: Any) -> Object:
-    """A pod that requests GPUs; further fields of its spec by name, `metadata` beside them."""
+    """A pod that requests GPUs, or so many of another ``resource``; further fields of its spec by
+    name, `metadata` beside them.
+    """
     metadata = {"name": name, "namespace": namespace} | spec.pop("metadata", {})
+    resource = spec.pop("resource", GPU)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [container(gpus, cpu=cpu)], "restartPolicy": "Never"} | spec,
+        "spec": {"containers": [container(gpus, cpu=cpu, resource=resource)],
+                 "restartPolicy": "Never"} | spec,
     }
 
 
-def container(gpus: int, *, cpu: str = "1") -> Object:
+def container(gpus: int, *, cpu: str = "1", resource: str = GPU) -> Object:
     """The one container of a pod."""
-    amounts = {"cpu": cpu, "memory": "1Gi"} | ({GPU: str(gpus)} if gpus else {})
+    amounts = {"cpu": cpu, "memory": "1Gi"} | ({resource: str(gpus)} if gpus else {})
     return {
         "name": "main",
         "image": "registry.example/train:1",
@@ -59,7 +65,9 @@ def container(gpus: int, *, cpu: str = "1") -> Object:
 
 def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any) -> Object:
     """An indexed Job all of whose pods run at once, and call each other by name."""
-    told = {"containers": [container(gpus)], "restartPolicy": "Never", "subdomain": name}
+    resource = spec.pop("resource", GPU)
+    main = container(gpus, resource=resource)
+    told = {"containers": [main], "restartPolicy": "Never", "subdomain": name}
     template = {"spec": told | spec}
     return {
         "apiVersion": "batch/v1",

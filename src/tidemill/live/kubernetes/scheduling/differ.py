@@ -203,7 +203,7 @@ class Differ:
         alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
         for pod, r in sorted(alive, key=lambda one: _index(one[0])):
-            n = self.lives.node_number(pod.node) if pod.node else None
+            n = self.lives.node_number(self.view.place_of(pod)) if pod.node else None
             if n is not None:
                 held.append((pod, (r, n)))
             elif pod.node:
@@ -345,7 +345,8 @@ class Differ:
     # Pods of others -----------------------------------------------------------------------------
 
     def _is_here(self, pod: KubePod) -> bool:
-        return not pod.is_over and bool(pod.node) and self.lives.node_number(pod.node) is not None
+        place = self.view.place_of(pod)
+        return not pod.is_over and bool(pod.node) and self.lives.node_number(place) is not None
 
     def _foreign_gone(self, at_ms: int, key: Key) -> Told:
         j, pod = self.lives.present("/".join(key)), self.view.pods.get(key)
@@ -366,7 +367,7 @@ class Differ:
         if pod is None or not self._is_here(pod) or self.view.is_ours(pod):
             return
         world, name = self.world, "/".join(key)
-        n = self.lives.node_number(pod.node)
+        n = self.lives.node_number(self.view.place_of(pod))
         assert n is not None, "it was found"
         j = self.lives.present(name)
         shape = shapes.of_pod(pod, self.view.team_of(pod))

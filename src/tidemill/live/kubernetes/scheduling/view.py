@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import parts
 from tidemill.live.kubernetes.watching.kinds import ServedKind
 
 Key = tuple[str, str]
@@ -36,7 +37,11 @@ class ClusterView:
 
     def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
         self.scheduler, self._team_by = scheduler, team_by
+        self.machines: dict[str, KubeNode] = {}
         self.nodes: dict[str, KubeNode] = {}
+        """Machines, or their parts, by what the journal calls them."""
+        self._parts_of: dict[str, tuple[KubeNode, ...]] = {}
+        """By machine: its parts, the one for pods without accelerators first."""
         self.pods: dict[Key, KubePod] = {}
         self._gone: dict[Key, KubePod] = {}
         """Pods that are gone and were not looked at since."""
@@ -142,6 +147,15 @@ class ClusterView:
         """The job that a pod of ours belongs to."""
         return self._unit_of.get(key)
 
+    def place_of(self, pod: KubePod) -> str:
+        """The node, or the part of one, that a pod sits on."""
+        wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
+        mine = self._parts_of.get(pod.node, ())
+        for part in mine:
+            if wanted in part.capacity:
+                return part.name
+        return mine[0].name if mine else pod.node
+
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
         rule = TeamRule(self._team_by, self.cluster)
@@ -234,10 +248,25 @@ class ClusterView:
                 self._owned.pop(owner, None)
 
     def _take_node(self, row: KubeNode, *, is_gone: bool) -> None:
-        before = self.nodes.get(row.name)
-        self._put(self.nodes, row.name, row, is_gone=is_gone)
-        if is_gone or before is None or replace(before, seen_ms=0) != replace(row, seen_ms=0):
-            self.dirty_nodes[row.name] = None
+        self._put(self.machines, row.name, row, is_gone=is_gone)
+        self._cut(row.name)
+
+    def _cut(self, machine: str) -> None:
+        """Find the parts of a machine, and remember to look at those that are others now."""
+        row = self.machines.get(machine)
+        before = {part.name: part for part in self._parts_of.pop(machine, ())}
+        now = {} if row is None else {part.name: part for part in parts.of_node(row)}
+        if now:
+            self._parts_of[machine] = tuple(now.values())
+        for name in before.keys() - now.keys():
+            del self.nodes[name]
+        self.nodes.update(now)
+        news = [*parts.each_changed(before, now)]
+        self.dirty_nodes.update(dict.fromkeys(news))
+        if before.keys() != now.keys():  # what sits there may sit on another part
+            for key in self.on_node.get(machine, ()):
+                self.touch(key)
+        if news:
             self.changed()
 
     def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
