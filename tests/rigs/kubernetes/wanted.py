@@ -81,3 +81,80 @@ def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any)
             "template": template,
         },
     }
+
+
+DRIVER = "gpu.nvidia.com"
+
+
+def device_class(name: str = DRIVER, *expressions: str, driver: str = DRIVER) -> Object:
+    """A class of devices: those of a driver of which these expressions hold."""
+    told = (f'device.driver == "{driver}"', *expressions)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": one}} for one in told]},
+    }
+
+
+def resource_slice(node: str, devices: list[Object], *, driver: str = DRIVER) -> Object:
+    """All devices of a driver that a node publishes."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-{driver}"},
+        "spec": {
+            "driver": driver, "nodeName": node, "devices": devices,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        },
+    }  # fmt: skip
+
+
+def device(name: str, product: str = "NVIDIA H100 80GB HBM3", **attributes: Any) -> Object:
+    """A device; attributes by name, of which `type` and `memory` have a default."""
+    told = {"type": "gpu", "productName": product} | attributes
+    memory = told.pop("memory", "80Gi")
+    kinds = {str: "string", int: "int", bool: "bool"}
+    return {
+        "name": name,
+        "attributes": {
+            key.replace("__", "/"): {kinds[type(value)]: value} for key, value in told.items()
+        },
+        "capacity": {"memory": {"value": memory}},
+    }
+
+
+def claim_spec(
+    count: int = 1, *expressions: str, device_class: str = DRIVER, **rest: Any
+) -> Object:
+    """What a claim asks for."""
+    exact: Object = {"deviceClassName": device_class} | rest.pop("exactly", {})
+    if "allocationMode" not in exact:
+        exact["count"] = count
+    if expressions:
+        exact["selectors"] = [{"cel": {"expression": one}} for one in expressions]
+    return {"devices": {"requests": [{"name": "gpu", "exactly": exact}], **rest}}
+
+
+def claim(name: str, spec: Object, *, namespace: str = "ml") -> Object:
+    """A claim by itself."""
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+    }  # fmt: skip
+
+
+def claim_template(name: str, spec: Object, *, namespace: str = "ml") -> Object:
+    """What the claims of many pods are made of."""
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"spec": spec},
+    }  # fmt: skip
+
+
+def claiming(*, template: str = "", claim: str = "") -> Object:
+    """The fields of a pod's spec that name its claim."""
+    by = {"resourceClaimTemplateName": template} if template else {"resourceClaimName": claim}
+    main = container(0)
+    main["resources"]["claims"] = [{"name": "gpu"}]
+    return {"resourceClaims": [{"name": "gpu", **by}], "containers": [main]}

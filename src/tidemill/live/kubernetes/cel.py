@@ -394,3 +394,18 @@ def version(told: str) -> Version:
 
 
 _READ: Mapping[str, Callable[[str], Value]] = {"quantity": quantity, "semver": version}
+
+
+def value(kind: str, told: object) -> Value | None:
+    """What a driver publishes of a device, by the kind that it says; None: not understood."""
+    try:
+        match kind, told:
+            case ("string", str()) | ("int", int()) | ("bool", bool()):
+                return told
+            case "version", str():
+                return version(told)
+            case "quantity", str() | int():
+                return quantity(str(told))
+    except UnknownExpression:
+        return None
+    return None

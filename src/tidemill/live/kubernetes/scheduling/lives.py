@@ -57,6 +57,11 @@ class PresentLives:
         world = self.world
         return machine(telling.origin(world.node_rows[n].name, world.node_number))
 
+    def place_name(self, n: int) -> str:
+        """The node, or the part of one, that a number is of."""
+        world = self.world
+        return telling.origin(world.node_rows[n].name, world.node_number)
+
     def next_name(self, name: str) -> str:
         """A name for a job that is not in the journal, or over there."""
         known = self.world.job_number

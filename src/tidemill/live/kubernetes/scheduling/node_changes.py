@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from tidemill.live.history import events as history
 from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
@@ -88,8 +90,10 @@ class NodeChanges:
         def price_of(node: SeenNode) -> Price:
             part = full[node.name]
             machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
-            price = self._price_of(machine)._replace(ends_ms=None)
-            return part.price(price) if isinstance(part, NodePart) else price
+            if not isinstance(part, NodePart):
+                return self._price_of(machine)._replace(ends_ms=None)
+            of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
+            return part.price(self._price_of(of_device)._replace(ends_ms=None))
 
         contracts, under = fleet.contracts_of(new, price_of, (0, 0), world, OBSERVED)
         yield from history.opened(at_ms, contracts, (), under, world)

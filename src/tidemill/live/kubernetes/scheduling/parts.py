@@ -4,16 +4,19 @@ A machine whose devices are all whole is one node. MIG instances and shares (tim
 cut before anybody asks for them, and the device plugin gives them out one by one: they are counted
 one by one too, as accelerators of a kind of their own (`1G.10GB OF H100`, `1/4 OF H100`). A machine
 that has several resources is several nodes, `NAME` and `NAME/RESOURCE`, and its CPU, memory and
-price are divided among them by the devices that are behind each.
+price are divided among them by the devices that are behind each. Devices that are given out by
+claims (DRA) are parts too, and known one by one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from msgspec.structs import replace
 
 from tidemill.live.kubernetes import resources
+from tidemill.live.kubernetes.dra import DeviceId
 from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
 from tidemill.live.prices.rules import Price, PricePeriod
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.rows import MAX_DEVICES, UNPRICED
@@ -28,6 +31,13 @@ class NodePart(KubeNode, frozen=True, kw_only=True):
     resource: str
     unit: Fraction
     """How many devices one of its units is."""
+    ids: tuple[DeviceId, ...] = ()
+    """Its devices, in the order in which plans number them; empty: the machine gives them out."""
+
+    @property
+    def whole_type(self) -> str:
+        """The GPU type of the devices that its units are, or are parts of."""
+        return self.gpu_type.rpartition(" of ")[2]
 
     @property
     def replicas(self) -> int:
@@ -60,17 +70,60 @@ def machine(name: str) -> str:
     return name.partition(BETWEEN)[0]
 
 
-def of_node(node: KubeNode) -> list[KubeNode]:
-    """The parts of a machine, the one that has its pods without accelerators first."""
+def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode]:
+    """The parts of a machine, the one that has its pods without accelerators first.
+
+    ``groups``: what it publishes for claims. Where the device plugin advertises devices too, those
+    of claims count only if the machine is known to have as many together.
+    """
     names = sorted(node.capacity, key=lambda one: (not is_whole(node, one), one))
-    if not names or (len(names) == 1 and is_whole(node, names[0])):
+    count = sum(len(group.devices) for group in groups)
+    if names and node.expected < node.advertised(node.capacity) + count:
+        groups = ()
+    if not groups and (not names or (len(names) == 1 and is_whole(node, names[0]))):
         return [node]
-    behind = _behind(node)
-    total = sum(behind.values()) or Fraction(1)
-    return [
-        _part(node, one, behind[one], behind[one] / total, is_only=len(names) == 1)
-        for one in names
-    ]  # fmt: skip
+    behind = _behind(node, count if groups else 0)
+    sizes = [_size(group) for group in groups]
+    total = sum(behind.values()) + sum(sizes) or Fraction(1)
+    is_only = len(names) + len(groups) == 1
+    found: list[KubeNode] = [
+        _part(node, one, behind[one], behind[one] / total, is_only=is_only) for one in names
+    ]
+    for group, size in zip(groups, sizes, strict=True):
+        name = _free_name(node, group, {part.name for part in found})
+        found.append(_claimed(node, group, name, size / total))
+    return found
+
+
+def _size(group: DeviceGroup) -> Fraction:
+    """How many whole devices a group of them is."""
+    milli = instance_milli(group.gpu_type, group.profile) if group.profile else WHOLE_MILLI
+    return Fraction(len(group.devices) * (milli or WHOLE_MILLI), WHOLE_MILLI)
+
+
+def _free_name(node: KubeNode, group: DeviceGroup, taken: set[str]) -> str:
+    """The machine's own where that is free, else with the profile, or a number."""
+    if node.name not in taken and not group.profile:
+        return node.name
+    base = f"{node.name}{BETWEEN}{group.profile or group.gpu_type or 'claims'}"
+    tries = (base, *(f"{base}-{i}" for i in range(2, len(taken) + 3)))
+    return next(one for one in tries if one not in taken)
+
+
+def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> NodePart:
+    """Devices that are given out by claims, as a node by itself."""
+    told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
+    has = {resources.CLAIMED: len(group.devices)}
+    of = group.gpu_type or node.gpu_type or "GPU"
+    return NodePart(**told | {
+        "name": name, "capacity": has, "allocatable": has,
+        "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
+        "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
+        "gpu_type": f"{group.profile} of {of}" if group.profile else of, "profile": "",
+        "expected": 0, "resource": resources.CLAIMED,
+        "unit": _size(group) / len(group.devices),
+        "ids": tuple(device.id for device in group.devices)[:MAX_DEVICES],
+    })  # fmt: skip
 
 
 def is_whole(node: KubeNode, resource: str) -> bool:
@@ -103,7 +156,7 @@ def _profile(node: KubeNode, resource: str) -> str:
     return told or (node.profile if resource == "nvidia.com/gpu" else "")
 
 
-def _behind(node: KubeNode) -> dict[str, Fraction]:
+def _behind(node: KubeNode, claimed: int) -> dict[str, Fraction]:
     """How many devices are behind each resource: whole ones, and of the others by their size."""
     whole = {one: Fraction(count) for one, count in node.capacity.items() if is_whole(node, one)}
     sizes = {
@@ -111,7 +164,7 @@ def _behind(node: KubeNode) -> dict[str, Fraction]:
         for one, count in node.capacity.items()
         if one not in whole
     }
-    cut, total = Fraction(node.devices) - sum(whole.values()), sum(sizes.values())
+    cut, total = Fraction(node.devices - claimed) - sum(whole.values()), sum(sizes.values())
     if cut > 0 and total:
         sizes = {one: size * cut / total for one, size in sizes.items()}
     return whole | sizes
@@ -134,7 +187,7 @@ def _part(
         "allocatable": {resource: min(node.allocatable.get(resource, 0), units)},
         "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
         "gpu_type": kind(node, resource), "profile": "", "expected": 0,
-        "box": node.box if is_only or is_plain else f"{node.box} {suffix}".lstrip(),
+        "box": f"{node.box} {suffix}" if node.box and not (is_only or is_plain) else node.box,
         "resource": resource,
         "unit": behind / units if units else Fraction(1),
     })  # fmt: skip

@@ -225,9 +225,13 @@ class ClusterScheduler:
 
     @property
     def is_watching(self) -> bool:
-        """Whether pods and nodes are known as they are now."""
-        found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
-        return all(one is not None and one.state is WatchState.WATCHING for one in found)
+        """Whether pods and nodes are known as they are now, and devices where those are read."""
+        copies = self.copy.copies
+        found = (copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
+        devices = (copies[kind] for kind in copies if kind.kind in kinds.OF_DEVICES)
+        return all(one is not None and one.state is WatchState.WATCHING for one in found) and all(
+            one.state in (WatchState.WATCHING, WatchState.FORBIDDEN) for one in devices
+        )
 
     def _blind(self) -> str:
         found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))

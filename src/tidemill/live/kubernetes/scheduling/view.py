@@ -12,12 +12,15 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes import groups, jobs
 from tidemill.live.kubernetes.cluster import Budget, Cluster, OwnerKey
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import parts
+from tidemill.live.kubernetes.scheduling import claimed, parts
+from tidemill.live.kubernetes.scheduling.claims import ClaimBook
+from tidemill.live.kubernetes.scheduling.parts import NodePart
 from tidemill.live.kubernetes.watching.kinds import ServedKind
 
 Key = tuple[str, str]
@@ -52,6 +55,20 @@ class ClusterView:
         self.on_node: dict[str, dict[Key, None]] = {}
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
+        self.book = ClaimBook()
+        self._told: dict[Key, KubePod] = {}
+        """Pods of ours that ask for devices by claim, as the cluster has them."""
+        self._told_owners: dict[OwnerKey, OwnerObject] = {}
+        """The same of objects that make such pods."""
+        self._users: dict[Key, dict[Key, None]] = {}
+        """By claim or template: the pods of ours that name it."""
+        self._labelled = 0
+        self._ours: dict[str, Key] = {}
+        """Pods of ours with claims, by uid; those that are gone as long as a claim names them."""
+        self._shown: dict[Key, tuple[Key, ...]] = {}
+        """By claim of others: the pods that stand for it."""
+        self._promised: dict[Key, None] = {}
+        """Claims that were allocated for a pod of ours which was not bound when that was seen."""
         self._budgets: dict[Key, Budget] = {}
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
@@ -73,6 +90,16 @@ class ClusterView:
                 self._take_pod(key, row, is_gone=is_gone)
             case KubeNode():
                 self._take_node(row, is_gone=is_gone)
+            case DeviceSlice():
+                for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
+                    self._cut(machine)
+                    for claim in self.book.holders_on(machine):
+                        self._show(claim)
+            case DeviceClass():
+                self.book.take_class(row, is_gone=is_gone)
+                self._resolve(self._told)
+            case DeviceClaim():
+                self.take_claim(row, is_gone=is_gone)
             case OwnerObject():
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
@@ -156,6 +183,19 @@ class ClusterView:
                 return part.name
         return mine[0].name if mine else pod.node
 
+    def devices_at(self, place: str) -> tuple[DeviceId, ...]:
+        """The devices of a part that are given out by claims, in their order; else none."""
+        part = self.nodes.get(place)
+        return part.ids if isinstance(part, NodePart) else ()
+
+    def mask_of(self, pod: KubePod) -> int:
+        """The devices that the claims of a pod hold where it sits; 0: nobody says which."""
+        ids = self.devices_at(self.place_of(pod))
+        if not ids:
+            return 0
+        given = claimed.given_to(self.book, pod)
+        return sum(1 << bit for bit, one in enumerate(ids) if one in given)
+
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
         rule = TeamRule(self._team_by, self.cluster)
@@ -171,6 +211,8 @@ class ClusterView:
     # One kind each ------------------------------------------------------------------------------
 
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
+        if row.request.claims and self.is_ours(row):
+            row = self._with_claims(key, row, is_gone=is_gone)
         before = self.pods.get(key)
         assumed = self._assumed.get(row.uid)
         if assumed is not None:
@@ -255,7 +297,8 @@ class ClusterView:
         """Find the parts of a machine, and remember to look at those that are others now."""
         row = self.machines.get(machine)
         before = {part.name: part for part in self._parts_of.pop(machine, ())}
-        now = {} if row is None else {part.name: part for part in parts.of_node(row)}
+        made = () if row is None else parts.of_node(row, self.book.groups(machine))
+        now = {part.name: part for part in made}
         if now:
             self._parts_of[machine] = tuple(now.values())
         for name in before.keys() - now.keys():
@@ -263,14 +306,100 @@ class ClusterView:
         self.nodes.update(now)
         news = [*parts.each_changed(before, now)]
         self.dirty_nodes.update(dict.fromkeys(news))
-        if before.keys() != now.keys():  # what sits there may sit on another part
-            for key in self.on_node.get(machine, ()):
+        if news and (before.keys() != now.keys() or any(map(self.devices_at, news))):
+            for key in self.on_node.get(machine, ()):  # it may sit on another part, or device
                 self.touch(key)
         if news:
             self.changed()
 
+    # Devices by claim ---------------------------------------------------------------------------
+
+    def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
+        """A claim, or a template of claims, is so now."""
+        key = (row.namespace, row.name)
+        before = self.book.take_claim(row, is_gone=is_gone)
+        now = self.book.claims.get(key)
+        if before == now:
+            return
+        self._resolve(self._users.get(key, ()))
+        if key[1].startswith("template/"):
+            for owner in [one for one in self._told_owners.values() if one.namespace == key[0]]:
+                self._take_owner(owner, is_gone=False)
+        self._show(key)
+        for uid in before.reserved if before is not None else ():
+            if self._ours.get(uid) not in self._told and uid not in (now.reserved if now else ()):
+                self._ours.pop(uid, None)
+
+    def _show(self, key: Key) -> None:
+        """Let pods stand for a claim of others, or none if it is ours, or not allocated."""
+        claim = self.book.claims.get(key)
+        shown = claimed.as_pods(self.book, claim, self._ours) if claim is not None else {}
+        for name in self._shown.pop(key, ()):
+            if name not in shown and (pod := self.pods.get(name)) is not None:
+                self._take_pod(name, pod.deleted(pod.created_ms), is_gone=True)
+        for name, pod in shown.items():
+            self._take_pod(name, pod, is_gone=False)
+            self.touch(name)
+        if shown:
+            self._shown[key] = tuple(shown)
+        if claim is not None and claim.reserved and not shown:
+            self._promised[key] = None
+
+    def stale_claims(self) -> list[DeviceClaim]:
+        """Claims that are allocated for pods of ours alone, none of which is bound."""
+        found = list[DeviceClaim]()
+        for key in list(self._promised):
+            claim = self.book.claims.get(key)
+            pods = [self.pods.get(self._ours.get(uid, key)) for uid in claim.reserved] if claim else []
+            if claim is None or not pods or any(pod is None or not pod.is_pending for pod in pods):
+                del self._promised[key]
+            elif {pod.uid for pod in pods if pod is not None} == {*claim.reserved}:
+                found.append(claim)
+        return found
+
+    def _with_claims(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
+        """A pod of ours with what its claims ask for."""
+        self._told.pop(key, None)
+        for name in claimed.named(row):
+            self._put(self._users.setdefault(name, {}), key, None, is_gone=is_gone)
+            if not self._users[name]:
+                del self._users[name]
+        if not is_gone:
+            self._told[key] = row
+        is_news = row.uid not in self._ours
+        if is_news:
+            self._ours[row.uid] = key
+        mine = self.book.of_pod(row)
+        if is_gone and not any(row.uid in claim.reserved for claim in mine):
+            self._ours.pop(row.uid, None)
+        for claim in mine if is_news else ():
+            self._show((claim.namespace, claim.name))
+        found = self.book.resolved(row)
+        self._label_machines()
+        return found
+
+    def _resolve(self, keys: Iterable[Key]) -> None:
+        """Read again what pods ask for by claims that are others now, and what they hold."""
+        for key in list(keys):
+            if (row := self._told.get(key)) is not None:
+                self._take_pod(key, row, is_gone=False)
+                self.touch(key)
+
+    def _label_machines(self) -> None:
+        """Label machines by what was asked for since they were last labelled."""
+        if len(self.book.forms) != self._labelled:
+            self._labelled = len(self.book.forms)
+            for machine in list(self.book.machines()):
+                self._cut(machine)
+
     def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
         key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
+        self._told_owners.pop(key, None)
+        if any(part.request.claims for part in row.templates):
+            if not is_gone:
+                self._told_owners[key] = row
+            row = claimed.with_templates(self.book, row)
+            self._label_machines()
         owners: Any = self.cluster.owners
         if owners.get(key) == row:
             return

@@ -76,6 +76,8 @@ class ServedKind(Struct, frozen=True):
 
 PODS = ServedKind("", "v1", "Pod", "pods")
 NODES = ServedKind("", "v1", "Node", "nodes")
+OF_DEVICES = ("ResourceClaim", "ResourceSlice")
+"""Kinds that say who holds devices; clusters without them have none that are claimed."""
 
 
 class Discovered(NamedTuple):
