@@ -114,7 +114,12 @@ class ClaimWriter:
         ]  # fmt: skip
 
     async def take_back(self, claim: DeviceClaim) -> bool:
-        """Take the devices of a claim of ours back; whether that was done."""
+        """Take the devices of a claim of ours back; whether that was done, or is not due now."""
+        if any(self._sending[uid] for uid in claim.reserved):
+            return True  # its pod is about to be bound after all
+        return await self._clear(claim)
+
+    async def _clear(self, claim: DeviceClaim) -> bool:
         key = (claim.namespace, claim.name)
         self._freeing.add(key)
         try:
@@ -151,16 +156,20 @@ class ClaimWriter:
         """Whether a claim is allocated on the machine of a seat, for its pod."""
         if not claim.is_allocated or seat.uid not in claim.reserved:
             return False
+        if (claim.namespace, claim.name) in self._freeing:
+            return False  # nobody knows yet whether it still is
         here = {*self._view.devices_at(seat.place)}
         beside = (one for one in self._view.book.published(seat.node) if not one.is_accelerator)
         return {*claim.allocated} <= here | {one.id for one in beside}
 
     async def _try(self, claim: DeviceClaim, pod: KubePod, seat: DeviceSeat) -> bool:
         """Whether something was done towards a claim that is allocated as planned."""
+        if (claim.namespace, claim.name) in self._freeing:
+            return False
         if {*claim.reserved} - {seat.uid} or (claim.is_allocated and not claim.reserved):
             raise _Refused(f"claim `{claim.name}` is used by other pods")
         if claim.is_allocated:
-            return await self.take_back(claim)
+            return await self._clear(claim)
         chosen = await self._chosen(claim, seat)
         if chosen is None:
             return False
