@@ -79,8 +79,9 @@ class ClaimWriter:
         self._writer, self._view, self._may_write = writer, view, may_write
         self._giving: Counter[DeviceId] = Counter()
         """Devices that are being given, until the server has taken it."""
-        self._sending: Counter[str] = Counter()
-        """Pods whose seats are being filled, by uid."""
+        self._sending: dict[str, list[DeviceSeat]] = {}
+        """By uid of a pod: its seats that are being filled, the oldest first. Where a node is lost
+        meanwhile there is a second; it waits for what comes of the first."""
         self._freeing: set[Key] = set()
         self.counts = AllocationCounts()
 
@@ -91,11 +92,16 @@ class ClaimWriter:
 
     def begin(self, seats: Iterable[DeviceSeat]) -> None:
         """These pods are going to be bound: what they are given is not taken back."""
-        self._sending.update(seat.uid for seat in seats)
+        for seat in seats:
+            self._sending.setdefault(seat.uid, []).append(seat)
 
     def end(self, seat: DeviceSeat) -> None:
         """A pod is bound, or will not be."""
-        self._sending -= Counter((seat.uid,))
+        mine = self._sending.get(seat.uid, [])
+        if seat in mine:
+            mine.remove(seat)
+        if not mine:
+            self._sending.pop(seat.uid, None)
 
     async def allocate(self, seats: Sequence[DeviceSeat]) -> str:
         """Give all of these pods their devices; why that cannot be, "": it is done."""
@@ -109,40 +115,47 @@ class ClaimWriter:
         """Claims of ours that are allocated for nobody who is bound, or about to be."""
         return [
             claim for claim in self._view.stale_claims()
-            if not any(self._sending[uid] for uid in claim.reserved)
+            if not any(uid in self._sending for uid in claim.reserved)
             and (claim.namespace, claim.name) not in self._freeing
         ]  # fmt: skip
 
     async def take_back(self, claim: DeviceClaim) -> bool:
         """Take the devices of a claim of ours back; whether that was done, or is not due now."""
-        if any(self._sending[uid] for uid in claim.reserved):
+        if any(uid in self._sending for uid in claim.reserved):
             return True  # its pod is about to be bound after all
         return await self._clear(claim)
 
     async def _clear(self, claim: DeviceClaim) -> bool:
         key = (claim.namespace, claim.name)
+        if key in self._freeing or not self._may_write():
+            return False
         self._freeing.add(key)
         try:
-            if not self._may_write():
-                return False
             answer = await self._patch(claim, "/status", {
                 "status": {"allocation": None, "reservedFor": None},
             })  # fmt: skip
-            self.counts.taken_back += answer is not None and answer.is_done
-            if answer is None or not answer.is_done:
+            is_done = answer is not None and answer.is_done
+            self.counts.taken_back += is_done
+            if answer is not None and is_done:
+                self._view.take_claim(dra.read_claim(msgspec.json.decode(answer.body)))
+            else:
                 await self._look(key)
-            return answer is not None and answer.is_done
+            return is_done
         finally:
             self._freeing.discard(key)
 
     # One pod ------------------------------------------------------------------------------------
 
     async def _give(self, seat: DeviceSeat) -> None:
+        while self._sending[seat.uid][0] is not seat:
+            await asyncio.sleep(FIRST_PAUSE_S)
         pause_s = FIRST_PAUSE_S
         for _ in range(MOST_TRIES):
             pod = self._view.pods.get(seat.key)
-            if pod is None or pod.uid != seat.uid or not self._may_write():
+            if pod is None or pod.uid != seat.uid or pod.node or not self._may_write():
                 return  # the bind will find that out
+            if self._sending[seat.uid][-1] is not seat:
+                raise _Refused("it was placed anew")
             lacking = [claim for claim in self._view.book.of_pod(pod) if not self._has(claim, seat)]
             if not lacking:
                 return

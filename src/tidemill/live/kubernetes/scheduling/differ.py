@@ -21,7 +21,7 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import seats, shapes
+from tidemill.live.kubernetes.scheduling import neighbours, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seats import Seat
@@ -173,7 +173,8 @@ class Differ:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
         pods = (pod for key in units for pod in self.view.unit_pods(key))
-        return labels.union(*(pod.request.rules.keys for pod in pods))
+        apart = (self.view.pods[key] for key in self.view.apart)
+        return labels.union(*(pod.request.label_keys for some in (pods, apart) for pod in some))
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
@@ -204,6 +205,8 @@ class Differ:
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
+        if isinstance(shape, Shape):
+            shape = neighbours.kept(view, unit, shape, self.rules.topology)
         alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
         for pod, r in sorted(alive, key=lambda one: _index(one[0])):

@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
+from tidemill.live.kubernetes.pod_rules import RuleKind
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed, parts
 from tidemill.live.kubernetes.scheduling.claims import ClaimBook
@@ -73,6 +74,10 @@ class ClusterView:
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
+        self._ruled: dict[UnitKey, None] = {}
+        """Jobs of ours whose pods have rules about other pods."""
+        self.apart: dict[Key, None] = {}
+        """Pods that are bound, and keep others away."""
         self.cluster = _empty()
         TeamRule(team_by, self.cluster)  # refuses what is no rule
         self.dirty_nodes: dict[str, None] = {}
@@ -174,6 +179,14 @@ class ClusterView:
         """The job that a pod of ours belongs to."""
         return self._unit_of.get(key)
 
+    def ruled(self) -> Iterable[UnitKey]:
+        """Jobs of ours whose pods have rules about other pods."""
+        return self._ruled
+
+    def has_rules(self, key: UnitKey) -> bool:
+        """Whether a job of ours has rules about other pods."""
+        return key in self._ruled
+
     def place_of(self, pod: KubePod) -> str:
         """The node, or the part of one, that a pod sits on."""
         wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
@@ -227,6 +240,7 @@ class ClusterView:
             before = self.pods.pop(key, None) or before
             self._unplace(key, before)
             self._touch(key, row)
+            self._stir(key, row, is_gone=True)
             return
         self._index(key, before, row)
 
@@ -241,6 +255,20 @@ class ClusterView:
         if self.is_ours(row):
             self._file(key, row)
         self._touch(key, row)
+        self._stir(key, row, is_gone=False)
+
+    def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
+        """Look again at jobs whose rules name a pod, and at those that its rules name."""
+        for unit in self._ruled:
+            mine = self.unit_pods(unit)[:1]
+            if any(rule.names(one.namespace, pod.namespace, pod.labels)
+                   for one in mine if one.is_pending for rule in one.request.near):  # fmt: skip
+                self.dirty_units[unit] = None
+        keeps_away = any(rule.kind is RuleKind.APART for rule in pod.request.near)
+        is_there = bool(pod.node) and not pod.is_over and not is_gone
+        if keeps_away and is_there != (key in self.apart):
+            self._put(self.apart, key, None, is_gone=not is_there)
+            self.dirty_units.update(dict.fromkeys(self._units))
 
     def _unplace(self, key: Key, before: KubePod | None) -> None:
         if before is not None and before.node:
@@ -267,6 +295,8 @@ class ClusterView:
             self._unit_of[key] = unit
             self._units.setdefault(unit, {})[key] = None
             self.dirty_units[unit] = None
+            if pod.request.near:
+                self._ruled[unit] = None
             if pod.owner is not None:
                 owner = (pod.namespace, pod.owner.kind, pod.owner.name)
                 self._owned.setdefault(owner, {})[key] = None
@@ -280,6 +310,7 @@ class ClusterView:
         mine.pop(key, None)
         if not mine:
             self._units.pop(unit, None)
+            self._ruled.pop(unit, None)
         self.dirty_units[unit] = None
         pod = self.pod(key)
         if pod is not None and pod.owner is not None:
