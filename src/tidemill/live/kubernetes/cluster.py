@@ -105,7 +105,6 @@ def read(told: ToldObjects) -> Cluster:
     slices = told.read("ResourceSlice", (dra.GROUP,), dra.read_slice)
     claims = told.read("ResourceClaim", (dra.GROUP,), dra.read_claim)
     claims += told.read("ResourceClaimTemplate", (dra.GROUP,), dra.read_template)
-    told.read("DeviceClass", (dra.GROUP,), dra.read_class)  # for whoever schedules
     by_claim = {(claim.namespace, claim.name): claim for claim in claims}
     all_pods = _with_claims(told.read("Pod", ("",), pods.read), by_claim)
     happenings = _by_object(told)

@@ -109,6 +109,8 @@ class PodRequest(Struct, frozen=True, kw_only=True):
     """Constraints on its place that Tidemill's own scheduler does not know."""
     near: tuple[PodRule, ...] = ()
     """Rules about other pods that must hold."""
+    volumes: tuple[str, ...] = ()
+    """Claims of volumes, by name; `-NAME`: one that is made for the pod, after its own name."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -273,10 +275,7 @@ def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequ
     affinity = fields.inner(
         spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    terms = [
-        tuple(map(_condition, fields.each(term, "matchExpressions")))
-        for term in fields.each(affinity, "nodeSelectorTerms")
-    ]
+    terms = [conditions_of(term) for term in fields.each(affinity, "nodeSelectorTerms")]
     return PodRequest(
         gpu=GpuRequest(first, gpus[first]) if first else None,
         cpu_milli=max(0, round(1000 * amounts.get("cpu", 0))),
@@ -299,7 +298,21 @@ def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequ
         also=tuple(sorted(set(gpus) - {first})),
         unkept=(*near.unkept, *_unkept(spec)),
         near=tuple(near.rules),
+        volumes=tuple(_volumes(spec)),
     )
+
+
+def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
+    """What one term of a node selector asks of the labels of nodes."""
+    return tuple(map(_condition, fields.each(term, "matchExpressions")))
+
+
+def _volumes(spec: Object) -> Iterator[str]:
+    for volume in fields.each(spec, "volumes"):
+        if name := fields.text(volume, "persistentVolumeClaim", "claimName"):
+            yield name
+        elif fields.inner(volume, "ephemeral"):
+            yield f"-{fields.text(volume, 'name')}"
 
 
 def _unkept(spec: Object) -> Iterator[str]:

@@ -174,6 +174,7 @@ class Differ:
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
         pods = (pod for key in units for pod in self.view.unit_pods(key))
         apart = (self.view.pods[key] for key in self.view.apart)
+        labels |= self.view.volumes.keys
         return labels.union(*(pod.request.label_keys for some in (pods, apart) for pod in some))
 
     def _rules(self, at_ms: int) -> Told:

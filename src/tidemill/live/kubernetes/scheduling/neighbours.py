@@ -1,4 +1,4 @@
-"""Rules about other pods (affinity, anti-affinity, spread), as what the loop can keep.
+"""Rules about other pods (affinity, anti-affinity, spread) and volumes, as what the loop can keep.
 
 Where the pods that a rule names are now is a condition on the labels of nodes: not in these places,
 or in one of those. Pods that name each other are placed one after the other, each after the one
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import volumes
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
 from tidemill.model.node_rules import LabelCondition, LabelTest
@@ -33,7 +34,14 @@ def kept(
 ) -> Shape | Unplaceable:  # fmt: skip
     """A shape that keeps the rules of its pods about others, and those of others about them."""
     pods = [pod for pod in unit.pods if not pod.is_over]
-    if not pods or any(pod.node for pod in pods) or not (view.has_rules(unit.key) or view.apart):
+    if not pods or any(pod.node for pod in pods):
+        return shape
+    if any(pod.request.volumes for pod in pods):
+        found = volumes.kept(view.volumes, pods, shape)
+        if isinstance(found, Unplaceable):
+            return found
+        shape = found
+    if not (view.has_rules(unit.key) or view.apart):
         return shape
     rules = {rule for pod in pods for rule in pod.request.near}
     if any({*pod.request.near} != rules for pod in pods):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import groups, jobs
+from tidemill.live.kubernetes import dra, groups, jobs
 from tidemill.live.kubernetes.cluster import Budget, Cluster, OwnerKey
 from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 from tidemill.live.kubernetes.groups import PodGroup
@@ -19,13 +19,21 @@ from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pod_rules import RuleKind
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import claimed, parts
+from tidemill.live.kubernetes.scheduling import claimed, parts, volumes
 from tidemill.live.kubernetes.scheduling.claims import ClaimBook
 from tidemill.live.kubernetes.scheduling.parts import NodePart
-from tidemill.live.kubernetes.watching.kinds import ServedKind
+from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
+from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
 
 Key = tuple[str, str]
 """Namespace and name of an object."""
+READ: Readers = {
+    **READERS,
+    (dra.GROUP, "DeviceClass"): dra.read_class,
+    ("", "PersistentVolumeClaim"): volumes.read_claim,
+    ("", "PersistentVolume"): volumes.read_volume,
+}
+"""What a scheduler reads, beside what everybody does."""
 
 
 class PodUnit(NamedTuple):
@@ -56,6 +64,9 @@ class ClusterView:
         self.on_node: dict[str, dict[Key, None]] = {}
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
+        self.volumes = VolumeBook()
+        self._with_volumes: dict[Key, None] = {}
+        """Pods of ours that have volumes, and wait."""
         self.book = ClaimBook()
         self._told: dict[Key, KubePod] = {}
         """Pods of ours that ask for devices by claim, as the cluster has them."""
@@ -105,6 +116,9 @@ class ClusterView:
                 self._resolve(self._told)
             case DeviceClaim():
                 self.take_claim(row, is_gone=is_gone)
+            case VolumeClaim() | Volume():
+                self.volumes.take(row, is_gone=is_gone)
+                self._touch_all(self._with_volumes)
             case OwnerObject():
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
@@ -135,6 +149,10 @@ class ClusterView:
         """Look at a pod again."""
         if (pod := self.pods.get(key)) is not None:
             self._touch(key, pod)
+
+    def _touch_all(self, keys: Iterable[Key]) -> None:
+        for key in list(keys):
+            self.touch(key)
 
     def look_at_all(self) -> None:
         """Look at everything again."""
@@ -259,6 +277,8 @@ class ClusterView:
 
     def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
         """Look again at jobs whose rules name a pod, and at those that its rules name."""
+        if pod.request.volumes and self.is_ours(pod):
+            self._put(self._with_volumes, key, None, is_gone=is_gone or not pod.is_pending)
         for unit in self._ruled:
             mine = self.unit_pods(unit)[:1]
             if any(rule.names(one.namespace, pod.namespace, pod.labels)
