@@ -48,8 +48,11 @@ def pod(name: str, gpus: int = 1, *, namespace: str = "ml", cpu: str = "1", **sp
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [container(gpus, cpu=cpu, resource=resource)],
-                 "restartPolicy": "Never"} | spec,
+        "spec": {
+            "containers": [container(gpus, cpu=cpu, resource=resource)],
+            "restartPolicy": "Never",
+        }
+        | spec,
     }
 
 

@@ -263,9 +263,7 @@ def _request(told: Object) -> DeviceRequest:
 
 
 def _selectors(told: Object) -> tuple[str, ...]:
-    return tuple(
-        fields.text(one, "cel", "expression") for one in fields.each(told, "selectors")
-    )
+    return tuple(fields.text(one, "cel", "expression") for one in fields.each(told, "selectors"))
 
 
 def unknown_in(selectors: Iterable[str]) -> str:

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.live.kubernetes import made
+from tests.rigs.kubernetes import wanted
 from tidemill.engine.loop import Loop
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
-from tests.rigs.kubernetes import wanted
 from tidemill.live.kubernetes import dra, nodes, pods
 from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling import allocating, sending
@@ -128,9 +128,7 @@ class PretendedServer:
     def held(self) -> Counter[tuple[str, str]]:
         """How many claims hold each device, by machine and name."""
         return Counter(
-            (row["pool"], row["device"])
-            for one in self.claims.values()
-            for row in _results(one)
+            (row["pool"], row["device"]) for one in self.claims.values() for row in _results(one)
         )
 
     def delete(self, key: Key) -> None:
@@ -339,15 +337,7 @@ def check(server: PretendedServer, journal: MemoryJournal) -> None:
             here[node, gpus(one)] += 1
         if gang := one["metadata"]["annotations"].get("tidemill/gang", ""):
             gangs.setdefault(gang, []).append(bool(node))
-    world = rebuild(journal)
-    told = Counter[tuple[str, int]]()
-    over = 0
-    for j, pieces in world.placements.items():
-        for piece in pieces:
-            name = world.node_rows[piece.node].name.partition("#")[0].partition("/")[0]
-            each = world.shape_of(j).roles[piece.role].accelerators
-            told[name, each] += piece.replicas
-        over += int(world.matrices.jobs[j, JOB.OVER_MILLI])
+    told, over = told_by(journal)
     if not over:
         assert told == here
     assert all(len(set(some)) == 1 for some in gangs.values()), gangs
@@ -355,6 +345,19 @@ def check(server: PretendedServer, journal: MemoryJournal) -> None:
         for resource in (GPU, MIG, CLAIMED):
             assert used[name, resource] <= server.size(name, resource), (name, resource)
     assert not [one for one, count in server.held().items() if count > 1], server.held()
+
+
+def told_by(journal: MemoryJournal) -> tuple[Counter[tuple[str, int]], int]:
+    """How many replicas with how many GPUs each machine carries, and what is not booked."""
+    world = rebuild(journal)
+    told, over = Counter[tuple[str, int]](), 0
+    for j, pieces in world.placements.items():
+        for piece in pieces:
+            name = world.node_rows[piece.node].name.partition("#")[0].partition("/")[0]
+            each = world.shape_of(j).roles[piece.role].accelerators
+            told[name, each] += piece.replicas
+        over += int(world.matrices.jobs[j, JOB.OVER_MILLI])
+    return told, over
 
 
 def check_claim(server: PretendedServer, key: Key, one: Object) -> None:

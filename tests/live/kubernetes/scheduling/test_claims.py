@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,14 @@ TEMPLATES = f"{API}/namespaces/ml/resourceclaimtemplates"
 
 
 @pytest.fixture
-def machines(rig: Cluster) -> Iterator[Cluster]:
+def machines(rig: Cluster) -> Cluster:
     """Two machines whose 4 GPUs each are given out by claim, and one with a device plugin."""
     rig.create(f"{API}/deviceclasses", device_class())
     rig.add_nodes(*(node(f"n{i}", 4, advertised=0) for i in range(2)), node("plugin", 4))
     for i in range(2):
         some = [device(f"gpu-{d}", memory="141Gi" if i else "80Gi") for d in range(4)]
         rig.create(f"{API}/resourceslices", resource_slice(f"n{i}", some))
-    yield rig
+    return rig
 
 
 def allocated(rig: Cluster) -> dict[str, list[tuple[str, str]]]:

@@ -73,9 +73,7 @@ class _Refused(Exception):  # noqa: N818 - never leaves this module
 class ClaimWriter:
     """Writes the claims of pods of ours; ``may_write``: false once somebody else may lead."""
 
-    def __init__(
-        self, writer: Writer, view: ClusterView, may_write: Callable[[], bool]
-    ) -> None:
+    def __init__(self, writer: Writer, view: ClusterView, may_write: Callable[[], bool]) -> None:
         self._writer, self._view, self._may_write = writer, view, may_write
         self._giving: Counter[DeviceId] = Counter()
         """Devices that are being given, until the server has taken it."""
@@ -114,7 +112,7 @@ class ClaimWriter:
     def stale(self) -> list[DeviceClaim]:
         """Claims of ours that are allocated for nobody who is bound, or about to be."""
         return [
-            claim for claim in self._view.stale_claims()
+            claim for claim in self._view.claimed.stale()
             if not any(uid in self._sending for uid in claim.reserved)
             and (claim.namespace, claim.name) not in self._freeing
         ]  # fmt: skip
@@ -156,7 +154,9 @@ class ClaimWriter:
                 return  # the bind will find that out
             if self._sending[seat.uid][-1] is not seat:
                 raise _Refused("it was placed anew")
-            lacking = [claim for claim in self._view.book.of_pod(pod) if not self._has(claim, seat)]
+            lacking = [
+                claim for claim in self._view.claimed.book.of_pod(pod) if not self._has(claim, seat)
+            ]
             if not lacking:
                 return
             if await self._try(lacking[0], pod, seat):
@@ -172,7 +172,9 @@ class ClaimWriter:
         if (claim.namespace, claim.name) in self._freeing:
             return False  # nobody knows yet whether it still is
         here = {*self._view.devices_at(seat.place)}
-        beside = (one for one in self._view.book.published(seat.node) if not one.is_accelerator)
+        beside = (
+            one for one in self._view.claimed.book.published(seat.node) if not one.is_accelerator
+        )
         return {*claim.allocated} <= here | {one.id for one in beside}
 
     async def _try(self, claim: DeviceClaim, pod: KubePod, seat: DeviceSeat) -> bool:
@@ -200,7 +202,7 @@ class ClaimWriter:
             answer = await self._patch(claim, "", body)
             if not await self._is_done(answer, claim):
                 return False
-            claim = self._view.book.claims[claim.namespace, claim.name]
+            claim = self._view.claimed.book.claims[claim.namespace, claim.name]
         status = {
             "allocation": self._allocation(claim, seat, chosen),
             "reservedFor": [{"resource": "pods", "name": pod.name, "uid": pod.uid}],
@@ -221,7 +223,7 @@ class ClaimWriter:
         ]  # fmt: skip
         config = list[dict[str, Any]]()
         for request in claim.requests:
-            known = self._view.book.classes.get(request.device_class)
+            known = self._view.claimed.book.classes.get(request.device_class)
             for one in known.config if known is not None else ():
                 config.append({"source": "FromClass", "requests": [request.name], **one})
         config += [{"source": "FromClaim", **one} for one in claim.config]
@@ -235,7 +237,7 @@ class ClaimWriter:
 
     async def _chosen(self, claim: DeviceClaim, seat: DeviceSeat) -> list[_Result] | None:
         """The devices of each request of a claim; None: some are held still."""
-        book, found = self._view.book, list[_Result]()
+        book, found = self._view.claimed.book, list[_Result]()
         ids = self._view.devices_at(seat.place)
         planned = [one for bit, one in enumerate(ids) if seat.devices >> bit & 1]
         await self._free(planned, seat)
@@ -256,11 +258,11 @@ class ClaimWriter:
         return found
 
     def _is_free(self, device: DeviceId) -> bool:
-        return device not in self._view.book.holder and not self._giving[device]
+        return device not in self._view.claimed.book.holder and not self._giving[device]
 
     async def _free(self, planned: Sequence[DeviceId], seat: DeviceSeat) -> None:
         """What was left on these devices by somebody who did not come is taken back first."""
-        left = {self._view.book.holder.get(one) for one in planned}
+        left = {self._view.claimed.book.holder.get(one) for one in planned}
         for claim in self.stale():
             if (claim.namespace, claim.name) in left and seat.uid not in claim.reserved:
                 await self.take_back(claim)
@@ -290,7 +292,7 @@ class ClaimWriter:
 
     async def _look(self, key: Key) -> None:
         """Ask the server what a claim is now."""
-        claim = self._view.book.claims.get(key)
+        claim = self._view.claimed.book.claims.get(key)
         if claim is None:
             return
         try:

@@ -104,8 +104,9 @@ class ClaimBook:
             if len(some) == some[0].slices:  # else the rest of the pool is still to come
                 found += [device for one in some for device in one.published]
         if found:
-            self._published[machine] = tuple(sorted(found, key=lambda d: (d.driver, d.pool,
-                                                                          _natural(d.name))))
+            self._published[machine] = tuple(
+                sorted(found, key=lambda d: (d.driver, d.pool, _natural(d.name)))
+            )
         self._where.update((device.id, (machine, device)) for device in found)
 
     def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:

@@ -24,7 +24,7 @@ from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import neighbours, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
-from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
@@ -173,7 +173,7 @@ class Differ:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
         pods = (pod for key in units for pod in self.view.unit_pods(key))
-        apart = (self.view.pods[key] for key in self.view.apart)
+        apart = (self.view.pods[key] for key in self.view.ruled.apart)
         labels |= self.view.volumes.keys
         return labels.union(*(pod.request.label_keys for some in (pods, apart) for pod in some))
 
@@ -206,8 +206,7 @@ class Differ:
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
-        if isinstance(shape, Shape):
-            shape = neighbours.kept(view, unit, shape, self.rules.topology)
+        shape = neighbours.kept(view, unit, shape, self.rules.topology)
         alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
         for pod, r in sorted(alive, key=lambda one: _index(one[0])):
@@ -433,7 +432,7 @@ class Differ:
         """Promises of ours of which nothing was sent yield to what is there."""
         world = self.world
         for j in sorted(world.aboard[n], reverse=True):
-            if seats.free_mask(world, n, 1, each, 0, 0, told)[1] or not each:
+            if seats.free_mask(world, n, 1, each, marks=Marks(told=told))[1] or not each:
                 return
             if told and not told & _held_on(world, j, n):
                 continue

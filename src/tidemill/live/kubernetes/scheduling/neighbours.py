@@ -30,18 +30,18 @@ class _Unkept(Exception):  # noqa: N818 - never leaves this module
 
 
 def kept(
-    view: ClusterView, unit: PodUnit, shape: Shape, topology: Topology
+    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, topology: Topology
 ) -> Shape | Unplaceable:  # fmt: skip
     """A shape that keeps the rules of its pods about others, and those of others about them."""
     pods = [pod for pod in unit.pods if not pod.is_over]
-    if not pods or any(pod.node for pod in pods):
+    if isinstance(shape, Unplaceable) or not pods or any(pod.node for pod in pods):
         return shape
     if any(pod.request.volumes for pod in pods):
         found = volumes.kept(view.volumes, pods, shape)
         if isinstance(found, Unplaceable):
             return found
         shape = found
-    if not (view.has_rules(unit.key) or view.apart):
+    if unit.key not in view.ruled.units and not view.ruled.apart:
         return shape
     rules = {rule for pod in pods for rule in pod.request.near}
     if any({*pod.request.near} != rules for pod in pods):
@@ -78,7 +78,7 @@ def _before(
 ) -> KubePod | None:
     """A pod that waits too, is named by these rules, and comes first."""
     mine = min((pod.created_ms, pod.full_name) for pod in pods)
-    for other in view.ruled():
+    for other in view.ruled.units:
         if other == unit.key:
             continue
         for pod in view.unit_pods(other):
@@ -104,7 +104,7 @@ def _places(view: ClusterView, own: str, rule: PodRule) -> Counter[str]:
 def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition]:
     """Places of pods that have to be apart from these, whatever these say themselves."""
     found = dict[str, set[str]]()
-    for key in view.apart:
+    for key in view.ruled.apart:
         other = view.pods[key]
         machine = view.machines.get(other.node)
         for rule in other.request.near if machine is not None else ():

@@ -11,6 +11,7 @@ from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes.scheduling import parts, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.seats import Marks
 from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.prices.rules import Price, PriceRule
@@ -128,7 +129,7 @@ class NodeChanges:
                     pieces.append(piece)
                     continue
                 each = world.shape_of(j).roles[piece.role].accelerators
-                mask, count = seats.free_mask(world, new, piece.replicas, each, taken)
+                mask, count = seats.free_mask(world, new, piece.replicas, each, Marks(taken))
                 taken |= mask
                 over += (piece.replicas - count) * each * WHOLE_MILLI
                 if count:

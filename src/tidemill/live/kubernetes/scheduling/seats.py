@@ -6,6 +6,7 @@ here each is in one place at a time.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
@@ -37,16 +38,28 @@ def at_most(kept: Counter[Seat], sure: Counter[Seat], shape: Shape) -> Counter[S
     return found
 
 
-def free_mask(
-    world: World, n: int, replicas: int, each: int, taken: int, own: int = 0, told: int = 0
-) -> tuple[int, int]:
-    """Devices of a node for as many replicas as find some, the first first; and how many.
+class Marks(NamedTuple):
+    """What is known of the devices of a node: masks."""
 
-    ``told``: those that some of the replicas are known to hold. They hold these or, where others
-    hold them already, none.
-    """
+    taken: int = 0
+    """Not to be taken again."""
+    own: int = 0
+    """Held by whoever asks."""
+    told: int = 0
+    """Those that some of the replicas are known to hold: they hold these or, where others hold them
+    already, none."""
+
+
+NO_MARKS = Marks()
+
+
+def free_mask(
+    world: World, n: int, replicas: int, each: int, marks: Marks = NO_MARKS
+) -> tuple[int, int]:
+    """Devices of a node for as many replicas as find some, the first first; and how many."""
     if not each:
         return 0, replicas
+    taken, own, told = marks
     first, free = world.nodes.first_device.item(n), list[int]()
     for bit in range(world.nodes.devices.item(n)):
         d = first + bit
@@ -99,7 +112,8 @@ def pieces(
     for (r, n), count in sorted(seats.items()):
         each = roles[r].accelerators
         known = (told or {}).get((r, n), 0)
-        mask, found = free_mask(world, n, count, each, taken.get(n, 0), own.get(n, 0), known)
+        marks = Marks(taken.get(n, 0), own.get(n, 0), known)
+        mask, found = free_mask(world, n, count, each, marks)
         taken[n] = taken.get(n, 0) | mask
         over += (count - found) * each * WHOLE_MILLI
         if found:

@@ -17,11 +17,11 @@ from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
-from tidemill.live.kubernetes.pod_rules import RuleKind
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed, parts, volumes
-from tidemill.live.kubernetes.scheduling.claims import ClaimBook
+from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
 from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
 
@@ -65,30 +65,12 @@ class ClusterView:
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
         self.volumes = VolumeBook()
-        self._with_volumes: dict[Key, None] = {}
-        """Pods of ours that have volumes, and wait."""
-        self.book = ClaimBook()
-        self._told: dict[Key, KubePod] = {}
-        """Pods of ours that ask for devices by claim, as the cluster has them."""
-        self._told_owners: dict[OwnerKey, OwnerObject] = {}
-        """The same of objects that make such pods."""
-        self._users: dict[Key, dict[Key, None]] = {}
-        """By claim or template: the pods of ours that name it."""
-        self._labelled = 0
-        self._ours: dict[str, Key] = {}
-        """Pods of ours with claims, by uid; those that are gone as long as a claim names them."""
-        self._shown: dict[Key, tuple[Key, ...]] = {}
-        """By claim of others: the pods that stand for it."""
-        self._promised: dict[Key, None] = {}
-        """Claims that were allocated for a pod of ours which was not bound when that was seen."""
+        self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
         self._budgets: dict[Key, Budget] = {}
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
-        self._ruled: dict[UnitKey, None] = {}
-        """Jobs of ours whose pods have rules about other pods."""
-        self.apart: dict[Key, None] = {}
-        """Pods that are bound, and keep others away."""
+        self.ruled = RuledPods()
         self.cluster = _empty()
         TeamRule(team_by, self.cluster)  # refuses what is no rule
         self.dirty_nodes: dict[str, None] = {}
@@ -106,19 +88,11 @@ class ClusterView:
                 self._take_pod(key, row, is_gone=is_gone)
             case KubeNode():
                 self._take_node(row, is_gone=is_gone)
-            case DeviceSlice():
-                for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
-                    self._cut(machine)
-                    for claim in self.book.holders_on(machine):
-                        self._show(claim)
-            case DeviceClass():
-                self.book.take_class(row, is_gone=is_gone)
-                self._resolve(self._told)
-            case DeviceClaim():
-                self.take_claim(row, is_gone=is_gone)
+            case DeviceSlice() | DeviceClass() | DeviceClaim():
+                self._take_device(row, is_gone=is_gone)
             case VolumeClaim() | Volume():
                 self.volumes.take(row, is_gone=is_gone)
-                self._touch_all(self._with_volumes)
+                self._touch_all(self.ruled.with_volumes)
             case OwnerObject():
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
@@ -128,14 +102,29 @@ class ClusterView:
                 self._take_groups((*key, kind.group), (row,), is_gone=is_gone)
             case list() if row and all(isinstance(one, PodGroup) for one in row):
                 self._take_groups((*key, kind.group), row, is_gone=is_gone)
-            case (str(), int()) if kind.kind == "PriorityClass":
-                self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
-            case (str(), dict()) if kind.kind == "Namespace":
-                self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
-            case _ if kind.kind == "LocalQueue":
-                self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
             case _:
-                return
+                self._take_named(kind.kind, key, row, is_gone=is_gone)
+
+    def _take_named(self, kind: str, key: Key, row: Any, *, is_gone: bool) -> None:  # noqa: ANN401
+        """What is only looked up by name."""
+        match kind, row:
+            case "PriorityClass", (str(), int()):
+                self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
+            case "Namespace", (str(), dict()):
+                self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
+            case "LocalQueue", _:
+                self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
+
+    def _take_device(
+        self, row: DeviceSlice | DeviceClass | DeviceClaim, *, is_gone: bool
+    ) -> None:  # fmt: skip
+        match row:
+            case DeviceSlice():
+                self.claimed.take_slice(row, is_gone=is_gone)
+            case DeviceClass():
+                self.claimed.take_class(row, is_gone=is_gone)
+            case DeviceClaim():
+                self.take_claim(row, is_gone=is_gone)
 
     def assume(self, uid: str, key: Key, node: str) -> None:
         """The server has bound a pod to a node, or says that it is bound there."""
@@ -144,6 +133,11 @@ class ClusterView:
             return
         self._assumed[uid] = node
         self._index(key, pod, replace(pod, node=node))
+
+    def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
+        """A claim, or a template of claims, is so now."""
+        for owner in self.claimed.take_claim(row, is_gone=is_gone):
+            self._take_owner(owner, is_gone=False)
 
     def touch(self, key: Key) -> None:
         """Look at a pod again."""
@@ -197,14 +191,6 @@ class ClusterView:
         """The job that a pod of ours belongs to."""
         return self._unit_of.get(key)
 
-    def ruled(self) -> Iterable[UnitKey]:
-        """Jobs of ours whose pods have rules about other pods."""
-        return self._ruled
-
-    def has_rules(self, key: UnitKey) -> bool:
-        """Whether a job of ours has rules about other pods."""
-        return key in self._ruled
-
     def place_of(self, pod: KubePod) -> str:
         """The node, or the part of one, that a pod sits on."""
         wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
@@ -224,7 +210,7 @@ class ClusterView:
         ids = self.devices_at(self.place_of(pod))
         if not ids:
             return 0
-        given = claimed.given_to(self.book, pod)
+        given = claimed.given_to(self.claimed.book, pod)
         return sum(1 << bit for bit, one in enumerate(ids) if one in given)
 
     def team_of(self, pod: KubePod) -> str:
@@ -243,7 +229,7 @@ class ClusterView:
 
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
         if row.request.claims and self.is_ours(row):
-            row = self._with_claims(key, row, is_gone=is_gone)
+            row = self.claimed.with_claims(key, row, is_gone=is_gone)
         before = self.pods.get(key)
         assumed = self._assumed.get(row.uid)
         if assumed is not None:
@@ -277,18 +263,12 @@ class ClusterView:
 
     def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
         """Look again at jobs whose rules name a pod, and at those that its rules name."""
-        if pod.request.volumes and self.is_ours(pod):
-            self._put(self._with_volumes, key, None, is_gone=is_gone or not pod.is_pending)
-        for unit in self._ruled:
-            mine = self.unit_pods(unit)[:1]
-            if any(rule.names(one.namespace, pod.namespace, pod.labels)
-                   for one in mine if one.is_pending for rule in one.request.near):  # fmt: skip
-                self.dirty_units[unit] = None
-        keeps_away = any(rule.kind is RuleKind.APART for rule in pod.request.near)
-        is_there = bool(pod.node) and not pod.is_over and not is_gone
-        if keeps_away and is_there != (key in self.apart):
-            self._put(self.apart, key, None, is_gone=not is_there)
+        is_ours = self.is_ours(pod)
+        if self.ruled.take(key, pod, is_ours=is_ours, is_gone=is_gone):
             self.dirty_units.update(dict.fromkeys(self._units))
+        for unit in self.ruled.units:
+            if any(one.is_pending and names(one, pod) for one in self.unit_pods(unit)[:1]):
+                self.dirty_units[unit] = None
 
     def _unplace(self, key: Key, before: KubePod | None) -> None:
         if before is not None and before.node:
@@ -316,7 +296,7 @@ class ClusterView:
             self._units.setdefault(unit, {})[key] = None
             self.dirty_units[unit] = None
             if pod.request.near:
-                self._ruled[unit] = None
+                self.ruled.units[unit] = None
             if pod.owner is not None:
                 owner = (pod.namespace, pod.owner.kind, pod.owner.name)
                 self._owned.setdefault(owner, {})[key] = None
@@ -330,7 +310,7 @@ class ClusterView:
         mine.pop(key, None)
         if not mine:
             self._units.pop(unit, None)
-            self._ruled.pop(unit, None)
+            self.ruled.units.pop(unit, None)
         self.dirty_units[unit] = None
         pod = self.pod(key)
         if pod is not None and pod.owner is not None:
@@ -348,7 +328,7 @@ class ClusterView:
         """Find the parts of a machine, and remember to look at those that are others now."""
         row = self.machines.get(machine)
         before = {part.name: part for part in self._parts_of.pop(machine, ())}
-        made = () if row is None else parts.of_node(row, self.book.groups(machine))
+        made = () if row is None else parts.of_node(row, self.claimed.book.groups(machine))
         now = {part.name: part for part in made}
         if now:
             self._parts_of[machine] = tuple(now.values())
@@ -363,94 +343,9 @@ class ClusterView:
         if news:
             self.changed()
 
-    # Devices by claim ---------------------------------------------------------------------------
-
-    def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
-        """A claim, or a template of claims, is so now."""
-        key = (row.namespace, row.name)
-        before = self.book.take_claim(row, is_gone=is_gone)
-        now = self.book.claims.get(key)
-        if before == now:
-            return
-        self._resolve(self._users.get(key, ()))
-        if key[1].startswith("template/"):
-            for owner in [one for one in self._told_owners.values() if one.namespace == key[0]]:
-                self._take_owner(owner, is_gone=False)
-        self._show(key)
-        for uid in before.reserved if before is not None else ():
-            if self._ours.get(uid) not in self._told and uid not in (now.reserved if now else ()):
-                self._ours.pop(uid, None)
-
-    def _show(self, key: Key) -> None:
-        """Let pods stand for a claim of others, or none if it is ours, or not allocated."""
-        claim = self.book.claims.get(key)
-        shown = claimed.as_pods(self.book, claim, self._ours) if claim is not None else {}
-        for name in self._shown.pop(key, ()):
-            if name not in shown and (pod := self.pods.get(name)) is not None:
-                self._take_pod(name, pod.deleted(pod.created_ms), is_gone=True)
-        for name, pod in shown.items():
-            self._take_pod(name, pod, is_gone=False)
-            self.touch(name)
-        if shown:
-            self._shown[key] = tuple(shown)
-        if claim is not None and claim.reserved and not shown:
-            self._promised[key] = None
-
-    def stale_claims(self) -> list[DeviceClaim]:
-        """Claims that are allocated for pods of ours alone, none of which is bound."""
-        found = list[DeviceClaim]()
-        for key in list(self._promised):
-            claim = self.book.claims.get(key)
-            pods = [self.pods.get(self._ours.get(uid, key)) for uid in claim.reserved] if claim else []
-            if claim is None or not pods or any(pod is None or not pod.is_pending for pod in pods):
-                del self._promised[key]
-            elif {pod.uid for pod in pods if pod is not None} == {*claim.reserved}:
-                found.append(claim)
-        return found
-
-    def _with_claims(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
-        """A pod of ours with what its claims ask for."""
-        self._told.pop(key, None)
-        for name in claimed.named(row):
-            self._put(self._users.setdefault(name, {}), key, None, is_gone=is_gone)
-            if not self._users[name]:
-                del self._users[name]
-        if not is_gone:
-            self._told[key] = row
-        is_news = row.uid not in self._ours
-        if is_news:
-            self._ours[row.uid] = key
-        mine = self.book.of_pod(row)
-        if is_gone and not any(row.uid in claim.reserved for claim in mine):
-            self._ours.pop(row.uid, None)
-        for claim in mine if is_news else ():
-            self._show((claim.namespace, claim.name))
-        found = self.book.resolved(row)
-        self._label_machines()
-        return found
-
-    def _resolve(self, keys: Iterable[Key]) -> None:
-        """Read again what pods ask for by claims that are others now, and what they hold."""
-        for key in list(keys):
-            if (row := self._told.get(key)) is not None:
-                self._take_pod(key, row, is_gone=False)
-                self.touch(key)
-
-    def _label_machines(self) -> None:
-        """Label machines by what was asked for since they were last labelled."""
-        if len(self.book.forms) != self._labelled:
-            self._labelled = len(self.book.forms)
-            for machine in list(self.book.machines()):
-                self._cut(machine)
-
     def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
         key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
-        self._told_owners.pop(key, None)
-        if any(part.request.claims for part in row.templates):
-            if not is_gone:
-                self._told_owners[key] = row
-            row = claimed.with_templates(self.book, row)
-            self._label_machines()
+        row = self.claimed.with_templates(key, row, is_gone=is_gone)
         owners: Any = self.cluster.owners
         if owners.get(key) == row:
             return

@@ -90,8 +90,8 @@ class VolumeBook:
     def found(self, pod: KubePod) -> tuple[list[Terms], str]:
         """What each volume of a pod asks of its node, and why that is not known; "": it is."""
         made = list[Terms]()
-        for name in pod.request.volumes:
-            name = pod.name + name if name.startswith("-") else name
+        for told in pod.request.volumes:
+            name = pod.name + told if told.startswith("-") else told
             claim = self._claims.get((pod.namespace, name))
             if claim is None or not claim.volume:
                 return made, f"persistentVolumeClaim `{name}` is not bound to a volume"
@@ -111,7 +111,9 @@ def kept(book: VolumeBook, some: Sequence[KubePod], shape: Shape) -> Shape | Unp
             return Unplaceable("WaitingForVolume", problem)
         asked.append(terms)
     if any(terms != asked[0] for terms in asked):
-        return Unplaceable("NotSupported", "volumes of one gang in different places: not placed yet")
+        return Unplaceable(
+            "NotSupported", "volumes of one gang in different places: not placed yet"
+        )
     roles = [_on(role, asked[0] if asked else []) for role in shape.roles]
     found = tuple(role for role in roles if role is not None)
     if len(found) < len(roles):

@@ -306,9 +306,7 @@ class ClusterCopy:
         self._notes = found.notes
         for kind in found.kinds:
             if not any((one.group, one.kind) == (kind.group, kind.kind) for one in self.copies):
-                self.copies[kind] = KindCopy(
-                    kind, self._now_ms, self._on_change, self._readers
-                )
+                self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
                 self._tasks[kind] = asyncio.create_task(self._keep(self.copies[kind]))
 
     async def _look_again(self) -> None:
