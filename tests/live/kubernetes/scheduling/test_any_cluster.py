@@ -62,7 +62,7 @@ class PretendedServer:
 
     def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
         """A node; by its name it has MIG instances too, or gives its devices out by claim."""
-        amounts = {MIG: "7"} if name.startswith("m") else {}
+        amounts: dict[str, str | None] = {MIG: "7"} if name.startswith("m") else {}
         if name.startswith("d"):
             amounts = {GPU: None}
             some = [wanted.device(f"gpu-{d}") for d in range(gpus)]

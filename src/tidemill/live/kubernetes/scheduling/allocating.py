@@ -57,7 +57,7 @@ class AllocationCounts(msgspec.Struct):
     """What was given since the beginning, and what was taken back."""
 
     allocated: int = 0
-    conflicts: int = 0
+    claim_conflicts: int = 0
     taken_back: int = 0
 
 
@@ -284,7 +284,7 @@ class ClaimWriter:
             self._view.take_claim(dra.read_claim(msgspec.json.decode(answer.body)))
             return True
         if answer is not None and answer.status == 409:
-            self.counts.conflicts += 1
+            self.counts.claim_conflicts += 1
         elif answer is not None and answer.status != 404 and not answer.is_later:
             raise _Refused(f"claim `{claim.name}`: {answer.status} {answer.said}")
         await self._look((claim.namespace, claim.name))

@@ -7,6 +7,7 @@ use it hold CPU and memory.
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
@@ -18,6 +19,8 @@ from tidemill.live.kubernetes.scheduling.claims import ClaimBook, Key
 
 SHOWN = "claim:"
 """How the pods begin that stand for claims of others; no pod of Kubernetes has a colon."""
+HELD = "tidemill/devices"
+"""The label of such a pod with its devices."""
 
 
 def named(pod: KubePod) -> Iterator[Key]:
@@ -38,33 +41,35 @@ def with_templates(book: ClaimBook, owner: OwnerObject) -> OwnerObject:
 
 
 def given_to(book: ClaimBook, pod: KubePod) -> set[DeviceId]:
-    """The devices that a pod holds by its claims."""
-    key = (pod.namespace, pod.name.removeprefix(SHOWN).partition("@")[0])
+    """The devices that a pod holds by its claims, or that one that stands for a claim holds."""
     if pod.name.startswith(SHOWN):
-        claims = [book.claims[key]] if key in book.claims else []
-    else:
-        claims = [claim for claim in book.of_pod(pod) if pod.uid in claim.reserved]
+        return {*msgspec.json.decode(pod.labels[HELD], type=tuple[DeviceId, ...])}
+    claims = [claim for claim in book.of_pod(pod) if pod.uid in claim.reserved]
     return {one for claim in claims for some in book.held_on(claim).values() for one in some}
 
 
 def as_pods(book: ClaimBook, claim: DeviceClaim, ours: Mapping[str, Key]) -> dict[Key, KubePod]:
-    """The pods that stand for a claim of others: one for each machine that it has devices of."""
+    """The pods that stand for a claim of others: one for each group of devices that it has of."""
     if any(uid in ours for uid in claim.reserved):
         return {}
     found = dict[Key, KubePod]()
-    for i, (machine, devices) in enumerate(sorted(book.held_on(claim).items())):
-        name = f"{SHOWN}{claim.name}" + (f"@{i + 1}" if i else "")
-        found[claim.namespace, name] = _standing(claim, name, machine, len(devices))
+    for machine, devices in sorted(book.held_on(claim).items()):
+        for group in book.groups(machine):
+            held = [one.id for one in group.devices if one.id in devices]
+            name = f"{SHOWN}{claim.name}" + (f"@{len(found) + 1}" if found else "")
+            if held:
+                found[claim.namespace, name] = _standing(claim, name, machine, held)
     return found
 
 
-def _standing(claim: DeviceClaim, name: str, machine: str, count: int) -> KubePod:
+def _standing(claim: DeviceClaim, name: str, machine: str, held: list[DeviceId]) -> KubePod:
     request = PodRequest(
-        gpu=GpuRequest(CLAIMED, count), cpu_milli=0, memory_mib=0, selector=(), terms=(),
+        gpu=GpuRequest(CLAIMED, len(held)), cpu_milli=0, memory_mib=0, selector=(), terms=(),
         tolerations=(), scheduler="", priority=0, priority_class="", claims=(),
     )  # fmt: skip
     return KubePod(
-        namespace=claim.namespace, name=name, uid=claim.uid, labels={}, annotations={}, owner=None,
+        namespace=claim.namespace, name=name, uid=claim.uid,
+        labels={HELD: msgspec.json.encode(held).decode()}, annotations={}, owner=None,
         created_ms=0, request=request, node=machine, phase="Running", bound_ms=0, up_ms=0,
         end_ms=None, outcome=AttemptEnd.CANCELLED, gates=(), reason="", message="", nominated="",
         scheduling_group="", workload=("", "", ""), restarts=0, seen_ms=0, subdomain="",

@@ -49,9 +49,7 @@ class ClaimedPods:
     def take_slice(self, row: DeviceSlice, *, is_gone: bool) -> None:
         """A slice came, changed or is gone."""
         for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
-            self._cut(machine)
-            for claim in sorted(self.book.holders_on(machine)):
-                self._show(claim)
+            self._cut_up(machine)
 
     def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
         """A class came, changed or is gone."""
@@ -149,4 +147,10 @@ class ClaimedPods:
         if len(self.book.forms) != self._labelled:
             self._labelled = len(self.book.forms)
             for machine in list(self.book.machines()):
-                self._cut(machine)
+                self._cut_up(machine)
+
+    def _cut_up(self, machine: str) -> None:
+        """Find the parts of a machine, and on which of them the claims of others sit."""
+        self._cut(machine)
+        for claim in sorted(self.book.holders_on(machine)):
+            self._show(claim)

@@ -195,10 +195,11 @@ class ClusterView:
         """The node, or the part of one, that a pod sits on."""
         wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
         mine = self._parts_of.get(pod.node, ())
-        for part in mine:
-            if wanted in part.capacity:
-                return part.name
-        return mine[0].name if mine else pod.node
+        able = [part for part in mine if wanted in part.capacity]
+        if len(able) > 1:  # by claim: there where its devices are
+            given = claimed.given_to(self.claimed.book, pod)
+            able.sort(key=lambda part: given.isdisjoint(self.devices_at(part.name)))
+        return (able or mine)[0].name if mine else pod.node
 
     def devices_at(self, place: str) -> tuple[DeviceId, ...]:
         """The devices of a part that are given out by claims, in their order; else none."""
