@@ -33,7 +33,7 @@ class _Lacking(Exception):  # noqa: N818 - never leaves this module
     """What is asked for is not there, or cannot be compared: an error in CEL."""
 
 
-class Quantity(NamedTuple):
+class ExactAmount(NamedTuple):
     """An amount, exactly."""
 
     amount: Fraction
@@ -53,7 +53,7 @@ class DeviceFacts(NamedTuple):
     driver: str
     attributes: Mapping[str, Mapping[str, Value]]
     """By domain and name."""
-    capacity: Mapping[str, Mapping[str, Quantity]]
+    capacity: Mapping[str, Mapping[str, ExactAmount]]
 
 
 class Selector(NamedTuple):
@@ -336,7 +336,7 @@ def _as(kind: type, value: Value) -> Any:  # noqa: ANN401 - of that kind
 
 
 def _compared(a: Value, b: Value) -> int:
-    if type(a) is not type(b) or not isinstance(a, Quantity | Version):
+    if type(a) is not type(b) or not isinstance(a, ExactAmount | Version):
         raise _Lacking
     return int(a > b) - int(a < b)
 
@@ -363,14 +363,14 @@ _POWERS = {
 }  # fmt: skip
 
 
-def quantity(told: str) -> Quantity:
+def quantity(told: str) -> ExactAmount:
     """An amount as Kubernetes writes it: `40Gi`, `500m`, `1e3`."""
     found = _QUANTITY.fullmatch(told.strip())
     if found is None or (found[2] and len(found[2]) > 4):
         raise UnknownExpression(f'quantity("{told[:40]}")')
     if found[2]:
-        return Quantity(Fraction(found[1]) * Fraction(10) ** int(found[2][1:]))
-    return Quantity(Fraction(found[1]) * _POWERS[found[3] or ""])
+        return ExactAmount(Fraction(found[1]) * Fraction(10) ** int(found[2][1:]))
+    return ExactAmount(Fraction(found[1]) * _POWERS[found[3] or ""])
 
 
 _VERSION = re.compile(

@@ -165,8 +165,8 @@ def _attributes(driver: str, device: Object) -> dict[str, dict[str, cel.Value]]:
     return found
 
 
-def _capacity(driver: str, device: Object) -> dict[str, dict[str, cel.Quantity]]:
-    found = dict[str, dict[str, cel.Quantity]]()
+def _capacity(driver: str, device: Object) -> dict[str, dict[str, cel.ExactAmount]]:
+    found = dict[str, dict[str, cel.ExactAmount]]()
     for key, told in fields.inner(device, "capacity").items():
         domain, _, name = key.rpartition("/")
         made = cel.value("quantity", told.get("value") if isinstance(told, dict) else told)

@@ -10,7 +10,7 @@ from tidemill.live.kubernetes import dra, nodes, pods
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
 from tidemill.live.kubernetes.scheduling.allocating import _picked
-from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.kubernetes.watching import kinds
 
@@ -60,7 +60,7 @@ def test_devices_that_match_different_claims_are_different_parts():
     """Of a machine with two GPUs and an instance, each form is a part with its own devices."""
     some = [*gpus(2), wanted.device("mig-0", type="mig", profile="1g.10gb", memory="10Gi")]
     found = view(some)
-    parts = {name: node for name, node in found.nodes.items() if isinstance(node, NodePart)}
+    parts = {name: node for name, node in found.nodes.items() if isinstance(node, MachinePart)}
     assert {name: (part.gpu_type, part.devices) for name, part in parts.items()} == {
         "n0": ("H100", 2), "n0/1g.10gb": ("1g.10gb of H100", 1),
     }  # fmt: skip
@@ -97,7 +97,7 @@ def test_devices_with_an_attribute_in_common_are_chosen_together():
     machine = found.nodes["n0"]
     assert pod(found, "two").request.selects(found.nodes["n0"].labels)
     assert not pod(found, "three").request.selects(found.nodes["n0"].labels)
-    assert isinstance(machine, NodePart)
+    assert isinstance(machine, MachinePart)
     book = found.claimed.book
     form, count = book.form_of(book.claims["ml", "two"], "gpu")
     picked = _picked(book.published("n0"), count, form.alike, [machine.ids[1], machine.ids[0]])

@@ -8,7 +8,7 @@ from tests.live.kubernetes import made
 from tidemill.live.kubernetes import nodes
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.scheduling import parts
-from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.prices.rules import Price
 
 SMALL, LARGE = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
@@ -74,8 +74,8 @@ def test_each_resource_of_a_machine_is_a_part_with_a_kind_of_its_own(
 def test_the_units_of_a_machine_are_all_of_its_devices(machine: KubeNode):
     """What units stand for adds up to the devices; so does their price, and CPU is divided."""
     found = parts.of_node(machine)
-    assert all(isinstance(one, NodePart) for one in found)
-    mine = [one for one in found if isinstance(one, NodePart)]
+    assert all(isinstance(one, MachinePart) for one in found)
+    mine = [one for one in found if isinstance(one, MachinePart)]
     assert sum((one.unit * one.devices for one in mine), Fraction()) == machine.devices
     assert sum(one.cpu_milli for one in mine) <= machine.cpu_milli
     of_device = Price(420_000_000)

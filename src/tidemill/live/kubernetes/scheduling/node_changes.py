@@ -10,7 +10,7 @@ from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes.scheduling import parts, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
-from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.seats import Marks
 from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
@@ -91,7 +91,7 @@ class NodeChanges:
         def price_of(node: SeenNode) -> Price:
             part = full[node.name]
             machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
-            if not isinstance(part, NodePart):
+            if not isinstance(part, MachinePart):
                 return self._price_of(machine)._replace(ends_ms=None)
             of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
             return part.price(self._price_of(of_device)._replace(ends_ms=None))

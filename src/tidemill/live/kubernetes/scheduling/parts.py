@@ -25,7 +25,7 @@ BETWEEN = "/"
 """Between the name of a machine and that of a part; no node of Kubernetes has one in its name."""
 
 
-class NodePart(KubeNode, frozen=True, kw_only=True):
+class MachinePart(KubeNode, frozen=True, kw_only=True):
     """The units of one resource that a machine has, as a node by itself."""
 
     resource: str
@@ -110,12 +110,12 @@ def _free_name(node: KubeNode, group: DeviceGroup, taken: set[str]) -> str:
     return next(one for one in tries if one not in taken)
 
 
-def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> NodePart:
+def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> MachinePart:
     """Devices that are given out by claims, as a node by itself."""
     told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
     has = {resources.CLAIMED: len(group.devices)}
     of = group.gpu_type or node.gpu_type or "GPU"
-    return NodePart(**told | {
+    return MachinePart(**told | {
         "name": name, "capacity": has, "allocatable": has,
         "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
         "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
@@ -177,11 +177,11 @@ def _milli(node: KubeNode, resource: str) -> int:
 
 def _part(
     node: KubeNode, resource: str, behind: Fraction, share: Fraction, *, is_only: bool
-) -> NodePart:
+) -> MachinePart:
     units, is_plain = node.capacity[resource], is_whole(node, resource)
     suffix = resource.rpartition("/")[2]
     told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
-    return NodePart(**told | {
+    return MachinePart(**told | {
         "name": node.name if is_only or is_plain else f"{node.name}{BETWEEN}{suffix}",
         "capacity": {resource: units},
         "allocatable": {resource: min(node.allocatable.get(resource, 0), units)},

@@ -20,7 +20,7 @@ from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import claimed, parts, volumes
 from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
-from tidemill.live.kubernetes.scheduling.parts import NodePart
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
 from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
 from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
@@ -204,7 +204,7 @@ class ClusterView:
     def devices_at(self, place: str) -> tuple[DeviceId, ...]:
         """The devices of a part that are given out by claims, in their order; else none."""
         part = self.nodes.get(place)
-        return part.ids if isinstance(part, NodePart) else ()
+        return part.ids if isinstance(part, MachinePart) else ()
 
     def mask_of(self, pod: KubePod) -> int:
         """The devices that the claims of a pod hold where it sits; 0: nobody says which."""
