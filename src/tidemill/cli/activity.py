@@ -82,7 +82,7 @@ def measured_of(
     windows = found.measured()
     for text in _underused(windows, whose):
         screen.note(text)
-    return nothing()._replace(windows=windows, errors=found.errors())
+    return nothing()._replace(windows=windows, errors=found.errors(), loads=found.loads)
 
 
 def read(

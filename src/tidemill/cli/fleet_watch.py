@@ -219,7 +219,8 @@ def _metrics(told: FleetFile, one: PrometheusTable) -> str:
     now_ms = round(time.time() * 1000)
     with Client(url, Access.told(), patience_s=PATIENCE_S) as client:
         names = fetching.names_of(client, now_ms - CHECKED_MS, now_ms)
-    return f"{screen.count(len(names), 'metric')} of GPUs in the last 10 minutes"
+    gpus, loads = screen.count(len(names.gpus), "metric"), screen.count(len(names.loads), "metric")
+    return f"{gpus} of GPUs, {loads} of services in the last 10 minutes"
 
 
 def _loops(told: FleetFile) -> Iterator[CheckedSource]:

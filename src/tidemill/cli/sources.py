@@ -17,11 +17,15 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import JobState
+from tidemill.model.states import JobClass, JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
 DEVICES = "run dcgm-exporter and Prometheus, and import or observe with --prometheus"
+LOADS = (
+    "let Prometheus scrape their engines (`tidemill prometheus fields` lists the metrics), or use"
+    " track.service"
+)
 XIDS = "look at the node's kernel log; what a number means is in NVIDIA's list of XIDs"
 RANKS = "tidemill.track in every rank, with run.communication(); import or observe with --track"
 REASONS = "give what the scheduler says of waiting jobs too (squeue, kubectl get events)"
@@ -52,6 +56,7 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         screen.count(seen, "change") + " of activity",
         "" if seen else f"idle is unknown: {DEVICES}",
     )  # fmt: skip
+    yield from _services(statement)
     yield _errors(journal, int(counts[codes.KIND_CODE[ev.DeviceErrorSeen]]))
     moved = int(counts[codes.KIND_CODE[ev.NodeMoved]]) - 2 * world.node_count
     so = "" if moved > 0 else f"nodes count as Ready all the time: {_STATES}"
@@ -105,6 +110,23 @@ def _ranks(statement: Statement) -> SourceFinding:
         is_whole, "ranks that were compared (slow ones)",
         f"of {known:,} of {screen.count(len(large), 'job')} on several GPUs",
         "" if is_whole else f"waits for a slow rank are within stalled: communication: {RANKS}",
+    )  # fmt: skip
+
+
+def _services(statement: Statement) -> Iterator[SourceFinding]:
+    """Of which services it is known what they were asked for."""
+    world, holders = statement.world, statement.holders
+    jobs = holders[holders >= 0]
+    served = [s for s, shape in enumerate(world.shape_rows) if shape.kind is JobClass.INFERENCE]
+    services = jobs[np.isin(world.jobs.shape[jobs], served)]
+    if not len(services):
+        return
+    known = int(statement.told.is_asked(services).sum())
+    is_whole = known == len(services)
+    yield SourceFinding(
+        is_whole, "services whose requests are counted",
+        f"{known:,} of {screen.count(len(services), 'service')}",
+        "" if is_whole else f"whether the others were asked for anything is unknown: {LOADS}",
     )  # fmt: skip
 
 

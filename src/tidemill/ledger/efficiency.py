@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tidemill.ledger import ratios
+from tidemill.ledger import ratios, served
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, DIVIDED, NOT_PRODUCED, OCCUPIED, Bucket
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
+from tidemill.ledger.served import MeasuredGroup
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
@@ -76,6 +77,8 @@ class HeldRow(NamedTuple):
     """Whether it is known of all its jobs when their accelerators were busy."""
     facts: HeldJob | None
     """Of a row that is one job."""
+    measured: MeasuredGroup = served.NOTHING
+    """What was measured beside the buckets: the load of services, what devices did."""
 
     def figure(self, buckets: Iterable[int]) -> HeldFigure:
         """What went into some buckets; unknown where all of them are, else as most of it is."""
@@ -256,6 +259,7 @@ def _rows(
     is_new[1:] = (by_group[:, 1:] != by_group[:, :-1]).any(axis=0)
     by_group = by_group[:, is_new]
     starts = np.searchsorted(by_group[0], np.arange(count + 1))
+    measured = served.by_group(statement.measured, rows, group, count)
     made = []
     for i, (name, account) in enumerate(zip(names, each, strict=True)):
         jobs = by_group[1, starts[i] : starts[i + 1]]
@@ -266,8 +270,10 @@ def _rows(
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
         is_told = not world.is_observed or Bucket.IDLE in told
-        row = HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts)
-        made.append(row)
+        made.append(
+            HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts,
+                    measured[i])
+        )  # fmt: skip
     return made
 
 

@@ -23,7 +23,7 @@ from tidemill.ledger.books import Holder, comes_up, saves
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
+from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
@@ -76,6 +76,8 @@ class Statement:
         """Attempts stopped by why, up to now, window or not."""
         self.told = ledger.told
         """Of which jobs somebody measured what."""
+        self.measured = measured_of(ledger)
+        """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
