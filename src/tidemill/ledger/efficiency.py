@@ -186,9 +186,21 @@ def efficiencies(
         [*(names(int(found[i])) for i in order[:shown]), f"{len(found) - shown:,} others"],
         by == "job",
     )  # fmt: skip
+    told = served.by_group(statement.measured, _places(statement, by, found, place), shown + 1)
+    made = [row._replace(measured=told[i]) for i, row in enumerate(made)]
     total = _rows(statement, rows, known, np.zeros_like(group), ["all jobs"], False)[0]
+    (whole,) = served.by_group(statement.measured, np.zeros_like(statement.measured.job), 1)
     rest = made[shown] if shown < len(found) else None
-    return Efficiencies(by, tuple(made[:shown]), rest, total)
+    return Efficiencies(by, tuple(made[:shown]), rest, total._replace(measured=whole))
+
+
+def _places(statement: Statement, by: EfficiencyDimension, found: I64, place: I64) -> I64:
+    """To which row each row of what was measured belongs; -1: to none that held anything."""
+    keys = statement.measured_keys(by)
+    if not len(found):
+        return np.full_like(keys, -1)
+    at = np.minimum(np.searchsorted(found, keys), len(found) - 1)
+    return np.where(found[at] == keys, place[at], -1)
 
 
 def of_job(statement: Statement, j: int) -> HeldRow:
@@ -199,7 +211,9 @@ def of_job(statement: Statement, j: int) -> HeldRow:
     group = np.zeros(len(rows.job), np.int64)
     names = [statement.world.job_names[j]]
     (row,) = _rows(statement, rows, statement.known_as[mask], group, names, False)
-    return row._replace(jobs=1, facts=facts_of(statement, j))
+    mine = np.where(statement.measured.job == j, 0, -1)
+    (told,) = served.by_group(statement.measured, mine, 1)
+    return row._replace(jobs=1, facts=facts_of(statement, j), measured=told)
 
 
 def facts_of(statement: Statement, j: int) -> HeldJob:
@@ -259,7 +273,6 @@ def _rows(
     is_new[1:] = (by_group[:, 1:] != by_group[:, :-1]).any(axis=0)
     by_group = by_group[:, is_new]
     starts = np.searchsorted(by_group[0], np.arange(count + 1))
-    measured = served.by_group(statement.measured, rows, group, count)
     made = []
     for i, (name, account) in enumerate(zip(names, each, strict=True)):
         jobs = by_group[1, starts[i] : starts[i + 1]]
@@ -270,10 +283,8 @@ def _rows(
         facts = facts_of(statement, int(jobs[0])) if are_jobs and len(jobs) == 1 else None
         matrix = tuple(tuple(row) for row in sums[i].tolist())
         is_told = not world.is_observed or Bucket.IDLE in told
-        made.append(
-            HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts,
-                    measured[i])
-        )  # fmt: skip
+        row = HeldRow(name, len(jobs), account, matrix, _held_only(unknown), empty, is_told, facts)
+        made.append(row)
     return made
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from tidemill.ledger.account import rounded
 from tidemill.ledger.measured import FIGURES, LATENCIES, MeasuredRows
-from tidemill.ledger.rows import LedgerRows
 from tidemill.model.figures import DeviceFigure
 from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure
 from tidemill.model.tables import I64
@@ -105,19 +104,10 @@ class MeasuredGroup(NamedTuple):
 NOTHING = MeasuredGroup(None, {}, {})
 
 
-def by_group(
-    measured: MeasuredRows, rows: LedgerRows, group: I64, count: int
-) -> Sequence[MeasuredGroup]:
-    """What was measured of each group; ``group`` says to which each row of a ledger belongs."""
+def by_group(measured: MeasuredRows, whose: I64, count: int) -> Sequence[MeasuredGroup]:
+    """What was measured of each of so many groups; ``whose``: the group of each row, or -1."""
     if not len(measured.job):
         return [NOTHING] * count
-    low = int(min(rows.job.min(initial=0), measured.job.min(initial=0)))
-    width = int(max(rows.job.max(initial=0), measured.job.max(initial=0))) - low + 1
-    keys, first = np.unique(rows.team * width + rows.job - low, return_index=True)
-    mine = measured.team * width + measured.job - low
-    place = np.clip(np.searchsorted(keys, mine), 0, max(0, len(keys) - 1))
-    is_known = keys[place] == mine if len(keys) else np.zeros(len(mine), bool)
-    whose = np.where(is_known, group[first[place]] if len(keys) else -1, -1)
     order = np.argsort(whose, kind="stable")
     starts = np.searchsorted(whose[order], np.arange(count + 1))
     return [_group(measured, order[starts[i] : starts[i + 1]]) for i in range(count)]
