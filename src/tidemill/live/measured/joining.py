@@ -418,9 +418,12 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
     saved = inside.select(
         *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms"))
     ).sort("at_ms", "covers_ms")  # fmt: skip
-    tell = pl.concat([measured.saves["job"], measured.ups["job"]]).unique().to_list()
+    loops_told = measured.ups.filter("saves")["job"]
+    tell = pl.concat([measured.saves["job"], loops_told]).unique().to_list()
     first = told.filter(
-        pl.col("job").is_in(tell) & ~pl.col("tells") & (pl.col("spoken_ms") < pl.col("end_ms"))
+        pl.col("job").is_in(sorted(tell))
+        & ~pl.col("tells")
+        & (pl.col("spoken_ms") < pl.col("end_ms"))
     )
     safe_ms = pl.when("is_up_told").then("spoken_ms").otherwise("began_ms")
     first = first.select(*_KEY, at_ms="spoken_ms", covers_ms=safe_ms)

@@ -45,6 +45,7 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
     "began_ms": pl.Int64,  # when a process of it began
     "up_ms": pl.Int64,  # when its loop began to work; null: it has not
+    "saves": pl.Boolean,  # whether it tells what it saves: a service does not
 }
 """One row per launch of a job that tells its steps."""
 

@@ -86,7 +86,7 @@ class LoopsMeasuring:
         found_in = loops.names_in(told, jobs, whose.pods)
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
         known = [launch for launch in told if launch.job in names]
-        found = tracking.measured(known, names, 1000 * span.mark_ms)
+        found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
         return MeasuredPart(found, late, tuple(self._notes(told, names)))
 
     def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
