@@ -19,6 +19,7 @@ from tidemill.model.measures import FOREVER_MS
 if TYPE_CHECKING:
     from tidemill.live.history.rows import SeenNode
 
+WEEK_MS = 7 * 86_400_000
 CHECKED_MS = 600_000
 """So long a time of a source is looked at to see whether it answers."""
 
@@ -166,7 +167,8 @@ def _intent(told: FleetFile, nodes: "list[SeenNode]") -> str:
             f"no node is called {', '.join(lost[:5])}",
             hint="names as `tidemill fleet` lists them: of several clusters, CLUSTER/NODE",
         )
-    made = intent.of(nodes)
+    now_ms = round(time.time() * 1000)
+    made = intent.of(nodes, now_ms, now_ms + WEEK_MS)
     spares = sum(bool(node.spare) for node in made)
     closed = sum(a.out != b.out for a, b in zip(made, nodes, strict=True))
     return f"{screen.count(spares, 'node')} kept as spares, {closed:,} with maintenance"

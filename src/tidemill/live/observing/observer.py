@@ -162,9 +162,8 @@ class Observer:
     def take(self, answer: SourceAnswer) -> AnswerTaken:
         """Tell what an answer shows, up to its moment less the lateness."""
         self._refuse_other_cluster(answer.cluster)
-        answer = answer._replace(
-            nodes=self._terms.intent.of(answer.nodes), notes=(*answer.notes, *self._lost(answer))
-        )
+        nodes = self._terms.intent.of(answer.nodes, self.mark_ms, answer.now_ms)
+        answer = answer._replace(nodes=nodes, notes=(*answer.notes, *self._lost(answer)))
         before, until_ms = self.mark_ms, answer.now_ms - self._terms.lateness_ms
         if answer.until_ms is not None:
             until_ms = answer.until_ms
