@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import contract, job, role, team
+from tidemill.cli import efficiency_tables
 from tidemill.journal import open_journal
 from tidemill.ledger import efficiency, rolling
+from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.efficiency import HeldRow
 from tidemill.ledger.served import LatencyCounts
 from tidemill.ledger.spans import Window
@@ -155,7 +157,23 @@ def test_requests_alone_do_not_say_how_busy_devices_were():
                            idle[-1]]))  # fmt: skip
     assert by_requests.occupancy.milli_ms is None
     assert by_devices.occupancy.milli_ms is not None
-    assert by_requests.figure([efficiency.Bucket.IDLE]).milli_ms == GPUS * 1000 * HOUR_MS
+    assert by_requests.figure([Bucket.IDLE]).milli_ms == GPUS * 1000 * HOUR_MS
+
+
+@pytest.mark.parametrize(("waited", "is_said"), [(200_000, True), (20_000, False)])
+def test_idle_gpus_beside_cpus_that_wait_for_input_probably_wait_for_storage(
+    waited: int, is_said: bool
+):
+    """Said of a job that is idle for a quarter of its time, as inferred; it makes no bucket."""
+    events = [
+        *opened(), level(0, waited, DeviceFigure.IO_WAIT), ev.ActivitySeen(0, 0, 1, 750_000),
+        ev.Woke(HOUR_MS),
+    ]  # fmt: skip
+    found = row(read(events))
+    told = " ".join(efficiency_tables.measured_lines(found))
+    assert ("probably waited for storage (inferred" in told) is is_said
+    assert "node I/O wait" in told
+    assert found.figure([Bucket.HOST]).milli_ms is None
 
 
 @pytest.mark.parametrize("bound", BOUNDS[1:])

@@ -160,7 +160,8 @@ def _storage_hint(row: HeldRow) -> str:
     """That idle GPUs may have waited for storage, where nobody measured what they waited for."""
     idle, waited = row.figure([Bucket.IDLE]), row.measured.figures.get(DeviceFigure.IO_WAIT, 0)
     is_told = row.figure([Bucket.HOST]).milli_ms is not None
-    if is_told or waited < MUCH_WAIT or _ppm(row, idle) < MUCH_IDLE:
+    is_unasked = row.measured.load is not None  # a service waits for requests
+    if is_told or is_unasked or waited < MUCH_WAIT or _ppm(row, idle) < MUCH_IDLE:
         return ""
     return (
         f"its GPUs stood idle for {_percent(_ppm(row, idle))} of the time, and the CPUs of its"

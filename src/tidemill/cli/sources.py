@@ -20,13 +20,14 @@ from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
 from tidemill.model.states import JobClass, JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.units.catalogue import xids
 
 DEVICES = "run dcgm-exporter and Prometheus, and import or observe with --prometheus"
 LOADS = (
     "let Prometheus scrape their engines (`tidemill prometheus fields` lists the metrics), or use"
     " track.service"
 )
-XIDS = "look at the node's kernel log; what a number means is in NVIDIA's list of XIDs"
+XIDS = "`tidemill fleet --nodes` has them by node; look at the node's kernel log"
 RANKS = "tidemill.track in every rank, with run.communication(); import or observe with --track"
 REASONS = "give what the scheduler says of waiting jobs too (squeue, kubectl get events)"
 PRICES = "give --usd-per-hour, or a price file with --prices"
@@ -137,7 +138,8 @@ def _errors(journal: Journal, count: int) -> SourceFinding:
     found = journalled.errors_of(journal)
     told = found.group_by("xid").agg(pl.len().alias("count"), pl.col("node").unique()).sort("xid")
     words = "; ".join(
-        f"XID {xid}: {times:,} on {', '.join(sorted(nodes)[:3])}{' …' if len(nodes) > 3 else ''}"
+        f"{xids.words(xid)}: {times:,} on {', '.join(sorted(nodes)[:3])}"
+        + (" …" if len(nodes) > 3 else "")
         for xid, times, nodes in told.iter_rows()
     )
     return SourceFinding(False, "errors of GPU drivers (XID)", words, XIDS)

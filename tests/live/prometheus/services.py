@@ -87,7 +87,30 @@ def whole() -> list[Recorded]:
         Recorded("vllm:request_success_total", twice, copies, is_counter=True),
         Recorded("nv_inference_request_success", triton, requests),
         Recorded("DCGM_FI_DEV_GPU_UTIL", busy, first),
+        *_devices(),
     ]  # fmt: skip
+
+
+def _devices() -> list[Recorded]:
+    """What the GPU of chat-1 and the CPUs of s1 measured; errors of two drivers."""
+    told = dcgm("s1", 2, namespace="ml", pod="chat-1", container="main")
+    times = range(0, LENGTH_S, EVERY_S)
+    figures = {
+        "DCGM_FI_PROF_SM_ACTIVE": 0.3, "DCGM_FI_PROF_DRAM_ACTIVE": 0.1,
+        "DCGM_FI_DEV_POWER_USAGE": 240,
+    }  # fmt: skip
+    found = [
+        Recorded(metric, told, [(_at(s), float(value)) for s in times])
+        for metric, value in figures.items()
+    ]
+    for labels, xid, since in ((told, 79, 3600), (dcgm("s2", 5), 48, 3900)):
+        errors = [(_at(s), float(xid if s >= since else 0)) for s in times]
+        found.append(Recorded("DCGM_FI_DEV_XID_ERRORS", labels, errors))
+    for mode, share in (("iowait", 0.2), ("idle", 0.5)):
+        cpu = {"cpu": "0", "mode": mode, "instance": "s1:9100"}
+        waited = [(_at(s), share * s) for s in times]
+        found.append(Recorded("node_cpu_seconds_total", cpu, waited, is_counter=True))
+    return found
 
 
 def cluster() -> dict[str, Any]:
@@ -95,6 +118,8 @@ def cluster() -> dict[str, Any]:
     job = ("batch/v1", "Job", "trainer")
     return made.listed(
         made.node("s1", 8, at=LENGTH_S),
+        made.node("s2", 8, at=LENGTH_S, ready=False, turned=4000),
+        made.pod("late-0", 8, created=4500, message="0/2 nodes are available"),
         made.pod("chat-0", 2, on="s1", owner=REPLICA_SET),
         made.pod("chat-1", 1, on="s1", owner=REPLICA_SET),
         made.pod("embed-0", 1, on="s1", owner=("apps/v1", "StatefulSet", "embed")),

@@ -18,6 +18,7 @@ from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.efficiency import HeldRow
 from tidemill.ledger.statement import Statement
+from tidemill.model.figures import DeviceFigure
 from tidemill.model.loads import LatencyFigure
 
 HOUR_S = 3600
@@ -96,7 +97,7 @@ def test_a_service_is_idle_where_that_was_measured_and_nowhere_else(statement: S
         "ml/chat-1": 1000 * LENGTH_S * 1000,
     }
     statement.check()
-    assert sum(statement.total().milli_ms) == 8000 * LENGTH_S * 1000
+    assert sum(statement.total().milli_ms) == 16_000 * LENGTH_S * 1000
 
 
 def test_what_nobody_counts_is_unknown(statement: Statement):
@@ -143,6 +144,45 @@ def test_one_job_says_what_it_was_asked_for(books: str):
     """`efficiency --job` has a line of the load, and of devices where they were measured."""
     text = run("efficiency", books, "--job", "ml/chat-0")
     assert f"asked for (measured): requests {visible():,}" in text
+
+
+def test_figures_of_devices_and_nodes_stand_beside_jobs(books: str, statement: Statement):
+    """SM, DRAM and power of the one GPU that is measured, I/O wait of its node; others unknown."""
+    chat = row(statement, "ml/chat-1").measured.figures
+    assert chat == {
+        DeviceFigure.SM_ACTIVE: 300_000, DeviceFigure.DRAM_ACTIVE: 100_000,
+        DeviceFigure.WATTS: 240, DeviceFigure.IO_WAIT: 200_000, DeviceFigure.CPU_BUSY: 300_000,
+    }  # fmt: skip
+    assert row(statement, "ml/chat-0").measured.figures == {}
+    text = run("efficiency", books, "--devices")
+    for word in ("SM active", "30 %", "240 W", "node I/O wait", "20 %"):
+        assert word in text, text
+    found = json.loads(run("efficiency", books, "--json"))
+    devices = {one["key"]: one["devices"] for one in found["rows"]}
+    assert devices["ml/chat-1"]["sm_active_ppm"] == 300_000
+    assert devices["ml/chat-1"]["tensor_active_ppm"] is None
+    assert devices["ml/chat-0"] is None
+    one = run("efficiency", books, "--job", "ml/chat-1")
+    assert "devices (measured): SM active 30 %" in one
+    assert "storage" not in one, "nobody asked it for anything"
+
+
+def test_errors_of_drivers_are_evidence_on_nodes_and_jobs(books: str):
+    """XIDs with their meaning: in the list of nodes, of a job's own node, of nodes that are out."""
+    listed = run("fleet", books, "--nodes")
+    assert "XID 79" in listed
+    assert "XID 48" in listed
+    (s2,) = [
+        one for one in json.loads(run("fleet", books, "--nodes", "--json"))["nodes"]
+        if one["node"] == "s2"
+    ]  # fmt: skip
+    assert [(one["xid"], one["times"], one["devices"]) for one in s2["errors"]] == [(48, 1, [5])]
+    runs = run("why", "ml/chat-1", "-j", books)
+    assert "evidence on node `s1` (ready): XID 79 (the GPU has fallen off the bus) once" in runs
+    waits = run("why", "ml/late-0", "-j", books)
+    assert "evidence on node `s2`" in waits
+    assert "double-bit ECC error" in waits
+    assert "XID 79" not in waits, "s1 works"
 
 
 def test_doctor_names_services_without_load(books: str):
