@@ -93,6 +93,9 @@ class HeldLoad(Struct, frozen=True):
     seen_ppm: int
     """Of what was held, the share in which requests were counted."""
     seen_gpu_s: int
+    """What was held meanwhile: requests are divided by it."""
+    token_gpu_s: int
+    """What was held while tokens were counted: tokens are divided by it."""
     requests: int
     tokens_in: int | None
     tokens_out: int | None
@@ -225,9 +228,10 @@ def _load(row: HeldRow) -> HeldLoad | None:
     if load is None:
         return None
     return HeldLoad(
-        load.seen_ppm(held), load.gpu_s, load.requests, load.tokens_in, load.tokens_out,
-        _float(load.per_gpu_hour(load.requests)), _float(load.per_gpu_hour(load.tokens)),
-        _float(load.per_gpu_hour(load.tokens_out)),
+        load.seen_ppm(held), load.gpu_s, load.token_gpu_s, load.requests, load.tokens_in,
+        load.tokens_out,
+        _float(load.requests_per_gpu_hour), _float(load.tokens_per_gpu_hour(load.tokens)),
+        _float(load.tokens_per_gpu_hour(load.tokens_out)),
         load.usd_micro_per_million(load.tokens, usd, held),
         load.usd_micro_per_million(load.tokens_out, usd, held),
         load.waiting_milli, load.running_milli,

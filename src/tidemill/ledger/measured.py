@@ -42,7 +42,7 @@ class MeasuredRows(NamedTuple):
     """Amounts by bin, team, job and what was measured; jobs and teams as in ``LedgerRows``.
 
     A figure of devices is its value times GPU-seconds, and ``weight`` those; of the time that a
-    load was seen ``weight`` is the GPU-seconds that the service held in it.
+    load was seen, or tokens were counted, ``weight`` is the GPU-seconds that were held in it.
     """
 
     bin: I64
@@ -101,7 +101,7 @@ class MeasuredSums:
         team = world.shapes.queue[world.jobs.shape[job]].astype(np.int64)
         milli = world.shapes.total_milli[world.jobs.shape[job]].astype(np.float64)
         weight = np.zeros_like(amount)
-        is_seen = what == LoadFigure.SEEN_MS
+        is_seen = np.isin(what, (LoadFigure.SEEN_MS, LoadFigure.TOKENED_MS))
         weight[is_seen] = np.rint(amount[is_seen] * milli[is_seen] / 1e6)
         is_figure = what >= FIGURES
         amount = amount.copy()

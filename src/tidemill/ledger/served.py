@@ -49,6 +49,8 @@ class ServedLoad(NamedTuple):
     """How long it was seen, of each job, added up."""
     gpu_s: int
     """GPU-seconds that were held in that time."""
+    token_gpu_s: int
+    """GPU-seconds that were held while tokens were counted."""
     requests: int
     tokens_in: int | None
     """None: nobody counts tokens."""
@@ -58,11 +60,16 @@ class ServedLoad(NamedTuple):
     running_milli: int | None
     latencies: Mapping[LatencyFigure, LatencyCounts]
 
-    def per_gpu_hour(self, amount: int | None) -> Fraction | None:
-        """An amount over the GPU-hours that were held while it was seen; None: unknown."""
-        if amount is None or not self.gpu_s:
+    @property
+    def requests_per_gpu_hour(self) -> Fraction | None:
+        """Over the GPU-hours that were held while they were counted; None: there are none."""
+        return Fraction(self.requests * 3600, self.gpu_s) if self.gpu_s else None
+
+    def tokens_per_gpu_hour(self, tokens: int | None) -> Fraction | None:
+        """Over the GPU-hours that were held while they were counted; None: nobody did."""
+        if tokens is None or not self.token_gpu_s:
             return None
-        return Fraction(amount * 3600, self.gpu_s)
+        return Fraction(tokens * 3600, self.token_gpu_s)
 
     def seen_ppm(self, held_milli_ms: int) -> int:
         """Of what was held, the share in which the load was seen."""
@@ -82,12 +89,12 @@ class ServedLoad(NamedTuple):
     ) -> int | None:
         """What a million tokens cost, in micro-dollars; None: unknown, or there were none.
 
-        ``usd_micro``: what all that was held cost. Of it counts the part in which the load was
-        seen.
+        ``usd_micro``: what all that was held cost. Of it counts the part in which tokens were
+        counted, as if all of it had one price.
         """
         if not tokens or usd_micro is None or not held_milli_ms:
             return None
-        seen = min(self.gpu_s * GPU_SECOND_MILLI_MS, held_milli_ms)
+        seen = min(self.token_gpu_s * GPU_SECOND_MILLI_MS, held_milli_ms)
         return rounded(usd_micro * seen * 1_000_000, held_milli_ms * tokens)
 
 
@@ -132,20 +139,23 @@ def _load(what: I64, bound: I64, amount: I64, weight: I64) -> ServedLoad | None:
     if not is_seen.any():
         return None
     sums = {figure: int(amount[what == figure].sum()) for figure in LoadFigure}
-    requests = sums[LoadFigure.REQUESTS]
-
-    def told(figure: LoadFigure) -> int | None:
-        """What nobody ever told of requests that there were is unknown."""
-        return sums[figure] if not requests or (what == figure).any() else None
-
+    requests, token_gpu_s = (
+        sums[LoadFigure.REQUESTS],
+        int(weight[what == LoadFigure.TOKENED_MS].sum()),
+    )
+    is_counted = not requests or token_gpu_s > 0  # who was asked for nothing made no token
+    tokens_in, tokens_out = (
+        sums[figure] if is_counted else None
+        for figure in (LoadFigure.TOKENS_IN, LoadFigure.TOKENS_OUT)
+    )
     gauged = sums[LoadFigure.GAUGED_MS]
     waiting, running = (
         rounded(1000 * sums[figure], gauged) if gauged else None
         for figure in (LoadFigure.WAITING_MS, LoadFigure.RUNNING_MS)
     )
     return ServedLoad(
-        sums[LoadFigure.SEEN_MS], int(weight[is_seen].sum()), requests,
-        told(LoadFigure.TOKENS_IN), told(LoadFigure.TOKENS_OUT), waiting, running,
+        sums[LoadFigure.SEEN_MS], int(weight[is_seen].sum()), token_gpu_s, requests,
+        tokens_in, tokens_out, waiting, running,
         {figure: counts for figure in LatencyFigure
          if (counts := _counts(what == LATENCIES + figure, bound, amount)).total},
     )  # fmt: skip

@@ -47,8 +47,8 @@ def load_cells(row: HeldRow, idle: str) -> list[str]:
     assert load is not None, "only services have a load"
     per_million = load.usd_micro_per_million(load.tokens_out, row.usd_micro, row.held_milli_ms)
     return [
-        f"{load.requests:,}", _rate(load.per_gpu_hour(load.requests)), _count(load.tokens_in),
-        _count(load.tokens_out), _rate(load.per_gpu_hour(load.tokens_out)),
+        f"{load.requests:,}", _rate(load.requests_per_gpu_hour), _count(load.tokens_in),
+        _count(load.tokens_out), _rate(load.tokens_per_gpu_hour(load.tokens_out)),
         UNKNOWN if per_million is None else dollars_text(per_million),
         _level(load.waiting_milli), _level(load.running_milli),
         latency_text(load, LatencyFigure.FIRST_TOKEN, MEDIAN),

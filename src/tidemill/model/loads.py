@@ -4,6 +4,8 @@ All amounts of a stretch add up with those of others: counts, and levels as what
 time (two requests that wait for ten milliseconds are 20 request-milliseconds). Latencies are counts
 of requests, or of tokens, by the bucket of a histogram that they fell into. Quantiles do not add
 up, so none is ever kept: they are read from the counts of as many stretches as are asked for.
+
+Journals and hourly books keep the numbers of these figures: new ones go to the end.
 """
 
 from enum import IntEnum
@@ -27,6 +29,8 @@ class LoadFigure(IntEnum):
     """Requests that waited to be run, times how long."""
     RUNNING_MS = 6
     """Requests that were run, times how long."""
+    TOKENED_MS = 7
+    """How long tokens were counted."""
 
 
 class LatencyFigure(IntEnum):

@@ -114,12 +114,12 @@ def test_what_nobody_counts_is_unknown(statement: Statement):
 def test_dollars_per_million_tokens(statement: Statement):
     """Two GPUs for two hours at $2 an hour, over the tokens that were generated."""
     chat = row(statement, "ml/chat-0")
-    assert chat.measured.load is not None
-    told = chat.measured.load.usd_micro_per_million(
-        50 * visible(), chat.usd_micro, chat.held_milli_ms
-    )
-    assert told == round(8_000_000 * 1_000_000 / (50 * visible()))
-    assert chat.measured.load.per_gpu_hour(visible()) == Fraction(visible(), 4)
+    load, tokens = chat.measured.load, 50 * visible()
+    assert load is not None
+    told = load.usd_micro_per_million(tokens, chat.usd_micro, chat.held_milli_ms)
+    assert told == round(8_000_000 * 1_000_000 / tokens)
+    assert load.requests_per_gpu_hour == Fraction(visible(), 4)
+    assert load.tokens_per_gpu_hour(tokens) == Fraction(tokens, 4)
 
 
 def test_efficiency_shows_services(books: str):
@@ -138,6 +138,8 @@ def test_efficiency_shows_services(books: str):
     by_class = json.loads(run("efficiency", books, "--by", "class", "--json"))
     (served,) = [one["load"] for one in by_class["rows"] if one["key"] == "inference"]
     assert served["requests"] == visible() + 5 * (LENGTH_S - services.EVERY_S)
+    assert served["token_gpu_s"] == 3 * LENGTH_S, "of the two that count tokens"
+    assert served["tokens_out_per_gpu_hour"] == pytest.approx(50 * visible() / 6)
 
 
 def test_one_job_says_what_it_was_asked_for(books: str):

@@ -71,8 +71,11 @@ def _figures(
     length = span[2] - span[1]
     yield int(LoadFigure.SEEN_MS), None, length
     yield int(LoadFigure.GAUGED_MS), None, length
+    asked = [load for load in loads if load.requests]
+    if all(load.tokens_in is not None and load.tokens_out is not None for load in asked):
+        yield int(LoadFigure.TOKENED_MS), None, length
     for figure, name in _COUNTS.items():
-        some = [getattr(load, name) for load in loads if load.requests]
+        some = [getattr(load, name) for load in asked]
         if None not in some and (some or figure is LoadFigure.REQUESTS):
             yield int(figure), None, sum(some)
     for figure, name in _LEVELS.items():

@@ -24,8 +24,8 @@ from tidemill.model.tables import I64
 
 LEAD_MS = STALE_MS
 """So long before a stretch of time samples are needed, to see what counters grew by."""
-SEEN = "seen"
-"""Instead of a quantity: how much of a minute was seen, in ms."""
+SEEN, TOKENED = "seen", "tokened"
+"""Instead of a quantity: how much of a minute was seen, in ms; that tokens are counted, 1."""
 
 LOAD_MINUTES: dict[str, pl.DataType | type[pl.DataType]] = {
     "node": pl.String,
@@ -34,7 +34,7 @@ LOAD_MINUTES: dict[str, pl.DataType | type[pl.DataType]] = {
     "held_by": pl.String,  # the number of a batch job, if a label says it
     "instance": pl.String,  # what was scraped
     "at_ms": pl.Int64,  # the beginning of the minute
-    "what": pl.String,  # a ``LoadQuantity``, or ``SEEN``
+    "what": pl.String,  # a ``LoadQuantity``, ``SEEN`` or ``TOKENED``
     "bound_us": pl.Int64,  # of a bucket: what is in it took no longer; else 0
     "value": pl.Float64,  # a count; the mean of a gauge
 }
@@ -128,7 +128,9 @@ class HourOfLoads:
         is_gauge = pl.col("what").is_in([LoadQuantity.RUNNING.value, LoadQuantity.WAITING.value])
         value = pl.when(is_gauge).then(pl.col("value") / pl.col("samples")).otherwise("value")
         told = counted.with_columns(value=value).group_by(by).agg(pl.col("value").sum())
-        told = told.filter((pl.col("value") > 0) | is_gauge)
+        is_out = (pl.col("what") == LoadQuantity.TOKENS_OUT.value) & (pl.col("bound_us") == 0)
+        counts = told.filter(is_out).with_columns(what=pl.lit(TOKENED), value=pl.lit(1.0))
+        told = pl.concat([told.filter((pl.col("value") > 0) | is_gauge), counts])
         keys = pl.DataFrame(list(self._engines), schema=list(EngineKey._fields), orient="row")
         keys = keys.with_columns(engine=pl.int_range(pl.len(), dtype=pl.Int64))
         joined = pl.concat([told.select(*by, "value"), self._seen().select(*by, "value")])

@@ -13,7 +13,7 @@ import polars as pl
 
 from tidemill.live.measured.windows import LOADS, WINDOWS
 from tidemill.live.prometheus.load_metrics import LoadQuantity
-from tidemill.live.prometheus.load_minutes import LOAD_MINUTES, SEEN
+from tidemill.live.prometheus.load_minutes import LOAD_MINUTES, SEEN, TOKENED
 from tidemill.live.prometheus.minutes import MINUTE_MS
 from tidemill.model.loads import LatencyFigure, LoadFigure, LoadSource
 
@@ -61,7 +61,9 @@ def stretches(told: pl.DataFrame, resolution_ms: int) -> tuple[pl.DataFrame, pl.
     ).filter(pl.col("start") < pl.col("end"))
     seen = _seen(rows)
     rows = rows.join(seen.select(*_KEY), on=_KEY)
-    loads = pl.concat([_lengths(seen), *_counted(rows), *_levels(rows), *_latencies(rows)])
+    loads = pl.concat(
+        [_lengths(seen), _tokened(rows), *_counted(rows), *_levels(rows), *_latencies(rows)]
+    )
     return loads.select(*LOADS).sort("job", "start_ms", "figure", "bound_us"), _idle(rows, seen)
 
 
@@ -78,6 +80,14 @@ def _seen(rows: pl.DataFrame) -> pl.DataFrame:
 def _lengths(seen: pl.DataFrame) -> pl.DataFrame:
     amount = (pl.col("end") - pl.col("start")).cast(pl.Float64)
     return _rows(seen.with_columns(amount=amount), LoadFigure.SEEN_MS)
+
+
+def _tokened(rows: pl.DataFrame) -> pl.DataFrame:
+    """Stretches in which every engine counts tokens."""
+    by_engine = rows.group_by(*_KEY, *_ENGINE).agg(counts=(pl.col("what") == TOKENED).any())
+    every = by_engine.group_by(_KEY).agg(pl.col("counts").all()).filter("counts")
+    amount = (pl.col("end") - pl.col("start")).cast(pl.Float64)
+    return _rows(every.with_columns(amount=amount), LoadFigure.TOKENED_MS)
 
 
 def _counted(rows: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -118,7 +128,7 @@ def _rows(
 
 def _idle(rows: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
     """Stretches that were seen from end to end, and in which nothing was asked for."""
-    some = rows.filter((pl.col("what") != SEEN) & (pl.col("value") > 0))
+    some = rows.filter(~pl.col("what").is_in([SEEN, TOKENED]) & (pl.col("value") > 0))
     length = pl.col("end") - pl.col("start")
     whole = seen.filter(pl.col("seen_ms") >= IDLE_SEEN * length - MINUTE_MS // 60)
     idle = whole.join(some.select(*_KEY).unique(), on=_KEY, how="anti")
