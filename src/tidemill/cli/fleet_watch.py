@@ -37,8 +37,9 @@ def watch(told: FleetFile, *, once: bool, as_json: bool) -> None:
     with ExitStack() as stack:
         clusters = told.clusters(stack)
         terms = ObserverTerms(
-            rule, clusters.lateness_ms, gap_ms, zone, said.assumptions(), said.intent(zone)
-        )
+            rule, clusters.lateness_ms, gap_ms, zone, said.assumptions(), said.intent(zone),
+            said.unheard,
+        )  # fmt: skip
         folder = stack.enter_context(observers.listening(told.beside, told.journal))
         measuring = told.measuring(folder, clusters)
         observers.watch(clusters, told.journal, terms, measuring, begins_ms, pace)
@@ -146,12 +147,16 @@ def _assumptions(told: FleetFile) -> str:
 
 
 def _prices(told: FleetFile, nodes: "list[SeenNode]") -> str:
+    from tidemill.live.history.attempts import kind_of
+
     now_ms = round(time.time() * 1000)
     rule = told.given.price_rule(_zone(told), (now_ms, now_ms))
     without = sorted(node.name for node in nodes if not rule(node).is_known)
     if not nodes:
         return "read; no node is there to be priced"
     some = f" ({', '.join(without[:3])}{' …' if len(without) > 3 else ''})" if without else ""
+    if lost := told.given.unheard(kind_of(node.gpu_type) for node in nodes):
+        raise SpecError(lost, hint="check the spelling of the GPU types, or leave these out")
     return (
         f"{screen.count(len(nodes) - len(without), 'node')} with a price,"
         f" {len(without):,} without{some}"

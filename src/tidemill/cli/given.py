@@ -103,6 +103,16 @@ class Given(NamedTuple):
             made.append(listed.rule())
         return rules.first_of(made)
 
+    def unheard(self, kinds: Iterable[str]) -> str:
+        """That prices were given of GPU types that no node has, in words; "": none were."""
+        known = sorted({*kinds})
+        lost = sorted({*prices_of(self.usd_per_hour or ())} - {"", *known})
+        if not lost or not known:
+            return ""
+        names = ", ".join(f"`{kind}`" for kind in lost)
+        there = ", ".join(f"`{kind}`" for kind in known[:5])
+        return f"--usd-per-hour prices {names}, which no node has; nodes have {there}"
+
     def intent(self, zone: str) -> "NodeIntent":
         """What is intended with nodes, and when; dates without a zone are of this one."""
         from tidemill.live.history.intent import IntendedSpan, NodeIntent

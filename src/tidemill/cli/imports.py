@@ -358,6 +358,8 @@ def build(
         assumed=said.assumptions(), **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
+    if unheard := said.unheard(row.kind for row in history.contracts):
+        screen.note(unheard)
     return history
 
 
