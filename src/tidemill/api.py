@@ -233,7 +233,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
         seen, calendar = story.read(opened), Calendar.of(facts)
     names = [one.job.name for one in seen.jobs]
     decided_by = deciders.by_job(facts, where)
-    cast = truths.of_story(seen, played.others(decided_by, names, shadow_of or played.DEFAULT))
+    cast = truths.of_story(seen, played.others(decided_by, names, shadow_of or deciders.DEFAULT))
     twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",
@@ -270,6 +270,7 @@ def keep_history(
     calendar = Calendar.since_1970(history.begins_ms, zone)
     facts = {"name": name, FACT: str(Source.LIVE), **calendar.facts(), **policies.facts(policy)}
     facts |= submissions.facts(history.submitted_before) | node_reasons.facts(history.node_reasons)
+    facts |= deciders.facts({}, history.deciders.items())
     if not history.tells_submissions:
         facts[SUBMISSIONS] = UNTOLD
     with _whole_or_absent(journal), open_journal(journal, create=True) as opened:

@@ -11,15 +11,17 @@ import msgspec
 from tidemill.model.errors import JournalError
 
 FACT = "decided_by"
+DEFAULT = "default-scheduler"
+"""What Kubernetes calls its own, which this fact does not name."""
+UNKEPT = "constraints that are not kept: "
+"""Before rules of a job's place that our own scheduler does not know, whoever decides."""
 MOST = 100_000
 """Jobs of which it is kept; the last that came."""
 
 
 def facts(known: Mapping[str, str], names: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """What is kept, after these jobs too, each with who decides for it; nothing if it is no news."""
-    found = dict(known)
-    for job, decider in names:
-        found[job] = decider
+    """What is kept, after these jobs too, with who decides for them; nothing if it is no news."""
+    found = {**known, **dict(names)}
     if found == known:
         return {}
     last = dict([*found.items()][-MOST:])

@@ -124,7 +124,7 @@ class Coming:
         return first, len(crashes_ms)
 
     def _forgive(self, truth: I64, crashes: int) -> None:
-        """Begin as if it had crashed as often as leaves so many crashes of those forgiven to all."""
+        """Let it begin as if it had crashed before, so that only so many are left to forgive."""
         before = max(0, self._agenda.t.clock.item(CLOCK.RETRIES) - crashes)
         truth[TRUTH.CRASHED] = before
         truth[TRUTH.CRASHES] += before

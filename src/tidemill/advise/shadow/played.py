@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidemill.journal import deciders
 from tidemill.journal.source import Source
+from tidemill.live.history import telling
 from tidemill.model import events as ev
 from tidemill.model.errors import SpecError
 from tidemill.model.rows import Queue
@@ -35,12 +37,11 @@ def refuse_simulated(source: Source, where: str) -> None:
         )
 
 
-DEFAULT = "default-scheduler"
-"""What Kubernetes calls its own."""
-UNKEPT = "constraints that are not kept: "
-
-
 def others(decided_by: Mapping[str, str], names: Iterable[str], scheduler: str) -> dict[str, str]:
     """By job: who decides for it, of those that are not the scheduler's whose shadow this is."""
-    found = ((name, decided_by.get(name, DEFAULT)) for name in names)
-    return {name: decider for name, decider in found if decider != scheduler}
+    found = dict[str, str]()
+    for name in names:
+        decider = decided_by.get(telling.origin(name, decided_by), deciders.DEFAULT)
+        if decider != scheduler:
+            found[name] = decider
+    return found

@@ -110,8 +110,7 @@ def _is_free(world: World, piece: Piece) -> bool:
     wanted = [first + bit for bit in range(64) if piece.devices >> bit & 1]
     least = 1 if piece.slices else WHOLE_MILLI
     return all(
-        world.devices.free_milli.item(d) >= least and not world.devices.is_failed[d]
-        for d in wanted
+        world.devices.free_milli.item(d) >= least and not world.devices.is_failed[d] for d in wanted
     )
 
 
