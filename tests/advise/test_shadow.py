@@ -75,7 +75,7 @@ def test_small_jobs_that_were_spread_kept_large_ones_out(tmp_path: Path):
 
 
 def test_the_same_jobs_work_as_long_as_they_were_seen_to(tmp_path: Path):
-    """Done, failed for good after a crash, tried again after a lost place: by their last attempt."""
+    """Done, failed for good, tried again after a lost place: as long as their last attempt."""
     rows = [
         row("done", 2, 1, 1, 4, "n0"),
         row("fails", 2, 1, 1, 2, "n1", outcome=AttemptEnd.REQUEUED),
@@ -134,7 +134,7 @@ def test_jobs_of_others_stay_where_they_were_seen(tmp_path: Path):
 
 
 def test_who_has_a_place_when_the_journal_begins_keeps_it(tmp_path: Path):
-    """Nobody is moved by a shadow: of four nodes with a job each since the beginning none is whole."""
+    """Nobody is moved by a shadow: four nodes with a job each since the beginning stay so."""
     there = [row(f"there{i}", 1, 0, 0, 10, f"n{i}") for i in range(4)]
     found = played(tmp_path, [*there, row("large", 8, 2, 10, 12, "n0")])
     assert starts(found) == {"large": 10}

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidemill.model.errors import EventRefused, SpecError
+from tidemill.model.errors import EventRefused, SpecError, TidemillError
 
 if TYPE_CHECKING:
     from tidemill.live.kubernetes.scheduling.running import SchedulerRules
+    from tidemill.twin.spec.tables import Spec
 
 Option = Annotated[
     Path | None,
@@ -43,9 +44,7 @@ class PolicyFile:
 
     def read(self) -> "SchedulerRules":
         """The rules of the file as it is now."""
-        from tidemill.live.kubernetes.scheduling.differ import FleetRules
-        from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
-        from tidemill.twin import fleet
+        from tidemill.live.kubernetes.scheduling.running import SchedulerRules
         from tidemill.twin.spec import read
 
         self._stamp = self._found(self._path)
@@ -58,17 +57,28 @@ class PolicyFile:
                 f"the policy file `{self._path}` cannot be read: {type(error).__name__}",
                 hint="check the path and who may read it",
             ) from None
-        spec = read.read(text, self._path.name)
-        for table, rows in (("contract", spec.contracts), ("workload", spec.workloads),
-                            ("job", spec.jobs)):  # fmt: skip
-            if rows:
-                raise SpecError(
-                    f"`{self._path.name}` has [[{table}]], which a live cluster shows itself",
-                    hint="a policy file has [policy], [[team]] and [[tier]]",
-                )
-        found = FleetRules(tuple(fleet.queues(spec)), fleet.topology(spec))
-        try:
-            refuse_unless_folds(found)
-        except EventRefused as error:
-            raise SpecError(f"`{self._path.name}`: {error.message}", hint=error.hint) from None
-        return SchedulerRules(spec.policy, found)
+        return rules_of(read.read(text, self._path.name))
+
+    def settled(self, refused: TidemillError | None) -> None:
+        """Whether the rules were taken is said in the log alone."""
+
+
+def rules_of(spec: "Spec") -> "SchedulerRules":
+    """The rules that a spec has; one that describes a fleet is refused."""
+    from tidemill.live.kubernetes.scheduling.differ import FleetRules
+    from tidemill.live.kubernetes.scheduling.running import SchedulerRules, refuse_unless_folds
+    from tidemill.twin import fleet
+
+    for table, rows in (("contract", spec.contracts), ("workload", spec.workloads),
+                        ("job", spec.jobs)):  # fmt: skip
+        if rows:
+            raise SpecError(
+                f"`{spec.source}` has [[{table}]], which a live cluster shows itself",
+                hint="a policy has [policy], [[team]] and [[tier]]",
+            )
+    found = FleetRules(tuple(fleet.queues(spec)), fleet.topology(spec))
+    try:
+        refuse_unless_folds(found)
+    except EventRefused as error:
+        raise SpecError(f"`{spec.source}`: {error.message}", hint=error.hint) from None
+    return SchedulerRules(spec.policy, found)

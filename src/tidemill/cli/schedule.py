@@ -23,6 +23,7 @@ from tidemill.cli import (
     shadowing,
 )
 from tidemill.cli.policy_file import PolicyFile
+from tidemill.cli.policy_object import PolicySource
 from tidemill.model.errors import BackendError, SpecError
 from tidemill.model.measures import FOREVER_MS
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tidemill.live.kubernetes.scheduling.metrics import MetricsServer
     from tidemill.live.kubernetes.scheduling.running import (
         ClusterScheduler,
+        RulesSource,
         SchedulerTerms,
     )
 
@@ -57,6 +59,15 @@ def schedule() -> None:
 def kubernetes(
     journal: options.Target = options.DEFAULT_JOURNAL,
     policy: policy_file.Option = None,
+    policy_object: Annotated[
+        str | None,
+        typer.Option(
+            "--policy-object",
+            help="A SchedulingPolicy of the cluster, which holds while it is there; then --policy"
+            " does not (see `tidemill schedule crd`).",
+            metavar="NAME",
+        ),
+    ] = None,
     scheduler: Annotated[
         str,
         typer.Option(
@@ -151,7 +162,16 @@ def kubernetes(
     rules = PolicyFile(policy)
     rules.read()  # what cannot be used is refused before anybody is asked
     access = kubeconfigs.find(kubeconfig, context)
-    asyncio.run(_Run(access, terms, rules, lease, where).run(is_once=once))
+    asyncio.run(_Run(access, terms, rules, lease, where, policy_object).run(is_once=once))
+
+
+@app.command("crd", epilog=options.example("tidemill schedule crd | kubectl apply -f -"))
+def crd() -> None:
+    """Print the kind SchedulingPolicy for a cluster, with who may read it, as YAML."""
+    from tidemill.cli.policy_object import definition
+
+    for one in definition():
+        typer.echo("---\n" + msgspec.yaml.encode(one).decode(), nl=False)
 
 
 class _Run:
@@ -164,8 +184,16 @@ class _Run:
         rules: PolicyFile,
         lease: str | None,
         metrics_at: tuple[str, int] | None,
+        policy_object: str | None = None,
     ) -> None:
-        self._access, self._terms, self._rules, self._lease = access, terms, rules, lease
+        self._access, self._terms, self._lease = access, terms, lease
+        self._rules: RulesSource = rules
+        self._watched = None
+        if policy_object is not None:
+            from tidemill.live.kubernetes.scheduling.policy_object import WatchedPolicy
+
+            self._watched = WatchedPolicy(access, policy_object, log)
+            self._rules = PolicySource(rules, self._watched)
         self._metrics_at = metrics_at
         self._made: ClusterScheduler | None = None
         self._leadership: Leadership | None = None
@@ -178,10 +206,29 @@ class _Run:
             loop.add_signal_handler(number, self._stopped.set)
         serving = await self._serve()
         try:
+            await self._begin_watching()
             await self._decide(is_once=is_once)
         finally:
+            if self._watched is not None:
+                await self._watched.stop()
             if serving is not None:
                 await serving.stop()
+
+    async def _begin_watching(self) -> None:
+        """Read the policy that is an object of the cluster, if there may be one."""
+        from tidemill.live.kubernetes.api.client import UNREACHABLE, ApiRefusal, unreachable
+
+        if self._watched is None:
+            return
+        try:
+            await self._watched.start()
+        except UNREACHABLE as error:
+            raise unreachable(self._access, error) from None
+        except ApiRefusal as error:
+            raise BackendError(
+                f"asked for the SchedulingPolicy `{self._watched.name}`; found {error}",
+                hint="`tidemill schedule crd` prints what has to be allowed",
+            ) from None
 
     async def _serve(self) -> "MetricsServer | None":
         """Numbers and probes, if they were asked for; a replica that stands by is ready too."""
@@ -206,7 +253,8 @@ class _Run:
         from tidemill.live.kubernetes.scheduling.rehearsal import rehearse
         from tidemill.live.kubernetes.scheduling.running import ClusterScheduler, live_policy
 
-        rules = self._rules.read()
+        own = self._rules
+        rules = own.begin() if isinstance(own, PolicySource) else own.read()
         log("ready to plan", actions=rehearse(live_policy(rules.policy), rules.fleet))
         leadership = self._leadership = await self._lead() if self._lease else None
         if self._stopped.is_set():

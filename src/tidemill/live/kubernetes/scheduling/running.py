@@ -67,6 +67,9 @@ class RulesSource(Protocol):
     def has_changed(self) -> bool:
         """Whether they may be others than when they were read."""
 
+    def settled(self, refused: TidemillError | None) -> None:
+        """Those that were read last hold now, or were refused."""
+
 
 class SchedulerTerms(NamedTuple):
     """What a scheduler was told by whoever started it."""
@@ -170,6 +173,7 @@ class ClusterScheduler:
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
+        self._rules.settled(None)
 
     async def run(self, is_over: Callable[[], bool], longest_s: float = 1.0) -> None:
         """Look, plan and send, until told that it is over; who tells is asked that often."""
@@ -268,7 +272,9 @@ class ClusterScheduler:
             refuse_unless_folds(rules.fleet, self.world)
         except TidemillError as error:
             self._log("policy refused", said=error.message, hint=error.hint)
+            self._rules.settled(error)
             return
+        self._rules.settled(None)
         policy = live_policy(rules.policy)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
