@@ -1,4 +1,4 @@
-"""A recorded history that is played again: what is as it was, what is another, what nobody knows."""
+"""A recorded history is played again: what is as it was, what is another, what is unknown."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ def row(job: str, gpus: int, submit: int, start: int | None, end: int | None, *n
     return {"job": job, "gpus": gpus, "nodes": list(nodes) or None, **times, **more}
 
 
-def kept(folder: Path, rows: list[dict[str, Any]], nodes: list[SeenNode] = NODES, **facts: str) -> str:  # fmt: skip
+def kept(
+    folder: Path, rows: list[dict[str, Any]], nodes: list[SeenNode] = NODES, **facts: str
+) -> str:
     """A journal of these attempts, which begins an hour before the first of them."""
     where = str(folder / "seen.sqlite")
     first = [row("first", 1, 0, 0, 0, "n3")]
@@ -40,9 +42,9 @@ def kept(folder: Path, rows: list[dict[str, Any]], nodes: list[SeenNode] = NODES
     return where
 
 
-def played(folder: Path, rows: list[dict[str, Any]], policy: Policy = Policy(), **more: Any) -> Replay:  # fmt: skip
-    """The same rows, played again."""
-    return api.replay(kept(folder, rows, **more), policy, str(folder / "shadow.sqlite"))
+def played(folder: Path, rows: list[dict[str, Any]], **more: Any) -> Replay:
+    """The same rows, played again by the policy that there is without another."""
+    return api.replay(kept(folder, rows, **more), Policy(), str(folder / "shadow.sqlite"))
 
 
 def starts(found: Replay) -> dict[str, int | None]:

@@ -104,6 +104,14 @@ def kubernetes(
     once: Annotated[
         bool, typer.Option("--once", help="Place what can be placed now, and stop.")
     ] = False,
+    may_drain: Annotated[
+        bool,
+        typer.Option(
+            "--may-drain",
+            help="Cordon nodes that are going to be taken, and evict whole gangs of ours from them"
+            " before the deadline (needs deploy/kubernetes/drain.yaml).",
+        ),
+    ] = False,
     shadow: Annotated[
         bool,
         typer.Option(
@@ -155,7 +163,7 @@ def kubernetes(
             ),
         )  # fmt: skip
         return
-    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown)
+    terms = SchedulerTerms(journal, scheduler, team_by, rule, shown, may_drain)
     if lease is not None and (lease.count("/") != 1 or not all(lease.split("/"))):
         raise SpecError(f"--lease is `{lease}`", hint="such as tidemill/scheduler")
     where = observers.address(metrics, "--metrics") if metrics is not None else None
