@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling, wrong
-from tests.rigs.kubernetes.wanted import gang, node, pod
+from tests.rigs.kubernetes.wanted import container, node, pod
 from tidemill.journal import open_journal
 from tidemill.live.kubernetes import notices
 from tidemill.live.kubernetes.notices import NodeNotice
@@ -18,6 +18,7 @@ from tidemill.model import events as ev
 from tidemill.model.events import Why
 
 FILE = ROOT / "deploy" / "kubernetes" / "drain.yaml"
+SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 MERGE = "application/merge-patch+json"
 
 
@@ -42,6 +43,18 @@ def where(rig: Cluster, job: str) -> set[str]:
     }
 
 
+def replicas(name: str, count: int, gpus: int) -> dict[str, Any]:
+    """A ReplicaSet whose pods are one gang: made again at once, not after a pause as a Job's."""
+    labels, told = {"app": name}, {"tidemill/gang": name, "tidemill/gang-size": str(count)}
+    template = {"metadata": {"labels": labels, "annotations": told},
+                "spec": {"schedulerName": OURS, "containers": [container(gpus)]}}  # fmt: skip
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
+    }  # fmt: skip
+
+
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """Cordoned at once; a minute before the deadline the whole gang goes, and sits elsewhere.
 
@@ -50,7 +63,7 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
     """
     rig.kubectl("apply", "-f", str(FILE))
     rig.add_nodes(node("n0"))
-    rig.create("/apis/batch/v1/namespaces/ml/jobs", gang("train", 2, 2, schedulerName=OURS))
+    rig.create(SETS, replicas("train", 2, 2))
     rig.create("/api/v1/namespaces/ml/pods", pod("bare", 1, schedulerName=OURS), pod("other", 1))
     with scheduling(rig, tmp_path, "--may-drain") as ours:
         rig.wait_until_running("ml", 4)
@@ -64,6 +77,7 @@ def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
         rig.wait_for("it takes pods again", lambda: not is_cordoned(rig, "n0"))
         rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
         assert ours.stop() == 0
+    rig.ask("DELETE", f"{SETS}/train")
     with open_journal(str(ours.journal)) as journal:
         asked = [one for one in journal.read(0) if isinstance(one, ev.AskedEvict)]
     assert [one.why for one in asked] == [Why.DRAINED]
