@@ -39,7 +39,10 @@ def headline(sides: "tuple[Statement, Statement]", report: "ShadowReport") -> li
 
     lost = [stranded_usd_micro(side.total()) for side in sides]
     unknown = report.unknown
-    free = f"free while jobs waited: {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy"
+    free = (
+        "GPUs that were free while jobs waited, or held by jobs that had not started:"
+        f" {_usd(lost[0])} as it was, {_usd(lost[1])} with this policy"
+    )
     counts = f"{len(report.earlier):,} would have started earlier, {len(report.later):,} later"
     found = [
         f"{free} (modelled): {_change(lost)}",

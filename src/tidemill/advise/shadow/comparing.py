@@ -19,8 +19,10 @@ from tidemill.model.world import World
 
 STRANDED = (
     Bucket.FRAGMENTED, Bucket.TOPOLOGY, Bucket.QUOTA, Bucket.HELD, Bucket.CAUSE_UNKNOWN,
+    Bucket.STARTING,
 )  # fmt: skip
-"""Free while somebody waited for it."""
+"""Free while somebody waited for it, or held by who had not started: a gang of which only a part
+is placed holds what nobody works on."""
 SAME_MS = 1_000
 """Times of Kubernetes are whole seconds: a smaller difference is none."""
 MOST_JOBS = 10
@@ -122,7 +124,7 @@ def compare(seen: Story, cast: Cast, shadow: Story, world: World, over_milli: in
 
 
 def stranded_usd_micro(account: Account) -> int | None:
-    """Dollars of what was free while somebody waited for it; None: some has no price."""
+    """Dollars of what nobody worked on although somebody wanted to; None: some has no price."""
     if any(account.unpriced[bucket] for bucket in STRANDED):
         return None
     return rounded(sum(account.money[bucket] for bucket in STRANDED), DENOMINATOR)

@@ -106,6 +106,8 @@ class Story(NamedTuple):
     jobs: list[SeenJob]
     """In the order of their numbers."""
     end_ms: int
+    kinds: list[str]
+    """The GPU type of each node, by number."""
 
 
 def read(journal: Journal) -> Story:
@@ -123,7 +125,7 @@ def read(journal: Journal) -> Story:
             f"`{journal.where}` tells of no job",
             hint="let it be written for longer: there is nothing to play again",
         )
-    return Story(telling.supply, telling.jobs, telling.now_ms)
+    return Story(telling.supply, telling.jobs, telling.now_ms, telling.kinds)
 
 
 class _Telling:
@@ -133,6 +135,8 @@ class _Telling:
         self.supply: list[ev.Seen] = []
         self.jobs: list[SeenJob] = []
         self.now_ms = 0
+        self.kinds: list[str] = []
+        self._kind_of: dict[str, str] = {}
         self._shapes: dict[Shape, int] = {}
         self._of_shape: dict[int, list[SeenJob]] = {}
         self._aboard: dict[int, set[int]] = {}
@@ -143,9 +147,16 @@ class _Telling:
             self.now_ms = event.at_ms
             if isinstance(event, _SUPPLY):
                 self.supply.append(event)
+                self._note_kind(event)
                 self._lose(event)
             else:
                 self._of_job(event)
+
+    def _note_kind(self, event: ev.Seen) -> None:
+        if isinstance(event, ev.ContractSigned):
+            self._kind_of[event.contract.name] = event.contract.kind
+        elif isinstance(event, ev.NodeAdded):
+            self.kinds.append(self._kind_of[event.node.contract])
 
     def _lose(self, event: ev.Seen) -> None:
         """Who sat on a node that keeps no gangs was stopped, without an event of its own."""

@@ -2,14 +2,15 @@
 
 A job comes when it could first be placed. It works as long as its last attempt did, and crashes as
 it was seen to crash; what stopped it in between (a preemption, a lost node) belongs to its place
-and is left out. What its owner ended ends at the same moment of the clock. A job whose end nobody
+and is left out. That is known of the GPU types that it was seen on, so it is placed on no others.
+What its owner ended ends at the same moment of the clock. A job whose end nobody
 saw works to the end of the story: that is an assumption, and is counted (``comparing``).
 
 Who sat somewhere when the journal began, or is decided by somebody else, is *pinned*: it takes the
 place that it was seen in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from tidemill.advise.shadow.story import End, SeenAttempt, SeenJob, Story
 from tidemill.live.history.telling import LIFE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
-from tidemill.model.rows import Job, Piece
+from tidemill.model.rows import Job, Piece, Shape
 from tidemill.twin.arrivals import Arrival, Ending, Spell
 
 
@@ -68,36 +69,50 @@ def of_story(story: Story, others: Mapping[str, str]) -> Cast:
             played += _lives(seen)
         else:
             interrupted += any(one.end is End.STOPPED for one in seen.attempts)
-            played.append(_ours(seen, story.end_ms))
+            played.append(_ours(seen, story))
     played.sort(key=lambda one: one.arrival.at_ms)
     return Cast(played, foreign, held, interrupted)
 
 
-def _ours(seen: SeenJob, end_ms: int) -> PlayedJob:
+def _ours(seen: SeenJob, story: Story) -> PlayedJob:
     crashes = [one.run_ms for one in seen.attempts if one.end is End.CRASHED and one.run_ms]
     ending = Ending.FAILED if seen.is_failed else Ending.FINISHED
     if seen.is_failed:
         crashes = crashes[:-1]
     known_ms = seen.known_ms
     arrival = Arrival(
-        seen.came_ms, _job(seen), FOREVER_MS if known_ms is None else known_ms, ending,
+        seen.came_ms, _job(seen, story.kinds), FOREVER_MS if known_ms is None else known_ms, ending,
         tuple(crashes), _activity(seen), len(crashes) if seen.is_failed else None,
     )  # fmt: skip
     first = seen.attempts[0] if seen.attempts else None
     is_there = first is not None and first.placed_ms == 0
     cancel_ms = seen.over_ms if seen.is_cancelled else None
     pin = Pin(first.pieces, first.up_ms) if first is not None and is_there else None
-    assert arrival.at_ms <= end_ms, "nobody comes after the end"
+    assert arrival.at_ms <= story.end_ms, "nobody comes after the end"
     return PlayedJob(arrival, seen, pin, cancel_ms)
 
 
-def _job(seen: SeenJob) -> Job:
+def _job(seen: SeenJob, kinds: Sequence[str]) -> Job:
     """The job as it is submitted: it takes as long to come up as it was last seen to."""
     ups = [one.up_ms - one.sat_ms for one in seen.attempts if one.up_ms is not None]
     return replace(
         seen.job, startup_ms=max(0, ups[-1]) if ups else seen.job.startup_ms, restart_ms=0,
-        efficiency=seen.efficiency,
+        efficiency=seen.efficiency, shape=_on_seen_kinds(seen, kinds),
     )  # fmt: skip
+
+
+def _on_seen_kinds(seen: SeenJob, kinds: Sequence[str]) -> Shape:
+    """What it requests, of the GPU types that each of its roles was seen on."""
+    found = dict[int, set[str]]()
+    for attempt in seen.attempts:
+        for piece in attempt.pieces:
+            found.setdefault(piece.role, set()).add(kinds[piece.node])
+    shape = seen.job.shape
+    roles = [
+        replace(role, kinds=tuple(sorted(found[r]))) if r in found else role
+        for r, role in enumerate(shape.roles)
+    ]
+    return replace(shape, roles=tuple(roles))
 
 
 def _activity(seen: SeenJob) -> Spell | None:
