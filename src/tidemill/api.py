@@ -231,9 +231,7 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
         facts, where = opened.facts(), opened.where
         played.refuse_simulated(Source.of(facts), where)
         seen, calendar = story.read(opened), Calendar.of(facts)
-    names = [one.job.name for one in seen.jobs]
-    decided_by = deciders.by_job(facts, where)
-    cast = truths.of_story(seen, played.others(decided_by, names, shadow_of or deciders.DEFAULT))
+    cast = truths.of_story(seen, played.others(seen, facts, where, shadow_of))
     twin = RecordedTwin(played.under(seen.supply, queues, topology), cast, seen.end_ms)
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",

@@ -26,7 +26,7 @@ ShadowOf = Annotated[
     typer.Option(
         "--shadow-of",
         help="Whose jobs are placed anew, where a cluster has several schedulers; those of others"
-        " are taken as they were seen.",
+        " are taken as they were seen (default: the cluster's own, or whose journal it is).",
         metavar="NAME",
     ),
 ]
@@ -50,7 +50,7 @@ def replay(
         ),
     ] = None,
     into: Into = None,
-    shadow_of: ShadowOf = "default-scheduler",
+    shadow_of: ShadowOf = "",
     force: options.Force = False,
     as_json: options.Json = False,
 ) -> None:

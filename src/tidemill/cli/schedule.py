@@ -120,7 +120,7 @@ def kubernetes(
             " dollars. Needs no more rights than to read.",
         ),
     ] = False,
-    shadow_of: replay.ShadowOf = "default-scheduler",
+    shadow_of: replay.ShadowOf = "",
     into: replay.Into = None,
     every: observe.Every = "30s",
     lateness: observe.Lateness = "1m",

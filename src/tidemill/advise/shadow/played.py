@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tidemill.advise.shadow.story import Story
 from tidemill.journal import deciders
 from tidemill.journal.source import Source
 from tidemill.live.history import telling
@@ -37,11 +38,23 @@ def refuse_simulated(source: Source, where: str) -> None:
         )
 
 
-def others(decided_by: Mapping[str, str], names: Iterable[str], scheduler: str) -> dict[str, str]:
-    """By job: who decides for it, of those that are not the scheduler's whose shadow this is."""
+def others(story: Story, facts: Mapping[str, str], where: str, scheduler: str) -> dict[str, str]:
+    """By job: who decides for it, of those that are not the scheduler's whose shadow this is.
+
+    In the journal of a scheduler of ours, those are the jobs that it did not place.
+    """
+    own, decided_by = facts.get(SCHEDULES, ""), deciders.by_job(facts, where)
+    scheduler = scheduler or own or deciders.DEFAULT
     found = dict[str, str]()
-    for name in names:
-        decider = decided_by.get(telling.origin(name, decided_by), deciders.DEFAULT)
+    for one in story.jobs:
+        name = one.job.name
+        decider = decided_by.get(telling.origin(name, decided_by), own or deciders.DEFAULT)
+        if own and one.attempts and not any(attempt.is_asked for attempt in one.attempts):
+            decider = deciders.DEFAULT
         if decider != scheduler:
             found[name] = decider
     return found
+
+
+SCHEDULES = "schedules"
+"""The fact of a journal that says for whom its scheduler decides (``live.kubernetes``)."""

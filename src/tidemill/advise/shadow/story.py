@@ -53,6 +53,8 @@ class SeenAttempt(NamedTuple):
     """Since when it worked; None: it never did."""
     end_ms: int | None = None
     end: End | None = None
+    is_asked: bool = False
+    """Whether our own scheduler put it there."""
 
     @property
     def run_ms(self) -> int | None:
@@ -176,7 +178,8 @@ class _Telling:
             case ev.CauseChanged(at_ms=at_ms, shape=s, cause=cause):
                 self._cause(s, cause, at_ms)
             case ev.PlacementSeen() | ev.AskedPlace():
-                self._sits(event.job, event.at_ms, event.pieces)
+                is_asked = isinstance(event, ev.AskedPlace)
+                self._sits(event.job, event.at_ms, event.pieces, is_asked=is_asked)
             case ev.JobStarted(at_ms=at_ms, job=j):
                 self._change(j, up_ms=at_ms)
             case ev.JobFinished(at_ms=at_ms, job=j):
@@ -204,7 +207,7 @@ class _Telling:
             elif one.is_held:
                 one.is_held, one.came_ms = False, at_ms
 
-    def _sits(self, j: int, at_ms: int, pieces: tuple[Piece, ...]) -> None:
+    def _sits(self, j: int, at_ms: int, pieces: tuple[Piece, ...], *, is_asked: bool) -> None:
         job, last = self.jobs[j], self.jobs[j].attempts[-1] if self.jobs[j].attempts else None
         job.is_held = False
         if last is not None and last.end is None and last.up_ms is None:
@@ -212,7 +215,7 @@ class _Telling:
         elif last is not None and last.end is None:  # it goes on elsewhere: still one run
             job.attempts[-1] = last._replace(pieces=pieces)
         else:
-            job.attempts.append(SeenAttempt(at_ms, at_ms, pieces))
+            job.attempts.append(SeenAttempt(at_ms, at_ms, pieces, is_asked=is_asked))
         for piece in pieces:
             self._aboard.setdefault(piece.node, set()).add(j)
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from tests.conftest import ROOT
+from tests.live.kubernetes.scheduling.test_guide import block
 from tests.live.kubernetes.scheduling.test_saying import told
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.scheduled import OURS, scheduling
@@ -68,6 +69,8 @@ def test_a_policy_object_holds_without_a_restart(known: Cluster, tmp_path: Path)
     The API server refuses what is not in the schema by itself. Deleted, the file holds again.
     """
     rig = known
+    guide = block("yaml", "apiVersion: tidemill.dev")
+    assert "created" in rig.kubectl("apply", "--dry-run=server", "-f", "-", told=guide)
     policy = tmp_path / "policy.toml"
     policy.write_text('[[team]]\nname = "ml"\nmaximum = { H100 = 8 }\n')
     rig.create(PATH, wanted(2))

@@ -14,6 +14,7 @@ from tests.rigs.kubernetes.wanted import node, pod
 from tidemill import api
 from tidemill.advise.shadow import comparing
 from tidemill.journal import open_journal
+from tidemill.model.policy import Policy
 
 PRICED = ("--usd-per-hour", "3600")
 """A dollar for each GPU and second."""
@@ -119,3 +120,6 @@ def test_what_kube_scheduler_lost_is_what_ours_saves(
     done = comparing.stranded_usd_micro(api.read_statement(str(ours.journal)).total())
     assert done is not None
     assert done < lost["before"] / 2
+    again = api.replay(str(ours.journal), Policy(), str(folder / "again.sqlite"))
+    assert (again.report.earlier, again.report.later, again.report.others) == ([], [], 0)
+    assert len(again.report.starts) == 5
