@@ -9,7 +9,7 @@ Everything here opens, runs and closes; the rooms below do the work and know not
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -236,12 +236,14 @@ def replay(  # noqa: PLR0913 - named, and each of them the caller's to choose
     done = run(
         twin, live_policy(policy), journal=into, name=f"shadow of {facts.get('name', where)}",
         end_ms=seen.end_ms, calendar=calendar, on_progress=on_progress, source=Source.SHADOW,
-        begun=Begun(given=completeness.OBSERVED, version=__version__),
     )  # fmt: skip
     with open_journal(into) as opened:
+        opened.claim()
+        for key in {submissions.BEFORE, SUBMISSIONS} & facts.keys():
+            opened.set_meta(key, facts[key])  # of jobs that are older than the journal
         shadow = story.read(opened)
     report = comparing.compare(seen, cast, shadow, done.world, twin.over_milli)
-    return Replay(read_statement(journal), done, report)
+    return Replay(read_statement(journal), replace(done, statement=read_statement(into)), report)
 
 
 def keep_history(
