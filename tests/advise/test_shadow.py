@@ -1,11 +1,14 @@
 """A recorded history is played again: what is as it was, what is another, what is unknown."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, attempts
+from tests.live.history.test_history import EPOCH_MS, NODES, PRICES, _random_history, attempts
+from tests.live.kubernetes import made
 from tidemill import api
 from tidemill.advise.shadow import comparing, story
 from tidemill.api import Replay
@@ -13,6 +16,7 @@ from tidemill.journal import deciders, open_journal
 from tidemill.journal.source import Source
 from tidemill.live.history.events import build
 from tidemill.live.history.rows import AttemptEnd, SeenNode
+from tidemill.live.kubernetes import translate
 from tidemill.model.errors import SpecError
 from tidemill.model.measures import HOUR_MS
 from tidemill.model.policy import Policy
@@ -156,3 +160,47 @@ def test_a_simulated_fleet_is_changed_in_its_file(tmp_path: Path):
     played(tmp_path, SPREAD)
     with pytest.raises(SpecError, match="simulated"):
         api.replay(str(tmp_path / "shadow.sqlite"), Policy(), str(tmp_path / "again.sqlite"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_history_is_played_with_what_was_paid_and_who_came(tmp_path: Path, seed: int):
+    """The same is paid on both sides, the same jobs are over, and known run times are kept."""
+    luck = Random(seed)
+    rows, _ = _random_history(luck)
+    others = deciders.facts({}, [(f"j{i}", "volcano") for i in range(60) if luck.random() < 0.2])
+    out = (
+        (EPOCH_MS + 500, EPOCH_MS + 900, luck.choice((NodeState.UNHEALTHY, NodeState.CORDONED))),
+    )
+    nodes = [*NODES[:3], replace(NODES[3], out=out)]
+    where = str(tmp_path / "seen.sqlite")
+    api.keep_history(build(rows, nodes, PRICES), where)
+    with open_journal(where) as journal:
+        for key, value in others.items():
+            journal.set_meta(key, value)
+        seen = story.read(journal)
+    found = api.replay(where, Policy(), str(tmp_path / "shadow.sqlite"))
+    assert found.seen.total().paid_money == found.shadow.statement.total().paid_money
+    with open_journal(str(tmp_path / "shadow.sqlite")) as journal:
+        played = {one.job.name: one for one in story.read(journal).jobs}
+    held = deciders.by_job(others, "")
+    for one in seen.jobs:
+        if one.job.name in held or one.known_ms is None or one.is_failed:
+            continue
+        after = played[one.job.name]
+        if after.over_ms is not None and not after.is_cancelled:
+            assert after.attempts[-1].run_ms == one.known_ms, one.job.name
+
+
+def test_pods_of_other_schedulers_and_with_other_constraints_are_noted():
+    """Who decides for a job is kept beside its events, unless it is the cluster's own scheduler."""
+    spread = {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+                                             "whenUnsatisfiable": "DoNotSchedule"}]}  # fmt: skip
+    pods = [made.pod("plain", 1, created=0), made.pod("theirs", 1, created=0),
+            made.pod("tied", 1, created=0)]  # fmt: skip
+    pods[1]["spec"]["schedulerName"] = "volcano"
+    pods[2]["spec"] |= spread
+    found = translate.translate(made.taken(made.node("n0"), *pods)).deciders
+    names = {name.partition("/")[2]: who for name, who in found.items()}
+    assert names["theirs"] == "volcano"
+    assert names["tied"].startswith(deciders.UNKEPT)
+    assert "plain" not in names

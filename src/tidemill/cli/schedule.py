@@ -145,10 +145,11 @@ def kubernetes(
     shown, now_ms = imports.checked_zone(zone), round(datetime.now(UTC).timestamp() * 1000)
     rule = given.Given(usd_per_hour, prices, list_prices).price_rule(shown, (now_ms, now_ms))
     if shadow:
-        if lease is not None or metrics is not None:
+        if lease is not None or metrics is not None or policy_object is not None or may_drain:
             raise SpecError(
-                "a shadow decides nothing: it holds no Lease and serves no metrics",
-                hint="leave --lease and --metrics out, or --shadow",
+                "a shadow only reads: it holds no Lease, serves no metrics, drains nothing, and its"
+                " policy is a file",
+                hint="leave --lease, --metrics, --may-drain and --policy-object out, or --shadow",
             )
         until = given.Given(usd_per_hour, prices, list_prices).price_rule(
             shown, (now_ms, FOREVER_MS)

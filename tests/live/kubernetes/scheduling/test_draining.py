@@ -43,6 +43,11 @@ def where(rig: Cluster, job: str) -> set[str]:
     }
 
 
+def names(rig: Cluster, job: str) -> set[str]:
+    """The pods of a job."""
+    return {name for name in rig.pods("ml") if name.startswith(job)}
+
+
 def replicas(name: str, count: int, gpus: int) -> dict[str, Any]:
     """A ReplicaSet whose pods are one gang: made again at once, not after a pause as a Job's."""
     labels, told = {"app": name}, {"tidemill/gang": name, "tidemill/gang-size": str(count)}
@@ -56,23 +61,26 @@ def replicas(name: str, count: int, gpus: int) -> dict[str, Any]:
 
 
 def test_a_gang_leaves_a_node_before_it_is_taken(rig: Cluster, tmp_path: Path):
-    """Cordoned at once; a minute before the deadline the whole gang goes, and sits elsewhere.
+    """Cordoned at once; a minute before the deadline the whole gang goes, from other nodes too.
 
     Bare pods, and those of others, stay: nobody would make them again. When the notice is taken
     back, so is the cordon.
     """
     rig.kubectl("apply", "-f", str(FILE))
-    rig.add_nodes(node("n0"))
-    rig.create(SETS, replicas("train", 2, 2))
+    rig.add_nodes(node("n0"), node("n1"))
+    rig.create(SETS, replicas("train", 2, 6))
     rig.create("/api/v1/namespaces/ml/pods", pod("bare", 1, schedulerName=OURS), pod("other", 1))
     with scheduling(rig, tmp_path, "--may-drain") as ours:
         rig.wait_until_running("ml", 4)
-        rig.add_nodes(node("n1"))
+        assert where(rig, "train") == {"n0", "n1"}
+        before, others = names(rig, "train"), (where(rig, "bare"), where(rig, "other"))
+        rig.add_nodes(node("n2"))
         soon = datetime.now(UTC) + timedelta(milliseconds=draining.LEAD_MS + 1000)
         says(rig, "n0", drain_by=soon.isoformat())
         rig.wait_for("it is cordoned", lambda: is_cordoned(rig, "n0"))
-        rig.wait_for("the gang sits elsewhere", lambda: where(rig, "train") == {"n1"})
-        assert where(rig, "bare") == where(rig, "other") == {"n0"}
+        rig.wait_for("the gang sits elsewhere", lambda: where(rig, "train") == {"n1", "n2"})
+        assert before.isdisjoint(names(rig, "train"))
+        assert (where(rig, "bare"), where(rig, "other")) == others
         says(rig, "n0", drain_by=None)
         rig.wait_for("it takes pods again", lambda: not is_cordoned(rig, "n0"))
         rig.wait_for("all is told", lambda: not wrong(rig, ours.journal))
