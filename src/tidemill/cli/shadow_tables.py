@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tidemill.cli import comparison_tables, screen
+from tidemill.explain import phrasing
 from tidemill.ledger import comparison
 from tidemill.model.measures import dollars_text, duration_text
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
     from tidemill.advise.shadow.comparing import JobStart, ShadowReport
     from tidemill.ledger.statement import Statement
+    from tidemill.model.world import World
 
 NAMES = ("as it was", "modelled")
 SHOWN = 10
@@ -28,7 +30,7 @@ def print_report(sides: "tuple[Statement, Statement]", report: "ShadowReport") -
     for title, some in (("would have started earlier", report.earlier),
                         ("would have started later", report.later)):  # fmt: skip
         if some:
-            console.print(_starts(title, some))
+            console.print(_starts(title, some, before.world))
     for text in (*report.notes(), *comparison.warnings(before, after)):
         screen.note(f"note: {text}")
 
@@ -71,16 +73,19 @@ def _change(lost: Sequence[int | None]) -> str:
     return f"{dollars_text(abs(after - before))} {word} lost"
 
 
-def _starts(title: str, some: "Sequence[JobStart]") -> "Table":
-    made = screen.table("job", "team", "GPUs", "waited", "would have waited", title=title,
-                        right_from=2)  # fmt: skip
+def _starts(title: str, some: "Sequence[JobStart]", world: "World") -> "Table":
+    made = screen.table(
+        "job", "team", "because of", "GPUs", "waited", "would have waited", title=title,
+        right_from=3,
+    )  # fmt: skip
     for one in some[:SHOWN]:
         seen, shadow = (
             f"≥ {duration_text(one.end_ms - one.came_ms)}" if at is None
             else duration_text(at - one.came_ms)
             for at in (one.seen_ms, one.shadow_ms)
         )  # fmt: skip
-        made.add_row(one.name, one.team, f"{one.milli / 1000:g}", seen, shadow)
+        why = phrasing.label(world, one.cause) if one.cause else ""
+        made.add_row(one.name, one.team, why, f"{one.milli / 1000:g}", seen, shadow)
     if len(some) > SHOWN:
-        made.add_row(f"… {len(some) - SHOWN:,} more", "", "", "", "")
+        made.add_row(f"… {len(some) - SHOWN:,} more", "", "", "", "", "")
     return made

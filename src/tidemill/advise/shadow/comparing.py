@@ -38,6 +38,8 @@ class JobStart(NamedTuple):
     seen_ms: int | None
     shadow_ms: int | None
     end_ms: int
+    cause: str = ""
+    """Why it waited, as its own scheduler said last; "": it said nothing."""
 
     @property
     def change_ms(self) -> int:
@@ -156,7 +158,7 @@ def _start(one: PlayedJob, shadow: SeenJob | None, end_ms: int) -> JobStart:
     first = shadow.attempts[0].placed_ms if shadow is not None and shadow.attempts else None
     return JobStart(
         job.name, job.shape.team, job.shape.total_milli, one.arrival.at_ms, one.seen.whole_ms,
-        first, end_ms,
+        first, end_ms, one.seen.cause.name.lower() if one.seen.cause else "",
     )  # fmt: skip
 
 

@@ -68,7 +68,8 @@ class SeenJob:
     """One job, and all that was seen of it."""
 
     __slots__ = (
-        "attempts", "busy_ppm", "came_ms", "efficiency", "is_failed", "is_held", "job", "over_ms",
+        "attempts", "busy_ppm", "came_ms", "cause", "efficiency", "is_failed", "is_held", "job",
+        "over_ms",
     )  # fmt: skip
 
     def __init__(self, job: Job, came_ms: int) -> None:
@@ -79,6 +80,8 @@ class SeenJob:
         self.over_ms: int | None = None
         """When it was over for good."""
         self.is_failed = False
+        self.cause = Cause.NONE
+        """Why it waited, as its own scheduler said last; NONE: it said nothing."""
         self.efficiency = job.efficiency
         self.busy_ppm = ONE_PPM
 
@@ -243,13 +246,15 @@ class _Telling:
             self._aboard.get(piece.node, set()).discard(j)
 
     def _measured(self, event: ev.Event) -> None:
-        """What was measured last of a job is taken of all of its work."""
+        """What was measured, or said, last of a job is taken of all of its work, or wait."""
         match event:
             case ev.EfficiencySeen(job=j, mfu_ppm=mfu_ppm, confidence=confidence):
                 if confidence is not Confidence.UNKNOWN:
                     self._efficient(j, mfu_ppm=mfu_ppm, confidence=Confidence.MODELLED)
             case ev.StallsSeen(job=j, host_ppm=host_ppm, links_ppm=links_ppm):
                 self._efficient(j, host_ppm=max(0, host_ppm), links_ppm=max(0, links_ppm))
+            case ev.ReasonSeen(job=j, cause=cause):
+                self.jobs[j].cause = cause
             case ev.ActivitySeen(job=j, busy_ppm=busy_ppm):
                 self.jobs[j].busy_ppm = busy_ppm
             case _:

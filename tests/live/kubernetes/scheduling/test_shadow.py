@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ def bound(rig: Cluster, begins: str) -> int:
     return sum(bool(one["spec"].get("nodeName")) for name, one in pods if name.startswith(begins))
 
 
+def are_bound(rig: Cluster, begins: str, count: int) -> bool:
+    """Whether so many pods of these names have a node."""
+    return bound(rig, begins) == count
+
+
 def passing(rig: Cluster, seconds: int) -> None:
     """Until so much time has passed: it is what is paid for."""
     until = time.monotonic() + seconds
@@ -46,7 +52,7 @@ def fragmenting(rig: Cluster, scheduler: str) -> None:
     path = "/api/v1/namespaces/ml/pods"
     for i in range(3):
         rig.create(path, pod(f"small{i}", 2, cpu="24", schedulerName=scheduler))
-        rig.wait_for("it is bound", lambda i=i: bound(rig, "small") == i + 1)
+        rig.wait_for("it is bound", partial(are_bound, rig, "small", i + 1))
     rig.wait_until_running("ml", 3)
     rig.create(path, *(pod(f"large{i}", 8, schedulerName=scheduler) for i in range(2)))
     passing(rig, STRANDED_S)
@@ -107,6 +113,7 @@ def test_what_kube_scheduler_lost_is_what_ours_saves(
     for name in ("ml/large0", "ml/large1"):
         assert starts[name]["change_ms"] <= -STRANDED_S * 500, starts[name]
         assert starts[name]["shadow_ms"] - starts[name]["came_ms"] <= 1000
+        assert starts[name]["cause"] == "scattered"
     lost = report["stranded_usd_micro"]
     assert report["earlier"] == 2
     assert lost["before"] - lost["after"] >= 16 * STRANDED_S * 500_000
