@@ -16,7 +16,6 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from tidemill.advise.shadow.story import End, SeenAttempt, SeenJob, Story
-from tidemill.live.history.telling import LIFE
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 from tidemill.model.rows import Job, Piece, Shape
 from tidemill.twin.arrivals import Arrival, Ending, Spell
@@ -125,7 +124,7 @@ def _lives(seen: SeenJob) -> list[PlayedJob]:
 
 
 def _life(seen: SeenJob, number: int, one: SeenAttempt) -> PlayedJob:
-    name = seen.job.name if number == 1 else f"{seen.job.name}{LIFE}{number}"
+    name = seen.job.name if number == 1 else f"{seen.job.name}#{number}"
     is_done = one.end is End.DONE and one.run_ms is not None
     arrival = Arrival(
         one.placed_ms, replace(seen.job, name=name, startup_ms=0, restart_ms=0),
