@@ -17,6 +17,7 @@ from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.notices import CORDONED, NodeNotice
+from tidemill.live.kubernetes.scheduling import parts
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.model import events as ev
 from tidemill.model.measures import FOREVER_MS
@@ -124,8 +125,8 @@ class Drains:
     # What is sent -------------------------------------------------------------------------------
 
     def _set_cordon(self, node: KubeNode, *, is_wanted: bool) -> None:
-        is_so = node.is_unschedulable
-        if node.name in self._refused or node.name in self._sending:
+        is_so, name = node.is_unschedulable, parts.machine(node.name)
+        if name in self._refused or name in self._sending:
             return
         if is_wanted and not is_so:
             assert node.notice is not None, "it is on"
@@ -136,9 +137,9 @@ class Drains:
                     "spec": {"unschedulable": False}}  # fmt: skip
         else:
             return
-        task = asyncio.get_running_loop().create_task(self._send(node.name, body))
-        self._sending[node.name] = task
-        task.add_done_callback(lambda _: self._sending.pop(node.name, None))
+        task = asyncio.get_running_loop().create_task(self._send(name, body))
+        self._sending[name] = task
+        task.add_done_callback(lambda _: self._sending.pop(name, None))
 
     async def _send(self, name: str, body: dict[str, Any]) -> None:
         try:
