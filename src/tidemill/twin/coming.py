@@ -107,6 +107,8 @@ class Coming:
         for i, arrival in enumerate(block):
             if arrival.crashes_ms:
                 rows[i, TRUTH.FIRST_CRASH], rows[i, TRUTH.CRASHES] = self._put(arrival.crashes_ms)
+            if arrival.forgiven is not None:
+                self._forgive(rows[i], arrival.forgiven)
             if arrival.activity:
                 rows[i, TRUTH.LOAD] = self._load(arrival.activity)
             if arrival.job.demand is not None:
@@ -120,6 +122,13 @@ class Coming:
             self._agenda.renew(crashes=grown(crashes, self._crashes))
         self._agenda.t.crashes[first : self._crashes] = crashes_ms
         return first, len(crashes_ms)
+
+    def _forgive(self, truth: I64, crashes: int) -> None:
+        """Let it begin as if it had crashed before, so that only so many are left to forgive."""
+        before = max(0, self._agenda.t.clock.item(CLOCK.RETRIES) - crashes)
+        truth[TRUTH.CRASHED] = before
+        truth[TRUTH.CRASHES] += before
+        truth[TRUTH.FIRST_CRASH] -= before
 
     def _load(self, activity: Tide | Spell) -> int:
         """The row of a load; services that go by the same clock have the same."""
