@@ -219,6 +219,9 @@ class World:
         self.hidden_labels: tuple[str, ...] = ()
         """Labels that say where a node is and that no job asks for: groups leave them out."""
         self.shape_rows: list[Shape] = []
+        """What jobs ask for, in the order in which the first of each came."""
+        self.shape_count = 0
+        """Of how many shapes a job came. The rows after them are written ahead: those come next."""
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
@@ -393,7 +396,7 @@ class World:
             "nodes": (self.nodes, self.node_count),
             "devices": (self.devices, self.device_count),
             "contracts": (self.contracts, self.contract_count),
-            "shapes": (self.shapes, len(self.shape_rows)),
+            "shapes": (self.shapes, self.shape_count),
         }
         state: dict[str, Any] = {
             name: {column: getattr(table, column)[:count] for column in table._fields}
@@ -413,7 +416,7 @@ class World:
             "domains": self.domains,
             "hidden_labels": self.hidden_labels,
             "position": self.position[:, : self.node_count if self.domains else 0],
-            "shape_rows": self.shape_rows,
+            "shape_rows": self.shape_rows[: self.shape_count],
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),
             "idle": sorted(self.idle.items()),
@@ -425,7 +428,7 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
-            "returns": self.returns[: len(self.shape_rows)],
+            "returns": self.returns[: self.shape_count],
             "ended": self.ended,
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,

@@ -11,12 +11,12 @@ ago is forgotten.
 
 import numpy as np
 
+from tidemill.core import arrivals
 from tidemill.model import events as ev
-from tidemill.model.columns import JOB
 from tidemill.model.errors import EventRefused
 from tidemill.model.measures import ONE_PPM, WHOLE_MILLI
 from tidemill.model.rows import Role
-from tidemill.model.states import JobState, NodeState
+from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 
@@ -50,14 +50,13 @@ def said_mix(world: World, event: ev.MixSampled) -> list[int]:
     del event
     shapes, count = world.ink.shapes, len(world.shape_rows)
     noted, mixed = shapes.noted[:count], shapes.mixed[:count]
-    recent = _recent(world)
-    noted[:] = np.bincount(recent[JOB.SHAPE], minlength=count)
-    if _has_drifted(noted.astype(np.int64), mixed.astype(np.int64)):
+    w, end = world.ink.w, world.job_count
+    turnover_ppm = int(arrivals.note(w.jobs, w.shapes, count, max(0, end - REMEMBERED), end))
+    if _has_drifted(noted, mixed):
         mixed[:] = noted
     world.mix_point = world.job_count
     world.mix_changes += 1
     world.mix_free_milli = int(world.kind_free_milli.sum())
-    turnover_ppm = _turnover_ppm(recent)
     if abs(turnover_ppm - world.mix_turnover_ppm) > TURNOVER_STEP_PPM:
         world.mix_turnover_ppm = turnover_ppm
     shapes.hosts[:count] = 0
@@ -74,21 +73,6 @@ def _has_drifted(noted: I64, mixed: I64) -> bool:
         return False
     moved = int(np.abs(noted * then - mixed * now).sum()) // 2
     return moved * DRIFT > now * then or not then
-
-
-def _recent(world: World) -> I64:
-    """The jobs of late: their shapes, states and attempts, each in one piece of memory."""
-    first = max(0, world.job_count - REMEMBERED)
-    rows = world.matrices.jobs[first : world.job_count, : JOB.ATTEMPT + 1]
-    return np.ascontiguousarray(rows.T)
-
-
-def _turnover_ppm(recent: I64) -> int:
-    """Of the jobs of late that were placed, and did not go back into the queue, how many left."""
-    placed = recent[JOB.STATE][recent[JOB.ATTEMPT] > 0]
-    left = int(np.count_nonzero(placed >= int(JobState.DONE)))
-    active = int(np.count_nonzero(placed != int(JobState.WAITING)))
-    return ONE_PPM * left // max(1, active)
 
 
 def _large(world: World) -> list[int]:

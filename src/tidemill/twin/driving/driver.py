@@ -57,7 +57,7 @@ class Driver:
         self._number = -1
         """Of the cycle that Python answered last."""
         self._shapes = 0
-        """Shapes of which everything is known that a cycle may ask."""
+        """Shapes of which everything that a cycle may ask was known when they came, or before."""
         self.codes = dict.fromkeys(BACK, 0)
         """How often the compiled loop came back, and why;"""
         self.answers = dict.fromkeys(CODE, 0)
@@ -113,13 +113,13 @@ class Driver:
         loop, twin, drive = self._loop, self._twin, self._beat.drive
         world, policy, memo = loop.world, loop.policy, loop.memo
         agenda, sheet = twin.agenda, loop.sheet
+        twin.foresee(loop.inflow)
         at_work = self._at_work_next()
         book = loop.checker.laid_out(policy, world.job_count + EVENTS)
         d = at_work.columns
         more, more_pieces = EVENTS + len(d.events), PIECES + len(d.event_pieces)
         agenda.make_room(2 * len(agenda) + more)
         rows.make_pieces(world, more_pieces)
-        twin.foresee(loop.inflow)
         events, pieces = sheet.room(more, more_pieces)
         agenda.renew(events=events, event_pieces=pieces, asked=d.events)
         clock, hunt, yard = agenda.t.clock, at_work.hunt, book.yard()
@@ -144,9 +144,11 @@ class Driver:
         if self._last is not None and self._is_pythons():
             drive[DRIVE.IS_STALE] = 1
             return self._last
+        if not self._twin.declares_next:
+            loop.inflow.foretell()
         loop.memo.sheet.clear()
         made = Cycle(loop.world, loop.policy, loop.memo.scheduling, loop.memo.sheet)
-        made.know_all(range(self._shapes, len(loop.world.shape_rows)))
+        made.know_new(min(self._shapes, loop.world.shape_count))
         self._shapes = len(loop.world.shape_rows)
         drive[DRIVE.IS_STALE] = 0
         self._cycle = self._last = made
