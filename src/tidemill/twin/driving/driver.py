@@ -16,7 +16,7 @@ from tidemill.engine.check.columns import Rows
 from tidemill.engine.fold import mix
 from tidemill.model.batch import Batch, JobColumn
 from tidemill.model.batch.convert import to_event
-from tidemill.model.events import Action
+from tidemill.model.events import Action, MixSampled
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.orders import BY_SHAPE
 from tidemill.model.tables import I64
@@ -54,6 +54,8 @@ class Driver:
         self._last: Cycle | None = None
         """The last that was laid out."""
         self._is_prepared = False
+        self._is_mix_new = False
+        """Whether the mix was looked at, and cycles do not go by it yet."""
         self._number = -1
         """Of the cycle that Python answered last."""
         self._shapes = 0
@@ -140,12 +142,32 @@ class Driver:
         """The cycle that is at work, or the next; not laid out yet where Python will make that."""
         loop, drive, before = self._loop, self._beat.drive, self._cycle
         if before is not None and drive[DRIVE.STAGE] in _IN_CYCLE:
-            return before
+            return before if not self._is_mix_new else self._after(before)
         if self._last is not None and self._is_pythons():
             drive[DRIVE.IS_STALE] = 1
             return self._last
         if not self._twin.declares_next:
             loop.inflow.foretell()
+        return self._next()
+
+    def _after(self, before: Cycle) -> Cycle:
+        """The next cycle, of which the mix is known now, while the plan of one is carried out.
+
+        If the columns where that is written stay where they are; else it is laid out after it.
+        """
+        drive, self._is_mix_new = self._beat.drive, False
+        if drive[DRIVE.STAGE] not in (STAGE.FOLDING, STAGE.CARRYING):
+            return before
+        made, d = self._next(), before.columns
+        if made.columns.events is d.events and made.columns.event_pieces is d.event_pieces:
+            return made
+        drive[DRIVE.IS_STALE] = 1
+        self._cycle = self._last = before
+        return before
+
+    def _next(self) -> Cycle:
+        """Lay out the next cycle."""
+        loop, drive = self._loop, self._beat.drive
         loop.memo.sheet.clear()
         made = Cycle(loop.world, loop.policy, loop.memo.scheduling, loop.memo.sheet)
         made.know_new(min(self._shapes, loop.world.shape_count))
@@ -276,6 +298,7 @@ class Driver:
         action = self._row()
         loop.inflow.single(action)
         loop.sheet.write_one(action)
+        self._is_mix_new = isinstance(action, MixSampled)
         drive[DRIVE.ROW] += 1
 
     def _row(self) -> Action:
