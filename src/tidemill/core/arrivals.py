@@ -1,4 +1,4 @@
-"""What came of late: how many jobs of each shape, how many of them left, and who could host more."""
+"""What came of late: how many jobs of each shape, how many have left, and who could host more."""
 
 from enum import IntEnum
 

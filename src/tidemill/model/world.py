@@ -195,7 +195,7 @@ class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
     def __init__(self) -> None:
-        self.now_ms, self.seq, self.device_count = 0, 0, 0
+        self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
         self.job_names: list[str] = []
         self.job_users: list[str] = []
         """Who submitted each job; "": nobody said."""
@@ -218,10 +218,7 @@ class World:
         self.domain_number: list[dict[Domain, int]] = []
         self.hidden_labels: tuple[str, ...] = ()
         """Labels that say where a node is and that no job asks for: groups leave them out."""
-        self.shape_rows: list[Shape] = []
-        """What jobs ask for, in the order in which the first of each came."""
-        self.shape_count = 0
-        """Of how many shapes a job came. The rows after them are written ahead: those come next."""
+        self.shape_rows: list[Shape] = []  # after ``shape_count``: no job came yet, they are next
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""

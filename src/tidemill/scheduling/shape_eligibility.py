@@ -45,7 +45,9 @@ class Likes:
         if len(self._column) != len(self._of):
             self._column = np.array(self._of, np.int64)
         is_like = self._column == number
-        return np.flatnonzero(is_like if q < 0 else is_like & (world.shapes.queue[: len(is_like)] == q))
+        if q >= 0:
+            is_like &= world.shapes.queue[: len(is_like)] == q
+        return np.flatnonzero(is_like)
 
     def _is_bounded(self, world: World) -> bool:
         """Whether any queue has a maximum quota, or keeps something back."""

@@ -233,9 +233,7 @@ class Folding:
                 self.single()
 
 
-def _write_jobs(
-    world: World, written: I64, jobs: I64, dictionary: Dictionary
-) -> Iterable[Shape]:
+def _write_jobs(world: World, written: I64, jobs: I64, dictionary: Dictionary) -> Iterable[Shape]:
     """Write the rows of jobs that come next; the shapes that are new with them."""
     number, is_training, unseen = _shapes(world, jobs, dictionary)
     written[:] = _BLANK
@@ -251,9 +249,7 @@ def _write_jobs(
     return unseen
 
 
-def _shapes(
-    world: World, jobs: I64, dictionary: Dictionary
-) -> tuple[I64, I64, dict[Shape, int]]:
+def _shapes(world: World, jobs: I64, dictionary: Dictionary) -> tuple[I64, I64, dict[Shape, int]]:
     """The number that each shape of a dictionary has, or will have; whether it trains; who is new.
 
     A shape that nobody has seen is the next when its first job comes: the order is the same.

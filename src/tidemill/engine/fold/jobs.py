@@ -473,9 +473,9 @@ def foretell(world: World, shape: Shape) -> bool:
         q = _queue_of(world, Job("", shape))
     except EventRefused:
         return False
-    known = len(world.shape_rows)
-    priorities = world.shapes.priority[:known][world.shapes.queue[:known] == q]
-    if not is_plain or shape.priority < priorities.min(initial=shape.priority):
+    shapes, known = world.shapes, len(world.shape_rows)
+    priorities = shapes.priority[:known][shapes.queue[:known] == q]
+    if not is_plain or (len(priorities) and shape.priority < priorities.min()):
         return False
     _add_shape(world, shape, q)
     return True
