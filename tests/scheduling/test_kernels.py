@@ -16,7 +16,14 @@ from tidemill.model.states import NodeState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling.fitting import sweeps
-from tidemill.scheduling.fitting.columns import OUT, PART, REQUEST, REQUEST_COLUMNS, SPOT
+from tidemill.scheduling.fitting.columns import (
+    BITS,
+    OUT,
+    PART,
+    REQUEST,
+    REQUEST_COLUMNS,
+    SPOT,
+)
 from tidemill.scheduling.snapshot import ALL_BITS, Snapshot, signed
 
 
@@ -39,9 +46,10 @@ class Columns:
         spots[:, SPOT.FREE] = [yard.node_free(n) for n in range(rows)]
         self.w = World().matrices._replace(nodes=nodes, devices=devices)
         self.ground = Snapshot(World()).ground._replace(
-            regs=np.array([0, rows, 0, 0, 0, 0], np.int64), spots=spots, parts=parts,
+            regs=np.array([0, rows, 0, 0, 0, 0, 0, 0], np.int64), spots=spots, parts=parts,
             requests=np.zeros((2, REQUEST_COLUMNS), np.int64), out=_blank(16, OUT),
             oks=np.array([[1, 0], [1, 0]], np.int64), hosts=np.zeros((2, rows), np.int64),
+            hosting=np.zeros((2, rows // BITS + 1), np.int64), able=np.zeros(rows, np.int64),
         )  # fmt: skip
         self.spots, self.parts = spots, parts
 

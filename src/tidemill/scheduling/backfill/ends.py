@@ -20,6 +20,7 @@ from tidemill.scheduling.fitting.sweeps import (
     count_again,
     is_able,
     most_beside,
+    note_hosted,
     on_device,
     touch,
 )
@@ -434,10 +435,7 @@ def hosted_on(w, g, barred, r, n):
 @kernel
 def count_beside(w, g, barred, r, n):
     """Count again what a node could take of a request on devices that nobody is barred from."""
-    requests, hosts, h = g.requests, g.hosts, g.requests[r, REQUEST.HOSTS_ROW]
-    now = hosted_on(w, g, barred, r, n)
-    requests[r, REQUEST.HOSTS_SUM] += now - hosts[h, n]
-    hosts[h, n] = now
+    note_hosted(g.requests, g.hosts, g.hosting, r, n, hosted_on(w, g, barred, r, n))
 
 
 @kernel

@@ -73,6 +73,13 @@ class REG(IntEnum):
     SPREADS = 54  # whether gangs without wishes are spread over nodes
     HALTED = 55  # one more than the shape that is held behind, or reserved for, next
     WATCHED = 56  # one more than the job before which Python looks at the desk; 0: nobody
+    STANDS = 57  # of the last reservations: one more than the claims they are for; 0: not known,
+    MADE_IN = 58  # the cycle in which they were made,
+    MADE_OF = 59  # up to which change of nodes,
+    MADE_PACE = 60  # and of pace,
+    MADE = 61  # how many they are,
+    NEXT_END_MS = 62  # and until when nobody was expected to end
+    SINCE = 63  # the cycle since which room and reservations are as they are now
 
 
 class NOTE(IntEnum):
@@ -215,6 +222,7 @@ class CLAIM(IntEnum):
 
     SHAPE = 0
     JOB = 1
+    MADE = 2  # the job that the last reservation in this place was made for
 
 
 class PASSABLE(IntEnum):
