@@ -74,7 +74,10 @@ class Columns:
     def kept_count(self) -> tuple[int, list[int]]:
         """How many of those would fit, in all and by node, as it is kept."""
         total = int(sweeps.count_hosts(self.w, self.ground, 1))
-        return total, self.ground.hosts[1].tolist()
+        found: list[int] = self.ground.hosts[1].tolist()
+        bits = [self.ground.hosting.item(1, n // BITS) >> n % BITS & 1 for n in range(self.rows)]
+        assert bits == [int(hosted > 0) for hosted in found]
+        return total, found
 
     def fill(self, role: Role, spreads: bool) -> list[oracle.Placed] | int:
         """What was placed, or how many replicas would have fitted."""

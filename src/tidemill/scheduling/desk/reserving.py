@@ -15,10 +15,11 @@ from tidemill.scheduling.backfill.ends import (
     enough_after,
     is_to_be_read,
 )
+from tidemill.scheduling.backfill.later import LEAST, enough_then, keep_up, lend_hosts
 from tidemill.scheduling.desk.columns import ASK, CLAIM, NOTE, OPTION, PROMISE, REG
 from tidemill.scheduling.desk.kernel import kernel
 from tidemill.scheduling.desk.placing import is_over_limit
-from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT
+from tidemill.scheduling.fitting.columns import CALL, KEPT, OUT, REQUEST
 from tidemill.scheduling.fitting.keeping import give, take
 from tidemill.scheduling.fitting.ladders import fill_tied
 from tidemill.scheduling.fitting.sweeps import count_again, count_hosts, fill, give_all
@@ -200,12 +201,48 @@ def ended_first(w, d, g, e, running, o, s, stays):
 
 
 @kernel
+def is_kept_for(w, d, g, e, s, j):
+    """Whether what will be free for a job is kept from cycle to cycle.
+
+    It is where many must end for one who was the first to wait before; nothing else is reserved.
+    """
+    tally, o = e.tally, d.asks[s, ASK.FIRST_OPTION]
+    if d.reg[REG.PROMISES] > 0 or d.asks[s, ASK.OPTIONS] != 1 or is_to_be_read(w, e):
+        return False
+    was_reserved, tally[TALLY.RESERVED] = tally[TALLY.RESERVED] == j, j
+    if g.requests[d.options[o, OPTION.PACKED], REQUEST.HOSTS_ROW] == 0:
+        return False
+    return was_reserved and tally[TALLY.WANTED] >= LEAST
+
+
+@kernel
+def reserve_by_change(w, d, g, e, s, j):
+    """Make the only reservation, of what is kept from cycle to cycle; how many there are."""
+    asks, o = d.asks, d.asks[s, ASK.FIRST_OPTION]
+    k, r, need = d.options[o, OPTION.KIND], d.options[o, OPTION.PACKED], asks[s, ASK.NEED]
+    if need != 0 and is_over_limit(w.queues, w.quotas, d.used, w.shapes[s, SHAPE.QUEUE], k, need):
+        return d.reg[REG.PROMISES]
+    count_hosts(w, g, r)
+    keep_up(w, g, e, r, k, d.reg[REG.ROOM_AT])
+    ended = enough_then(w, g, e, asks[s, ASK.COUNT], need - d.free[k] if need != 0 else 0)
+    if ended > 0:
+        lend_hosts(w, g, e, 1)
+        count = seat_then(w, d, g, s, o)
+        lend_hosts(w, g, e, -1)
+        if count > 0:
+            promise(w, d, g, s, j, e.rows[e.order[ended - 1], ENDING.AT_MS], count)
+    return d.reg[REG.PROMISES]
+
+
+@kernel
 @shared
 def reserve(w, d, g, e, s, j, running):
     """Make one reservation, if the job will fit at all; how many there are.
 
     On the type on which it does when the fewest have ended.
     """
+    if is_kept_for(w, d, g, e, s, j):
+        return reserve_by_change(w, d, g, e, s, j)
     asks, options, q, need = d.asks, d.options, w.shapes[s, SHAPE.QUEUE], d.asks[s, ASK.NEED]
     best, ended, is_only = -1, 0, asks[s, ASK.OPTIONS] == 1
     bar(w, d, e, 1)
@@ -281,8 +318,7 @@ def make_anew(w, d, g, e):
 
 @kernel
 def make_all(w, d, g, e):
-    """Make all reservations that were claimed, or have those that stand: READY, or why Python must.
-    """
+    """Have all reservations that were claimed, anew if they do not stand; READY, or why not."""
     reg = d.reg
     why = may_make(w, d, e)
     if why != READY:

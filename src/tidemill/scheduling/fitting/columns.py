@@ -115,7 +115,9 @@ class KEPT(IntEnum):
     REPLICAS = 5
     KEPT_CPU = 6
     KEPT_MEMORY = 7
-    KEPT_PART = 8  # and one more column for every other device
+    RANK = 8  # scratch: how well its node suited a request before,
+    IS_EXACT = 9  # and whether that was a score
+    KEPT_PART = 10  # and one more column for every other device
 
 
 KEPT_COLUMNS = int(KEPT.KEPT_PART) + MAX_DEVICES
