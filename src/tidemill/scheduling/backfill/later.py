@@ -25,6 +25,8 @@ LEAST = 16  # who waits for fewer to end is reserved for anew each time
 def lend(w, g, ends, n, sign):
     """Give the room what comes back to a node (1), or take it again (-1), unnoticed."""
     spots, back, first = g.spots, ends.back, w.nodes[n, NODE.FIRST_DEVICE]
+    if back[n, BACK.FREE] == 0 and back[n, BACK.CPU] == 0 and back[n, BACK.MEMORY] == 0:
+        return
     spots[n, SPOT.FREE] += sign * back[n, BACK.FREE]
     spots[n, SPOT.CPU] += sign * back[n, BACK.CPU]
     spots[n, SPOT.MEMORY] += sign * back[n, BACK.MEMORY]
