@@ -73,13 +73,16 @@ class REG(IntEnum):
     SPREADS = 54  # whether gangs without wishes are spread over nodes
     HALTED = 55  # one more than the shape that is held behind, or reserved for, next
     WATCHED = 56  # one more than the job before which Python looks at the desk; 0: nobody
-    STANDS = 57  # of the last reservations: one more than the claims they are for; 0: not known,
-    MADE_IN = 58  # the cycle in which they were made,
-    MADE_OF = 59  # up to which change of nodes,
-    MADE_PACE = 60  # and of pace,
-    MADE = 61  # how many they are,
-    NEXT_END_MS = 62  # and until when nobody was expected to end
-    SINCE = 63  # the cycle since which room and reservations are as they are now
+    FAIRNESS = 57  # 0: none, 1: by dominant shares, 2: by the bill
+    COUNTS_PAST = 58  # whether fair shares count past use
+    RANKS = 59  # an order that reads jobs (``lines``); 0: it is by shape, or Python's
+    STANDS = 60  # of the last reservations: one more than the claims they are for; 0: not known,
+    MADE_IN = 61  # the cycle in which they were made,
+    MADE_OF = 62  # up to which change of nodes,
+    MADE_PACE = 63  # and of pace,
+    MADE = 64  # how many they are,
+    NEXT_END_MS = 65  # and until when nobody was expected to end
+    SINCE = 66  # the cycle since which room and reservations are as they are now
 
 
 class NOTE(IntEnum):
@@ -152,6 +155,9 @@ class ASK(IntEnum):
     LINE_TAIL = 43  # last,
     LINE_LENGTH = 44  # how many they are,
     LINE_RETURNS = 45  # and how many came back to it
+    BEST = 46  # in an order that reads jobs: the first of this line by rank,
+    BEST_RANK = 47
+    IMPATIENT = 48  # and who loses patience first
 
 
 class OPTION(IntEnum):
@@ -205,6 +211,27 @@ class LINE(IntEnum):
     JOB = 4
     SHAPE = 5
     PLACED = 6
+
+
+class SHARING(IntEnum):
+    """One row per queue: its fair share. From ``TOP`` on: the queues above it and itself, from the
+    top down; UNKNOWN: no more.
+    """
+
+    WEIGHT = 0
+    SHARE = 1
+    ORDER = 2  # of another queue: which one is at this place, the smallest share first
+    TOP = 3
+
+
+class WORTH(IntEnum):
+    """One row per GPU type: what a thousandth of it counts as a share, in parts that kernels can
+    multiply.
+    """
+
+    WHOLES = 0
+    REST = 1  # of the division, over
+    WHOLE = 2
 
 
 class PROMISE(IntEnum):
@@ -286,3 +313,7 @@ class Desk(NamedTuple):
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)
+    sharing: I64  # fair shares, by queue
+    worth: I64  # what shares are counted by, by GPU type
+    past: I64  # by queue and GPU type: what was used lately, in milli
+    steps: I64  # of the order ``attained``
