@@ -36,8 +36,10 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
     policy = tmp_path / "policy.toml"
     policy.write_text('[[team]]\nname = "web"\nmaximum = { H100 = 2 }\n')
     rig.add_nodes(node("n0"))
+    chosen = {"matchLabels": {"a": "b"}}
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": chosen,
+         "namespaceSelector": chosen}
     ]}}  # fmt: skip
     rig.create(PODS, pod("first", 4, schedulerName=OURS))
     rig.create(JOBS, gang("full", 2, 8, schedulerName=OURS))
@@ -54,8 +56,9 @@ def test_only_what_a_node_would_help_is_an_order_for_one(rig: Cluster, tmp_path:
         assert ours.stop() == 0
     assert told(rig, "full")[0] == "Unschedulable"
     assert told(rig, "apart") == (
-        "NotSupported", "affinity.podAntiAffinity: not placed by Tidemill's scheduler yet"
-    )  # fmt: skip
+        "NotSupported",
+        "affinity.podAntiAffinity with namespaceSelector: not placed by Tidemill's scheduler yet",
+    )
     assert told(rig, "tied")[0] == "UnknownTopology"
     assert web()["reason"] == "OverQuota"
     assert {one["regarding"]["name"].partition("-")[0] for one in events(rig)} >= {"full", "apart"}
