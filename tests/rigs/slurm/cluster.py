@@ -111,6 +111,15 @@ class Cluster:
             raise RigError(f"{' '.join(arguments)}: {done.stdout}{done.stderr}")
         return done.stdout
 
+    def tell(self, program: str, lines: str, *options: str) -> None:
+        """Several lines to one client that reads commands; it goes on after one that fails."""
+        done = subprocess.run(
+            [program, *options], env=self.environment, input=lines.strip() + "\n",
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        if done.returncode or done.stderr:
+            raise RigError(f"{program}: {done.stdout}{done.stderr}")
+
     def ok(self, *arguments: str) -> bool:
         """Whether a client command answers."""
         try:
@@ -143,8 +152,8 @@ class Cluster:
 
     def _database(self, port: int) -> None:
         place = self.folder / "db"
-        # A server that starts removes the temporary tables in its folder for such: another one's, if
-        # both have the machine's.
+        # A server that starts removes the temporary tables in its folder for such: another one's,
+        # if both have the machine's.
         own = f"--tmpdir={place / 'tmp'}"
         (place / "tmp").mkdir()
         for folder in (place, place / "tmp"):
