@@ -6,10 +6,11 @@ own, are killed (`kill -9`) and started again, COUNT times each: of Slurm, of Ku
 `fleet.toml` that names all four. In the end each journal must be the one of a single answer of an
 observer that was never killed: the same jobs with the same beginnings and ends, none twice, and
 the same amount in every bucket of every job; and GPU-time as `sacct` and the pods say.
-
-Options: a seed, and the names of the observers.
 """
 
+import argparse
+import json
+import math
 import os
 import random
 import signal
@@ -38,10 +39,37 @@ from tidemill.ledger.buckets import ALLOCATED
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
 
+OBSERVERS = ("slurm", "kubernetes", "fleet")
 LATENESS_S = 15
 """Loops write what they did a moment later, and a machine with much to do later still."""
-LONGEST_S = 4.0
-"""After at most so long an observer is killed: about two answers, with its start."""
+LONGEST_S = 2.0
+"""After at most so long an observer is killed: about two answers."""
+AFTER_TELLING = 0.7
+"""The share of kills whose time begins when the observer has told something new."""
+PATIENCE_S = 60
+STARTING = """
+import json, os, signal, sys
+import polars
+from tidemill.cli import fleet_file, fleet_watch, main, observe, observers
+from tidemill.live.kubernetes.watching import source
+from tidemill.live.observing import measuring, observer, several
+from tidemill.live.prometheus import fetching, joining
+from tidemill.live.slurm import polling
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    asked = json.loads(line)
+    if number := os.fork():
+        print(number, flush=True)
+        continue
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    log = os.open(asked["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 1), os.dup2(log, 2)
+    os.environ.clear(), os.environ.update(asked["environment"])
+    sys.argv = ["tidemill", *asked["words"]]
+    main.main()
+    os._exit(0)
+"""
+"""Starts observers as children that have the modules already: a start costs a second otherwise."""
 MEASURED_S = 7_200
 PODS = "/api/v1/namespaces/ml/pods"
 JOBS = "/apis/batch/v1/namespaces/ml/jobs"
@@ -96,11 +124,15 @@ class Story:
             rig.wait_for("all jobs of Slurm are through", lambda: not crowd.left(rig), 600)
         if self._rigs.kubernetes is not None:
             pods = self._rigs.kubernetes
-            for name, phase in pods.phases("ml").items():
-                if phase in ("Running", "Pending"):
-                    pods.wait_for(f"{name} runs", lambda n=name: _runs(pods, n), 120)
-                    pods.annotate("ml", name, ends="Succeeded")
-            pods.wait_for("all pods are through", lambda: _is_over(pods), 120)
+            pods.wait_for("all pods are through", lambda: self._end_all(pods), 600)
+
+    def _end_all(self, rig: kubernetes.Cluster) -> bool:
+        """End what runs, so that what waits may run; whether nothing is left."""
+        phases = rig.phases("ml")
+        for name, phase in phases.items():
+            if phase == "Running":
+                rig.annotate("ml", name, ends="Succeeded")
+        return not {"Running", "Pending"} & {*phases.values()}
 
     def _slurm(self, rig: slurm.Cluster) -> None:
         chance, n = self._chance, self._round
@@ -134,61 +166,112 @@ def _runs(rig: kubernetes.Cluster, name: str) -> bool:
     return rig.phases("ml").get(name) == "Running"
 
 
-def _is_over(rig: kubernetes.Cluster) -> bool:
-    return not {"Running", "Pending"} & {*rig.phases("ml").values()}
+class Starter:
+    """A process that starts observers, one for all of them."""
+
+    def __init__(self) -> None:
+        told = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", STARTING], env=told, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def start(self, words: Sequence[str], environment: dict[str, str], log: Path) -> int:
+        """Start `tidemill` with these words; its process id."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        asked = {"words": words, "environment": environment, "log": str(log)}
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait(10)
 
 
 class Killed:
     """One observer after the other, on one journal."""
 
-    def __init__(self, name: str, rigs: Rigs) -> None:
-        self.name, self._rigs = name, rigs
+    def __init__(self, name: str, rigs: Rigs, starter: Starter) -> None:
+        self.name, self._rigs, self._starter = name, rigs, starter
         self.journal = rigs.folder / f"{name}.sqlite"
         self.kills, self.grew = 0, 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._until_s, self._events = 0.0, 0
+        self._number: int | None = None
+        self._delay_s, self._until_s, self._events = 0.0, math.inf, 0
 
     def go_on(self, chance: random.Random, most: int) -> None:
         """Kill it if its time has come, and start another one; until it was killed often enough."""
-        if self._process is None and self.kills < most:
-            self._process = self._start(str(self.journal))
-            self._until_s = time.monotonic() + chance.uniform(0.1, LONGEST_S)
-        elif self._process is not None and time.monotonic() > self._until_s:
-            self._process.send_signal(signal.SIGKILL)
-            assert self._process.wait(10) == -signal.SIGKILL, f"it ended by itself: {self.said()}"
-            self._process, self.kills = None, self.kills + 1
-            self._count()
+        now_s = time.monotonic()
+        if self._number is None:
+            if self.kills < most:
+                self._number = self._start(self.journal)
+                self._delay_s = chance.uniform(0, LONGEST_S)
+                waits = chance.random() < AFTER_TELLING
+                self._until_s = now_s + (PATIENCE_S if waits else self._delay_s)
+            return
+        if self._has_told():
+            self._until_s = min(self._until_s, now_s + self._delay_s)
+            self._delay_s = math.inf
+        if now_s > self._until_s:
+            assert _is_alive(self._number), f"it ended by itself: {self.said()}"
+            os.kill(self._number, signal.SIGKILL)
+            self._wait(10)
+            self.kills += 1
+            self.grew += self._delay_s == math.inf
+
+    def stop(self) -> None:
+        """Kill it for good."""
+        if self._number is not None:
+            os.kill(self._number, signal.SIGKILL)
+            self._wait(10)
 
     def once(self, journal: Path) -> None:
         """One whole answer."""
-        process = self._start(str(journal), "--once")
-        assert process.wait(300) == 0, self.said()
+        self._number = self._start(journal, "--once")
+        self._wait(300)
 
     def said(self) -> str:
         """The end of what it printed."""
-        return f"{self.name}: {(self._rigs.folder / f'{self.name}.log').read_text()[-2000:]}"
+        return f"{self.name}: {self._log().read_text()[-2000:]}"
 
-    def _count(self) -> None:
-        if self.journal.exists():
-            now = api.completeness_of(str(self.journal)).events
-            self.grew += now > self._events
-            self._events = now
+    def _log(self) -> Path:
+        return self._rigs.folder / f"{self.name}.log"
 
-    def _start(self, journal: str, *more: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "tidemill", "observe"]
+    def _wait(self, patience_s: float) -> None:
+        tick, until_s = threading.Event(), time.monotonic() + patience_s
+        while self._number is not None and _is_alive(self._number):
+            assert time.monotonic() < until_s, f"it does not end: {self.said()}"
+            tick.wait(0.05)
+        self._number = None
+
+    def _has_told(self) -> bool:
+        """Whether there are more events than when this was last so."""
+        if not self.journal.exists():
+            return False
+        before, self._events = self._events, api.completeness_of(str(self.journal)).events
+        return self._events > before
+
+    def _start(self, journal: Path, *more: str) -> int:
         if self.name == "slurm":
             terms = ("--every", "1s", "--lateness", f"{LATENESS_S}s", "--since", self._rigs.begins)
-            command += ["slurm", "-j", journal, "--usd-per-hour", "2.50", *terms, *more]
+            words = ["slurm", "-j", str(journal), "--usd-per-hour", "2.50", *terms]
         else:
-            file = Path(journal).with_suffix(".toml")
-            file.write_text(_file(self.name, self._rigs, journal))
-            command += ["--config", str(file), *more]
-        with (self._rigs.folder / f"{self.name}.log").open("ab") as log:
-            return subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log)
+            file = journal.with_suffix(".toml")
+            file.write_text(_file(self.name, self._rigs, str(journal)))
+            words = ["--config", str(file)]
+        environment = dict(os.environ)
+        environment |= self._rigs.slurm.environment if self._rigs.slurm else {}
+        return self._starter.start(["observe", *words, *more], environment, self._log())
 
-    def _environment(self) -> dict[str, str]:
-        told = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        return told | (self._rigs.slurm.environment if self._rigs.slurm else {})
+
+def _is_alive(number: int) -> bool:
+    """Whether it runs; whoever started it has no use for how it ended."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{number}/status").read_text()
+    except OSError:
+        return False
 
 
 def _file(name: str, rigs: Rigs, journal: str) -> str:
@@ -239,7 +322,9 @@ def _activity() -> list[series.Recorded]:
     ]
 
 
-def kill_often(names: Sequence[str], kills: int, seed: int) -> dict[str, str]:
+def kill_often(
+    names: Sequence[str], kills: int, seed: int, within_s: float = math.inf
+) -> dict[str, str]:
     """So many kills of each; what was found, in words. Raises if a journal is not what it must be.
 
     Each observer is killed by its own chance, whatever the others do.
@@ -247,8 +332,10 @@ def kill_often(names: Sequence[str], kills: int, seed: int) -> dict[str, str]:
     chance, tick = random.Random(seed), threading.Event()
     with running(names) as rigs:
         story = Story(rigs, chance)
-        observers = [Killed(name, rigs) for name in names]
-        while any(one.kills < kills for one in observers):
+        starter = Starter()
+        observers = [Killed(name, rigs, starter) for name in names]
+        until_s = time.monotonic() + within_s
+        while any(one.kills < kills for one in observers) and time.monotonic() < until_s:
             story.go_on()
             for _ in range(10):
                 for one in observers:
@@ -257,7 +344,12 @@ def kill_often(names: Sequence[str], kills: int, seed: int) -> dict[str, str]:
             print({one.name: one.kills for one in observers}, file=sys.stderr, flush=True)
         story.finish()
         tick.wait(LATENESS_S + (61 if rigs.prometheus else 1))  # until all of it may be told
-        return {one.name: _checked(rigs, one) for one in observers}
+        for one in observers:
+            one.stop()
+        try:
+            return {one.name: _checked(rigs, one) for one in observers}
+        finally:
+            starter.close()
 
 
 def _checked(rigs: Rigs, observer: Killed) -> str:
@@ -347,14 +439,16 @@ def _by_pods(rig: kubernetes.Cluster) -> Counter[str]:
 
 def main() -> None:
     """Kill as often as asked, on rigs of its own."""
-    kills, *rest = sys.argv[1:] or ["200"]
-    seed = int(rest.pop(0)) if rest and rest[0].isdecimal() else 1
-    begun = time.monotonic()
-    for name, said in kill_often(
-        rest or ["slurm", "kubernetes", "fleet"], int(kills), seed
-    ).items():
+    parser = argparse.ArgumentParser(prog="tests.rigs.observers")
+    parser.add_argument("kills", type=int, nargs="?", default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--within", type=float, default=math.inf, help="stop after so many seconds")
+    parser.add_argument("--of", nargs="+", choices=OBSERVERS, default=OBSERVERS)
+    asked, begun = parser.parse_args(), time.monotonic()
+    found = kill_often(asked.of, asked.kills, asked.seed, asked.within)
+    for name, said in found.items():
         print(f"{name}: {said}")
-    print(f"seed {seed}, {time.monotonic() - begun:,.0f} s")
+    print(f"seed {asked.seed}, {time.monotonic() - begun:,.0f} s")
 
 
 if __name__ == "__main__":

@@ -81,10 +81,12 @@ class Cluster:
         self._daemon("slurmdbd", "slurmdbd", "-D")
         self._until("slurmdbd answers", lambda: self.ok("sacctmgr", "-n", "show", "cluster"))
         self.run("sacctmgr", "-i", "add", "cluster", files.NAME)
+        # Before the controller: one that hears of an account in the middle of its own start has the
+        # users of it without the account, and no limit ever reaches it.
+        self._accounts()
         self._daemon("slurmctld", "slurmctld", "-D")
         for node in range(1, self.nodes + 1):
             self._daemon(f"n{node}", "slurmd", "-D", "-N", f"n{node}")
-        self._accounts()
         self._until("all nodes are idle", self._all_idle)
         # A limit over GPUs can be set only after the controller has told the database of them, and
         # the controller hears of it only if it has registered by then: it is told until it knows.
