@@ -98,14 +98,14 @@ def _gang(i: int, pods: int, nodes: int) -> list[made.Object]:
     return [_pod(f"gang-{i}-worker-{w}", i, pods, nodes, GPUS, of, seat=i + w) for w in range(GANG)]
 
 
-def _pod(
+def _pod(  # noqa: PLR0917 - all of them are needed, in this order
     name: str, i: int, pods: int, nodes: int, gpus: int, owner: tuple[str, str, str],
     seat: int | None = None,
 ) -> made.Object:  # fmt: skip
     """Submitted evenly over the time, started within minutes, for up to three hours."""
     created = _at(i, pods)
-    rest: dict[str, Any] = {"owner": owner, "created": created, "spec": BESIDE,
-                            "labels": {"app": name.partition("-")[0], "team": f"t{i % 20}"}}  # fmt: skip
+    labels = {"app": name.partition("-")[0], "team": f"t{i % 20}"}
+    rest: dict[str, Any] = {"owner": owner, "created": created, "spec": BESIDE, "labels": labels}
     if i % 20 == 7:
         return made.pod(name, gpus, message="0/1000 nodes are available: 1000 Insufficient"
                         " nvidia.com/gpu.", **rest)  # fmt: skip

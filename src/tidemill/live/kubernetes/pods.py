@@ -5,8 +5,9 @@ ended. It is *up* when its containers run.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
@@ -255,8 +256,26 @@ def owner_of(one: Object) -> Owner | None:
     return None
 
 
+_ASKS = (
+    "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
+    "priorityClassName", "resourceClaims", "topologySpreadConstraints",
+)  # fmt: skip
+"""What of a spec is a request, beside what its containers ask for."""
+_OF_CONTAINER = ("resources", "restartPolicy")
+
+
 def request_of(spec: Object) -> PodRequest:
-    """What a pod of this spec requests."""
+    """What a pod of this spec requests; specs that ask for the same are read once."""
+    asks = {name: spec[name] for name in _ASKS if name in spec}
+    told = spec.get("containers")
+    if isinstance(told, list) and all(isinstance(one, dict) for one in told):
+        told = [{name: one[name] for name in _OF_CONTAINER if name in one} for one in told]
+    return _request(json.encode(asks | {"containers": told}))
+
+
+@lru_cache(maxsize=4096)
+def _request(told: bytes) -> PodRequest:
+    spec: Object = json.decode(told)
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
