@@ -11,8 +11,9 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes import fields, pod_rules, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
 from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
 
@@ -107,6 +108,10 @@ class PodRequest(Struct, frozen=True, kw_only=True):
     """Further accelerator resources beside the one that counts."""
     unkept: tuple[str, ...] = ()
     """Constraints on its place that Tidemill's own scheduler does not know."""
+    near: tuple[PodRule, ...] = ()
+    """Rules about other pods that must hold."""
+    volumes: tuple[str, ...] = ()
+    """Claims of volumes, by name; `-NAME`: one that is made for the pod, after its own name."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -121,6 +126,11 @@ class PodRequest(Struct, frozen=True, kw_only=True):
         """Which nodes it may be on."""
         tolerated = {pair for one in self.tolerations for pair in one.pairs}
         return NodeRules(self.selector, tuple(sorted(tolerated)), self.terms)
+
+    @property
+    def label_keys(self) -> set[str]:
+        """The labels of nodes that it is placed by."""
+        return self.rules.keys | {rule.key for rule in self.near}
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Whether it accepts a taint; those that only prefer keep nobody out."""
@@ -220,7 +230,8 @@ def read(one: Object) -> KubePod:
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
         labels=fields.words(one, "metadata", "labels"),
         annotations=fields.words(one, "metadata", "annotations"),
-        owner=owner_of(one), created_ms=created_ms, request=request_of(fields.inner(one, "spec")),
+        owner=owner_of(one), created_ms=created_ms,
+        request=request_of(fields.inner(one, "spec"), fields.words(one, "metadata", "labels")),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
         end_ms=end_ms, outcome=_outcome(one, told, phase, node),
         gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
@@ -260,32 +271,41 @@ _ASKS = (
     "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
     "priorityClassName", "resourceClaims", "topologySpreadConstraints",
 )  # fmt: skip
-"""What of a spec is a request, beside what its containers ask for."""
+"""What of a spec is a request, beside its volumes and what its containers ask for."""
 _OF_CONTAINER = ("resources", "restartPolicy")
+_OF_VOLUME = ("name", "persistentVolumeClaim", "ephemeral")
 
 
-def request_of(spec: Object) -> PodRequest:
-    """What a pod of this spec requests; specs that ask for the same are read once."""
+def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequest:
+    """What a pod of this spec requests; ``labels``: its own. Equal requests are read once."""
     asks = {name: spec[name] for name in _ASKS if name in spec}
-    told = spec.get("containers")
-    if isinstance(told, list) and all(isinstance(one, dict) for one in told):
-        told = [{name: one[name] for name in _OF_CONTAINER if name in one} for one in told]
-    return _request(json.encode(asks | {"containers": told}))
+    asks["containers"] = _parts(spec.get("containers"), _OF_CONTAINER)
+    volumes = _parts(spec.get("volumes"), _OF_VOLUME)
+    if isinstance(volumes, list):  # a name alone is of a volume that binds a pod to no place
+        volumes = [one for one in volumes if not isinstance(one, dict) or one.keys() - {"name"}]
+    asks["volumes"] = volumes
+    has_own = "topologySpreadConstraints" in spec and bool(labels)
+    return _request(json.encode(asks), json.encode(labels) if has_own else b"{}")
+
+
+def _parts(told: object, names: tuple[str, ...]) -> object:
+    """The objects of a list with these fields alone; what is no such list stays, to be refused."""
+    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+        return told
+    return [{name: one[name] for name in names if name in one} for one in told]
 
 
 @lru_cache(maxsize=4096)
-def _request(told: bytes) -> PodRequest:
+def _request(told: bytes, labels: bytes) -> PodRequest:
     spec: Object = json.decode(told)
+    near = pod_rules.read(spec, json.decode(labels))
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
     affinity = fields.inner(
         spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    terms = [
-        tuple(map(_condition, fields.each(term, "matchExpressions")))
-        for term in fields.each(affinity, "nodeSelectorTerms")
-    ]
+    terms = [conditions_of(term) for term in fields.each(affinity, "nodeSelectorTerms")]
     return PodRequest(
         gpu=GpuRequest(first, gpus[first]) if first else None,
         cpu_milli=max(0, round(1000 * amounts.get("cpu", 0))),
@@ -306,22 +326,31 @@ def _request(told: bytes) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
-        unkept=tuple(_unkept(spec)),
+        unkept=(*near.unkept, *_unkept(spec)),
+        near=tuple(near.rules),
+        volumes=tuple(_volumes(spec)),
     )
+
+
+def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
+    """What one term of a node selector asks of the labels of nodes."""
+    return tuple(map(_condition, fields.each(term, "matchExpressions")))
+
+
+def _volumes(spec: Object) -> Iterator[str]:
+    for volume in fields.each(spec, "volumes"):
+        if name := fields.text(volume, "persistentVolumeClaim", "claimName"):
+            yield name
+        elif fields.inner(volume, "ephemeral"):
+            yield f"-{fields.text(volume, 'name')}"
 
 
 def _unkept(spec: Object) -> Iterator[str]:
     """Rules that must hold where a pod sits, beside what is read of them here."""
     must = "requiredDuringSchedulingIgnoredDuringExecution"
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if any(fields.each(spec, "affinity", kind, must)):
-            yield f"affinity.{kind}"
     terms = fields.each(spec, "affinity", "nodeAffinity", must, "nodeSelectorTerms")
     if any(any(fields.each(term, "matchFields")) for term in terms):
         yield "affinity.nodeAffinity by matchFields"
-    spread = fields.each(spec, "topologySpreadConstraints")
-    if any(fields.text(one, "whenUnsatisfiable") == "DoNotSchedule" for one in spread):
-        yield "topologySpreadConstraints"
 
 
 def _requested(spec: Object) -> dict[str, float]:
