@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from tidemill.explain.answers import Band, PricedFix
 from tidemill.model.measures import HOUR_MS, WHOLE_MILLI, dollars_text, duration_text, hourly_text
-from tidemill.model.reasons import Cause
+from tidemill.model.reasons import JOB_NUMBER, TO_SEE_IT, Cause, Layer
 from tidemill.model.rows import Piece, Role, Shape
 from tidemill.model.states import CONFIDENCES, Confidence
 from tidemill.model.topology import APART, NO_HOP, Bond, Topology
@@ -204,6 +204,17 @@ def _instance(shape: Shape, piece: Piece) -> str:
     where = f"slice {first}" if first == last else f"slices {first} to {last}"
     device = piece.devices.bit_length() - 1
     return f"`{shape.roles[piece.role].profile}` on {where} of device {device}"
+
+
+def own_reason(world: World, j: int) -> str:
+    """What the cluster's own scheduler says of a waiting job, who owns that, and how to see it."""
+    found = world.reason_of(j)
+    if found is None:
+        return ""
+    said, to_see, command = found.words.partition(TO_SEE_IT)
+    number = world.job_names[j].rpartition("/")[2].partition("#")[0]
+    owner = Layer(found.layer).name.lower()
+    return f"{said} (owner: {owner}){to_see}{command.replace(JOB_NUMBER, number)}"
 
 
 def since(waited_ms: int) -> str:

@@ -5,8 +5,9 @@ ended. It is *up* when its containers run.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from tidemill.live.history.rows import AttemptEnd
@@ -266,9 +267,38 @@ def owner_of(one: Object) -> Owner | None:
     return None
 
 
+_ASKS = (
+    "initContainers", "affinity", "nodeSelector", "tolerations", "schedulerName", "priority",
+    "priorityClassName", "resourceClaims", "topologySpreadConstraints",
+)  # fmt: skip
+"""What of a spec is a request, beside its volumes and what its containers ask for."""
+_OF_CONTAINER = ("resources", "restartPolicy")
+_OF_VOLUME = ("name", "persistentVolumeClaim", "ephemeral")
+
+
 def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequest:
-    """What a pod of this spec requests; ``labels``: its own."""
-    near = pod_rules.read(spec, labels)
+    """What a pod of this spec requests; ``labels``: its own. Equal requests are read once."""
+    asks = {name: spec[name] for name in _ASKS if name in spec}
+    asks["containers"] = _parts(spec.get("containers"), _OF_CONTAINER)
+    volumes = _parts(spec.get("volumes"), _OF_VOLUME)
+    if isinstance(volumes, list):  # a name alone is of a volume that binds a pod to no place
+        volumes = [one for one in volumes if not isinstance(one, dict) or one.keys() - {"name"}]
+    asks["volumes"] = volumes
+    has_own = "topologySpreadConstraints" in spec and bool(labels)
+    return _request(json.encode(asks), json.encode(labels) if has_own else b"{}")
+
+
+def _parts(told: object, names: tuple[str, ...]) -> object:
+    """The objects of a list with these fields alone; what is no such list stays, to be refused."""
+    if not isinstance(told, list) or not all(isinstance(one, dict) for one in told):
+        return told
+    return [{name: one[name] for name in names if name in one} for one in told]
+
+
+@lru_cache(maxsize=4096)
+def _request(told: bytes, labels: bytes) -> PodRequest:
+    spec: Object = json.decode(told)
+    near = pod_rules.read(spec, json.decode(labels))
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
