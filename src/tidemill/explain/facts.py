@@ -432,7 +432,7 @@ def _passed(case: Case) -> Fact | None:
         " placed while"
         " it waited"
     )
-    if not world.is_observed:  # there our guard does not rule
+    if not world.is_looked_on:  # there our guard does not rule
         text += f"; {_guard(case)}"
     return Fact("passed by", count, "jobs", text, commands.line())
 

@@ -189,14 +189,14 @@ def _contracts(case: Case, place: Place) -> list[str]:
 
 
 def _fits_now(case: Case) -> Remedy:
-    if case.world.is_observed and case.world.reason_of(case.j) is not None:
+    if case.world.is_looked_on and case.world.reason_of(case.j) is not None:
         return _make(
             "",
             PricedFix(
                 "do what its own scheduler's reason asks for: no GPU that comes free starts it"
             ),
         )
-    if case.world.is_observed:
+    if case.world.is_looked_on:
         ask = "Slurm: squeue -o '%i %r' -j JOB; Kubernetes: kubectl describe pod POD"
         return _make("", PricedFix(f"ask the cluster's own scheduler why ({ask})"))
     ahead = f"do not resubmit: {phrasing.many(case.line.jobs, 'job')} ahead, and it fits"

@@ -217,7 +217,7 @@ class Cycle:
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
         if self.fair.mode != "none":
             columns.fair[:] = self._fair_ranks()
-        self.columns = layout.let_go(columns, self.going)
+        self.columns = layout.let_go(columns, self.going | world.kept)
 
     def _fair_ranks(self) -> I64:
         """By queue: its place by fair share now."""

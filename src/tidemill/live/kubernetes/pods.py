@@ -163,6 +163,10 @@ class KubePod(Struct, frozen=True, kw_only=True):
     leaves_ms: int | None
     """When it will be deleted at the latest; None: nobody asked for that."""
     deleted_ms: int | None = None
+    deadline_s: int = 0
+    """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
+    version: str = ""
+    """Of the object; who changes it with another one is refused."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -240,6 +244,8 @@ def read(one: Object) -> KubePod:
         },
         if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
         leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
+        deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
+        version=fields.text(one, "metadata", "resourceVersion"),
     )  # fmt: skip
 
 
@@ -264,7 +270,7 @@ def request_of(spec: Object) -> PodRequest:
         spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     )
     terms = [
-        tuple(map(_condition, fields.each(term, "matchExpressions")))
+        tuple(map(label_condition, fields.each(term, "matchExpressions")))
         for term in fields.each(affinity, "nodeSelectorTerms")
     ]
     return PodRequest(
@@ -332,7 +338,7 @@ def _of_container(container: Object) -> dict[str, float]:
     return limits | fields.amounts(container, "resources", "requests")
 
 
-def _condition(one: Object) -> LabelCondition:
+def label_condition(one: Object) -> LabelCondition:
     """A requirement on the labels of nodes; one that nobody knows is met by none."""
     test = _TESTS.get(fields.text(one, "operator"))
     values = fields.texts(one, "values")[:MOST_VALUES] if test is not None else ()
