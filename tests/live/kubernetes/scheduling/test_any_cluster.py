@@ -1,194 +1,21 @@
 """Whatever a cluster does, and wherever the scheduler dies: at rest the journal tells what is so.
 
-A pretended API server keeps pods and nodes in memory, loses answers, is slow to tell of changes,
-and takes evictions as owners do: a new pod comes. The loop, the comparison and the sender are the
-real ones; which binds a killed scheduler had sent is up to chance.
+Random stories on a pretended API server; the loop, the comparison and the sender are the real ones.
 """
 
 import asyncio
-import json
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.live.kubernetes import made
-from tidemill.engine.loop import Loop
+from tests.live.kubernetes.scheduling.pretended import Killed, Object, PretendedServer, Scheduler
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
-from tidemill.live.kubernetes import nodes, pods
-from tidemill.live.kubernetes.api.writing import Written
 from tidemill.live.kubernetes.scheduling import sending
-from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
-from tidemill.live.kubernetes.scheduling.differ import Differ
-from tidemill.live.kubernetes.scheduling.running import live_policy
-from tidemill.live.kubernetes.scheduling.sending import Sender
-from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
-from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.prices.rules import unpriced
 from tidemill.model.columns import JOB
-from tidemill.model.policy import Policy
-
-Object = dict[str, Any]
-OWNER = ("apps/v1", "StatefulSet", "owner")
-
-
-class Killed(BaseException):
-    """The scheduler dies here."""
-
-
-class PretendedServer:
-    """Pods and nodes in memory; what changes is told when somebody delivers it."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.pods: dict[Key, Object] = {}
-        self.nodes: dict[str, Object] = {}
-        self.news: list[tuple[str, Key, Object, bool]] = []
-        self.faults = 0
-        self.kill_after = -1
-        self._uid = 0
-
-    def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
-        self.nodes[name] = made.node(name, gpus, unschedulable=unschedulable)
-        self.news.append(("Node", ("", name), self.nodes[name], False))
-
-    def drop_node(self, name: str) -> None:
-        self.news.append(("Node", ("", name), self.nodes.pop(name), True))
-        for key, one in list(self.pods.items()):
-            if one["spec"].get("nodeName") == name:
-                self.delete(key)
-
-    def make(self, name: str, gpus: int, *, gang: str = "", size: int = 1, on: str = "") -> None:
-        told = {"tidemill/gang": gang, "tidemill/gang-size": str(size)} if gang else {}
-        self._uid += 1
-        spec = {} if on else {"schedulerName": "tidemill"}
-        one = made.pod(name, gpus, annotations=told, owner=OWNER, spec=spec, on=on, cpu="1")
-        one["metadata"]["uid"] = f"u{self._uid}"
-        self._put(("ml", name), one)
-
-    def delete(self, key: Key) -> None:
-        """A pod is gone; its owner makes another in its place, if it was ours."""
-        one = self.pods.pop(key)
-        self.news.append(("Pod", key, one, True))
-        if one["spec"]["schedulerName"] == "tidemill":
-            told = one["metadata"]["annotations"]
-            self._uid += 1
-            self.make(
-                f"{key[1].partition('.')[0]}.{self._uid}",
-                int(one["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"]),
-                gang=told.get("tidemill/gang", ""), size=int(told.get("tidemill/gang-size", 1)),
-            )  # fmt: skip
-
-    def finish(self, key: Key) -> None:
-        self.news.append(("Pod", key, self.pods.pop(key), True))
-
-    def collect(self) -> None:
-        """Pods on nodes that are not there are deleted, as the cluster's own collector does."""
-        for key, one in list(self.pods.items()):
-            if one["spec"].get("nodeName", next(iter(self.nodes))) not in self.nodes:
-                self.delete(key)
-
-    def deliver(self, view: ClusterView, count: int) -> None:
-        for kind, key, one, is_gone in self.news[:count]:
-            read, of = (pods.read, kinds.PODS) if kind == "Pod" else (nodes.read, kinds.NODES)
-            row: Any = read(one)
-            if is_gone and kind == "Pod":
-                row = row.deleted(made.BEGIN_MS)
-            view.take(of, key, row, is_gone)
-        del self.news[:count]
-
-    async def send(self, method: str, path: str, body: bytes = b"", kind: str = "") -> Written:
-        del kind
-        await asyncio.sleep(0)
-        if self.faults and self.chance.random() < 0.5:
-            self.faults -= 1
-            if self.chance.random() < 0.5:
-                return Written(self.chance.choice((429, 500)), b"{}")
-            if self.chance.random() < 0.5:
-                self._do(method, path, body)
-            raise OSError("lost")
-        return self._do(method, path, body)
-
-    def _do(self, method: str, path: str, body: bytes) -> Written:
-        part = path.split("/")
-        key = (part[4], part[6])
-        one = self.pods.get(key)
-        if one is None:
-            return Written(404, b"{}")
-        if method == "GET":
-            return Written(200, json.dumps(one).encode())
-        if part[-1] == "eviction":
-            self.delete(key)
-            return Written(201, b"{}")
-        told = json.loads(body)
-        if one["spec"].get("nodeName") or told["metadata"]["uid"] != one["metadata"]["uid"]:
-            return Written(409, b"{}")
-        self._bind(key, told["target"]["name"])
-        self.kill_after -= 1
-        if self.kill_after == 0:
-            raise Killed
-        return Written(201, b"{}")
-
-    def _bind(self, key: Key, node: str) -> None:
-        one = self.pods[key]
-        bound = made.pod(key[1], 1, on=node)
-        self._put(key, one | {
-            "spec": {**one["spec"], "nodeName": node}, "status": bound["status"],
-        })  # fmt: skip
-
-    def _put(self, key: Key, one: Object) -> None:
-        self.pods[key] = one
-        self.news.append(("Pod", key, one, False))
-
-
-class Scheduler:
-    """A scheduler in the making: from a journal and a list of what is there."""
-
-    def __init__(self, server: PretendedServer, journal: MemoryJournal) -> None:
-        self.server = server
-        self.view = ClusterView("tidemill")
-        world = rebuild(journal)
-        self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
-        self.differ = Differ(world, self.view, unpriced, self.sender.is_being_sent)
-        self.clock = world.now_ms
-        self.backend = KubernetesBackend(
-            world, self.view, self.differ, self.sender, lambda: self.clock
-        )
-        self.loop = Loop(world, live_policy(Policy()), self.backend, journal)
-        server.collect()
-        server.news = [("Pod", key, one, False) for key, one in server.pods.items()]
-        server.news += [("Node", ("", name), one, False) for name, one in server.nodes.items()]
-        server.deliver(self.view, len(server.news))
-        self.view.look_at_all()
-
-    def _settled(self, j: int) -> None:
-        if (unit := self.differ.unit_of.get(j)) is not None:
-            self.view.dirty_units[unit] = None
-
-    def beat(self) -> None:
-        self.clock += 1000
-        if self.backend.is_due:
-            self.loop.beat(self.backend.next_ms())
-            self.loop.commit()
-
-    async def rest(self) -> None:
-        """Beat and wait until nothing is left to do."""
-        for _ in range(60):
-            self.beat()
-            while not self.sender.is_idle:
-                await asyncio.sleep(0)
-                for task in list(self.sender._tasks):
-                    if task.done() and isinstance(task.exception(), Killed):
-                        raise Killed
-            self.server.collect()
-            self.server.deliver(self.view, len(self.server.news))
-            if not self.view.is_changed:
-                return
-        raise AssertionError("it does not come to rest")
 
 
 def gpus(one: Object) -> int:

@@ -52,7 +52,7 @@ def metrics(made: ClusterScheduler | None, *, is_leader: bool) -> Iterator[Metri
     )
     yield Metric(
         "jobs_bind_forbidden", "gauge", "Jobs that the API server does not let us bind.",
-        made.barring.forbidden,
+        made.refusals.barring.forbidden,
     )  # fmt: skip
     yield Metric("jobs_active", "gauge", "Jobs that hold nodes.", len(world.placements))
     there = sum(state in LAUNCHED for state in states)

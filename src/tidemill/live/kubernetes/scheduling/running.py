@@ -33,8 +33,9 @@ from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.scheduling import keeping, unknown_types
+from tidemill.live.kubernetes.scheduling.answers import Log, Refusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
-from tidemill.live.kubernetes.scheduling.barring import RULE, Barring
+from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.saying import Explainer, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
@@ -56,9 +57,6 @@ disk. So long is waited for more, or twice as long as the last look took."""
 SETTLE_S = 60.0
 FACTS_S = 1.0
 """What is kept beside the events is written at most so often."""
-
-Log = Callable[..., None]
-"""Says something to whoever runs it: an event in words, and fields by name."""
 
 
 class SchedulerRules(NamedTuple):
@@ -174,7 +172,7 @@ class ClusterScheduler:
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules = rules.fleet
-        self.barring = Barring(self.sender)
+        self.refusals = Refusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         clock = self.client.clock
         self.backend = KubernetesBackend(
@@ -195,9 +193,7 @@ class ClusterScheduler:
     def look(self) -> bool:
         """One beat, if there is something to look at and all of it is known; whether it was."""
         self._read_rules()
-        self.barring.free(self._unbar)
-        self._note_refusals()
-        self._note_put_off()
+        self._take_answers()
         self._keep_facts()
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
@@ -284,50 +280,22 @@ class ClusterScheduler:
             self.view.dirty_units[unit] = None
             self._changed.set()
 
-    def _note_refusals(self) -> None:
-        """Jobs that the server does not let us bind are held until it does."""
-        refusals, self.sender.refusals = self.sender.refusals, []
-        for one in refusals:
-            unit = self.differ.unit_of.get(one.seat.job)
-            if unit is None or not self.barring.note(unit, one):
-                continue
-            why = self.differ.barred[unit] = self.barring.why(unit)
-            told = {"missing_rule": RULE} if one.is_forbidden else {}
-            name = self.world.job_names[one.seat.job]
-            self._log("bind refused", job=name, reason=why.reason, said=one.said, **told)
-            self.view.dirty_units[unit] = None
-
-    def _unbar(self, unit: UnitKey) -> None:
-        """The server would bind this job now."""
-        del self.differ.barred[unit]
-        self._log("bind allowed again", job=self.differ.lives.name(unit))
-        self.view.dirty_units[unit] = None
-
-    def _note_put_off(self) -> None:
-        """Preemptions that were called off: the victims go on, and are spared for a while."""
-        put_off, self.sender.put_off = self.sender.put_off, []
-        for one in put_off:
-            names = [self.world.job_names[j] for j in one.jobs]
-            self._log("preemption called off", victims=names, said=one.said)
-            self.differ.give_back += one.jobs
-            for j in one.kept or one.jobs:
-                if j in self.differ.unit_of:
-                    self.differ.spared.refused(self.differ.unit_of[j], one.said)
-            for j in one.jobs:
-                self._settled(j)
+    def _take_answers(self) -> None:
+        """What was refused is held or goes on; who is evicted for another is told so."""
+        called_off = self.refusals.take()
         leaving, self.sender.evicting_jobs = self.sender.evicting_jobs, []
         for j, heir in self.backend.preempted:
             if j in leaving and (unit := self.differ.unit_of.get(j)) is not None:
                 self.sayer.preempted(unit, keeping.preempted_words(self.world, j, heir))
-        gone = {*leaving, *(j for one in put_off for j in one.jobs)}
-        self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in gone]
+        done = {*leaving, *called_off}
+        self.backend.preempted = [pair for pair in self.backend.preempted if pair[0] not in done]
 
     @property
     def why_not_ready(self) -> str:
         """Why it does not do its work, in one line; "": it does."""
         if not self.is_watching:
             return "pods and nodes are not watched"
-        if said := self.barring.said:
+        if said := self.refusals.barring.said:
             return f"binds are forbidden: {said}; missing rule: {RULE}"
         return ""
 
@@ -353,7 +321,7 @@ class ClusterScheduler:
         """End everything, in good order."""
         await self.copy.stop()
         if hasattr(self, "sender"):
-            await self.barring.stop()
+            await self.refusals.barring.stop()
             await self.sender.stop()
             await self.sayer.stop()
             self.loop.commit()
