@@ -96,6 +96,11 @@ def _is_said_of(world: World, found: Cause) -> bool:
     return world.is_looked_on if found is Cause.NONE else world.is_observed
 
 
+def is_tainted(world: World, n: int) -> bool:
+    """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
+    return world.node_words.get(n, "").startswith("tainted ")
+
+
 def claimed(world: World) -> str:
     """Of accelerators: that the fleet has them, launched or not."""
     return "in the cluster" if world.is_observed else "under contract"

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.live.kubernetes import made
 from tidemill.engine.loop import Loop
-from tidemill.journal.memory import MemoryJournal
+from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes import budgets
 from tidemill.live.kubernetes.api.writing import Written
@@ -46,11 +46,15 @@ class PretendedServer:
         self.news: list[tuple[str, Key, Object, bool]] = []
         self.asked: list[tuple[str, str]] = []
         """Pods whose binding or eviction was asked for, and which of the two."""
+        self.told: dict[str, Object] = {}
+        """What the status of each pod was patched to last."""
+        self.happened: list[Object] = []
+        """Events."""
         self.forbidden = ""
         """What of a pod nobody may do: `binding`, `eviction`."""
         self.faults = 0
         self.kill_after = -1
-        self._uid = 0
+        self._uid = self._version = 0
 
     def put_node(self, name: str, gpus: int, *, unschedulable: bool = False) -> None:
         self.nodes[name] = made.node(name, gpus, unschedulable=unschedulable)
@@ -130,6 +134,9 @@ class PretendedServer:
 
     def _do(self, method: str, path: str, body: bytes) -> Written:
         part = path.split("/")
+        if part[2] == "events.k8s.io":
+            self.happened.append(json.loads(body))
+            return Written(201, b"{}")
         key = (part[4], part[6])
         one = self.pods.get(key)
         if one is None:
@@ -137,8 +144,19 @@ class PretendedServer:
         if method == "GET":
             return Written(200, json.dumps(one).encode())
         what, _, query = part[-1].partition("?")
-        told = json.loads(body)
-        is_dry = "dryRun" in query or "dryRun" in told.get("deleteOptions", {})
+        if method == "PATCH":
+            return self._patch(key, one, json.loads(body))
+        return self._change(key, one, what, json.loads(body), is_dry="dryRun" in query)
+
+    def _patch(self, key: Key, one: Object, told: Object) -> Written:
+        if told["metadata"]["resourceVersion"] != one["metadata"]["resourceVersion"]:
+            return Written(409, b"{}")
+        self.told[key[1]] = told["status"]
+        return Written(200, b"{}")
+
+    def _change(self, key: Key, one: Object, what: str, told: Object, *, is_dry: bool) -> Written:
+        """Bind or evict a pod, or say what would come of it."""
+        is_dry = is_dry or "dryRun" in told.get("deleteOptions", {})
         if not is_dry:
             self.asked.append((key[1], what))
         if what == self.forbidden:
@@ -173,6 +191,9 @@ class PretendedServer:
         })  # fmt: skip
 
     def _put(self, key: Key, one: Object) -> None:
+        self._version += 1
+        version = {"resourceVersion": str(self._version)}
+        one = one | {"metadata": one["metadata"] | version}
         self.pods[key] = one
         self.news.append(("Pod", key, one, False))
 
@@ -181,7 +202,7 @@ class Scheduler:
     """A scheduler in the making: from a journal and a list of what is there."""
 
     def __init__(
-        self, server: PretendedServer, journal: MemoryJournal, policy: Policy | None = None
+        self, server: PretendedServer, journal: Journal, policy: Policy | None = None
     ) -> None:
         self.server = server
         self.view = ClusterView("tidemill")

@@ -23,6 +23,8 @@ def helps(world: World, shape: Shape, cause: Cause) -> bool:
     """Whether nodes like those that are there would help."""
     if cause not in LACKS_NODES or _is_tied(shape):
         return False
+    if diagnose.limit_cause(world, shape) is not Cause.NONE:
+        return False  # whatever is bought, its team may not use it
     return all(_is_carried(world, role) for role in shape.roles)
 
 

@@ -158,7 +158,7 @@ class ClusterScheduler:
         try:
             self.journal.claim()
             if not len(self.journal):
-                _begin(self.journal, self.terms, self.client.clock.now_ms(), policy)
+                begin_journal(self.journal, self.terms, self.client.clock.now_ms(), policy)
             self._begins_ms = _begun_ms(self.journal, self.terms.scheduler)
             self._refuse_other_cluster(cluster)
             self.world = rebuild(self.journal)
@@ -331,7 +331,7 @@ class ClusterScheduler:
         await self.client.close()
 
 
-def _begin(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:
+def begin_journal(journal: Journal, terms: SchedulerTerms, begins_ms: int, policy: Policy) -> None:
     """Facts of a journal that nobody wrote into yet; safe to do again after a kill."""
     completeness.begin(journal, Begun(given=completeness.OBSERVED, version=tidemill.__version__))
     calendar = Calendar.since_1970(begins_ms, terms.zone)

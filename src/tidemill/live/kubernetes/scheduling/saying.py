@@ -146,7 +146,7 @@ class WaitSayer:
             heapq.heappop(self._due)
             if self._queued.get(unit) == at:
                 del self._queued[unit]
-                await self._say(unit)
+                await self.say(unit)
         self._forget()
         self._task = None
 
@@ -159,7 +159,8 @@ class WaitSayer:
         except TimeoutError:
             pass
 
-    async def _say(self, unit: UnitKey) -> None:
+    async def say(self, unit: UnitKey) -> None:
+        """Tell the pods of a job why they wait, as far as they were not told."""
         found = self.reason_of(unit)
         if found is None:
             return
