@@ -15,7 +15,7 @@ from tidemill.explain import supply
 from tidemill.journal import Journal, completeness, scheduled
 from tidemill.journal.moments import Calendar
 from tidemill.journal.source import OTHER_SCHEDULER, Source
-from tidemill.model.held import HeldJob
+from tidemill.model.held import UnplacedJob
 from tidemill.model.policy import Policy
 from tidemill.model.world import World
 
@@ -73,7 +73,7 @@ def _who_decides(world: World, source: Source) -> str:
     return "" if world.scheduler else OTHER_SCHEDULER
 
 
-def held_jobs(journal: str, at: str | None) -> tuple[HeldJob, ...]:
+def held_jobs(journal: str, at: str | None) -> tuple[UnplacedJob, ...]:
     """Jobs that the scheduler of a journal holds now; of an earlier moment nobody knows them."""
     if at is not None:
         return ()

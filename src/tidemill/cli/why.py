@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tidemill.explain.answers import Answer, Certificate, Forecast
     from tidemill.explain.decision.answers import Decision
-    from tidemill.model.held import HeldJob
+    from tidemill.model.held import UnplacedJob
     from tidemill.model.policy import Policy
     from tidemill.model.rows import Job
     from tidemill.model.world import World
@@ -87,11 +87,11 @@ def why(
         screen.out().print(made)
 
 
-def _held(name: str, held: "Sequence[HeldJob]") -> "HeldJob | None":
+def _held(name: str, held: "Sequence[UnplacedJob]") -> "UnplacedJob | None":
     return next((one for one in held if one.name == name), None)
 
 
-def _print_held(held: "HeldJob", now_ms: int, journal: str, *, as_json: bool) -> None:
+def _print_held(held: "UnplacedJob", now_ms: int, journal: str, *, as_json: bool) -> None:
     """A job that is in no queue: what keeps it, in the words that its pods have too."""
     import msgspec
 

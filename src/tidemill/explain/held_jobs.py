@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tidemill.explain import phrasing
 from tidemill.explain.answers import Answer, Board, BoardRow, PendingJob, PricedFix, TeamWaits
-from tidemill.model.held import HeldJob
+from tidemill.model.held import UnplacedJob
 from tidemill.model.measures import WHOLE_MILLI
 from tidemill.model.reasons import Cause, Layer
 
@@ -17,7 +17,7 @@ CAUSE, LAYER = Cause.NOT_ELIGIBLE.name.lower(), Layer.WORKLOAD
 OWNER = LAYER.name.lower()
 
 
-def with_held(board: Board, held: Sequence[HeldJob]) -> Board:
+def with_held(board: Board, held: Sequence[UnplacedJob]) -> Board:
     """The same list with the jobs that are held after those in the queue."""
     if not held:
         return board
@@ -31,7 +31,7 @@ def with_held(board: Board, held: Sequence[HeldJob]) -> Board:
     )  # fmt: skip
 
 
-def _job(now_ms: int, position: int, one: HeldJob) -> PendingJob:
+def _job(now_ms: int, position: int, one: UnplacedJob) -> PendingJob:
     milli = one.gpus * WHOLE_MILLI
     return PendingJob(
         position, one.name, one.team, "", 0, milli, f"{one.gpus} accelerators", CAUSE,
@@ -40,7 +40,7 @@ def _job(now_ms: int, position: int, one: HeldJob) -> PendingJob:
     )  # fmt: skip
 
 
-def _row(now_ms: int, reason: str, held: Sequence[HeldJob]) -> BoardRow:
+def _row(now_ms: int, reason: str, held: Sequence[UnplacedJob]) -> BoardRow:
     mine = sorted((one for one in held if one.reason == reason), key=lambda one: one.since_ms)
     waited_ms, asked = _waited(now_ms, mine[0]), sum(one.gpus for one in mine) * WHOLE_MILLI
     teams = {one.team: [other for other in mine if other.team == one.team] for one in mine}
@@ -55,7 +55,7 @@ def _row(now_ms: int, reason: str, held: Sequence[HeldJob]) -> BoardRow:
     )  # fmt: skip
 
 
-def answer(one: HeldJob, now_ms: int) -> Answer:
+def answer(one: UnplacedJob, now_ms: int) -> Answer:
     """Why a job that is held waits."""
     waited_ms = _waited(now_ms, one)
     asks = f"{one.gpus} accelerators"
@@ -73,5 +73,5 @@ def answer(one: HeldJob, now_ms: int) -> Answer:
     )  # fmt: skip
 
 
-def _waited(now_ms: int, one: HeldJob) -> int:
+def _waited(now_ms: int, one: UnplacedJob) -> int:
     return max(0, now_ms - one.since_ms)

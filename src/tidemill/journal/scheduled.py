@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from tidemill.model.errors import JournalError
-from tidemill.model.held import HeldJob
+from tidemill.model.held import UnplacedJob
 from tidemill.model.world import World
 
 SCHEDULES = "schedules"
@@ -20,15 +20,15 @@ MOST, LONGEST = 1_000, 400
 Kept = TypeVar("Kept")
 
 
-def facts(held: Iterable[HeldJob], kept: Iterable[str]) -> dict[str, str]:
+def facts(held: Iterable[UnplacedJob], kept: Iterable[str]) -> dict[str, str]:
     """What is kept; also that nobody is held, or spared, any more."""
     some = [msgspec.structs.replace(one, words=one.words[:LONGEST]) for one in sorted(held)[:MOST]]
     return {HELD: _text(some), KEPT: _text(sorted(kept)[:MOST])}
 
 
-def held_jobs(kept: Mapping[str, str], where: str) -> tuple[HeldJob, ...]:
+def held_jobs(kept: Mapping[str, str], where: str) -> tuple[UnplacedJob, ...]:
     """Jobs that a journal says are held."""
-    return tuple(_read(kept, HELD, list[HeldJob], where) or ())
+    return tuple(_read(kept, HELD, list[UnplacedJob], where) or ())
 
 
 def put_back(world: World, kept: Mapping[str, str], where: str) -> World:

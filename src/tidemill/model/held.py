@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class HeldJob(Struct, frozen=True, order=True):
+class UnplacedJob(Struct, frozen=True, order=True):
     """One job that waits for something else than GPUs: its rest, a rule, a right."""
 
     name: str

@@ -16,7 +16,7 @@ from tidemill.journal import Journal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes import budgets
 from tidemill.live.kubernetes.api.writing import Written
-from tidemill.live.kubernetes.scheduling.answers import Refusals
+from tidemill.live.kubernetes.scheduling.answers import ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ
 from tidemill.live.kubernetes.scheduling.running import live_policy
@@ -209,7 +209,7 @@ class Scheduler:
         world = rebuild(journal)
         self.sender = Sender(server, self.view, lambda: True, self._settled)  # type: ignore[arg-type]
         self.differ = Differ(world, self.view, unpriced, self.sender.is_being_sent)
-        self.refusals = Refusals(self.differ, self.sender, lambda *_, **__: None)
+        self.refusals = ServerRefusals(self.differ, self.sender, lambda *_, **__: None)
         self.clock = world.now_ms
         self.backend = KubernetesBackend(
             world, self.view, self.differ, self.sender, lambda: self.clock

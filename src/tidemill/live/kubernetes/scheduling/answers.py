@@ -11,7 +11,7 @@ Log = Callable[..., None]
 """Says something to whoever runs it: an event in words, and fields by name."""
 
 
-class Refusals:
+class ServerRefusals:
     """Binds and evictions that the server did not take; looked at before each plan."""
 
     def __init__(self, differ: Differ, sender: Sender, log: Log) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from tidemill.journal.node_reasons import NodeReason
 from tidemill.live.kubernetes.nodes import LEAVING, OF_CONDITIONS, UNSCHEDULABLE, KubeNode
 from tidemill.live.kubernetes.scheduling.differ import Differ
-from tidemill.model.held import HeldJob
+from tidemill.model.held import UnplacedJob
 from tidemill.model.states import NodeState
 from tidemill.model.world import World
 
 
-def held(differ: Differ, begins_ms: int) -> Iterator[HeldJob]:
+def held(differ: Differ, begins_ms: int) -> Iterator[UnplacedJob]:
     """Jobs that are not placed whatever is free."""
     for unit, why in differ.held.items():
         pods = [pod for pod in differ.view.unit_pods(unit) if pod.is_pending]
@@ -20,7 +20,7 @@ def held(differ: Differ, begins_ms: int) -> Iterator[HeldJob]:
         gpus = sum(role.count * role.request.gpu.each for role in job.roles if role.request.gpu)
         since_ms = min(pod.created_ms for pod in pods) - begins_ms
         name = differ.lives.name(unit)
-        yield HeldJob(name, job.team or "unknown", gpus, why.reason, why.words, since_ms)
+        yield UnplacedJob(name, job.team or "unknown", gpus, why.reason, why.words, since_ms)
 
 
 def node_reasons(differ: Differ) -> Iterator[NodeReason]:

@@ -33,7 +33,7 @@ from tidemill.live.kubernetes.api.kubeconfig import ClusterAccess
 from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.scheduling import keeping, unknown_types
-from tidemill.live.kubernetes.scheduling.answers import Log, Refusals
+from tidemill.live.kubernetes.scheduling.answers import Log, ServerRefusals
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.barring import RULE
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
@@ -172,7 +172,7 @@ class ClusterScheduler:
             self.world, self.view, self.terms.price_of, self.sender.is_being_sent
         )  # fmt: skip
         self.differ.rules = rules.fleet
-        self.refusals = Refusals(self.differ, self.sender, self._log)
+        self.refusals = ServerRefusals(self.differ, self.sender, self._log)
         self.sayer = WaitSayer(self._writer, self.differ, self._explain, self.terms.scheduler)
         clock = self.client.clock
         self.backend = KubernetesBackend(
