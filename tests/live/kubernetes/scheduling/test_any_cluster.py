@@ -11,52 +11,77 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.live.kubernetes.scheduling.pretended import Killed, Object, PretendedServer, Scheduler
+from tests.live.kubernetes.scheduling.pretended import (
+    CLAIMED,
+    GPU,
+    MIG,
+    Killed,
+    Object,
+    PretendedServer,
+    Scheduler,
+    gpus,
+    resource_of,
+    results_of,
+)
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
-from tidemill.live.kubernetes.scheduling import sending
+from tidemill.live.kubernetes.scheduling import allocating, sending
+from tidemill.live.kubernetes.scheduling.view import Key
 from tidemill.model.columns import JOB
-
-
-def gpus(one: Object) -> int:
-    """What a pod requests."""
-    amounts = one["spec"]["containers"][0]["resources"]["requests"]
-    return int(amounts.get("nvidia.com/gpu", 0))
 
 
 def check(server: PretendedServer, journal: MemoryJournal) -> None:
     """What must be so at rest, by plain loops."""
-    used, gangs = Counter[str](), dict[str, list[bool]]()
+    used, gangs = Counter[tuple[str, str]](), dict[str, list[bool]]()
     here = Counter[tuple[str, int]]()
-    for one in server.pods.values():
+    for key, one in server.pods.items():
         node = one["spec"].get("nodeName", "")
-        used[node] += gpus(one)
+        used[node, resource_of(one)] += gpus(one)
+        if resource_of(one) == CLAIMED:
+            check_claim(server, key, one)
+            if node in server.nodes and one["spec"]["schedulerName"] != "tidemill":
+                here[node, 0] += 1  # its claim holds the devices
         if node in server.nodes:
             here[node, gpus(one)] += 1
         if gang := one["metadata"]["annotations"].get("tidemill/gang", ""):
             gangs.setdefault(gang, []).append(bool(node))
-    world = rebuild(journal)
-    told = Counter[tuple[str, int]]()
-    over = 0
-    for j, pieces in world.placements.items():
-        for piece in pieces:
-            name = world.node_rows[piece.node].name.partition("#")[0]
-            each = world.shape_of(j).roles[piece.role].accelerators
-            told[name, each] += piece.replicas
-        over += int(world.matrices.jobs[j, JOB.OVER_MILLI])
+    told, over = told_by(journal)
     if not over:
         assert told == here
     assert all(len(set(some)) == 1 for some in gangs.values()), gangs
-    for name, node in server.nodes.items():
-        assert used[name] <= int(node["status"]["allocatable"]["nvidia.com/gpu"]), name
+    for name in server.nodes:
+        for resource in (GPU, MIG, CLAIMED):
+            assert used[name, resource] <= server.size(name, resource), (name, resource)
+    assert not [one for one, count in server.held().items() if count > 1], server.held()
+
+
+def told_by(journal: MemoryJournal) -> tuple[Counter[tuple[str, int]], int]:
+    """How many replicas with how many GPUs each machine carries, and what is not booked."""
+    world = rebuild(journal)
+    told, over = Counter[tuple[str, int]](), 0
+    for j, pieces in world.placements.items():
+        for piece in pieces:
+            name = world.node_rows[piece.node].name.partition("#")[0].partition("/")[0]
+            each = world.shape_of(j).roles[piece.role].accelerators
+            told[name, each] += piece.replicas
+        over += int(world.matrices.jobs[j, JOB.OVER_MILLI])
+    return told, over
+
+
+def check_claim(server: PretendedServer, key: Key, one: Object) -> None:
+    """A pod that is bound has its devices where it is; one that is not has none."""
+    results = results_of(server.claims["ml", f"c-{key[1]}"])
+    node = one["spec"].get("nodeName", "")
+    assert {row["pool"] for row in results} == ({node} if node else set()), key
+    assert len(results) == (gpus(one) if node else 0), key
 
 
 async def story(seed: int) -> None:
     """Some turns of a cluster that does as it likes."""
     chance = random.Random(seed)
     server, journal = PretendedServer(chance), MemoryJournal()
-    for i in range(3):
-        server.put_node(f"n{i}", 8)
+    for name in ("n0", "m0", "d0", "d1"):
+        server.put_node(name, 8)
     turn, scheduler = 0, Scheduler(server, journal)
     for _ in range(chance.randint(2, 8)):
         for _ in range(chance.randint(1, 3)):
@@ -78,36 +103,38 @@ async def story(seed: int) -> None:
 
 
 def a_pod_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
-    server.make(f"p{turn}", chance.choice((1, 2, 8)))
+    server.make(f"p{turn}", chance.choice((1, 2, 7)), resource=chance.choice((GPU, MIG, CLAIMED)))
 
 
 def a_gang_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
-    size = chance.randint(2, 4)
+    size, resource = chance.randint(2, 4), chance.choice((GPU, MIG, CLAIMED, CLAIMED))
     for i in range(size):
-        server.make(f"g{turn}-{i}", 2, gang=f"g{turn}", size=size)
+        server.make(f"g{turn}-{i}", 2, gang=f"g{turn}", size=size, resource=resource)
 
 
 def another_scheduler_binds(server: PretendedServer, chance: random.Random, turn: int) -> None:
-    free = [name for name in server.nodes if _free(server, name) >= 2]
+    resource = chance.choice((GPU, MIG, CLAIMED))
+    free = [name for name in server.nodes if _free(server, name, resource) >= 2]
     if free:
-        server.make(f"f{turn}", 2, on=chance.choice(free))
+        server.make(f"f{turn}", 2, on=chance.choice(free), resource=resource)
 
 
 def a_node_comes(server: PretendedServer, chance: random.Random, turn: int) -> None:
-    server.put_node(f"n{turn + 10}", chance.choice((4, 8)))
+    server.put_node(f"{chance.choice('nmd')}{turn + 10}", chance.choice((4, 8)))
 
 
 def a_node_is_cordoned_or_not(server: PretendedServer, chance: random.Random, turn: int) -> None:
     del turn
     name = chance.choice(sorted(server.nodes))
-    size = int(server.nodes[name]["status"]["allocatable"]["nvidia.com/gpu"])
+    size = server.size(name) or server.size(name, CLAIMED)
     server.put_node(name, size, unschedulable=chance.random() < 0.5)
 
 
 def a_node_is_resized(server: PretendedServer, chance: random.Random, turn: int) -> None:
     del turn
     name = chance.choice(sorted(server.nodes))
-    if _used(server, name) <= 4:
+    last = max((int(d[4:]) for at, d in server.held() if at == name), default=0)
+    if _used(server, name, GPU) <= 4 and last < 4:
         server.put_node(name, chance.choice((4, 8)))
 
 
@@ -139,12 +166,15 @@ HAPPENINGS = (
 )  # fmt: skip
 
 
-def _used(server: PretendedServer, name: str) -> int:
-    return sum(gpus(one) for one in server.pods.values() if one["spec"].get("nodeName") == name)
+def _used(server: PretendedServer, name: str, resource: str) -> int:
+    here = (one for one in server.pods.values() if one["spec"].get("nodeName") == name)
+    return sum(gpus(one) for one in here if resource_of(one) == resource)
 
 
-def _free(server: PretendedServer, name: str) -> int:
-    return int(server.nodes[name]["status"]["allocatable"]["nvidia.com/gpu"]) - _used(server, name)
+def _free(server: PretendedServer, name: str, resource: str) -> int:
+    if resource == CLAIMED:  # whoever is not bound may hold some for a moment
+        return server.size(name, resource) - sum(at == name for at, _ in server.held())
+    return server.size(name, resource) - _used(server, name, resource)
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +182,8 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries are for real servers."""
     monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(allocating, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(allocating, "LONGEST_PAUSE_S", 0.0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -23,10 +23,10 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import declared, estimates, seats, shapes
+from tidemill.live.kubernetes.scheduling import declared, estimates, neighbours, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
-from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.sparing import Spared
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
@@ -62,6 +62,10 @@ class Vacant(NamedTuple):
     key: Key
     uid: str
     node: str
+    place: str = ""
+    """The part of that node."""
+    devices: int = 0
+    """Those of it that the plan gives the pod, by number."""
 
 
 class _UnitNow(NamedTuple):
@@ -200,7 +204,9 @@ class Differ:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
         pods = (pod for key in units for pod in self.view.unit_pods(key))
-        return labels.union(*(pod.request.rules.keys for pod in pods))
+        apart = (self.view.pods[key] for key in self.view.ruled.apart)
+        labels |= self.view.volumes.keys
+        return labels.union(*(pod.request.label_keys for some in (pods, apart) for pod in some))
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
@@ -232,10 +238,11 @@ class Differ:
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
+        shape = neighbours.kept(view, unit, shape, self.rules.topology)
         alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
         for pod, r in sorted(alive, key=lambda one: _index(one[0])):
-            n = self.lives.node_number(pod.node) if pod.node else None
+            n = self.lives.node_number(self.view.place_of(pod)) if pod.node else None
             if n is not None:
                 held.append((pod, (r, n)))
             elif pod.node:
@@ -336,14 +343,16 @@ class Differ:
             if not isinstance(now.shape, Shape):
                 now = now._replace(shape=self._as_held(now))
             j = yield from self._new(at_ms, key, now)
-        seen = Counter(seat for _, seat in now.held)
+        seen, told = Counter(seat for _, seat in now.held), self._devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
-            pieces, over = seats.pieces(world, j, seen)
+            pieces, over = seats.pieces(world, j, seen, told)
             yield ev.PlacementSeen(at_ms, j, world.jobs.attempt.item(j) + 1, pieces, over)
         mine = seats.of_job(world, j)
-        if seen - mine:
-            kept = seen + (mine - seen if now.waits else Counter())
-            pieces, over = seats.pieces(world, j, seats.at_most(kept, seen, world.shape_of(j)))
+        if seen - mine or seats.are_elsewhere(world, j, told):
+            kept = seats.at_most(
+                seen + (mine - seen if now.waits else Counter()), seen, world.shape_of(j)
+            )
+            pieces, over = seats.pieces(world, j, kept, told)
             if over != world.matrices.jobs.item(j, JOB.OVER_MILLI) or not over:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             mine = seats.of_job(world, j)
@@ -364,18 +373,39 @@ class Differ:
         if not now.waits or self.unit_of[j] in self.barred:
             return
         left, filled = Counter(vacant), list[Vacant]()
+        free = self._free_devices(j, now)
         for pod, r in now.waits:
             seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
             if seat is None:
                 break
             left -= Counter([seat])
-            filled.append(Vacant(j, _key(pod), pod.uid, self.lives.node_name(seat[1])))
+            filled.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
         else:
             self.vacant += filled
             return
         if _comes_back(now):
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
+
+    def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
+        """The seat of a pod on a node, with the first of these devices."""
+        name, place = self.lives.node_name(n), self.lives.place_name(n)
+        return Vacant(j, _key(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
+
+    def _devices(self, now: _UnitNow) -> dict[Seat, int]:
+        """The devices that pods hold by claim, by seat."""
+        told = dict[Seat, int]()
+        for pod, seat in now.held:
+            told[seat] = told.get(seat, 0) | self.view.mask_of(pod)
+        return told
+
+    def _free_devices(self, j: int, now: _UnitNow) -> dict[Seat, list[int]]:
+        """What a job holds by our plan and none of its pods has, by seat: a mask for each pod."""
+        told, roles = self._devices(now), self.world.shape_of(j).roles
+        return {
+            seat: seats.handed_out(mask & ~told.get(seat, 0), roles[seat[0]].accelerators)
+            for seat, mask in seats.masks(self.world, j).items()
+        }
 
     def _is_open(self, seat: Seat) -> bool:
         """Whether a seat can be taken: its node takes work, and nobody sits there without one."""
@@ -418,7 +448,8 @@ class Differ:
     # Pods of others -----------------------------------------------------------------------------
 
     def _is_here(self, pod: KubePod) -> bool:
-        return not pod.is_over and bool(pod.node) and self.lives.node_number(pod.node) is not None
+        place = self.view.place_of(pod)
+        return not pod.is_over and bool(pod.node) and self.lives.node_number(place) is not None
 
     def _foreign_gone(self, at_ms: int, key: Key) -> Told:
         j, pod = self.lives.present("/".join(key)), self.view.pods.get(key)
@@ -439,7 +470,7 @@ class Differ:
         if pod is None or not self._is_here(pod) or self.view.is_ours(pod):
             return
         world, name = self.world, "/".join(key)
-        n = self.lives.node_number(pod.node)
+        n = self.lives.node_number(self.view.place_of(pod))
         assert n is not None, "it was found"
         j = self.lives.present(name)
         shape = shapes.of_pod(pod, self.view.team_of(pod))
@@ -452,9 +483,11 @@ class Differ:
             yield ev.JobSubmitted(at_ms, Job(life_name, shape))
             j = world.job_number[life_name]
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
-        if is_waiting or seats.of_job(world, j) != Counter({(0, n): 1}):
-            yield from self._make_way(at_ms, n, shape.roles[0].accelerators)
-            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}))
+        told = {(0, n): self.view.mask_of(pod)}
+        is_other = seats.of_job(world, j) != Counter({(0, n): 1})
+        if is_waiting or is_other or seats.are_elsewhere(world, j, told):
+            yield from self._make_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
+            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}), told)
             _note(self._over_foreign, key, is_so=over > 0)
             if over and over == world.matrices.jobs.item(j, JOB.OVER_MILLI):
                 pass  # as it was told
@@ -464,28 +497,34 @@ class Differ:
             else:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             if over:
-                yield from self._give_way(at_ms, n)
+                yield from self._give_way(at_ms, n, told[0, n])
         if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
 
-    def _make_way(self, at_ms: int, n: int, each: int) -> Told:
+    def _make_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
         """Promises of ours of which nothing was sent yield to what is there."""
         world = self.world
         for j in sorted(world.aboard[n], reverse=True):
-            if seats.free_mask(world, n, 1, each, 0)[1] or not each:
+            if seats.free_mask(world, n, 1, each, marks=Marks(told=told))[1] or not each:
                 return
+            if told and not told & _held_on(world, j, n):
+                continue
             unit = self.unit_of.get(j)
             if unit is None or self._is_being_sent(j) or world.jobs.is_leaving[j]:
                 continue
             if not self._now(self.view.unit(unit)).held:
                 yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
 
-    def _give_way(self, at_ms: int, n: int) -> Told:
-        """Another scheduler has bound to devices that ours hold: the youngest of ours leaves."""
+    def _give_way(self, at_ms: int, n: int, told: int) -> Told:
+        """Another scheduler has bound to devices that ours hold: the youngest of ours leaves.
+
+        ``told``: which devices, if that is known.
+        """
         world = self.world
         mine = [
             j for j in world.aboard[n]
             if j in self.unit_of and not world.jobs.is_leaving[j] and self._comes_back(j)
+            and (not told or told & _held_on(world, j, n))
         ]  # fmt: skip
         if mine:
             j = max(mine, key=lambda j: (world.jobs.placed_ms.item(j), j))
@@ -513,6 +552,11 @@ def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: AN
         known[key] = None
     else:
         known.pop(key, None)
+
+
+def _held_on(world: World, j: int, n: int) -> int:
+    """The devices of a node that a job holds."""
+    return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
 
 
 def _key(pod: KubePod) -> Key:
