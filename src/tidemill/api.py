@@ -26,6 +26,7 @@ from tidemill.journal import (
     node_reasons,
     open_journal,
     policies,
+    scheduled,
     submissions,
 )
 from tidemill.journal import exists as journal_exists
@@ -360,6 +361,7 @@ def world_of(journal: Journal, at_ms: int | None = None) -> tuple[World, Policy]
     facts = journal.facts()
     world = submissions.put_back(world, facts, journal.where)
     world = node_reasons.put_back(world, facts, journal.where)
+    world = scheduled.put_back(world, facts, journal.where)
     return world if at_ms is None else pass_time(world, at_ms), policy_of(journal)
 
 

@@ -24,7 +24,12 @@ from tidemill.cli import (
 )
 from tidemill.cli.policy_file import PolicyFile
 from tidemill.cli.policy_object import PolicySource
-from tidemill.model.errors import BackendError, SpecError
+from tidemill.model.errors import (
+    BackendError,
+    JournalError,
+    SpecError,
+    TidemillError,
+)
 from tidemill.model.measures import FOREVER_MS
 
 if TYPE_CHECKING:
@@ -247,44 +252,80 @@ class _Run:
             return None
         made = metrics.MetricsServer(
             lambda: metrics.exposition(metrics.metrics(self._made, is_leader=self._is_leader)),
-            lambda: not self._is_leader or (self._made is not None and self._made.is_watching),
+            self._why_not_ready,
         )
         port = await made.start(*self._metrics_at)
         log("serving metrics", host=self._metrics_at[0], port=port)
         return made
+
+    def _why_not_ready(self) -> str:
+        """Why it does not do what it is there for, in a line; "": it does, or it stands by."""
+        if not self._is_leader:
+            return ""
+        return "it has not begun yet" if self._made is None else self._made.why_not_ready
 
     @property
     def _is_leader(self) -> bool:
         return not self._lease or (self._leadership is not None and self._leadership.is_sure())
 
     async def _decide(self, *, is_once: bool) -> None:
-        from tidemill.explain import phrasing
+        """Lead, and go on until told to stop; whoever loses the Lease stands by again."""
         from tidemill.live.kubernetes.scheduling.rehearsal import rehearse
-        from tidemill.live.kubernetes.scheduling.running import ClusterScheduler, live_policy
+        from tidemill.live.kubernetes.scheduling.running import live_policy
 
         own = self._rules
         rules = own.begin() if isinstance(own, PolicySource) else own.read()
         log("ready to plan", actions=rehearse(live_policy(rules.policy), rules.fleet))
-        leadership = self._leadership = await self._lead() if self._lease else None
-        if self._stopped.is_set():
-            return
+        has_begun = False
+        while not self._stopped.is_set():
+            leadership = self._leadership = await self._lead() if self._lease else None
+            if self._stopped.is_set():
+                break
+            try:
+                is_lost = await self._decide_once(leadership, is_once=is_once)
+            except (BackendError, JournalError) as error:
+                if leadership is None or not self._may_pass(error, has_begun=has_begun):
+                    raise
+                log("stands by again", said=error.message)
+                is_lost = True
+            if not is_lost:
+                break
+            has_begun = True
+
+    def _may_pass(self, error: TidemillError, *, has_begun: bool) -> bool:
+        """Whether it helps to wait: the cluster answered once, or a leader has the journal."""
+        from tidemill.journal import open_journal
+
+        if isinstance(error, BackendError):
+            return has_begun
+        with open_journal(self._terms.journal) as opened:
+            return opened.is_being_written()
+
+    async def _decide_once(self, leadership: "Leadership | None", *, is_once: bool) -> bool:
+        """Decide as long as this replica leads; whether it does so no more."""
+        from tidemill.explain import said
+        from tidemill.live.kubernetes.scheduling.running import ClusterScheduler
+
         may_write = leadership.is_sure if leadership is not None else lambda: True
-        made = ClusterScheduler(
-            self._access, self._terms, self._rules, log, phrasing.cause, may_write
-        )
+        made = ClusterScheduler(self._access, self._terms, self._rules, log, said, may_write)
         self._made = made
         keeping = asyncio.create_task(leadership.keep()) if leadership is not None else None
         try:
             await made.begin()
             log("began", journal=self._terms.journal, jobs=made.world.job_count)
             await self._go_on(made, keeping, is_once=is_once)
+            is_lost = keeping is not None and keeping.done() and not self._stopped.is_set()
         finally:
             await made.stop()
+            self._made = None
             if keeping is not None:
                 keeping.cancel()
             if leadership is not None:
                 await leadership.give_up()
         log("stopped", **msgspec.structs.asdict(made.sender.counts))
+        if is_lost:
+            log("lost the Lease", lease=self._lease, said="it could not be renewed in time")
+        return is_lost
 
     async def _go_on(
         self, made: "ClusterScheduler", keeping: "asyncio.Task[None] | None", *, is_once: bool
@@ -298,11 +339,6 @@ class _Run:
             return self._stopped.is_set() or is_lost or (is_once and quiet > QUIET_LOOKS)
 
         await made.run(is_over, 0.05 if is_once else 1.0)
-        if keeping is not None and keeping.done() and not self._stopped.is_set():
-            raise BackendError(
-                f"the Lease {self._lease} could not be renewed in time: another may lead now",
-                hint="nothing was written since; start again to stand by",
-            )
 
     async def _lead(self) -> "Leadership":
         from tidemill.live.kubernetes.api.writing import ApiWriter

@@ -60,8 +60,10 @@ def digest(world: World) -> str:
 
 
 def copy(world: World) -> World:
-    """An independent World, for asking *what if*."""
-    return load(dump(world))
+    """An independent World, for asking *what if*; with what no event tells of it."""
+    made = load(dump(world))
+    made.scheduler, made.kept, made.node_words = world.scheduler, world.kept, {**world.node_words}
+    return made
 
 
 def branch(world: World) -> World:

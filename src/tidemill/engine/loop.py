@@ -149,6 +149,10 @@ class Loop:
         self.settle(plan)
         return plan
 
+    def forget(self) -> None:
+        """Drop what cycles remember to be quick; no placement depends on it."""
+        self.memo = one.Memo(self.sheet.dictionary)
+
     def take(self) -> bool:
         """Fold what happens in the next moment; whether anything does."""
         if self._folder is not None:

@@ -155,7 +155,7 @@ def _waiting(
 
 def _why(world: World, j: int, cause: Cause) -> _Why:
     """A job that would fit waits for what its own scheduler says, where that said anything."""
-    found = world.reason_of(j) if world.is_observed and cause is Cause.NONE else None
+    found = world.reason_of(j) if world.is_looked_on and cause is Cause.NONE else None
     if found is None:
         return _Why(cause, LAYER_OF[cause])
     word = _WORD.match(found.words)

@@ -79,12 +79,26 @@ _OBSERVED_LABELS = {Cause.NONE: "not recorded", Cause.NOTHING_CLAIMED: "no such 
 def label(world: World, name: str) -> str:
     """A cause, by the name that answers use, as short as a column wants it."""
     found = Cause[name.upper()]
-    return _OBSERVED_LABELS.get(found, LABELS[found]) if world.is_observed else LABELS[found]
+    return (
+        _OBSERVED_LABELS.get(found, LABELS[found]) if _is_said_of(world, found) else LABELS[found]
+    )
 
 
 def cause(world: World, found: Cause) -> str:
     """A cause as people say it; of a cluster with a scheduler of its own, no more than is known."""
-    return _OBSERVED_CAUSES.get(found, CAUSES[found]) if world.is_observed else CAUSES[found]
+    return (
+        _OBSERVED_CAUSES.get(found, CAUSES[found]) if _is_said_of(world, found) else CAUSES[found]
+    )
+
+
+def _is_said_of(world: World, found: Cause) -> bool:
+    """Whether a cause is said as of a cluster that is looked at; ours says what it starts next."""
+    return world.is_looked_on if found is Cause.NONE else world.is_observed
+
+
+def is_tainted(world: World, n: int) -> bool:
+    """Whether a node is out for a taint that its cluster set, and nobody cordoned it."""
+    return world.node_words.get(n, "").startswith("tainted ")
 
 
 def claimed(world: World) -> str:

@@ -194,6 +194,11 @@ class Ink:
 class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
+    scheduler: str = ""
+    """The name under which a scheduler of ours decides on this live cluster; "": none does."""
+    kept: frozenset[int] = frozenset()
+    """Jobs that their cluster lets nobody stop for another now (a disruption budget)."""
+
     def __init__(self) -> None:
         self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
         self.job_names: list[str] = []
@@ -337,8 +342,13 @@ class World:
 
     @property
     def is_observed(self) -> bool:
-        """Whether another scheduler places jobs here, and we only look on."""
-        return self.ink.w.at.item(AT.SEEN) > 0
+        """Whether this is a live cluster: its nodes, and pods of others, are as they were seen."""
+        return self.ink.w.at.item(AT.SEEN) > 0 or bool(self.scheduler)
+
+    @property
+    def is_looked_on(self) -> bool:
+        """Whether another scheduler decides here: causes and starts are not ours to say."""
+        return self.is_observed and not self.scheduler
 
     def is_unseen(self, node: str) -> bool:
         """Whether nobody watches a node of this name."""
@@ -448,7 +458,7 @@ class World:
             "run_times": self.run_times,
             "ratios": self.ratios,
         }
-        if self.is_observed or self.reasons:
+        if self.ink.w.at.item(AT.SEEN) or self.reasons:
             over = self.ink.w.jobs[: self.job_count, JOB.OVER_MILLI]
             held = [(j, over.item(j)) for j in np.flatnonzero(over).tolist()]
             said = [(j, found) for j in sorted(self.reasons) if (found := self.reason_of(j))]

@@ -237,7 +237,7 @@ class Cycle:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
-        self.columns = layout.let_go(columns, self.going)
+        self.columns = layout.let_go(columns, self.going | world.kept)
 
     def gather(self) -> None:
         """Line up whoever is looked at."""

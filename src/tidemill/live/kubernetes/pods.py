@@ -174,6 +174,10 @@ class KubePod(Struct, frozen=True, kw_only=True):
     leaves_ms: int | None
     """When it will be deleted at the latest; None: nobody asked for that."""
     deleted_ms: int | None = None
+    deadline_s: int = 0
+    """How long it may run at most (`activeDeadlineSeconds`); 0: nobody says."""
+    version: str = ""
+    """Of the object; who changes it with another one is refused."""
 
     def deleted(self, at_ms: int) -> "KubePod":
         """The pod after it was deleted: over since then, unless it had ended before."""
@@ -252,6 +256,8 @@ def read(one: Object) -> KubePod:
         },
         if_deleted=_disrupted(one) or AttemptEnd.CANCELLED,
         leaves_ms=fields.moment_ms(one, "metadata", "deletionTimestamp"),
+        deadline_s=max(0, fields.number(one, "spec", "activeDeadlineSeconds") or 0),
+        version=fields.text(one, "metadata", "resourceVersion"),
     )  # fmt: skip
 
 
@@ -334,7 +340,7 @@ def _request(told: bytes, labels: bytes) -> PodRequest:
 
 def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
     """What one term of a node selector asks of the labels of nodes."""
-    return tuple(map(_condition, fields.each(term, "matchExpressions")))
+    return tuple(map(label_condition, fields.each(term, "matchExpressions")))
 
 
 def _volumes(spec: Object) -> Iterator[str]:
@@ -380,7 +386,7 @@ def _of_container(container: Object) -> dict[str, float]:
     return limits | fields.amounts(container, "resources", "requests")
 
 
-def _condition(one: Object) -> LabelCondition:
+def label_condition(one: Object) -> LabelCondition:
     """A requirement on the labels of nodes; one that nobody knows is met by none."""
     test = _TESTS.get(fields.text(one, "operator"))
     values = fields.texts(one, "values")[:MOST_VALUES] if test is not None else ()

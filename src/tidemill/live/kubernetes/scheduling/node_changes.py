@@ -122,8 +122,14 @@ class NodeChanges:
         )  # fmt: skip
 
     def _replace(self, at_ms: int, old: int, new: int) -> Told:
-        """Whatever sits on a node sits on its next life; none of its work is lost."""
+        """Whatever sits on a node sits on its next life; none of its work is lost.
+
+        Pods there are looked at again: where it has become smaller, seats that nobody has taken
+        yet were given devices too, and what is seen there goes first.
+        """
         world = self.world
+        for key in self.view.on_node.get(self._lives.node_name(old), ()):
+            self.view.touch(key)
         for j in sorted(world.aboard[old]):
             pieces, over = list[Piece](), 0
             taken = 0
