@@ -305,6 +305,8 @@ def _decider(job: KubeJob) -> str:
     "": the cluster's own scheduler, by rules that the books have.
     """
     unkept = sorted({one for pod in job.pods for one in pod.request.unkept})
+    if any(pod.request.near for pod in job.pods):  # of other pods: the books have no such rules
+        unkept.append("rules about other pods")
     if unkept:
         return deciders.UNKEPT + ", ".join(unkept)
     named = {pod.request.scheduler for pod in job.pods} - {"", deciders.DEFAULT}
