@@ -62,6 +62,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
     "placing": placing.run,
     "quality": quality.run,
     "replay": replay.run,
+    "million": replay.million,
     "steps": steps.run,
     "fixes": fixes.run,
     "track": track.run,
@@ -78,6 +79,7 @@ SCENARIOS: dict[str, Callable[..., dict[str, Any]]] = {
 QUICK: dict[str, tuple[Any, ...]] = {
     "spine": (5_000,),
     "overload": (5_000,),
+    "million": (1_000, 1, 2),
     "ordinary": (500, 32, 1),
     "features": (100, 16),
     "journal": (300, 50),

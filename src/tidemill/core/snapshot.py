@@ -159,6 +159,7 @@ def _load_rows(world: World, state: dict[str, Any]) -> None:
     ]
     _load_topology(world, state)
     world.shape_rows = convert(state["shape_rows"], list[Shape])
+    world.shape_count = len(world.shape_rows)
     world.paces = {j: tuple((at, ppm) for at, ppm in paces) for j, paces in state["paces"]}
     world.moving = {
         j: Move(convert(gained, Pieces), convert(lost, Pieces), keeps_work)

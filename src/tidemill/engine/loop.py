@@ -137,6 +137,7 @@ class Loop:
                 if on_beat is not None:
                     on_beat(self.world.now_ms)
         finally:
+            self.inflow.withdraw()
             self.commit()
 
     def beat(self, at_ms: int) -> Plan | None:

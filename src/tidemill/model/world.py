@@ -195,7 +195,7 @@ class World:
     """All that is known, at ``now_ms``, after ``seq`` events."""
 
     def __init__(self) -> None:
-        self.now_ms, self.seq, self.device_count = 0, 0, 0
+        self.now_ms, self.seq, self.device_count, self.shape_count = 0, 0, 0, 0
         self.job_names: list[str] = []
         self.job_users: list[str] = []
         """Who submitted each job; "": nobody said."""
@@ -218,7 +218,7 @@ class World:
         self.domain_number: list[dict[Domain, int]] = []
         self.hidden_labels: tuple[str, ...] = ()
         """Labels that say where a node is and that no job asks for: groups leave them out."""
-        self.shape_rows: list[Shape] = []
+        self.shape_rows: list[Shape] = []  # after ``shape_count``: no job came yet, they are next
         self.shape_number: dict[Shape, int] = {}
         self.paces: dict[int, Paces] = {}
         """Running jobs that neighbours on their devices slow, or slowed since they came up."""
@@ -393,7 +393,7 @@ class World:
             "nodes": (self.nodes, self.node_count),
             "devices": (self.devices, self.device_count),
             "contracts": (self.contracts, self.contract_count),
-            "shapes": (self.shapes, len(self.shape_rows)),
+            "shapes": (self.shapes, self.shape_count),
         }
         state: dict[str, Any] = {
             name: {column: getattr(table, column)[:count] for column in table._fields}
@@ -413,7 +413,7 @@ class World:
             "domains": self.domains,
             "hidden_labels": self.hidden_labels,
             "position": self.position[:, : self.node_count if self.domains else 0],
-            "shape_rows": self.shape_rows,
+            "shape_rows": self.shape_rows[: self.shape_count],
             "waiting": [list(jobs) for jobs in self.waiting],
             "placements": sorted(self.placements.items()),
             "idle": sorted(self.idle.items()),
@@ -425,7 +425,7 @@ class World:
             "kind_freed": self.kind_freed,
             "kind_taken": self.kind_taken,
             "queue_freed": self.queue_freed,
-            "returns": self.returns[: len(self.shape_rows)],
+            "returns": self.returns[: self.shape_count],
             "ended": self.ended,
             "lasting_changes": self.lasting_changes,
             "share_changes": self.share_changes,

@@ -143,8 +143,8 @@ class Cluster:
 
     def _database(self, port: int) -> None:
         place = self.folder / "db"
-        # A server that starts removes the temporary tables in its folder for such: another one's, if
-        # both have the machine's.
+        # A server that starts removes the temporary tables in its folder for such: another
+        # one's, if both have the machine's.
         own = f"--tmpdir={place / 'tmp'}"
         (place / "tmp").mkdir()
         for folder in (place, place / "tmp"):

@@ -22,6 +22,7 @@ from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.scheduling import neighbours, seats, shapes
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
 from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
@@ -162,6 +163,14 @@ class Differ:
             if state > JobState.RUNNING or telling.origin(name, world.job_number) in shown:
                 continue
             yield ev.JobCancelled(at_ms, j)
+
+    def let_drain(self, drains: Drains) -> None:
+        """Nodes that are going to be taken are drained."""
+        self._nodes.drains = drains
+
+    def may_evict(self, j: int) -> bool:
+        """Whether a job is ours to stop, and somebody makes its pods again."""
+        return j in self.unit_of and self._comes_back(j)
 
     def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
         """The pods of a job of ours that could be bound now, with the number of their role."""

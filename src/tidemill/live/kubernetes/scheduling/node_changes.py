@@ -9,6 +9,7 @@ from tidemill.live.history import fleet, telling
 from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
 from tidemill.live.kubernetes.scheduling import parts, seats, shapes
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.parts import MachinePart
 from tidemill.live.kubernetes.scheduling.seats import Marks
@@ -33,6 +34,8 @@ class NodeChanges:
         self.kinds_of: KindsOf = {}
         self._kept: set[str] = set()
         """Labels by which somebody selects nodes."""
+        self.drains: Drains | None = None
+        """Who drains nodes, if anybody may."""
         self._sick: set[str] = set()
         """Nodes that are not Ready: who sits there holds them until seen to be gone."""
 
@@ -152,7 +155,12 @@ class NodeChanges:
                 self.view.touch(key)
             yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
             return
-        wanted = shapes.state_of(self.view.nodes[name])
+        wanted, drains = shapes.state_of(self.view.nodes[name]), self.drains
+        if drains is not None and wanted is not NodeState.UNHEALTHY:
+            node = self.view.nodes[name]
+            if drains.is_on(node):
+                yield from drains.tell(at_ms, n, node)
+                return
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
             wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
         yield from self._move(at_ms, n, wanted)

@@ -26,6 +26,7 @@ from tidemill.live.kubernetes.api.writing import ApiWriter
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
+from tidemill.live.kubernetes.scheduling.draining import Drains
 from tidemill.live.kubernetes.scheduling.saying import CauseWords, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.view import READ, ClusterView
@@ -67,6 +68,9 @@ class RulesSource(Protocol):
     def has_changed(self) -> bool:
         """Whether they may be others than when they were read."""
 
+    def settled(self, refused: TidemillError | None) -> None:
+        """Those that were read last hold now, or were refused."""
+
 
 class SchedulerTerms(NamedTuple):
     """What a scheduler was told by whoever started it."""
@@ -76,6 +80,8 @@ class SchedulerTerms(NamedTuple):
     team_by: str = "namespace"
     price_of: PriceRule = unpriced
     zone: str = "UTC"
+    may_drain: bool = False
+    """Whether nodes that are going to be taken are cordoned and emptied."""
 
 
 def live_policy(policy: Policy) -> Policy:
@@ -109,6 +115,7 @@ class ClusterScheduler:
         self.copy = ClusterCopy(
             self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
         )
+        self.drains: Drains | None = None
         self.beats = 0
         self._next_at = 0.0
 
@@ -169,9 +176,16 @@ class ClusterScheduler:
             self.world, self.view, self.differ, self.sender,
             lambda: clock.now_ms() - self._begins_ms,
         )  # fmt: skip
+        if self.terms.may_drain:
+            self.drains = Drains(
+                self.world, self.view, self._writer, clock, self._begins_ms,
+                may_evict=self.differ.may_evict, log=self._log,
+            )  # fmt: skip
+            self.differ.let_drain(self.drains)
         self.loop = Loop(self.world, policy, self.backend, self._keeper)
         for key, value in policies.facts(policy).items():
             self.journal.set_meta(key, value)
+        self._rules.settled(None)
 
     async def run(self, is_over: Callable[[], bool], longest_s: float = 1.0) -> None:
         """Look, plan and send, until told that it is over; who tells is asked that often."""
@@ -184,6 +198,9 @@ class ClusterScheduler:
         self._read_rules()
         self._unbar()
         self._note_refusals()
+        if self.drains is not None and self.is_watching and self._may_write():
+            self.drains.drain_ms = self.loop.policy.drain_ms
+            self.drains.look()
         if not self.is_watching or not self.backend.is_due or not self._may_write():
             return False
         begun = time.monotonic()
@@ -274,7 +291,9 @@ class ClusterScheduler:
             refuse_unless_folds(rules.fleet, self.world)
         except TidemillError as error:
             self._log("policy refused", said=error.message, hint=error.hint)
+            self._rules.settled(error)
             return
+        self._rules.settled(None)
         policy = live_policy(rules.policy)
         if policy != self.loop.policy or rules.fleet != self.differ.rules:
             self._log("policy changed")
@@ -286,6 +305,8 @@ class ClusterScheduler:
     async def stop(self) -> None:
         """End everything, in good order."""
         await self.copy.stop()
+        if self.drains is not None:
+            await self.drains.stop()
         if hasattr(self, "sender"):
             await self.sender.stop()
             await self.sayer.stop()
