@@ -111,6 +111,8 @@ def _pod(  # noqa: PLR0917 - all of them are needed, in this order
                         " nvidia.com/gpu.", **rest)  # fmt: skip
     bound, lasts = created + i % 300, 60 + i * 7919 % 10_800
     end = bound + 20 + lasts
-    over = {"end": end, "phase": "Failed" if i % 9 == 4 else "Succeeded"} if end < SPAN_S else {}
+    over: dict[str, Any] = {}
+    if end < SPAN_S:
+        over = {"end": end, "phase": "Failed" if i % 9 == 4 else "Succeeded"}
     return made.pod(name, gpus, on=f"n{(i if seat is None else seat) % nodes}", bound=bound,
                     up=bound + 20, **over, **rest)  # fmt: skip

@@ -156,7 +156,7 @@ def test_who_goes_first_and_who_is_preempted_is_said():
 
 def test_a_node_is_busy_or_kept_for_a_reservation():
     """By the reservation's time and the job's limit; the same word of Slurm's for both."""
-    word = {"required": "n2", "out": frozenset[str]()}
+    word: dict[str, Any] = {"required": "n2", "out": frozenset[str]()}
     assert said("ReqNodeNotAvail", **word).endswith("[PROVISIONING]")
     brief = ADA._replace(time_limit_ms=1_000)
     assert "other jobs fill them" in said("ReqNodeNotAvail", brief, **word)

@@ -34,7 +34,7 @@ from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
 from tidemill.model import events as ev
 from tidemill.model.columns import JOB, SHAPE
-from tidemill.model.rows import Job, Queue, Shape
+from tidemill.model.rows import Checkpointing, Job, Queue, Shape
 from tidemill.model.states import ACTIVE, JobState, NodeState
 from tidemill.model.topology import Topology
 from tidemill.model.world import World
@@ -439,7 +439,7 @@ class Differ:
         assert isinstance(now.shape, Shape), "only what can be said is submitted"
         yield from self._team(at_ms, now.shape.team)
         name = self.lives.next_name(self.lives.name(key))
-        yield ev.JobSubmitted(at_ms, Job(name, now.shape, now.estimate_ms))
+        yield ev.JobSubmitted(at_ms, _job(name, now.shape, now.estimate_ms))
         j = self.world.job_number[name]
         self.job_of[key], self.unit_of[j] = j, key
         return j
@@ -489,7 +489,7 @@ class Differ:
         if j is None:
             yield from self._team(at_ms, shape.team)
             life_name = self.lives.next_name(name)
-            yield ev.JobSubmitted(at_ms, Job(life_name, shape))
+            yield ev.JobSubmitted(at_ms, _job(life_name, shape))
             j = world.job_number[life_name]
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
         told = {(0, n): self.view.mask_of(pod)}
@@ -554,6 +554,11 @@ def _may_be_stopped(alive: Sequence[tuple[KubePod, int]]) -> bool:
     return all(
         pod.owner is not None or pod.annotations.get(PREEMPTIBLE) == "true" for pod, _ in alive
     )
+
+
+def _job(name: str, shape: Shape, estimate_ms: int = 0) -> Job:
+    """A job of which nobody says whether it saves: what a stop of it loses is unknown."""
+    return Job(name, shape, estimate_ms, checkpointing=Checkpointing(-1))
 
 
 def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: ANN401 - of any kind
