@@ -42,7 +42,7 @@ class TALLY(IntEnum):
     BACK = 17  # and how much has come back of the type
 
 
-class BACK(IntEnum):
+class REGAINED(IntEnum):
     """One row per node: what comes back to it until a reservation begins, and what fits then.
 
     The first columns are those of ``fitting.columns.SPOT``.

@@ -11,9 +11,9 @@ from tidemill.model.tables import I64, grown
 from tidemill.model.world import World
 from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.backfill.columns import (
-    BACK,
     ENDING,
     LATE_AT_MOST,
+    REGAINED,
     SORTED_AT_ONCE,
     TALLY,
     Ends,
@@ -40,7 +40,7 @@ class Running:
             np.zeros(0, np.int64),
             np.zeros(len(TALLY), np.int64),
             np.zeros(LATE_AT_MOST, np.int64),
-            np.zeros((0, len(BACK)), np.int64),
+            np.zeros((0, len(REGAINED)), np.int64),
             np.zeros((0, len(PART)), np.int64),
             np.zeros((1, 1), np.int64),
         )
@@ -128,7 +128,7 @@ class Running:
         """Make room for what will be free of all nodes; nothing of it is known then."""
         self._ends.tally[TALLY.KEPT] = 0
         self._ends = self._ends._replace(
-            back=np.zeros((nodes, len(BACK)), np.int64),
+            back=np.zeros((nodes, len(REGAINED)), np.int64),
             back_parts=np.zeros((devices, len(PART)), np.int64),
             later=np.zeros((1, nodes // BITS + 1), np.int64),
         )

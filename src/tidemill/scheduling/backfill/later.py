@@ -7,7 +7,7 @@ last that has to end is looked for from where it was, to and fro.
 """
 
 from tidemill.model.columns import AT, JOB, NODE, PIECE
-from tidemill.scheduling.backfill.columns import BACK, ENDING, TALLY
+from tidemill.scheduling.backfill.columns import ENDING, REGAINED, TALLY
 from tidemill.scheduling.backfill.ends import is_there, kernel, move_piece, sort_more
 from tidemill.scheduling.fitting.columns import BITS, CALL, PART, REQUEST, SPOT
 from tidemill.scheduling.fitting.sweeps import (
@@ -25,11 +25,11 @@ LEAST = 16  # who waits for fewer to end is reserved for anew each time
 def lend(w, g, ends, n, sign):
     """Give the room what comes back to a node (1), or take it again (-1), unnoticed."""
     spots, back, first = g.spots, ends.back, w.nodes[n, NODE.FIRST_DEVICE]
-    if back[n, BACK.FREE] == 0 and back[n, BACK.CPU] == 0 and back[n, BACK.MEMORY] == 0:
+    if back[n, REGAINED.FREE] == 0 and back[n, REGAINED.CPU] == 0 and back[n, REGAINED.MEMORY] == 0:
         return
-    spots[n, SPOT.FREE] += sign * back[n, BACK.FREE]
-    spots[n, SPOT.CPU] += sign * back[n, BACK.CPU]
-    spots[n, SPOT.MEMORY] += sign * back[n, BACK.MEMORY]
+    spots[n, SPOT.FREE] += sign * back[n, REGAINED.FREE]
+    spots[n, SPOT.CPU] += sign * back[n, REGAINED.CPU]
+    spots[n, SPOT.MEMORY] += sign * back[n, REGAINED.MEMORY]
     for d in range(first, first + w.nodes[n, NODE.DEVICES]):
         g.parts[d, PART.FREE] += sign * ends.back_parts[d, PART.FREE]
 
@@ -40,10 +40,10 @@ def count_then(w, g, ends, n):
     tally, back, r = ends.tally, ends.back, ends.tally[TALLY.KEPT] - 1
     lend(w, g, ends, n, 1)
     cpu, memory = g.requests[r, REQUEST.CPU], g.requests[r, REQUEST.MEMORY]
-    before, now = back[n, BACK.HOSTED], hosted_by(w, g, r, n, cpu, memory)
+    before, now = back[n, REGAINED.HOSTED], hosted_by(w, g, r, n, cpu, memory)
     lend(w, g, ends, n, -1)
     tally[TALLY.HOSTED] += now - before
-    back[n, BACK.HOSTED] = now
+    back[n, REGAINED.HOSTED] = now
     if (before > 0) != (now > 0):
         ends.later[0, n // BITS] ^= 1 << n % BITS
 
@@ -53,9 +53,9 @@ def count_back(nodes, back, tally, n):
     """Count what comes back to a node of the type that is looked for, if it takes work."""
     is_open = nodes[n, NODE.STATE] == READY and nodes[n, NODE.IS_SPARE] == 0
     is_counted = is_open and nodes[n, NODE.KIND] == tally[TALLY.KEPT_KIND]
-    now = back[n, BACK.FREE] if is_counted else 0
-    tally[TALLY.BACK] += now - back[n, BACK.COUNTED]
-    back[n, BACK.COUNTED] = now
+    now = back[n, REGAINED.FREE] if is_counted else 0
+    tally[TALLY.BACK] += now - back[n, REGAINED.COUNTED]
+    back[n, REGAINED.COUNTED] = now
 
 
 @kernel
@@ -70,9 +70,9 @@ def has_ended(jobs, rows, tally, j):
 def collect(w, g, ends, n):
     """Collect anew what comes back to a node."""
     back, back_parts, first = ends.back, ends.back_parts, w.nodes[n, NODE.FIRST_DEVICE]
-    back[n, BACK.FREE] = 0
-    back[n, BACK.CPU] = 0
-    back[n, BACK.MEMORY] = 0
+    back[n, REGAINED.FREE] = 0
+    back[n, REGAINED.CPU] = 0
+    back[n, REGAINED.MEMORY] = 0
     for d in range(first, first + w.nodes[n, NODE.DEVICES]):
         back_parts[d, PART.FREE] = 0
     p = w.nodes[n, NODE.FIRST_PIECE]
@@ -108,7 +108,7 @@ def keep_anew(w, g, ends, r, k, room_at):
     for n in range(g.regs[CALL.ROWS]):
         for column in range(back.shape[1]):
             back[n, column] = 0
-        back[n, BACK.HOSTED] = g.hosts[h, n]
+        back[n, REGAINED.HOSTED] = g.hosts[h, n]
     for i in range(g.hosting.shape[1]):
         ends.later[0, i] = g.hosting[h, i]
     tally[TALLY.KEPT] = r + 1
@@ -242,9 +242,9 @@ def lend_hosts(w, g, ends, sign):
     h, n = g.requests[r, REQUEST.HOSTS_ROW], hosting_from(ends.later, 0, 0, rows)
     while n < rows:
         lend(w, g, ends, n, sign)
-        hosted = ends.back[n, BACK.NOW]
+        hosted = ends.back[n, REGAINED.NOW]
         if sign > 0:
-            ends.back[n, BACK.NOW] = g.hosts[h, n]
-            hosted = ends.back[n, BACK.HOSTED]
+            ends.back[n, REGAINED.NOW] = g.hosts[h, n]
+            hosted = ends.back[n, REGAINED.HOSTED]
         note_hosted(g.requests, g.hosts, g.hosting, r, n, hosted)
         n = hosting_from(ends.later, 0, n + 1, rows)
