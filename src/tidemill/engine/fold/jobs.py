@@ -316,7 +316,7 @@ def asked_cancel(world: World, event: ev.AskedCancel) -> list[int]:
 
 def said_why(world: World, event: ev.CauseChanged) -> list[int]:
     """The cause for which a shape waits."""
-    if not 0 <= event.shape < len(world.shape_rows):
+    if not 0 <= event.shape < world.shape_count:
         raise EventRefused(f"shape number {event.shape} is unknown", hint="see the journal")
     world.ink.shapes.cause[event.shape] = event.cause
     return []
