@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import job, queue, role, team
 from tidemill.core import snapshot
-from tidemill.engine.fold import jobs as fold_jobs
+from tidemill.engine.fold import shapes as fold_shapes
 from tidemill.engine.fold.batch import Folding, fold_batch
 from tidemill.engine.fold.one_event import fold_all
 from tidemill.model import events as ev
@@ -64,7 +64,7 @@ def test_rows_ahead_are_no_part_of_the_state_and_may_be_withdrawn():
     """A dump does not show them, and another shape may come in their place."""
     world, shapes = _teams(), [_asks("x", gpus, team="a").shape for gpus in (1, 2, 4)]
     before = snapshot.digest(world)
-    assert all(fold_jobs.foretell(world, shape) for shape in shapes)
+    assert all(fold_shapes.foretell(world, shape) for shape in shapes)
     assert snapshot.digest(world) == before
     assert len(world.waiting) == len(world.active) == 0
     last = Job("y", shapes[2])
@@ -77,7 +77,7 @@ def test_rows_ahead_are_no_part_of_the_state_and_may_be_withdrawn():
 def test_what_would_be_refused_has_no_rows_ahead():
     """Where a job in the middle is refused, what comes after it is not foreseen."""
     unknown = Shape("nobody", (role(gpus=1),))
-    assert not fold_jobs.foretell(_teams(), unknown)
+    assert not fold_shapes.foretell(_teams(), unknown)
     world, rows = _teams(), [_asks("x", 1, team="a"), Job("y", unknown), _asks("z", 2, team="a")]
     with pytest.raises(EventRefused, match="nobody"):
         fold_batch(world, of_events(_submitted(*rows), Dictionary()))

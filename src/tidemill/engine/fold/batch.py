@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from tidemill.core import replay, rows
-from tidemill.engine.fold import jobs as submissions
-from tidemill.engine.fold import room
+from tidemill.engine.fold import room, shapes
 from tidemill.engine.fold.one_event import fold
 from tidemill.model import codes
 from tidemill.model import events as ev
@@ -124,13 +123,13 @@ class Inflow:
         """
         world, known = self.world, self.world.shape_number
         while self._unseen and len(world.shape_rows) - world.shape_count < SHAPES_AHEAD:
-            if self._unseen[0] not in known and not submissions.foretell(world, self._unseen[0]):
+            if self._unseen[0] not in known and not shapes.foretell(world, self._unseen[0]):
                 return
             self._unseen.popleft()
 
     def withdraw(self) -> None:
         """Forget the shapes that were written ahead; they may be written again."""
-        self._unseen.extendleft(reversed(submissions.withdraw(self.world)))
+        self._unseen.extendleft(reversed(shapes.withdraw(self.world)))
 
     def ready(self, counts: I64) -> State:
         """Say what there is (``core.replay``), before a kernel folds."""
