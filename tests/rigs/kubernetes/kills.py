@@ -14,10 +14,8 @@ import time
 from itertools import count
 from pathlib import Path
 
-from tests.conftest import ROOT
-from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import Cluster
-from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, wrong
+from tests.rigs.kubernetes.scheduled import OURS, Process, in_part, live, ready_rig, wrong
 from tests.rigs.kubernetes.wanted import gang, node
 from tests.rigs.slurm.cluster import quick_folder
 
@@ -82,11 +80,8 @@ def main() -> None:
     begun = time.monotonic()
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
-        cluster.running(Path(folder) / "rig") as rig,
+        ready_rig(Path(folder)) as rig,
     ):
-        rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
-        for name in ("observe", "schedule"):
-            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))
         fell = kill_often(rig, Path(folder), kills, seed)
     print(f"{kills} kills (seed {seed}) in {time.monotonic() - begun:,.0f} s: {fell}; all is right")
 

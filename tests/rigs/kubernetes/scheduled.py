@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import ROOT
+from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
 from tests.rigs.kubernetes.wanted import GPU
 from tidemill.journal import open_journal
@@ -27,8 +29,13 @@ OURS = "tidemill"
 class Process:
     """One scheduler that runs, under a service account with the rights of the manifest."""
 
-    def __init__(self, rig: Cluster, folder: Path, *options: str, port: int | None = None) -> None:
+    def __init__(
+        self, rig: Cluster, folder: Path, *options: str, port: int | None = None,
+        off: Path | None = None,
+    ) -> None:  # fmt: skip
+        """``off``: the file that says by how much its clock is off (``off_clock``)."""
         self.rig, self.folder, self._options, self._port = rig, folder, options, port
+        self._before = ("tests.rigs.kubernetes.off_clock", str(off)) if off is not None else ()
         self.journal = folder / "scheduler.sqlite"
         self.process: subprocess.Popen[bytes] | None = None
         self.said = folder / "scheduler.log"
@@ -39,9 +46,10 @@ class Process:
         path.write_text(json.dumps(self.rig.config({"token": token(self.rig)}, port=self._port)))
         with self.said.open("ab") as log:
             self.process = subprocess.Popen(
-                [*DIE_WITH_US, sys.executable, "-m", "tidemill", "schedule", "kubernetes", "-j",
-                 str(self.journal), "--kubeconfig", str(path), *self._options, *more],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                [*DIE_WITH_US, sys.executable, "-m", *self._before, "tidemill", "schedule",
+                 "kubernetes", "-j", str(self.journal), "--kubeconfig", str(path),
+                 *self._options, *more],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
             )  # fmt: skip
 
     def kill(self) -> None:
@@ -78,6 +86,16 @@ def token(rig: Cluster) -> str:
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     found: str = rig.ask("POST", path, asked)["status"]["token"]
     return found
+
+
+@contextmanager
+def ready_rig(folder: Path) -> Iterator[Cluster]:
+    """A cluster of its own with a namespace and the roles of the manifests, stopped at the end."""
+    with cluster.running(folder / "rig") as rig:
+        rig.create("/api/v1/namespaces", {"metadata": {"name": "ml"}})
+        for name in ("observe", "schedule"):
+            rig.kubectl("apply", "-f", str(ROOT / "deploy" / "kubernetes" / f"{name}.yaml"))
+        yield rig
 
 
 @contextmanager
