@@ -1,16 +1,15 @@
 """A program whose wall clock is off: `python -m tests.rigs.kubernetes.off_clock FILE MODULE …`.
 
 The file holds by how many nanoseconds, and may be changed while the program runs: then its clock is
-set, as a daemon that keeps clocks would. Clocks that only measure lengths stay right.
+set, as a daemon that keeps clocks would. Clocks that only measure lengths stay
+right, and so does `datetime.now`, which cannot be replaced.
 """
 
-import datetime
 import mmap
 import runpy
 import sys
 import time
 from pathlib import Path
-from typing import Self
 
 BYTES = 8
 _real_ns = time.time_ns
@@ -31,14 +30,8 @@ def set_off(path: Path) -> None:
     def time_ns() -> int:
         return _real_ns() + int.from_bytes(told[:BYTES], "little", signed=True)
 
-    class OffDatetime(datetime.datetime):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Self:
-            return cls.fromtimestamp(time_ns() / 1e9, tz)
-
     time.time_ns = time_ns
     time.time = lambda: time_ns() / 1e9
-    datetime.datetime = OffDatetime  # type: ignore[misc]
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ Object = dict[str, Any]
 NODES, GPUS_EACH = 10, 8
 MOST_WANTED = NODES * GPUS_EACH // 2
 """GPUs that are asked for at once. Pods take one or two: half of the fleet always has room."""
-SETTLE_S = 240.0
+SETTLE_S = 120.0
 SETS = "/apis/apps/v1/namespaces/ml/replicasets"
 PODS = "/api/v1/namespaces/ml/pods"
 MERGE = "application/merge-patch+json"
@@ -137,8 +137,8 @@ class Story:
     def settle(self, where: str) -> None:
         """Wait for rest, and look at everything."""
         try:
-            self.rig.wait_for("every pod is there and bound", self._is_complete, SETTLE_S)
-            self.rig.wait_for("all is right", self._is_right, 60)
+            self._wait_until("every pod is there and bound", self._is_complete)
+            self._wait_until("all is right", self._is_right)
         except RigError as error:
             found = "; ".join((*self._amiss(), *wrong(self.rig, self.ours.journal)))
             raise RigError(
@@ -147,13 +147,20 @@ class Story:
         if self.ours.process is None or self.ours.process.poll() is not None:
             raise RigError(f"the scheduler ended by itself:\n{self._said()}")
 
+    def _wait_until(self, what: str, is_so: Callable[[], bool]) -> None:
+        """Looking costs more than a moment here: time is measured, not counted."""
+        begun = time.monotonic()
+        while not is_so():
+            if time.monotonic() - begun > SETTLE_S:
+                raise RigError(f"not within {SETTLE_S:.0f} s: {what}")
+            self._tick.wait(0.2)
+
     def _is_complete(self) -> bool:
         with suppress(OSError, RigError):
             return not self._amiss()
         return False
 
     def _is_right(self) -> bool:
-        self._tick.wait(0.3)  # a journal is read whole each time
         return not wrong(self.rig, self.ours.journal) and not self._amiss()
 
     def _amiss(self) -> list[str]:

@@ -5,9 +5,11 @@ ended. It is *up* when its containers run.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property, lru_cache
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes import fields, resources
@@ -85,8 +87,11 @@ def taint_pair(key: str, value: str, effect: str) -> Pair:
     return f"{key}:{effect}" if effect == NO_EXECUTE else key, value
 
 
-class PodRequest(Struct, frozen=True, kw_only=True):
-    """What one pod requests, whether it exists or is a template of its owner's."""
+class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
+    """What one pod requests, whether it exists or is a template of its owner's.
+
+    Pods of one template share one: what follows from it is kept with it.
+    """
 
     gpu: GpuRequest | None
     cpu_milli: int
@@ -115,7 +120,14 @@ class PodRequest(Struct, frozen=True, kw_only=True):
             all(one.holds(labels.get(one.key)) for one in term) for term in self.terms
         )
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(astuple(self))
+
+    @cached_property
     def rules(self) -> NodeRules:
         """Which nodes it may be on."""
         tolerated = {pair for one in self.tolerations for pair in one.pairs}
@@ -257,6 +269,29 @@ def owner_of(one: Object) -> Owner | None:
 
 def request_of(spec: Object) -> PodRequest:
     """What a pod of this spec requests."""
+    told = {key: spec[key] for key in _REQUESTING if key in spec}
+    for kind in ("containers", "initContainers"):
+        told[kind] = [
+            (one.get("resources"), one.get("restartPolicy")) for one in fields.each(spec, kind)
+        ]
+    return _request_of(msgspec.json.encode(told))
+
+
+_REQUESTING = (
+    "affinity", "nodeSelector", "tolerations", "schedulerName", "priority", "priorityClassName",
+    "resourceClaims", "topologySpreadConstraints",
+)  # fmt: skip
+"""Fields of a spec that say what it requests, beside its containers."""
+
+
+@lru_cache(4096)
+def _request_of(told: bytes) -> PodRequest:
+    """What was told of a spec, read: thousands of pods are told in the same words."""
+    spec = msgspec.json.decode(told)
+    for kind in ("containers", "initContainers"):
+        spec[kind] = [
+            {"resources": resources, "restartPolicy": policy} for resources, policy in spec[kind]
+        ]
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")

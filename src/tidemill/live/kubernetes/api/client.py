@@ -8,7 +8,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 import msgspec
@@ -88,6 +88,10 @@ class _ApiStatus(Struct):
     message: str = ""
     reason: str = ""
     code: int = 0
+
+
+_DECODERS = {kind: msgspec.json.Decoder(kind) for kind in (_List, _WatchEvent, _ApiStatus)}
+"""To make one takes longer than to use it."""
 
 
 class ApiClient:
@@ -190,18 +194,42 @@ class ApiClient:
 
 
 async def _changes(connection: HttpConnection, head: AnswerHead) -> AsyncGenerator[WatchedChange]:
-    async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
-        while True:
-            async with asyncio.timeout(QUIET_S):
-                some = await anext(lines, None)
-            if some is None:
-                return
-            for line in some:
-                told = _decoded(line, _WatchEvent)
-                if told.type == "ERROR":
-                    status = _decoded(told.object, _ApiStatus)
-                    raise ApiRefusal(status.code or 500, status.message)
-                yield WatchedChange(told.type, told.object)
+    with _Watchdog(connection) as dog:
+        async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
+            async for some in lines:
+                dog.heard()
+                for line in some:
+                    told = _decoded(line, _WatchEvent)
+                    if told.type == "ERROR":
+                        status = _decoded(told.object, _ApiStatus)
+                        raise ApiRefusal(status.code or 500, status.message)
+                    yield WatchedChange(told.type, told.object)
+
+
+class _Watchdog:
+    """Ends a connection that says nothing for too long; one timer, however often it is heard."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection, self._loop = connection, asyncio.get_running_loop()
+        self.heard()
+        self._timer = self._loop.call_later(QUIET_S, self._look)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def heard(self) -> None:
+        """Something came."""
+        self._heard_s = self._loop.time()
+
+    def _look(self) -> None:
+        left_s = self._heard_s + QUIET_S - self._loop.time()
+        if left_s <= 0:
+            self._connection.abort()
+        else:
+            self._timer = self._loop.call_later(left_s, self._look)
 
 
 def _refusal(head: AnswerHead, said: bytes) -> ApiRefusal:
@@ -215,7 +243,7 @@ def _refusal(head: AnswerHead, said: bytes) -> ApiRefusal:
 
 def _decoded(told: bytes | Raw, kind: type[Any]) -> Any:  # noqa: ANN401 - an instance of ``kind``
     try:
-        return msgspec.json.decode(told, type=kind)
+        return _DECODERS[kind].decode(told)
     except msgspec.DecodeError as error:
         raise BrokenAnswer(f"no JSON of the API: {str(error)[:200]}") from error
 

@@ -146,6 +146,10 @@ class HttpConnection:
                 yield part
             await self._reader.readexactly(2)
 
+    def abort(self) -> None:
+        """End the connection at once; whoever waits for its answer is told that it is broken."""
+        self._writer.transport.abort()
+
     async def close(self) -> None:
         """End the connection."""
         self._writer.close()

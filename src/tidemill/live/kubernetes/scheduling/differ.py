@@ -104,6 +104,8 @@ class Differ:
         self._over_foreign: dict[Key, None] = {}
         """Whoever holds devices that are not booked for it, since others hold them: looked at again
         whenever anything changes."""
+        self._found: dict[UnitKey, _UnitNow] = {}
+        """What the last look found of the jobs that it looked at."""
         self.submitted: list[int] = []
         """Jobs that came since somebody last asked; whoever asks empties this."""
 
@@ -112,22 +114,21 @@ class Differ:
     def tell(self, at_ms: int) -> Told:
         """What changed, in an order in which all of it can be folded."""
         yield from self._rules(at_ms)
-        view, again = self.view, dict[UnitKey, None]()
+        view, is_changed = self.view, self.view.is_changed
         self._nodes.keep_labels(self._selected(view.dirty_units))
         yield from self._nodes.tell(at_ms)
-        if view.is_changed:
+        if is_changed:
             view.dirty_units.update(self._over_units)
             view.dirty_foreign.update(self._over_foreign)
         units, foreign = list(view.dirty_units), sorted(view.dirty_foreign)
         view.dirty_units.clear()
         view.dirty_foreign.clear()
-        found = dict[UnitKey, _UnitNow]()
+        found = self._found = dict[UnitKey, _UnitNow]()
         for key in units:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
-                again[key] = None  # it is looked at when the answers are there
-            else:
-                found[key] = self._now(view.unit(key))
-                yield from self._release(at_ms, key, found[key])
+                continue  # it is looked at when the answers are there
+            found[key] = self._now(view.unit(key))
+            yield from self._release(at_ms, key, found[key])
         for pod in foreign:
             yield from self._foreign_gone(at_ms, pod)
         for pod in foreign:
@@ -138,7 +139,6 @@ class Differ:
             yield from self._submit(at_ms, key, found[key])
         yield from self._nodes.tell_left(at_ms)
         view.looked()
-        view.dirty_units.update(again)
 
     def tell_unseen(self, at_ms: int) -> Told:
         """At the beginning: jobs and nodes of the journal that the cluster does not show."""
@@ -161,15 +161,16 @@ class Differ:
 
     def waiting(self, key: UnitKey) -> list[tuple[KubePod, int]]:
         """The pods of a job of ours that could be bound now, with the number of their role."""
-        return self._now(self.view.unit(key)).waits
+        known = self._found.get(key)  # of this very look, most of the time
+        return known.waits if known is not None else self._now(self.view.unit(key)).waits
 
     # Teams --------------------------------------------------------------------------------------
 
     def _selected(self, units: Iterable[UnitKey]) -> set[str]:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
-        pods = (pod for key in units for pod in self.view.unit_pods(key))
-        return labels.union(*(pod.request.rules.keys for pod in pods))
+        requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
+        return labels.union(*(request.rules.keys for request in requests))
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world

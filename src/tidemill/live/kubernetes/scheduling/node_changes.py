@@ -95,6 +95,7 @@ class NodeChanges:
             yield from self._replace(
                 at_ms, n, world.node_number[telling.present(name, world.node_number) or name]
             )
+            self._look_at_pods(name)  # it may have more room for them, or too little
 
     def _is_alike(self, n: int, seen: SeenNode) -> bool:
         """Whether the node of this number is as large, and called and tainted alike."""
@@ -140,8 +141,7 @@ class NodeChanges:
             return
         seen = self._seen(name)
         if seen is None:
-            for key in self.view.on_node.get(name, ()):
-                self.view.touch(key)
+            self._look_at_pods(name)
             yield ev.NodeMoved(at_ms, n, NodeState.GONE, ev.Why.NODE_LOST)
             return
         wanted = shapes.state_of(self.view.nodes[name])
@@ -156,6 +156,10 @@ class NodeChanges:
                 if lacking > 0 and is_free and not world.devices.is_failed[d]:
                     yield ev.DeviceFailed(at_ms, n, device)
                     lacking -= 1
+
+    def _look_at_pods(self, name: str) -> None:
+        for key in self.view.on_node.get(name, ()):
+            self.view.touch(key)
 
     def _move(self, at_ms: int, n: int, wanted: NodeState) -> Told:
         state = NodeState(self.world.nodes.state.item(n))

@@ -41,9 +41,9 @@ from tidemill.model.world import World
 
 SCHEDULES = "schedules"
 """The fact of a journal that says for whom its scheduler decides."""
-TOGETHER_S, LONGEST_APART_S = 0.002, 0.05
+TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.02, 0.05
 """Changes that come together are looked at together: a plan costs milliseconds, and a write to the
-disk. So long is waited for more, or twice as long as the last look took."""
+disk. So long is waited for more; and after a look twice as long as it took, within these limits."""
 SETTLE_S = 60.0
 BARRED_S = 60.0
 
@@ -188,7 +188,7 @@ class ClusterScheduler:
         self.loop.beat(self.backend.next_ms())
         self.loop.commit()
         took_s = time.monotonic() - begun
-        self._next_at = begun + took_s + min(2 * took_s, LONGEST_APART_S)
+        self._next_at = begun + took_s + min(max(2 * took_s, LEAST_APART_S), LONGEST_APART_S)
         self.beats += 1
         self._say()
         return True

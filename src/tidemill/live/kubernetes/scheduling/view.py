@@ -35,7 +35,7 @@ class ClusterView:
     """A cluster, by what changes; ``scheduler``: the name by which pods ask for us."""
 
     def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
-        self.scheduler, self._team_by = scheduler, team_by
+        self.scheduler = scheduler
         self.nodes: dict[str, KubeNode] = {}
         self.pods: dict[Key, KubePod] = {}
         self._gone: dict[Key, KubePod] = {}
@@ -52,7 +52,7 @@ class ClusterView:
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
         self.cluster = _empty()
-        TeamRule(team_by, self.cluster)  # refuses what is no rule
+        self._rule = TeamRule(team_by, self.cluster)
         self.dirty_nodes: dict[str, None] = {}
         self.dirty_units: dict[UnitKey, None] = {}
         self.dirty_foreign: dict[Key, None] = {}
@@ -87,12 +87,16 @@ class ClusterView:
                 return
 
     def assume(self, uid: str, key: Key, node: str) -> None:
-        """The server has bound a pod to a node, or says that it is bound there."""
+        """The server has bound a pod to a node, or says that it is bound there.
+
+        Nobody is told to look: whoever sent the bind says when all answers about the job are there.
+        """
         pod = self.pods.get(key)
         if pod is None or pod.uid != uid or pod.node:
             return
         self._assumed[uid] = node
-        self._index(key, pod, replace(pod, node=node))
+        self.pods[key] = replace(pod, node=node)
+        self.on_node.setdefault(node, {})[key] = None
 
     def touch(self, key: Key) -> None:
         """Look at a pod again."""
@@ -127,8 +131,7 @@ class ClusterView:
     def unit(self, key: UnitKey) -> PodUnit:
         """The pods of a job of ours, and what it requests in all."""
         pods = self.unit_pods(key)
-        rule = TeamRule(self._team_by, self.cluster)
-        return PodUnit(key, jobs.job_of(self.cluster, rule, key, pods, None), tuple(pods))
+        return PodUnit(key, jobs.job_of(self.cluster, self._rule, key, pods, None), tuple(pods))
 
     def unit_pods(self, key: UnitKey) -> list[KubePod]:
         """The pods of a job of ours."""
@@ -144,8 +147,7 @@ class ClusterView:
 
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
-        rule = TeamRule(self._team_by, self.cluster)
-        return rule.team(pod.namespace, (pod.labels,), "")
+        return self._rule.team(pod.namespace, (pod.labels,), "")
 
     def looked(self) -> None:
         """Everything was looked at: what is gone is forgotten."""
