@@ -96,15 +96,20 @@ class Cluster:
     def start(self) -> None:
         """Bring everything up; returns when the API server is ready, nodes can come later."""
         self.start_store_and_api()
+        self.start_controllers()
         given = f"--kubeconfig={self.kubeconfig}"
-        self.daemon(
-            "kube-controller-manager", given, *ALONE, f"--controllers={','.join(CONTROLLERS)}"
-        )
         self.daemon("kube-scheduler", given, *ALONE)
         stages = [*sorted((FOLDER / "stages").glob("*.yaml")), ENDS]
         self.daemon(
             "kwok", given, "--manage-all-nodes=true", "--node-lease-duration-seconds=40",
             "--node-ip=127.0.0.1", *(f"--config={path}" for path in stages),
+        )  # fmt: skip
+
+    def start_controllers(self) -> None:
+        """Start those who make pods for their owners, among others (again)."""
+        self.daemon(
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", *ALONE,
+            f"--controllers={','.join(CONTROLLERS)}",
         )  # fmt: skip
 
     def start_store_and_api(self) -> None:

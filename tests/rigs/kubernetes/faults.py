@@ -49,6 +49,8 @@ def restart_api(story: Story) -> None:
     story.rig.stop_api()
     story.for_a_while(1.0)
     story.rig.start_api()
+    story.rig.kill("kube-controller-manager")  # it may wait five minutes for what it has missed
+    story.rig.start_controllers()
 
 
 def pause_etcd(story: Story) -> None:

@@ -8,7 +8,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -141,13 +141,13 @@ class ApiClient:
             async with aclosing(_changes(connection, head)) as changes:
                 yield changes
         finally:
-            await connection.close()
+            connection.close()
 
     async def close(self) -> None:
         """End the connection that is kept."""
         if self._kept is not None:
             kept, self._kept = self._kept, None
-            await kept.close()
+            kept.close()
 
     async def _get(self, path: str, query: Mapping[str, str | int] | None) -> bytes:
         is_kept = self._kept is not None
@@ -194,42 +194,16 @@ class ApiClient:
 
 
 async def _changes(connection: HttpConnection, head: AnswerHead) -> AsyncGenerator[WatchedChange]:
-    with _Watchdog(connection) as dog:
-        async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
-            async for some in lines:
-                dog.heard()
-                for line in some:
-                    told = _decoded(line, _WatchEvent)
-                    if told.type == "ERROR":
-                        status = _decoded(told.object, _ApiStatus)
-                        raise ApiRefusal(status.code or 500, status.message)
-                    yield WatchedChange(told.type, told.object)
-
-
-class _Watchdog:
-    """Ends a connection that says nothing for too long; one timer, however often it is heard."""
-
-    def __init__(self, connection: HttpConnection) -> None:
-        self._connection, self._loop = connection, asyncio.get_running_loop()
-        self.heard()
-        self._timer = self._loop.call_later(QUIET_S, self._look)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
-
-    def heard(self) -> None:
-        """Something came."""
-        self._heard_s = self._loop.time()
-
-    def _look(self) -> None:
-        left_s = self._heard_s + QUIET_S - self._loop.time()
-        if left_s <= 0:
-            self._connection.abort()
-        else:
-            self._timer = self._loop.call_later(left_s, self._look)
+    connection.within(QUIET_S)
+    async with aclosing(connection.lines(head, MOST_EVENT_BYTES)) as lines:
+        async for some in lines:
+            connection.within(QUIET_S)
+            for line in some:
+                told = _decoded(line, _WatchEvent)
+                if told.type == "ERROR":
+                    status = _decoded(told.object, _ApiStatus)
+                    raise ApiRefusal(status.code or 500, status.message)
+                yield WatchedChange(told.type, told.object)
 
 
 def _refusal(head: AnswerHead, said: bytes) -> ApiRefusal:

@@ -104,6 +104,8 @@ class Differ:
         self._over_foreign: dict[Key, None] = {}
         """Whoever holds devices that are not booked for it, since others hold them: looked at again
         whenever anything changes."""
+        self._put_off: set[UnitKey] = set()
+        """Jobs that changed while answers about them were to come."""
         self._found: dict[UnitKey, _UnitNow] = {}
         """What the last look found of the jobs that it looked at."""
         self.submitted: list[int] = []
@@ -126,7 +128,8 @@ class Differ:
         found = self._found = dict[UnitKey, _UnitNow]()
         for key in units:
             if (j := self.lives.job(key)) is not None and self._is_being_sent(j):
-                continue  # it is looked at when the answers are there
+                self._put_off.add(key)
+                continue
             found[key] = self._now(view.unit(key))
             yield from self._release(at_ms, key, found[key])
         for pod in foreign:
@@ -163,6 +166,18 @@ class Differ:
         """The pods of a job of ours that could be bound now, with the number of their role."""
         known = self._found.get(key)  # of this very look, most of the time
         return known.waits if known is not None else self._now(self.view.unit(key)).waits
+
+    def settle(self, j: int, *, is_as_asked: bool) -> bool:
+        """All answers about a job are there: whether it has to be looked at.
+
+        What was bound as planned, and has not changed meanwhile, differs in nothing.
+        """
+        unit = self.unit_of.get(j)
+        if unit is None or (is_as_asked and unit not in self._put_off):
+            return False
+        self._put_off.discard(unit)
+        self.view.dirty_units[unit] = None
+        return True
 
     # Teams --------------------------------------------------------------------------------------
 

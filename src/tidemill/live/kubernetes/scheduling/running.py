@@ -41,7 +41,7 @@ from tidemill.model.world import World
 
 SCHEDULES = "schedules"
 """The fact of a journal that says for whom its scheduler decides."""
-TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.02, 0.05
+TOGETHER_S, LEAST_APART_S, LONGEST_APART_S = 0.002, 0.04, 0.1
 """Changes that come together are looked at together: a plan costs milliseconds, and a write to the
 disk. So long is waited for more; and after a look twice as long as it took, within these limits."""
 SETTLE_S = 60.0
@@ -233,11 +233,8 @@ class ClusterScheduler:
         found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
         return "; ".join(one.said or str(one.state) for one in found if one is not None)
 
-    def _settled(self, j: int) -> None:
-        """All answers about a job have come: it is looked at."""
-        unit = self.differ.unit_of.get(j)
-        if unit is not None:
-            self.view.dirty_units[unit] = None
+    def _settled(self, j: int, is_as_asked: bool) -> None:
+        if self.differ.settle(j, is_as_asked=is_as_asked):
             self._changed.set()
 
     def _note_refusals(self) -> None:

@@ -47,6 +47,8 @@ class ClusterView:
         self.on_node: dict[str, dict[Key, None]] = {}
         self._assumed: dict[str, str] = {}
         """By uid: the node that a pod was bound to, until the watch shows it."""
+        self.sent: dict[str, str] = {}
+        """By uid: the node that a pod is being bound to; whoever sends keeps it."""
         self._budgets: dict[Key, Budget] = {}
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
@@ -159,6 +161,8 @@ class ClusterView:
     # One kind each ------------------------------------------------------------------------------
 
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
+        if row.node and self.sent.get(row.uid) == row.node:
+            self.assume(row.uid, key, row.node)  # the watch was quicker than the answer
         before = self.pods.get(key)
         assumed = self._assumed.get(row.uid)
         if assumed is not None:
@@ -300,11 +304,18 @@ class ClusterView:
             known[key] = row
 
 
+_OF_ITS_NODE = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}
+"""Labels that the server gives to a pod when it is bound."""
+
+
 def _counts(pod: KubePod) -> tuple[Any, ...]:
     """What of a pod decides anything here."""
+    labels = pod.labels
+    if not _OF_ITS_NODE.isdisjoint(labels):
+        labels = {key: labels[key] for key in labels if key not in _OF_ITS_NODE}
     return (
         pod.uid, pod.node, pod.phase, pod.up_ms is None, pod.leaves_ms is None, pod.gates,
-        pod.labels, pod.owner, groups.of_pod(pod), pod.request,
+        labels, pod.owner, groups.of_pod(pod), pod.request,
     )  # fmt: skip
 
 
