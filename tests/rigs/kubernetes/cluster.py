@@ -110,6 +110,7 @@ class Cluster:
         self.daemon(
             "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", *ALONE,
             f"--controllers={','.join(CONTROLLERS)}",
+            "--kube-api-qps=1000", "--kube-api-burst=1000",  # by default it makes 20 pods a second
         )  # fmt: skip
 
     def start_store_and_api(self) -> None:

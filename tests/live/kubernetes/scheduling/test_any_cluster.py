@@ -279,7 +279,7 @@ def a_node_is_cordoned_or_not(server: PretendedServer, chance: random.Random, tu
 def a_node_is_resized(server: PretendedServer, chance: random.Random, turn: int) -> None:
     del turn
     name = chance.choice(sorted(server.nodes))
-    if _used(server, name) <= 4:
+    if _used(server, name, "default-scheduler") <= 4:  # what is ours can be evicted
         server.put_node(name, chance.choice((4, 8)))
 
 
@@ -311,8 +311,11 @@ HAPPENINGS = (
 )  # fmt: skip
 
 
-def _used(server: PretendedServer, name: str) -> int:
-    return sum(gpus(one) for one in server.pods.values() if one["spec"].get("nodeName") == name)
+def _used(server: PretendedServer, name: str, by: str = "") -> int:
+    """By all pods on a node, or those of one scheduler."""
+    here = [one["spec"] for one in server.pods.values() if one["spec"].get("nodeName") == name]
+    mine = [spec for spec in here if not by or spec["schedulerName"] == by]
+    return sum(gpus({"spec": spec}) for spec in mine)
 
 
 def _free(server: PretendedServer, name: str) -> int:

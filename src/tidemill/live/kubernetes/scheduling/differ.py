@@ -173,11 +173,21 @@ class Differ:
         What was bound as planned, and has not changed meanwhile, differs in nothing.
         """
         unit = self.unit_of.get(j)
-        if unit is None or (is_as_asked and unit not in self._put_off):
+        if unit is None:
+            return False
+        if is_as_asked and unit not in self._put_off and self._is_told(j, unit):
             return False
         self._put_off.discard(unit)
         self.view.dirty_units[unit] = None
         return True
+
+    def _is_told(self, j: int, unit: UnitKey) -> bool:
+        """Whether a job holds here as many seats of each node as its pods do there."""
+        nodes = [pod.node for pod in self.view.unit_pods(unit) if pod.node]
+        mine = Counter[int | None]()
+        for (_, n), count in seats.of_job(self.world, j).items():
+            mine[n] += count
+        return Counter(map(self.lives.node_number, nodes)) == mine
 
     # Teams --------------------------------------------------------------------------------------
 

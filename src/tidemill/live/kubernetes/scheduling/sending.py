@@ -113,7 +113,7 @@ class Sender:
                 try:
                     is_bound = await self._bind(seat)
                 finally:
-                    del self._view.sent[seat.uid]
+                    self._view.sent.pop(seat.uid, None)
                     self._settled(seat.job, is_bound=is_bound)
         finally:
             self._working -= 1
