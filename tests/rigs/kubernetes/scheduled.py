@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.conftest import ROOT
 from tests.rigs.kubernetes import cluster
@@ -26,6 +26,24 @@ Object = dict[str, Any]
 OURS = "tidemill"
 
 
+class Child(Protocol):
+    """A process that was started, as far as it is looked at here."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """How it ended; None: it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it ends; how."""
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal."""
+
+
 class Process:
     """One scheduler that runs, under a service account with the rights of the manifest."""
 
@@ -37,19 +55,22 @@ class Process:
         self.rig, self.folder, self._options, self._port = rig, folder, options, port
         self._before = ("tests.rigs.kubernetes.off_clock", str(off)) if off is not None else ()
         self.journal = folder / "scheduler.sqlite"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Child | None = None
         self.said = folder / "scheduler.log"
 
     def start(self, *more: str) -> None:
         """Start it; it runs until killed."""
         path = self.folder / "kubeconfig-scheduler"
         path.write_text(json.dumps(self.rig.config({"token": token(self.rig)}, port=self._port)))
-        with self.said.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*DIE_WITH_US, sys.executable, "-m", *self._before, "tidemill", "schedule",
-                 "kubernetes", "-j", str(self.journal), "--kubeconfig", str(path),
-                 *self._options, *more],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT,
+        command = ["schedule", "kubernetes", "-j", str(self.journal), "--kubeconfig", str(path)]
+        self.process = self.launch([*command, *self._options, *more], self.said)
+
+    def launch(self, command: list[str], log: Path) -> Child:
+        """Start a command of Tidemill, as a process of its own."""
+        with log.open("ab") as opened:
+            return subprocess.Popen(
+                [*DIE_WITH_US, sys.executable, "-m", *self._before, "tidemill", *command],
+                stdin=subprocess.DEVNULL, stdout=opened, stderr=opened, cwd=ROOT,
             )  # fmt: skip
 
     def kill(self) -> None:

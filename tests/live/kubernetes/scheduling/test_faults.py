@@ -7,8 +7,8 @@ import pytest
 
 from tests.rigs.kubernetes.cluster import Cluster
 from tests.rigs.kubernetes.forwarder import Forwarder
-from tests.rigs.kubernetes.kills import kill_often
-from tests.rigs.kubernetes.scheduled import OURS, gang_of, live, scheduling, wrong
+from tests.rigs.kubernetes.kills import METRICS, kill_often
+from tests.rigs.kubernetes.scheduled import OURS, Process, gang_of, live, scheduling, wrong
 from tests.rigs.kubernetes.wanted import GPU, gang, node, pod
 
 PODS = "/api/v1/namespaces/ml/pods"
@@ -37,7 +37,7 @@ def at_rest(rig: Cluster, journal: Path) -> Callable[[], bool]:
 
 def test_killed_in_the_middle_of_gangs_it_completes_them(rig: Cluster, tmp_path: Path):
     """Six times killed at random instants, five gangs of 16 are bound whole, once."""
-    fell = kill_often(rig, tmp_path, 6, seed=7)
+    fell = kill_often(rig, Process(rig, tmp_path, *METRICS), 6, seed=7)
     assert sum(fell.values()) == 6
 
 

@@ -138,6 +138,7 @@ class Differ:
             yield from self._foreign_here(at_ms, pod)
         for key in found:
             yield from self._hold(at_ms, key, found[key])
+        yield from self._nodes.close(at_ms, self._crowded())
         for key in sorted(found, key=lambda key: (self._submit_ms(key), key)):
             yield from self._submit(at_ms, key, found[key])
         yield from self._nodes.tell_left(at_ms)
@@ -417,7 +418,7 @@ class Differ:
             else:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             if over:
-                yield from self._give_way(at_ms, n)
+                yield from self._give_way(at_ms, n, shape.roles[0].accelerators)
         if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
 
@@ -433,16 +434,31 @@ class Differ:
             if not self._now(self.view.unit(unit)).held:
                 yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
 
-    def _give_way(self, at_ms: int, n: int) -> Told:
-        """Another scheduler has bound to devices that ours hold: the youngest of ours leaves."""
-        world = self.world
-        mine = [
-            j for j in world.aboard[n]
-            if j in self.unit_of and not world.jobs.is_leaving[j] and self._comes_back(j)
-        ]  # fmt: skip
-        if mine:
-            j = max(mine, key=lambda j: (world.jobs.placed_ms.item(j), j))
-            yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+    def _give_way(self, at_ms: int, n: int, each: int) -> Told:
+        """Another scheduler has bound to devices that ours hold: the youngest of ours leave.
+
+        No more of them than are in the way; those that are leaving already count.
+        """
+        world, mine = self.world, [j for j in self.world.aboard[n] if j in self.unit_of]
+        lacking = each - seats.free_mask(world, n, each, 1, 0)[1]
+        lacking -= sum(self._devices_on(j, n) for j in mine if world.jobs.is_leaving[j])
+        for j in sorted(mine, key=lambda j: (world.jobs.placed_ms.item(j), j), reverse=True):
+            if lacking > 0 and not world.jobs.is_leaving[j] and self._comes_back(j):
+                lacking -= self._devices_on(j, n)
+                yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
+
+    def _devices_on(self, j: int, n: int) -> int:
+        roles, pieces = self.world.shape_of(j).roles, self.world.placements.get(j, ())
+        return sum(one.replicas * roles[one.role].accelerators for one in pieces if one.node == n)
+
+    def _crowded(self) -> set[str]:
+        """Nodes where pods sit on more devices than there are: what leaves them is not given away.
+
+        Otherwise the next job of ours takes it, has to leave as well, and so on for ever.
+        """
+        pods = [pod for key in self._over_foreign if (pod := self.view.pods.get(key)) is not None]
+        pods += [pod for unit in self._over_units for pod in self.view.unit_pods(unit)]
+        return {pod.node for pod in pods if pod.node and not pod.is_over}
 
     def _comes_back(self, j: int) -> bool:
         pods = self.view.unit_pods(self.unit_of[j])

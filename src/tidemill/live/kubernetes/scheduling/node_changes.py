@@ -30,6 +30,7 @@ class NodeChanges:
         self.kinds_of: KindsOf = {}
         self._kept: set[str] = set()
         """Labels by which somebody selects nodes."""
+        self._closed: set[str] = set()
         self._sick: set[str] = set()
         """Nodes that are not Ready: who sits there holds them until seen to be gone."""
 
@@ -53,6 +54,12 @@ class NodeChanges:
             if name in nodes and shapes.state_of(nodes[name]) is NodeState.UNHEALTHY
         }  # fmt: skip
         for name in sorted(self._sick):
+            yield from self._node(at_ms, name)
+
+    def close(self, at_ms: int, names: set[str]) -> Told:
+        """These nodes take no work for now; those that were closed before and are not do again."""
+        changed, self._closed = self._closed ^ names, names
+        for name in sorted(changed):
             yield from self._node(at_ms, name)
 
     def keep_labels(self, asked: Iterable[str]) -> None:
@@ -147,6 +154,8 @@ class NodeChanges:
         wanted = shapes.state_of(self.view.nodes[name])
         if wanted is NodeState.UNHEALTHY and world.aboard[n]:
             wanted = NodeState.CORDONED  # what sits there holds it until it is seen to be gone
+        if wanted is NodeState.READY and name in self._closed:
+            wanted = NodeState.CORDONED
         yield from self._move(at_ms, n, wanted)
         if wanted is NodeState.READY or wanted is NodeState.CORDONED:
             lacking = self._failed_wanted(name) - world.nodes.failed.item(n)
