@@ -101,7 +101,7 @@ class Wire:
 
     async def some(self, most: int) -> bytes:
         """Whatever is there, but at least a byte."""
-        if not self._came:
+        while not self._came:
             await self._more()
         return self._taken(min(most, len(self._came)))
 
@@ -116,6 +116,9 @@ class Wire:
         One timer for many answers: a timer for each has its price.
         """
         self._until_s = self._loop.time() + seconds if seconds else 0.0
+        if self._timer is not None and self._timer.when() > self._until_s > 0:
+            self._timer.cancel()  # a shorter time than before
+            self._timer = None
         if seconds and self._timer is None:
             self._timer = self._loop.call_later(seconds, self._look)
 
