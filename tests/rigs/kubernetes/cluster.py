@@ -220,7 +220,8 @@ class Cluster:
         """Remove all work and all nodes; returns when they are gone."""
         at_once = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         for namespace in ("default", "ml", "web"):
-            for kind in ("/apis/batch/v1/namespaces/{}/jobs", "/api/v1/namespaces/{}/pods",
+            for kind in ("/apis/batch/v1/namespaces/{}/jobs",
+                         "/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods",
                          "/api/v1/namespaces/{}/resourcequotas"):  # fmt: skip
                 self.ask("DELETE", kind.format(namespace), at_once)
         self.ask("DELETE", "/api/v1/nodes", at_once)

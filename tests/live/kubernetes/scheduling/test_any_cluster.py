@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.live.kubernetes import made
-from tidemill.engine.loop import Loop
+from tidemill.engine.loop import BEATS_AT_ONE_MOMENT, Loop
 from tidemill.journal.memory import MemoryJournal
 from tidemill.journal.replay import rebuild
 from tidemill.live.kubernetes import nodes, pods
@@ -327,6 +327,43 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries are for real servers."""
     monkeypatch.setattr(sending, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(sending, "LONGEST_PAUSE_S", 0.0)
+
+
+def test_pods_of_another_scheduler_push_ours_out_once():
+    """Where they take more than is left, as many of ours leave as are in the way, and no more."""
+
+    async def play() -> None:
+        server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+        server.put_node("n0", 8)
+        scheduler = Scheduler(server, journal)
+        for i in range(8):
+            server.make(f"p{i}", 1)
+        server.deliver(scheduler.view, len(server.news))
+        await scheduler.rest()
+        server.make("theirs", 2, on="n0")
+        server.deliver(scheduler.view, len(server.news))
+        await scheduler.rest()
+        assert scheduler.sender.counts.evicted == 2
+        assert _used(server, "n0") == 8
+        check(server, journal)
+
+    asyncio.run(play())
+
+
+def test_a_clock_that_stands_still_stops_nobody():
+    """Set back by an hour, the cluster's clock shows the same for long: looks still count."""
+
+    async def play() -> None:
+        server, journal = PretendedServer(random.Random(1)), MemoryJournal()
+        server.put_node("n0", 8)
+        scheduler = Scheduler(server, journal)
+        await scheduler.rest()
+        scheduler.clock -= 3_600_000
+        for _ in range(BEATS_AT_ONE_MOMENT + 2):
+            scheduler.view.dirty_nodes["n0"] = None
+            scheduler.loop.beat(scheduler.backend.next_ms())
+
+    asyncio.run(play())
 
 
 @settings(max_examples=40, deadline=None)
