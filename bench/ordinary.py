@@ -5,7 +5,7 @@ reference loop timed in the same run. What counts is jobs that *ended*.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,12 +83,15 @@ def _once(jobs: int, nodes: int, features: Features) -> dict[str, Any]:
     }
 
 
-def twin(jobs: int, nodes: int, features: Features, load: float = 0.95, seed: int = 1) -> Twin:
-    """A fleet under load with these features, until all jobs have ended."""
+def twin(
+    jobs: int, nodes: int, features: Features, load: float = 0.95, seed: int = 1,
+    arrivals: Iterable[Arrival] | None = None,
+) -> Twin:  # fmt: skip
+    """A fleet under load with these features, until all jobs have ended; or with these jobs."""
     contract = Contract(
         "fleet", "main", "H100", nodes * 8, 2_000_000, Template(8, 192_000, 2_000_000)
     )
-    arrivals = list(stream(jobs, nodes, features, load, seed))
+    arrivals = list(arrivals or stream(jobs, nodes, features, load, seed))
     last_ms = arrivals[-1].at_ms
     return Twin(
         [contract],

@@ -402,3 +402,27 @@ def test_why_a_node_is_drained_is_kept(tmp_path: Path):
     assert "draining: ecc errors" in tidemill("why", "106", "--nodes", "-j", journal).out
     before = tidemill("fleet", "--nodes", "--at", "2026-11-02T16:00", "-j", journal).out
     assert "ecc errors" not in before
+
+
+def test_prices_of_a_type_that_no_node_has_are_said(tmp_path: Path):
+    """A word that is probably misspelt: which type it is, and which the nodes have."""
+    line = ("import", "slurm", f"{ROOT}/examples/history/sacct.txt",
+            f"{ROOT}/examples/history/nodes.txt", "--zone", "Europe/Berlin")  # fmt: skip
+    done = tidemill(*line, "--usd-per-hour", "H100=2.5,B200=9", "-j", str(tmp_path / "j"))
+    assert "--usd-per-hour prices `B200`, which no node has; nodes have `H100`" in done.err
+    done = tidemill(*line, "--usd-per-hour", "H100=2.5", "-j", str(tmp_path / "k"))
+    assert "which no node has" not in done.err
+
+
+def test_a_decision_of_another_scheduler_tells_the_wait_that_was(tmp_path: Path):
+    """Job 102 was preempted at 09:40 and seen placed at 12:00; 101 waited for ten seconds, once."""
+    journal = str(tmp_path / "j")
+    told = [f"{ROOT}/examples/history/{name}.txt" for name in ("sacct", "nodes")]
+    tidemill("import", "slurm", *told, "--zone", "Europe/Berlin", "-j", journal)
+    again, once = (tidemill("decision", job, "-j", journal).out for job in ("102", "101"))
+    assert "waiting again since Mon 2026-11-02 09:40 +01:00; seen placed" in again
+    assert "after a wait of 2h 20m" in again
+    assert "seen placed after a wait of 10s" in once
+    assert "waiting again" not in once
+    found = json.loads(tidemill("decision", "101", "-j", journal, "--json").out)
+    assert found["watch"]["waited_ms"] == 10_000

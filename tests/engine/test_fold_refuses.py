@@ -33,6 +33,7 @@ from tidemill.engine.fold.one_event import fold
 from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.figures import DeviceFigure
+from tidemill.model.loads import LatencyFigure, LoadFigure
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Efficiency, Piece, Queue, Share
 from tidemill.model.states import NodeState
@@ -216,6 +217,14 @@ CASES: dict[str, tuple[ev.Event, str]] = {
     "figures before the start": (
         ev.FigureSeen(NOW_MS, STARTS, 1, DeviceFigure.WATTS, 0),
         "not running",
+    ),
+    "load before the start": (
+        ev.LoadSeen(NOW_MS, STARTS, 1, LoadFigure.REQUESTS, 0),
+        "not running",
+    ),
+    "latencies of another attempt": (
+        ev.LatencySeen(NOW_MS, RUNS, 2, LatencyFigure.WHOLE, 1_000, 1),
+        "attempt 2 is meant",
     ),
     "an error of no node": (ev.DeviceErrorSeen(NOW_MS, 99, 0, 79), "were added"),
     "safe before it is done": (ev.CheckpointSeen(NOW_MS, RUNS, 1, NOW_MS + 1), "safe yet"),

@@ -17,6 +17,7 @@ from tidemill.model import events as ev
 from tidemill.model.errors import EventRefused
 from tidemill.model.events import Event, Why
 from tidemill.model.figures import STEPS, DeviceFigure
+from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure, LoadSource
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import (
     UNPRICED,
@@ -258,6 +259,12 @@ def measured(world: World, rng: Random, at_ms: int) -> Event | None:
         figure = rng.choice([*DeviceFigure])
         value = rng.choice((-1, 0, 7, 40)) * (STEPS[figure] if rng.random() < 0.9 else 1)
         return ev.FigureSeen(at_ms, j, _attempt(world, j), figure, max(-1, value))
+    if rng.random() < 0.2:
+        load, source = rng.choice([*LoadFigure]), rng.choice([*LoadSource])
+        return ev.LoadSeen(at_ms, j, _attempt(world, j), load, rng.choice((0, 5, 2**40)), source)
+    if rng.random() < 0.2:
+        latency, bound = rng.choice([*LatencyFigure]), rng.choice((1_000, 250_000, NO_BOUND_US))
+        return ev.LatencySeen(at_ms, j, _attempt(world, j), latency, bound, rng.choice((1, 7)))
     if rng.random() < 0.2:
         share, known = rng.choice((0, 400_000, 1_000_000)), rng.choice(CONFIDENCES)
         return ev.StragglerSeen(at_ms, j, _attempt(world, j), share, known)

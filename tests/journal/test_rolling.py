@@ -22,6 +22,7 @@ from tidemill.journal.replay import rebuild
 from tidemill.journal.rolled_up import GoneError
 from tidemill.journal.verify import verify
 from tidemill.ledger import books, rolling
+from tidemill.ledger.measured import FIGURES
 from tidemill.ledger.spans import Window
 from tidemill.ledger.statement import Statement
 from tidemill.model import events as ev
@@ -73,9 +74,15 @@ def told(found: Statement, cut_ms: int) -> list[object]:
     for *key, amount in zip(*(column.tolist() for column in columns), strict=True):
         cells[tuple(key)] += amount
     assert free is not None
+    loads: Counter[tuple[int, ...]] = Counter()
+    asked = found.measured
+    columns = (asked.bin, asked.team, asked.what, asked.bound, asked.amount)
+    for *key, amount in zip(*(column.tolist() for column in columns), strict=True):
+        if key[2] < FIGURES:
+            loads[tuple(key)] += amount
     is_paid = found.paid.any(axis=1)
     return [
-        (found.start_ms, found.end_ms), cells, found.total(), found.stops, found.alarms,
+        (found.start_ms, found.end_ms), cells, loads, found.total(), found.stops, found.alarms,
         [by(d) for d in ("team", "user", "pool", "contract", "kind", "class", "time")],
         [found.confidence_of(bucket) for bucket in range(len(found.total().milli_ms))],
         (found.bins[is_paid].tolist(), found.paid[is_paid].tolist()),

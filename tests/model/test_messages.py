@@ -10,6 +10,7 @@ from tidemill.model import events as ev
 from tidemill.model.claims import Claims, claims_of
 from tidemill.model.errors import EventRefused, TidemillError
 from tidemill.model.figures import DeviceFigure
+from tidemill.model.loads import LatencyFigure, LoadFigure, LoadSource
 from tidemill.model.reasons import LAYER_OF, NEVER, Cause
 from tidemill.model.rows import Contract, Job, Piece, Queue
 from tidemill.model.states import HOSTING, LAUNCHED, Confidence, NodeState
@@ -40,6 +41,8 @@ SAMPLES: list[ev.Event] = [
     ev.StragglerSeen(1, 0, 1, 300_000, Confidence.MODELLED),
     ev.FigureSeen(1, 0, 1, DeviceFigure.WATTS, 620),
     ev.DeviceErrorSeen(1, 0, 3, 79),
+    ev.LoadSeen(1, 0, 1, LoadFigure.TOKENS_OUT, 1_000_000, LoadSource.TRACK),
+    ev.LatencySeen(1, 0, 1, LatencyFigure.FIRST_TOKEN, 250_000, 12),
     ev.JobSaved(1, 0, 1),
     ev.CheckpointSeen(1, 0, 1, 1),
     ev.SightLost(1, True),

@@ -32,7 +32,7 @@ from tidemill.scheduling.backfill import ends
 from tidemill.scheduling.backfill.columns import ENDING, TALLY
 from tidemill.scheduling.backfill.expected_ends import Running
 from tidemill.scheduling.backfill.holds import kept
-from tidemill.scheduling.desk import cycle
+from tidemill.scheduling.desk import lines
 from tidemill.scheduling.desk.columns import REG
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fitting import keeping
@@ -164,7 +164,7 @@ def test_the_shortest_of_a_line_is_kept_until_the_line_changes(seed: int):
         columns.reg[REG.NOW] = world.now_ms
         for s in world.queued:
             lasts = [_lasts_ms(world, j) for j in list(world.waiting[s])[:64]]
-            assert cycle.shortest(w.jobs, w.shapes, columns.reg, columns.asks, s) == min(lasts)
+            assert lines.shortest(w.jobs, w.shapes, columns.reg, columns.asks, s) == min(lasts)
             found += 1
     assert found
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import contract, job, role, team
 from tests.engine.stories import played, replayable, seeds, story, twin_of
@@ -128,7 +129,11 @@ def test_compiled_beats_are_the_same_story(seed: int, faulty: bool):
         patience_ms=luck.choice([HOUR_MS, 20_000]),
         backfill=luck.choice(["none", "easy", "easy", "conservative"]),
         hold_after_ms=luck.choice([60_000, HOUR_MS]), unknown_run_ms=4000,
+        attained_steps_ms=(400, 9000, 70_000),
     )  # fmt: skip
+    if seed % 2:
+        order = luck.choice([policy.order, "shortest", "smallest", "attained"])
+        policy = replace(policy, order=order, fairness=luck.choice(["none", "drf", "bill"]))
     codes = _expect_the_same(arrivals, policy, faults=faults, seed=seed)
     assert faulty or sum(codes.values()) < 1000, codes
 

@@ -82,7 +82,7 @@ def measured_of(
     windows = found.measured()
     for text in _underused(windows, whose):
         screen.note(text)
-    return nothing()._replace(windows=windows, errors=found.errors())
+    return nothing()._replace(windows=windows, errors=found.errors(), loads=found.loads)
 
 
 def read(
@@ -149,9 +149,11 @@ def _ran(whose: "Whose", start_ms: int | None, end_ms: int | None) -> tuple[int,
 
 def _errors(found: "Activity") -> str:
     """The errors that drivers reported, by code."""
+    from tidemill.units.catalogue import xids
+
     by_code: Mapping[int, int] = dict(found.xids.group_by("xid").len().sort("xid").iter_rows())
     held = found.xids["job"].drop_nulls().n_unique()
-    told = ", ".join(f"XID {code}: {count:,}" for code, count in by_code.items())
+    told = ", ".join(f"{xids.words(code)}: {count:,}" for code, count in by_code.items())
     return f"errors that GPU drivers reported: {told}; on GPUs of {screen.count(held, 'job')}"
 
 

@@ -59,7 +59,10 @@ def _print(found: "Decision", calendar: "Calendar") -> None:
     say("1 watch", "bold")
     submitted, since = found.watch.submitted_ms, found.watch.waiting_since_ms
     again = "" if since == submitted else f", waiting again since {calendar.text(since)}"
-    say(f"  submitted {calendar.text(submitted)}{again}; {found.watch.words}")
+    if found.watch.waited_ms is None:
+        say(f"  {found.watch.words}")
+    else:
+        say(f"  submitted {calendar.text(submitted)}{again}; {found.watch.words}")
     for filtering in found.filters:
         _print_filters(filtering)
     for ranking in found.scores:

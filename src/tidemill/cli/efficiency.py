@@ -9,7 +9,7 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.ledger.attempts import HeldAttempt
-    from tidemill.ledger.efficiency import EfficiencyDimension
+    from tidemill.ledger.efficiency import Efficiencies, EfficiencyDimension
     from tidemill.ledger.statement import Statement
 
 SHOWN = 20
@@ -19,6 +19,7 @@ EXAMPLES = options.example(
     "tidemill efficiency --by user",
     "tidemill efficiency --top 5 --from 7d",
     "tidemill efficiency --job train-7b",
+    "tidemill efficiency --by team --devices",
     "tidemill efficiency --by team --json",
 )
 
@@ -32,11 +33,22 @@ def efficiency(
     top: Annotated[
         int, typer.Option("--top", min=0, help="How many rows to show (0: all).")
     ] = SHOWN,
+    devices: Annotated[
+        bool,
+        typer.Option(
+            "--devices",
+            help="Also what devices measured: SM, tensor and memory activity, memory, power.",
+        ),
+    ] = False,
     start: options.Start = None,
     end: options.End = None,
     as_json: options.Json = False,
 ) -> None:
-    """What jobs made of the GPUs that they held, with dollars: the costliest waste first."""
+    """What jobs made of the GPUs that they held, with dollars: the costliest waste first.
+
+    Services whose requests were counted have a second table: requests and tokens per GPU-hour, what
+    a million tokens cost, how long requests wait and take.
+    """
     from tidemill.cli.ledger import read_window
     from tidemill.ledger import efficiency as held
 
@@ -58,6 +70,24 @@ def efficiency(
     if found.total.held_milli_ms:
         console.print(tables.rows(found))
         screen.note(tables.LEGEND)
+        _print_measured(found, devices)
+
+
+def _print_measured(found: "Efficiencies", devices: bool) -> None:
+    """What services were asked for and, if that is wanted, what devices did."""
+    from tidemill.cli import efficiency_tables as tables
+    from tidemill.ledger import served_text
+
+    if (loads := tables.loads(found)) is not None:
+        screen.out().print(loads)
+        screen.note(served_text.LOAD_LEGEND)
+    if not devices:
+        return
+    if (made := tables.devices(found)) is None:
+        screen.note("no device was measured while these jobs ran: see `tidemill doctor`")
+        return
+    screen.out().print(made)
+    screen.note(served_text.DEVICE_LEGEND)
 
 
 def _print_job(statement: "Statement", journal: str, job: str, as_json: bool) -> None:
@@ -76,6 +106,8 @@ def _print_job(statement: "Statement", journal: str, job: str, as_json: bool) ->
     if row.held_milli_ms:
         console.print(tables.parts(row))
         console.print(tables.use(row), soft_wrap=True)
+        for line in tables.measured_lines(row):
+            console.print(line, soft_wrap=True, markup=False)
     if attempts:
         console.print(tables.attempts(statement, attempts))
 

@@ -6,13 +6,14 @@ from typing import NamedTuple
 from rich.table import Table
 
 from tidemill.cli import screen
-from tidemill.ledger import printed
+from tidemill.ledger import printed, served_text
 from tidemill.ledger.account import rounded, shown
 from tidemill.ledger.attempts import HeldAttempt
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, BELOW, OCCUPIED, Bucket
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow, user_of
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
+from tidemill.model.figures import DeviceFigure
 from tidemill.model.measures import (
     ONE_PPM,
     UNKNOWN_DOLLARS,
@@ -95,6 +96,78 @@ def rows(found: Efficiencies) -> Table:
         *_money(found.total, units.dollars(sum(money)), units.dollars(sum(wasted))), style="bold",
     )  # fmt: skip
     return made
+
+
+def loads(found: Efficiencies) -> Table | None:
+    """What services were asked for, a row for each that counted requests; None: nobody did."""
+    some = [row for row in found.rows if row.measured.load is not None]
+    if not some:
+        return None
+    made = screen.table(found.by, *served_text.LOAD_TITLES)
+    for row in some:
+        made.add_row(row.key, *served_text.load_cells(row, _idle(row)))
+    if found.total.measured.load is not None and len(some) > 1:
+        cells = served_text.load_cells(found.total, "")
+        made.add_row("all that counted", *cells, style="bold")
+    return made
+
+
+def _idle(row: HeldRow) -> str:
+    return _share(row, row.figure([Bucket.IDLE]))
+
+
+def devices(found: Efficiencies) -> Table | None:
+    """What devices and nodes measured; None: nobody did."""
+    some = [row for row in found.rows if row.measured.figures]
+    figures = served_text.figures_of(some)
+    if not some:
+        return None
+    titles = [served_text.DEVICE_TITLES[figure] for figure in figures]
+    made = screen.table(found.by, "GPU-hours", *titles)
+    units = printed.units(found.total.account)
+    for row in some:
+        told = [served_text.figure_text(row.measured.figures, figure) for figure in figures]
+        made.add_row(row.key, units.hours(rounded(row.held_milli_ms, units.hour)), *told)
+    return made
+
+
+def measured_lines(row: HeldRow) -> list[str]:
+    """What was measured of one job beside its buckets, a line each."""
+    figures, load, found = row.measured.figures, row.measured.load, list[str]()
+    if load is not None:
+        cells = dict(zip(served_text.LOAD_TITLES, served_text.load_cells(row, _idle(row)),
+                         strict=True))  # fmt: skip
+        told = ", ".join(f"{title} {text}" for title, text in cells.items())
+        found.append(f"asked for (measured): {told}")
+    if figures:
+        shown_figures = served_text.figures_of([row])
+        told = ", ".join(
+            f"{served_text.DEVICE_TITLES[figure]} {served_text.figure_text(figures, figure)}"
+            for figure in shown_figures
+        )
+        found.append(f"devices (measured): {told}")
+    if hint := _storage_hint(row):
+        found.append(hint)
+    return found
+
+
+MUCH_IDLE, MUCH_WAIT = 100_000, 50_000
+"""Shares in millionths: a tenth of the GPU-time idle while the CPUs of the nodes waited for input
+or output for a twentieth of theirs is more than logging and checkpoints make."""
+
+
+def _storage_hint(row: HeldRow) -> str:
+    """That idle GPUs may have waited for storage, where nobody measured what they waited for."""
+    idle, waited = row.figure([Bucket.IDLE]), row.measured.figures.get(DeviceFigure.IO_WAIT, 0)
+    is_told = row.figure([Bucket.HOST]).milli_ms is not None
+    is_unasked = row.measured.load is not None  # a service waits for requests
+    if is_told or is_unasked or waited < MUCH_WAIT or _ppm(row, idle) < MUCH_IDLE:
+        return ""
+    return (
+        f"its GPUs stood idle for {_percent(_ppm(row, idle))} of the time, and the CPUs of its"
+        f" nodes waited for input or output for {waited / 10_000:.0f} %: they probably waited for"
+        " storage (inferred; `tidemill.track` in the loop measures it)"
+    )
 
 
 def _money(row: HeldRow, cost: str, wasted: str) -> tuple[str, str]:

@@ -40,13 +40,16 @@ def fleet(
     as_json: options.Json = False,
 ) -> None:
     """Contracts and node states, paid but not schedulable in $/h, and how many jobs would fit."""
+    from tidemill.cli import device_evidence
     from tidemill.cli.moment import world_at
     from tidemill.explain import inventory
 
     _refuse_unknown_states(state or [], inventory.STATES)
     world, _ = world_at(journal, at)
     if nodes or state:
-        _show_nodes(inventory.nodes(world, state or ()), world, journal if as_json else "")
+        errors = device_evidence.of_nodes(journal, world)
+        rows = inventory.nodes(world, state or (), errors)
+        _show_nodes(rows, world, journal if as_json else "")
     elif teams:
         _show_teams(inventory.teams(world), world, journal if as_json else "")
     else:
@@ -99,6 +102,7 @@ def _refuse_unknown_states(asked: list[str], known: tuple[str, ...]) -> None:
 def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
     import msgspec
 
+    from tidemill.cli import device_evidence
     from tidemill.ledger.touched import contract_word
 
     now_ms = world.now_ms
@@ -109,8 +113,11 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
                         "free", "cores free", "GiB free", "jobs", right_from=5)  # fmt: skip
     made.columns[10].justify, made.columns[10].no_wrap = "left", False
     has_words = any(row.reason for row in rows)
+    has_errors = any(row.errors for row in rows)
     if has_words:
         made.add_column("its cluster says")
+    if has_errors:
+        made.add_column("errors of GPU drivers", no_wrap=False)
     for row in rows:
         jobs = ", ".join(row.jobs[:JOBS_SHOWN])
         if len(row.jobs) > JOBS_SHOWN:
@@ -123,8 +130,11 @@ def _show_nodes(rows: "list[NodeRow]", world: "World", journal: str) -> None:
             "?" if row.cpu_free_milli is None else f"{row.cpu_free_milli / 1000:,g}",
             "?" if row.memory_free_mib is None else f"{row.memory_free_mib / 1024:,.0f}", jobs,
             *([row.reason] if has_words else []),
+            *([device_evidence.words(row.errors, now_ms)] if has_errors else []),
         )  # fmt: skip
     screen.out().print(made)
+    if has_errors:
+        screen.note(device_evidence.LEGEND)
 
 
 def _show_teams(rows: "list[TeamRow]", world: "World", journal: str) -> None:

@@ -163,6 +163,11 @@ class FleetFile(NamedTuple):
 
         found: list[WatchedCluster] = []
         for one in self.slurm:
+            if one.conf and not self.place(one.conf).exists():  # commands would wait for it
+                raise SpecError(
+                    f"`conf` of [[slurm]] is `{self.place(one.conf)}`: no such file",
+                    hint="check the path, run it on a machine of the cluster, or leave `conf` out",
+                )
             conf = {"SLURM_CONF": str(self.place(one.conf))} if one.conf else {}
             environment = {**os.environ, **conf} if conf else None
             asked = SlurmSource(timeout_s=_s(one.timeout, "--timeout"), environment=environment)

@@ -19,6 +19,7 @@ from tidemill.model.measures import FOREVER_MS
 if TYPE_CHECKING:
     from tidemill.live.history.rows import SeenNode
 
+WEEK_MS = 7 * 86_400_000
 CHECKED_MS = 600_000
 """So long a time of a source is looked at to see whether it answers."""
 
@@ -36,8 +37,9 @@ def watch(told: FleetFile, *, once: bool, as_json: bool) -> None:
     with ExitStack() as stack:
         clusters = told.clusters(stack)
         terms = ObserverTerms(
-            rule, clusters.lateness_ms, gap_ms, zone, said.assumptions(), said.intent(zone)
-        )
+            rule, clusters.lateness_ms, gap_ms, zone, said.assumptions(), said.intent(zone),
+            said.unheard,
+        )  # fmt: skip
         folder = stack.enter_context(observers.listening(told.beside, told.journal))
         measuring = told.measuring(folder, clusters)
         observers.watch(clusters, told.journal, terms, measuring, begins_ms, pace)
@@ -145,12 +147,16 @@ def _assumptions(told: FleetFile) -> str:
 
 
 def _prices(told: FleetFile, nodes: "list[SeenNode]") -> str:
+    from tidemill.live.history.attempts import kind_of
+
     now_ms = round(time.time() * 1000)
     rule = told.given.price_rule(_zone(told), (now_ms, now_ms))
     without = sorted(node.name for node in nodes if not rule(node).is_known)
     if not nodes:
         return "read; no node is there to be priced"
     some = f" ({', '.join(without[:3])}{' …' if len(without) > 3 else ''})" if without else ""
+    if lost := told.given.unheard(kind_of(node.gpu_type) for node in nodes):
+        raise SpecError(lost, hint="check the spelling of the GPU types, or leave these out")
     return (
         f"{screen.count(len(nodes) - len(without), 'node')} with a price,"
         f" {len(without):,} without{some}"
@@ -166,7 +172,8 @@ def _intent(told: FleetFile, nodes: "list[SeenNode]") -> str:
             f"no node is called {', '.join(lost[:5])}",
             hint="names as `tidemill fleet` lists them: of several clusters, CLUSTER/NODE",
         )
-    made = intent.of(nodes)
+    now_ms = round(time.time() * 1000)
+    made = intent.of(nodes, now_ms, now_ms + WEEK_MS)
     spares = sum(bool(node.spare) for node in made)
     closed = sum(a.out != b.out for a, b in zip(made, nodes, strict=True))
     return f"{screen.count(spares, 'node')} kept as spares, {closed:,} with maintenance"
@@ -219,7 +226,8 @@ def _metrics(told: FleetFile, one: PrometheusTable) -> str:
     now_ms = round(time.time() * 1000)
     with Client(url, Access.told(), patience_s=PATIENCE_S) as client:
         names = fetching.names_of(client, now_ms - CHECKED_MS, now_ms)
-    return f"{screen.count(len(names), 'metric')} of GPUs in the last 10 minutes"
+    gpus, loads = screen.count(len(names.gpus), "metric"), screen.count(len(names.loads), "metric")
+    return f"{gpus} of GPUs, {loads} of services in the last 10 minutes"
 
 
 def _loops(told: FleetFile) -> Iterator[CheckedSource]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tidemill.live.history.assuming import Assumptions
-    from tidemill.live.history.intent import IntendedSpan, NodeIntent
+    from tidemill.live.history.intent import IntendedSpan, NodeIntent, RepeatedSpan
     from tidemill.live.prices.rules import PriceRule
     from tidemill.model.rows import Contract
 
@@ -58,9 +58,9 @@ Spares = Annotated[
     typer.Option(
         "--spares",
         help="Nodes kept free by design (hot spares, warm pools): names as Slurm folds them, `*`"
-        " for anything: gpu[07-08], warm-*; for a time: warm-*@2026-11-01..2026-12-01; may be"
-        " repeated.",
-        metavar="NODES[@FROM..TO]",
+        " for anything: gpu[07-08], warm-*; for a time: warm-*@2026-11-01..2026-12-01, or"
+        " 'warm-*@weekdays 08:00..18:00'; may be repeated.",
+        metavar="NODES[@WHEN]",
     ),
 ]
 Maintenance = Annotated[
@@ -68,8 +68,9 @@ Maintenance = Annotated[
     typer.Option(
         "--maintenance",
         help="Nodes that are closed for maintenance, and when:"
-        " gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00; may be repeated.",
-        metavar="NODES@FROM..TO",
+        " gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00, 'gpu*@daily 02:00..04:00' or"
+        " 'gpu*@sun 22:00..04:00', by the clock of --zone; may be repeated.",
+        metavar="NODES@WHEN",
     ),
 ]
 
@@ -102,17 +103,28 @@ class Given(NamedTuple):
             made.append(listed.rule())
         return rules.first_of(made)
 
+    def unheard(self, kinds: Iterable[str]) -> str:
+        """That prices were given of GPU types that no node has, in words; "": none were."""
+        known = sorted({*kinds})
+        lost = sorted({*prices_of(self.usd_per_hour or ())} - {"", *known})
+        if not lost or not known:
+            return ""
+        names = ", ".join(f"`{kind}`" for kind in lost)
+        there = ", ".join(f"`{kind}`" for kind in known[:5])
+        return f"--usd-per-hour prices {names}, which no node has; nodes have {there}"
+
     def intent(self, zone: str) -> "NodeIntent":
         """What is intended with nodes, and when; dates without a zone are of this one."""
-        from tidemill.live.history.intent import NodeIntent
+        from tidemill.live.history.intent import IntendedSpan, NodeIntent
 
         spares = [_span(text, zone, "--spares") for text in self.spares or ()]
         closed = [_span(text, zone, "--maintenance") for text in self.maintenance or ()]
         for text, span in zip(self.maintenance or (), closed, strict=True):
-            if not span.from_ms or span.to_ms is None:
+            if isinstance(span, IntendedSpan) and (not span.from_ms or span.to_ms is None):
                 raise SpecError(
                     f"--maintenance is `{text}`, which does not say from when to when",
-                    hint="such as gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00",
+                    hint="such as gpu[01-04]@2026-11-20T06:00..2026-11-20T10:00, or"
+                    " 'gpu*@daily 02:00..04:00'",
                 )
         return NodeIntent(tuple(spares), tuple(closed))
 
@@ -126,10 +138,12 @@ class Given(NamedTuple):
         return found
 
 
-def _span(text: str, zone: str, option: str) -> "IntendedSpan":
-    """``gpu[07-08]``, or ``warm-*@2026-11-01..2026-12-01`` with either end left out."""
+def _span(text: str, zone: str, option: str) -> "IntendedSpan | RepeatedSpan":
+    """``gpu[07-08]``, ``warm-*@2026-11-01..2026-12-01`` with either end left out, or
+    ``warm-*@weekdays 08:00..18:00``.
+    """
     from tidemill.cli.imports import moment_ms
-    from tidemill.live.history.intent import IntendedSpan
+    from tidemill.live.history.intent import IntendedSpan, RepeatedSpan
     from tidemill.live.slurm import hostlists
 
     names, at, when = text.partition("@")
@@ -137,7 +151,7 @@ def _span(text: str, zone: str, option: str) -> "IntendedSpan":
     if at and (not dots or not when.strip(".")):
         raise SpecError(
             f"{option} is `{text}`, of which `{when}` is no stretch of time",
-            hint="such as 2026-11-01..2026-12-01, or 2026-11-01.. for good",
+            hint="such as 2026-11-01..2026-12-01, 2026-11-01.. for good, or 'daily 02:00..04:00'",
         )
     try:
         expanded = hostlists.expand(names)
@@ -145,10 +159,47 @@ def _span(text: str, zone: str, option: str) -> "IntendedSpan":
         raise SpecError(
             f"{option}: {error}", hint="such as gpu[07-08],warm-*, with names of nodes"
         ) from error
+    days, space, first = start.strip().rpartition(" ")
+    if space:
+        clock = (_minutes(first, text, option), _minutes(stop.strip(), text, option))
+        return RepeatedSpan(expanded, _days(days.strip().lower(), text, option), *clock, zone)
     from_ms, to_ms = (moment_ms(part or None, zone, option) for part in (start, stop))
     if from_ms is not None and to_ms is not None and to_ms <= from_ms:
         raise SpecError(f"{option} is `{text}`, which ends before it begins", hint="swap the dates")
     return IntendedSpan(expanded, from_ms or 0, to_ms)
+
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_NAMED_DAYS = {"daily": "mon-sun", "weekdays": "mon-fri", "weekends": "sat-sun"}
+
+
+def _days(told: str, text: str, option: str) -> frozenset[int]:
+    """``daily``, ``weekdays``, ``weekends``, ``sun``, ``mon,wed`` or ``fri-mon``."""
+    found = set[int]()
+    for part in _NAMED_DAYS.get(told, told).split(","):
+        first, _, last = part.strip().partition("-")
+        if first not in _DAYS or (last or first) not in _DAYS:
+            raise SpecError(
+                f"{option} is `{text}`, of which `{part.strip()}` is no day of the week",
+                hint=f"daily, weekdays, weekends, or of: {', '.join(_DAYS)} (mon,wed or mon-fri)",
+            )
+        start = _DAYS.index(first)
+        length = (_DAYS.index(last or first) - start) % 7 + 1
+        found |= {(start + i) % 7 for i in range(length)}
+    return frozenset(found)
+
+
+def _minutes(told: str, text: str, option: str) -> int:
+    """``02:30`` as minutes after midnight; ``24:00`` is the end of the day."""
+    hour, colon, minute = told.partition(":")
+    if colon and hour.isdecimal() and minute.isdecimal() and len(minute) == 2:
+        found = 60 * int(hour) + int(minute)
+        if int(minute) < 60 and found <= 24 * 60:
+            return found
+    raise SpecError(
+        f"{option} is `{text}`, of which `{told}` is no time of day",
+        hint="such as 'gpu*@daily 02:00..04:00', from 00:00 to 24:00",
+    )
 
 
 def window_of(

@@ -346,17 +346,20 @@ def build(
     from tidemill.live.history import events
 
     start_ms, end_ms, zone = window
-    rule = said.price_rule(zone, given.window_of(attempts, start_ms, end_ms))
+    books_ms = given.window_of(attempts, start_ms, end_ms)
+    rule = said.price_rule(zone, books_ms)
     intent, listed = said.intent(zone), list(nodes)
     if lost := intent.unmatched(listed):
         screen.note(
             f"--spares and --maintenance: no node that is listed is called {', '.join(lost[:5])}"
         )
     history = events.build(
-        attempts, intent.of(listed), rule, start_ms, end_ms, measured=measured,
+        attempts, intent.of(listed, *books_ms), rule, start_ms, end_ms, measured=measured,
         assumed=said.assumptions(), **more,
     )  # fmt: skip
     given.say_prices(history.contracts)
+    if unheard := said.unheard(row.kind for row in history.contracts):
+        screen.note(unheard)
     return history
 
 

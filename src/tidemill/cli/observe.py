@@ -142,7 +142,8 @@ def slurm(
     )
     rule = said.price_rule(shown, (now_ms if begins_ms is None else begins_ms, FOREVER_MS))
     late_ms, gap_ms = observers.lengths(lateness, gap)
-    terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown))
+    terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown),
+                          said.unheard)  # fmt: skip
     source = SlurmSource(timeout_s=observers.span_ms(timeout, "--timeout") / 1000)
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
     observers.run(
@@ -201,7 +202,8 @@ def kubernetes(
     )
     rule = said.price_rule(shown, (now_ms, FOREVER_MS))
     late_ms, gap_ms = observers.lengths(lateness, gap)
-    terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown))
+    terms = ObserverTerms(rule, late_ms, gap_ms, shown, said.assumptions(), said.intent(shown),
+                          said.unheard)  # fmt: skip
     access, wait_s = kubeconfigs.find(kubeconfig, context), observers.span_ms(timeout, "--timeout")
     asked = activity.ActivityOptions(prometheus, resolution, ahead)
     with KubernetesSource(access, team_by=team_by, timeout_s=wait_s / 1000) as source:

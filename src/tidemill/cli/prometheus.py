@@ -1,5 +1,6 @@
 """``tidemill prometheus``: what GPUs measured of themselves, looked at and kept."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,7 @@ from tidemill.model.errors import SpecError
 
 if TYPE_CHECKING:
     from tidemill.live.prometheus.client import Client
-    from tidemill.live.prometheus.fields import MetricName
-    from tidemill.live.prometheus.reading import Hour
+    from tidemill.live.prometheus.reading import Hour, ServerMetrics
 
 app = typer.Typer(
     help="Activity of GPUs from Prometheus (DCGM and other exporters): look, and keep. Read-only.",
@@ -55,10 +55,12 @@ def list_fields(as_json: options.Json = False) -> None:
     import msgspec
 
     from tidemill.live.prometheus import fields
+    from tidemill.live.prometheus.load_metrics import LOAD_MEANING, load_table
 
     if as_json:
         rows = [row._asdict() for row in fields.table()]
-        screen.json_out(msgspec.json.encode({"fields": rows}))
+        loads = [row._asdict() for row in load_table()]
+        screen.json_out(msgspec.json.encode({"fields": rows, "loads": loads}))
         return
     made = screen.table("metric", "says", "DCGM field", "exporter", right_from=9)
     for row in fields.table():
@@ -66,6 +68,8 @@ def list_fields(as_json: options.Json = False) -> None:
             row.metric, fields.MEANING[row.quantity], str(row.field) if row.field else "—",
             row.exporter,
         )  # fmt: skip
+    for load in load_table():
+        made.add_row(load.metric, LOAD_MEANING[load.quantity], "—", load.engine)
     screen.out().print(made)
 
 
@@ -199,7 +203,7 @@ def say_skew(ahead_ms: int) -> None:
     screen.note(f"the clock of Prometheus is {abs(ahead_ms) / 1000:,.0f} s {way} this machine's")
 
 
-def _summary(hour: "Hour", names: "list[MetricName]") -> dict[str, object]:
+def _summary(hour: "Hour", names: "ServerMetrics") -> dict[str, object]:
     """What an hour holds, by quantity."""
     import polars as pl
 
@@ -221,7 +225,7 @@ def _summary(hour: "Hour", names: "list[MetricName]") -> dict[str, object]:
         is_told = quantity is Quantity.XID
         rows.append({
             "quantity": quantity.value, "says": MEANING[quantity],
-            "metrics": [row.metric for row in names if row.quantity is quantity],
+            "metrics": [row.metric for row in names.gpus if row.quantity is quantity],
             "gpus": None if is_told else seen.select(device.n_unique()).item(),
             "minutes": len(seen),
         })  # fmt: skip
@@ -235,7 +239,24 @@ def _summary(hour: "Hour", names: "list[MetricName]") -> dict[str, object]:
                  for name, is_so in held.items()},
         "pods": len(hour.pods),
         "nodes_with_io_wait": hour.nodes["node"].n_unique(),
+        "loads": [*_loads_of(hour, names)],
     }  # fmt: skip
+
+
+def _loads_of(hour: "Hour", names: "ServerMetrics") -> Iterator[dict[str, object]]:
+    """What an hour holds of serving engines, by quantity."""
+    import polars as pl
+
+    from tidemill.live.prometheus.load_metrics import LOAD_MEANING, LoadQuantity
+
+    engine = pl.struct("node", "namespace", "pod", "held_by", "instance")
+    for quantity in LoadQuantity:
+        seen = hour.loads.filter(pl.col("what") == quantity.value)
+        yield {
+            "quantity": quantity.value, "says": LOAD_MEANING[quantity],
+            "metrics": [row.metric for row in names.loads if row.quantity is quantity],
+            "engines": seen.select(engine.n_unique()).item(),
+        }  # fmt: skip
 
 
 _ADVICE = {
@@ -252,6 +273,19 @@ _ADVICE = {
 }
 
 
+def _print_loads(rows: object) -> None:
+    """What is there of serving engines, where there are any."""
+    assert isinstance(rows, list), "made above"
+    if not any(row["metrics"] for row in rows):
+        screen.note("no metrics of serving engines (vLLM, SGLang, TGI, Triton, NIM, Ray, KServe)")
+        return
+    made = screen.table("quantity", "says", "from", "engines with some", right_from=3)
+    for row in rows:
+        made.add_row(row["quantity"], row["says"], ", ".join(row["metrics"]) or "—",
+                     f"{row['engines']:,}")  # fmt: skip
+    screen.out().print(made)
+
+
 def _print_check(found: dict[str, object]) -> None:
     rows = found["quantities"]
     assert isinstance(rows, list), "made above"
@@ -261,6 +295,7 @@ def _print_check(found: dict[str, object]) -> None:
         gpus = "—" if row["gpus"] is None else f"{row['gpus']:,}"
         made.add_row(row["quantity"], row["says"], source, gpus)
     screen.out().print(made)
+    _print_loads(found["loads"])
     held = found["held"]
     assert isinstance(held, dict), "made above"
     screen.out().print(

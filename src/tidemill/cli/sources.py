@@ -17,12 +17,17 @@ from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import EventColumn
 from tidemill.model.measures import MILLI_MS_PER_UNIT_HOUR, WHOLE_MILLI
-from tidemill.model.states import JobState
+from tidemill.model.states import JobClass, JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+from tidemill.units.catalogue import xids
 
 DEVICES = "run dcgm-exporter and Prometheus, and import or observe with --prometheus"
-XIDS = "look at the node's kernel log; what a number means is in NVIDIA's list of XIDs"
+LOADS = (
+    "let Prometheus scrape their engines (`tidemill prometheus fields` lists the metrics), or use"
+    " track.service"
+)
+XIDS = "`tidemill fleet --nodes` has them by node; look at the node's kernel log"
 RANKS = "tidemill.track in every rank, with run.communication(); import or observe with --track"
 REASONS = "give what the scheduler says of waiting jobs too (squeue, kubectl get events)"
 PRICES = "give --usd-per-hour, or a price file with --prices"
@@ -52,6 +57,7 @@ def look(journal: Journal, world: World, statement: Statement) -> Iterator[Sourc
         screen.count(seen, "change") + " of activity",
         "" if seen else f"idle is unknown: {DEVICES}",
     )  # fmt: skip
+    yield from _services(statement)
     yield _errors(journal, int(counts[codes.KIND_CODE[ev.DeviceErrorSeen]]))
     moved = int(counts[codes.KIND_CODE[ev.NodeMoved]]) - 2 * world.node_count
     so = "" if moved > 0 else f"nodes count as Ready all the time: {_STATES}"
@@ -108,6 +114,23 @@ def _ranks(statement: Statement) -> SourceFinding:
     )  # fmt: skip
 
 
+def _services(statement: Statement) -> Iterator[SourceFinding]:
+    """Of which services it is known what they were asked for."""
+    world, holders = statement.world, statement.holders
+    jobs = holders[holders >= 0]
+    served = [s for s, shape in enumerate(world.shape_rows) if shape.kind is JobClass.INFERENCE]
+    services = jobs[np.isin(world.jobs.shape[jobs], served)]
+    if not len(services):
+        return
+    known = int(statement.told.is_asked(services).sum())
+    is_whole = known == len(services)
+    yield SourceFinding(
+        is_whole, "services whose requests are counted",
+        f"{known:,} of {screen.count(len(services), 'service')}",
+        "" if is_whole else f"whether the others were asked for anything is unknown: {LOADS}",
+    )  # fmt: skip
+
+
 def _errors(journal: Journal, count: int) -> SourceFinding:
     """Errors that GPU drivers reported (XID), by number and node."""
     if not count:
@@ -115,7 +138,8 @@ def _errors(journal: Journal, count: int) -> SourceFinding:
     found = journalled.errors_of(journal)
     told = found.group_by("xid").agg(pl.len().alias("count"), pl.col("node").unique()).sort("xid")
     words = "; ".join(
-        f"XID {xid}: {times:,} on {', '.join(sorted(nodes)[:3])}{' …' if len(nodes) > 3 else ''}"
+        f"{xids.words(xid)}: {times:,} on {', '.join(sorted(nodes)[:3])}"
+        + (" …" if len(nodes) > 3 else "")
         for xid, times, nodes in told.iter_rows()
     )
     return SourceFinding(False, "errors of GPU drivers (XID)", words, XIDS)

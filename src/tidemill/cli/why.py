@@ -47,6 +47,7 @@ def why(
     import msgspec
 
     from tidemill import explain
+    from tidemill.cli import device_evidence
     from tidemill.cli.moment import one_question, world_at
     from tidemill.explain import commands
 
@@ -60,14 +61,18 @@ def why(
         forecast = commands.forecast_located(explain.eta(world, policy, j), journal, at)
     verdicts = explain.verdicts(world, j) if nodes else None
     placed = _placed(world, policy, j, journal, at)
+    errors = device_evidence.of_job(journal, world, j)
     if as_json:
         found_all = {
             "answer": answer, "forecast": forecast, "nodes": verdicts,
             "decision": None if placed is None else placed.decision,
+            "device_errors": [one._asdict() for one in errors],
         }  # fmt: skip
         screen.json_out(msgspec.json.encode(found_all), journal, at=at)
         return
     _print_answer(answer)
+    for line in device_evidence.lines(errors, world.now_ms):
+        screen.out().print(line, markup=False, soft_wrap=True)
     if placed is not None:
         screen.out().print(placed.words, markup=False, soft_wrap=True)
     if forecast is not None:

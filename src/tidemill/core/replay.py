@@ -43,7 +43,7 @@ from tidemill.model.tables import NEVER_PASSED
 (
     SUBMITTED, PLACED, STARTED, FINISHED, FAILURE, CANCELLATION, BUSY, SAID_WHY, PASSED, WOKE,
     EVICT, EVICTED, RELEASE, SEEN, STALLS, EFFICIENCY, SECURED, STRAGGLER,
-    FIGURE, DEVICE_ERROR,
+    FIGURE, DEVICE_ERROR, LOAD, LATENCY,
 ) = (
     codes.KIND_CODE[kind]
     for kind in (
@@ -51,6 +51,7 @@ from tidemill.model.tables import NEVER_PASSED
         ev.JobCancelled, ev.ActivitySeen, ev.CauseChanged, ev.JobPassed, ev.Woke, ev.AskedEvict,
         ev.JobEvicted, ev.AskedRelease, ev.PlacementSeen, ev.StallsSeen, ev.EfficiencySeen,
         ev.CheckpointSeen, ev.StragglerSeen, ev.FigureSeen, ev.DeviceErrorSeen,
+        ev.LoadSeen, ev.LatencySeen,
     )
 )  # fmt: skip
 CAUSES = len(Cause)
@@ -204,6 +205,8 @@ def take_measure(jobs, events, e, now):
         straggling(jobs, j, value, events[e, EventColumn.WHY])
     elif kind == FIGURE:
         figured(jobs, j, events[e, EventColumn.WHY], value)
+    elif kind in (LOAD, LATENCY):
+        return True  # no state follows from it
     elif value <= now:
         secured(jobs, j, value, now)
     else:
@@ -319,7 +322,7 @@ def fold_one(w, events, event_pieces, counts, e, now):
     if kind == EVICTED:
         j, attempt = events[e, EventColumn.WHO], events[e, EventColumn.ATTEMPT]
         return int(take_eviction(w, j, attempt, now))
-    if kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE):
+    if kind in (STALLS, EFFICIENCY, SECURED, STRAGGLER, FIGURE, LOAD, LATENCY):
         return int(take_measure(w.jobs, events, e, now))
     is_news = kind in (STARTED, FINISHED, FAILURE, CANCELLATION, BUSY)
     return int(is_news and take_news(w, events, e, now))

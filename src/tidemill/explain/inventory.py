@@ -3,12 +3,13 @@
 What is in use is counted by ``supply.in_use_milli``, as in every other answer.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from msgspec import Struct
 
 from tidemill.explain import supply
+from tidemill.journal.device_errors import DeviceErrors
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.rows import UNKNOWN_HOST, UNLISTED
 from tidemill.model.states import NodeState
@@ -54,6 +55,8 @@ class NodeRow(Struct, frozen=True):
     jobs: tuple[str, ...]
     reason: str = ""
     """Why it is out, as its own cluster says; "": nobody said."""
+    errors: tuple[DeviceErrors, ...] = ()
+    """What drivers of its devices reported in the 30 days before; empty: nothing is known."""
 
 
 class TeamRow(Struct, frozen=True):
@@ -84,10 +87,17 @@ def contracts(world: World) -> list[ContractRow]:
     return found
 
 
-def nodes(world: World, states: Collection[str] = ()) -> list[NodeRow]:
+def nodes(
+    world: World,
+    states: Collection[str] = (),
+    errors: Mapping[int, tuple[DeviceErrors, ...]] | None = None,
+) -> list[NodeRow]:
     """Every node that is not gone, or those in these states, by name."""
     here = np.flatnonzero(world.nodes.state[: world.node_count] != NodeState.GONE).tolist()
-    found = [_node(world, n) for n in here if not states or _state(world, n) in states]
+    told = errors or {}
+    found = [
+        _node(world, n, told.get(n, ())) for n in here if not states or _state(world, n) in states
+    ]
     return sorted(found, key=lambda row: row.node)
 
 
@@ -121,7 +131,7 @@ def _told(amount: int) -> int | None:
     return None if amount == UNKNOWN_HOST else amount
 
 
-def _node(world: World, n: int) -> NodeRow:
+def _node(world: World, n: int, errors: tuple[DeviceErrors, ...]) -> NodeRow:
     table, row = world.nodes, world.node_rows[n]
     contract = world.contract_rows[int(table.contract[n])]
     cpu, memory = _told(table.cpu_milli.item(n)), _told(table.memory_mib.item(n))
@@ -132,4 +142,5 @@ def _node(world: World, n: int) -> NodeRow:
         cpu, None if cpu is None else table.cpu_free_milli.item(n),
         memory, None if memory is None else table.memory_free_mib.item(n),
         tuple(world.job_names[j] for j in sorted(world.aboard[n])), world.node_words.get(n, ""),
+        errors,
     )  # fmt: skip

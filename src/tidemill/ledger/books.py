@@ -65,6 +65,21 @@ class Paid(NamedTuple):
     unasked: I64
 
 
+class MeasuredLines(NamedTuple):
+    """What was measured beside the buckets (``ledger.measured``), by bin, team and holder."""
+
+    bin: I64
+    team: I64
+    holder: I64
+    what: I64
+    bound: I64
+    amount: I64
+    weight: I64
+
+
+NOT_MEASURED = MeasuredLines(*(np.zeros(0, np.int64) for _ in MeasuredLines._fields))
+
+
 class HourlyBooks(NamedTuple):
     """All that was rolled up, or what of it lies in a window."""
 
@@ -73,6 +88,7 @@ class HourlyBooks(NamedTuple):
     holders: tuple[Holder, ...]
     alarms: tuple[tuple[int, int, str], ...] = ()
     """When a job was preempted too often, which, and in which words."""
+    measured: MeasuredLines = NOT_MEASURED
 
 
 def comes_up(world: World) -> NDArray[np.bool_]:
@@ -91,10 +107,11 @@ def saves(world: World) -> NDArray[np.bool_]:
 def summed(rows: Lines, *more: Lines) -> Lines:
     """Lines that differ in nothing but the amount made one; in their order."""
     joined = [np.concatenate(parts) for parts in zip(rows, *more, strict=True)]
-    return Lines(*_summed(joined[:-1], joined[-1:]))
+    return Lines(*added_up(joined[:-1], joined[-1:]))
 
 
-def _summed(keys: Sequence[I64], amounts: Sequence[I64]) -> list[I64]:
+def added_up(keys: Sequence[I64], amounts: Sequence[I64]) -> list[I64]:
+    """Columns of keys and of amounts, with one row for each key; in the order of keys."""
     if not len(keys[0]):
         return [*keys, *amounts]
     order = np.lexsort(keys[::-1])
@@ -127,6 +144,7 @@ def pack(books: HourlyBooks) -> bytes:
         "alarms": books.alarms,
         "lines": _packed(lines),
         "paid": _packed(books.paid),
+        "measured": _packed(books.measured),
     }
     return columns.deflated(msgspec.msgpack.encode(said))
 
@@ -142,10 +160,25 @@ def unpack(kept: Iterable[bytes]) -> HourlyBooks:
     paid = [np.concatenate(parts) for parts in zip(*(books.paid for books in found), strict=True)]
     return HourlyBooks(
         summed(*lines),
-        Paid(*_summed(paid[:2], paid[2:])),
+        Paid(*added_up(paid[:2], paid[2:])),
         holders,
         tuple(alarm for books in found for alarm in books.alarms),
+        _all_measured(found, holders),
     )
+
+
+def _all_measured(found: Sequence[HourlyBooks], holders: Sequence[Holder]) -> MeasuredLines:
+    parts = [
+        books.measured._replace(holder=_renumbered(books.measured.holder, books.holders, holders))
+        for books in found
+    ]
+    return measured_together(*parts)
+
+
+def measured_together(*parts: MeasuredLines) -> MeasuredLines:
+    """What was measured, of several parts."""
+    joined = [np.concatenate(column) for column in zip(NOT_MEASURED, *parts, strict=True)]
+    return MeasuredLines(*added_up(joined[:5], joined[5:]))
 
 
 def within(books: HourlyBooks, window: Window) -> HourlyBooks:
@@ -156,11 +189,15 @@ def within(books: HourlyBooks, window: Window) -> HourlyBooks:
     lines = Lines(*(column[mine] for column in lines))
     paid = Paid(*(column[of_paid] for column in paid))
     alarms = [one for one in books.alarms if window.start_ms <= one[0] < window.end_ms]
+    told = books.measured
+    in_window = (told.bin >= start) & (told.bin < end)
+    told = MeasuredLines(*(column[in_window] for column in told))
     return HourlyBooks(
         summed(lines._replace(bin=_bins(lines.bin, window))),
-        Paid(*_summed((_bins(paid.bin, window), paid.contract), paid[2:])),
+        Paid(*added_up((_bins(paid.bin, window), paid.contract), paid[2:])),
         books.holders,
         tuple(alarms),
+        measured_together(told._replace(bin=_bins(told.bin, window))),
     )
 
 
@@ -175,7 +212,7 @@ def _renumbered(codes_: I64, mine: Sequence[Holder], every: Sequence[Holder]) ->
     return table[codes_]
 
 
-def _packed(table: Lines | Paid) -> tuple[int, dict[str, bytes]]:
+def _packed(table: Lines | Paid | MeasuredLines) -> tuple[int, dict[str, bytes]]:
     return len(table.bin), {
         name: columns.pack(column, in_steps=name == "bin")
         for name, column in table._asdict().items()
@@ -205,6 +242,7 @@ def _unpacked(kept: bytes) -> HourlyBooks:
         Paid(*_columns(said["paid"], Paid._fields)),
         tuple(Holder(*holder) for holder in said["holders"]),
         tuple((at_ms, job, text) for at_ms, job, text in said["alarms"]),
+        MeasuredLines(*_columns(said.get("measured", (0, {})), MeasuredLines._fields)),
     )
 
 

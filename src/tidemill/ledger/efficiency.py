@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tidemill.ledger import ratios
+from tidemill.ledger import ratios, served
 from tidemill.ledger.account import DENOMINATOR, Account, rounded
 from tidemill.ledger.buckets import ABOUT, ALLOCATED, DIVIDED, NOT_PRODUCED, OCCUPIED, Bucket
 from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts
+from tidemill.ledger.served import MeasuredGroup
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets, worth_unknown
 from tidemill.ledger.unknowns import is_useful_unknown, unknowns
@@ -76,6 +77,8 @@ class HeldRow(NamedTuple):
     """Whether it is known of all its jobs when their accelerators were busy."""
     facts: HeldJob | None
     """Of a row that is one job."""
+    measured: MeasuredGroup = served.NOTHING
+    """What was measured beside the buckets: the load of services, what devices did."""
 
     def figure(self, buckets: Iterable[int]) -> HeldFigure:
         """What went into some buckets; unknown where all of them are, else as most of it is."""
@@ -183,9 +186,21 @@ def efficiencies(
         [*(names(int(found[i])) for i in order[:shown]), f"{len(found) - shown:,} others"],
         by == "job",
     )  # fmt: skip
+    told = served.by_group(statement.measured, _places(statement, by, found, place), shown + 1)
+    made = [row._replace(measured=told[i]) for i, row in enumerate(made)]
     total = _rows(statement, rows, known, np.zeros_like(group), ["all jobs"], False)[0]
+    (whole,) = served.by_group(statement.measured, np.zeros_like(statement.measured.job), 1)
     rest = made[shown] if shown < len(found) else None
-    return Efficiencies(by, tuple(made[:shown]), rest, total)
+    return Efficiencies(by, tuple(made[:shown]), rest, total._replace(measured=whole))
+
+
+def _places(statement: Statement, by: EfficiencyDimension, found: I64, place: I64) -> I64:
+    """To which row each row of what was measured belongs; -1: to none that held anything."""
+    keys = statement.measured_keys(by)
+    if not len(found):
+        return np.full_like(keys, -1)
+    at = np.minimum(np.searchsorted(found, keys), len(found) - 1)
+    return np.where(found[at] == keys, place[at], -1)
 
 
 def of_job(statement: Statement, j: int) -> HeldRow:
@@ -196,7 +211,9 @@ def of_job(statement: Statement, j: int) -> HeldRow:
     group = np.zeros(len(rows.job), np.int64)
     names = [statement.world.job_names[j]]
     (row,) = _rows(statement, rows, statement.known_as[mask], group, names, False)
-    return row._replace(jobs=1, facts=facts_of(statement, j))
+    mine = np.where(statement.measured.job == j, 0, -1)
+    (told,) = served.by_group(statement.measured, mine, 1)
+    return row._replace(jobs=1, facts=facts_of(statement, j), measured=told)
 
 
 def facts_of(statement: Statement, j: int) -> HeldJob:

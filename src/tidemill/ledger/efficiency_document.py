@@ -5,6 +5,7 @@ the ledger's buckets and add up to what was held. Null is unknown.
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -14,8 +15,11 @@ from tidemill.ledger.buckets import ABOUT, ALLOCATED, OCCUPIED
 from tidemill.ledger.document import window_part
 from tidemill.ledger.efficiency import Efficiencies, HeldFigure, HeldRow
 from tidemill.ledger.schema import Period
+from tidemill.ledger.served import LatencyCounts
 from tidemill.ledger.statement import Statement
 from tidemill.ledger.top import wasted_buckets
+from tidemill.model.figures import DeviceFigure
+from tidemill.model.loads import NO_BOUND_US, LatencyFigure
 from tidemill.model.measures import ONE_PPM
 
 VERSION = 1
@@ -67,6 +71,64 @@ class HeldJobPart(Struct, frozen=True):
     """How much of that its attempts used, on the mean."""
 
 
+class HeldLatency(Struct, frozen=True):
+    """How long requests, or tokens, took: counts by bucket, and what is read from them."""
+
+    what: str
+    """`first_token`, `between_tokens` or `whole`."""
+    p50_at_most_us: int | None
+    """Half of them took no longer; null: longer than the largest bound."""
+    p90_at_most_us: int | None
+    p99_at_most_us: int | None
+    count: int
+    bounds_us: tuple[int | None, ...]
+    """The upper bound of each bucket; null: it has none."""
+    counts: tuple[int, ...]
+    """How many lie in each bucket, and not in the one before."""
+
+
+class HeldLoad(Struct, frozen=True):
+    """What services were asked for, of the time in which that was seen; null: not measured."""
+
+    seen_ppm: int
+    """Of what was held, the share in which requests were counted."""
+    seen_gpu_s: int
+    """What was held meanwhile: requests are divided by it."""
+    token_gpu_s: int
+    """What was held while tokens were counted: tokens are divided by it."""
+    requests: int
+    tokens_in: int | None
+    tokens_out: int | None
+    requests_per_gpu_hour: float | None
+    tokens_per_gpu_hour: float | None
+    """Of prompts and generated."""
+    tokens_out_per_gpu_hour: float | None
+    usd_micro_per_million_tokens: int | None
+    """Of prompts and generated."""
+    usd_micro_per_million_tokens_out: int | None
+    waiting_milli: int | None
+    """Requests that waited, on the mean, in thousandths."""
+    running_milli: int | None
+    latencies: tuple[HeldLatency, ...]
+
+
+class HeldDevices(Struct, frozen=True):
+    """What devices and nodes measured, as means; null: nobody did."""
+
+    sm_active_ppm: int | None = None
+    tensor_active_ppm: int | None = None
+    dram_active_ppm: int | None = None
+    memory_used_ppm: int | None = None
+    watts: int | None = None
+    clock_mhz: int | None = None
+    io_wait_ppm: int | None = None
+    """Of all CPUs of the nodes, whoever used them."""
+    cpu_busy_ppm: int | None = None
+    """Of all CPUs of the nodes, whoever used them."""
+    gpu_s: dict[str, int] = {}
+    """For how many GPU-seconds each is known."""
+
+
 class HeldRowPart(Struct, frozen=True):
     """One job, user, team or class."""
 
@@ -87,6 +149,10 @@ class HeldRowPart(Struct, frozen=True):
     job: HeldJobPart | None
     wasted_known: str = "unknown"
     """How most of what was wasted is known; unknown: nobody knows whether anything was."""
+    load: HeldLoad | None = None
+    """Null: no requests were counted."""
+    devices: HeldDevices | None = None
+    """Null: nothing was measured."""
 
 
 class HeldAttemptPart(Struct, frozen=True):
@@ -153,8 +219,59 @@ def _row(row: HeldRow) -> HeldRowPart:
     return HeldRowPart(
         row.key, row.jobs, row.held_milli_ms, row.usd_micro, row.wasted_usd_micro,
         row.account.of(wasted_buckets()), row.unknown_usd_micro, row.account.unpriced_milli_ms,
-        parts, _use(row), _job(row), row.wasted.confidence,
+        parts, _use(row), _job(row), row.wasted.confidence, _load(row), _devices(row),
     )  # fmt: skip
+
+
+def _load(row: HeldRow) -> HeldLoad | None:
+    load, usd, held = row.measured.load, row.usd_micro, row.held_milli_ms
+    if load is None:
+        return None
+    return HeldLoad(
+        load.seen_ppm(held), load.gpu_s, load.token_gpu_s, load.requests, load.tokens_in,
+        load.tokens_out,
+        _float(load.requests_per_gpu_hour), _float(load.tokens_per_gpu_hour(load.tokens)),
+        _float(load.tokens_per_gpu_hour(load.tokens_out)),
+        load.usd_micro_per_million(load.tokens, usd, held),
+        load.usd_micro_per_million(load.tokens_out, usd, held),
+        load.waiting_milli, load.running_milli,
+        tuple(_latency(figure, counts) for figure, counts in load.latencies.items()),
+    )  # fmt: skip
+
+
+def _latency(figure: LatencyFigure, counts: LatencyCounts) -> HeldLatency:
+    half, most, nearly_all = (counts.at_most_us(Fraction(part, 100)) for part in (50, 90, 99))
+    bounds = tuple(None if bound >= NO_BOUND_US else bound for bound in counts.bounds_us)
+    return HeldLatency(
+        figure.name.lower(), half, most, nearly_all, counts.total, bounds, counts.counts
+    )
+
+
+def _devices(row: HeldRow) -> HeldDevices | None:
+    figures, times = row.measured.figures, row.measured.figure_gpu_s
+    if not figures:
+        return None
+    names = {figure: _DEVICE_FIELDS[figure] for figure in figures}
+    return HeldDevices(
+        **{names[figure]: value for figure, value in figures.items()},
+        gpu_s={names[figure]: times[figure] for figure in figures},
+    )
+
+
+_DEVICE_FIELDS = {
+    DeviceFigure.SM_ACTIVE: "sm_active_ppm",
+    DeviceFigure.TENSOR_ACTIVE: "tensor_active_ppm",
+    DeviceFigure.DRAM_ACTIVE: "dram_active_ppm",
+    DeviceFigure.MEMORY_USED: "memory_used_ppm",
+    DeviceFigure.WATTS: "watts",
+    DeviceFigure.CLOCK_MHZ: "clock_mhz",
+    DeviceFigure.IO_WAIT: "io_wait_ppm",
+    DeviceFigure.CPU_BUSY: "cpu_busy_ppm",
+}
+
+
+def _float(rate: Fraction | None) -> float | None:
+    return None if rate is None else float(rate)
 
 
 def _shown(row: HeldRow) -> list[int]:

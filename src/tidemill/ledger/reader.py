@@ -25,6 +25,7 @@ from tidemill.ledger.books import HourlyBooks
 from tidemill.ledger.buckets import Bucket
 from tidemill.ledger.cells import Cells
 from tidemill.ledger.idle_attribution import Claimants
+from tidemill.ledger.measured import MeasuredRows, MeasuredSums
 from tidemill.ledger.span_binning import NOT_RUNNING, WIDTH
 from tidemill.ledger.spans import Spans, Window
 from tidemill.ledger.stops import Stops, StopsSoFar
@@ -64,6 +65,8 @@ class Settled(NamedTuple):
     supply: SupplySums
     free_use: dict[int, I64]
     """As ``Usable.sums``; empty where nobody asked."""
+    measured: MeasuredRows
+    """What was measured beside the buckets."""
 
 
 class Waited(NamedTuple):
@@ -92,6 +95,7 @@ class Ledger:
         self._usable = Usable() if weighs_mix else None
         self._stops = Stops()
         self._measured = Told()
+        self._sums = MeasuredSums(self.window)
         self._alarms: list[tuple[int, int, str]] = []
         self.past: HourlyBooks | None = None
         """What lies in the window of events that were rolled up before this ledger began."""
@@ -156,6 +160,12 @@ class Ledger:
         return self._measured
 
     @property
+    def measured(self) -> MeasuredRows:
+        """What was measured beside the buckets, of the events that it read."""
+        self._settle()
+        return self._sums.rows(self._world, self._mark(MARK.NOW_MS))
+
+    @property
     def alarms(self) -> dict[int, str]:
         """Jobs that were preempted as often as the policy allows, inside the window, in words."""
         past = () if self.past is None else self.past.alarms
@@ -195,6 +205,7 @@ class Ledger:
             self._spans.hand_over(self._world),
             self._supply,
             {} if self._usable is None else self._usable.sums,
+            self._sums.hand_over(self._world, self._mark(MARK.NOW_MS)),
         )
         self._supply = SupplySums()
         if self._usable is not None:
@@ -216,6 +227,7 @@ class Ledger:
         self._spans.unseen = unseen
         self._stops.begin(*stops)
         self.begins_ms = self._mark(MARK.NOW_MS)
+        self._sums.begin(world, self.begins_ms)
         self._look_again()
 
     @property
@@ -272,6 +284,7 @@ class Ledger:
         self._settle()
         self._stops.count(batch)
         self._measured.count(batch)
+        self._sums.count(batch)
         folding = Folding(self._world, batch, room=self._room(batch))
         while not folding.is_over:
             self._b.marks[MARK.STOP] = STOP.EVENT

@@ -16,7 +16,7 @@ from tidemill.journal.moments import Calendar
 from tidemill.journal.rolled_up import RolledUp
 from tidemill.journal.table_journal import TableJournal
 from tidemill.ledger import books, carried
-from tidemill.ledger.books import Holder, HourlyBooks, Lines, Paid
+from tidemill.ledger.books import Holder, HourlyBooks, Lines, MeasuredLines, Paid
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.rows import settled_rows
 from tidemill.ledger.span_binning import Window
@@ -139,6 +139,7 @@ class _Gathered:
     def __init__(self) -> None:
         self._lines: list[Lines] = []
         self._paid: list[Paid] = []
+        self._measured: list[MeasuredLines] = []
         self._holders: dict[Holder, int] = {}
 
     def take_if_many(self, ledger: Ledger) -> None:
@@ -150,18 +151,24 @@ class _Gathered:
         """Take what is settled."""
         settled, world = ledger.hand_over(), ledger.world
         rows = settled_rows(world, settled)
-        holder = self._numbers(world)[rows.job]
+        numbers = self._numbers(world)
+        holder = numbers[rows.job]
         lines = Lines(rows.bin, rows.contract, rows.bucket, rows.team, holder, rows.known,
                       rows.period, rows.milli_ms)  # fmt: skip
         self._lines.append(books.summed(lines))
         self._paid += _paid(settled)
+        told = settled.measured
+        self._measured.append(
+            MeasuredLines(told.bin, told.team, numbers[told.job], told.what,
+                          told.bound, told.amount, told.weight)
+        )  # fmt: skip
 
     def books(self, ledger: Ledger) -> HourlyBooks:
         """All that was taken."""
         joined = [np.concatenate(column) for column in zip(_NOTHING, *self._paid, strict=True)]
         return HourlyBooks(
             books.summed(*self._lines), Paid(*joined), tuple(self._holders),
-            tuple(ledger.alarms_told),
+            tuple(ledger.alarms_told), books.measured_together(*self._measured),
         )  # fmt: skip
 
     def _numbers(self, world: World) -> I64:

@@ -15,6 +15,7 @@ from tidemill.ledger.account import Account
 from tidemill.ledger.books import NOBODY as NO_HOLDER
 from tidemill.ledger.buckets import ABOUT, ADDED, Bucket
 from tidemill.ledger.cells import Cells, summed
+from tidemill.ledger.measured import MeasuredRows, past_rows
 from tidemill.ledger.reader import Ledger, Settled
 from tidemill.ledger.supply import SupplySums
 from tidemill.model.errors import SpecError
@@ -57,6 +58,15 @@ def rows_of(ledger: Ledger) -> LedgerRows:
     more = (lines.bin, lines.contract, lines.bucket, lines.team, job, lines.known, lines.period,
             lines.milli_ms)  # fmt: skip
     return _joined([rows, LedgerRows(*more)])
+
+
+def measured_of(ledger: Ledger) -> MeasuredRows:
+    """What was measured beside the buckets, and what was rolled up of it before."""
+    rows, past = ledger.measured, ledger.past
+    if past is None:
+        return rows
+    earlier = past_rows(past.measured, FIRST_HOLDER)
+    return MeasuredRows(*(np.concatenate(pair) for pair in zip(rows, earlier, strict=True)))
 
 
 def settled_rows(world: World, settled: Settled) -> LedgerRows:

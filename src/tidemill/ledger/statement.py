@@ -23,7 +23,7 @@ from tidemill.ledger.books import Holder, comes_up, saves
 from tidemill.ledger.buckets import ABOUT, DIVIDED, FREE_OF_JOBS, Bucket
 from tidemill.ledger.price_periods import PeriodPrices
 from tidemill.ledger.reader import Ledger
-from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, rows_of
+from tidemill.ledger.rows import NO_JOB, LedgerRows, accounts, measured_of, rows_of
 from tidemill.ledger.spans import Window
 from tidemill.ledger.usable import FreeUse
 from tidemill.ledger.waits import UNKNOWN_USER, WaitDimension, WaitFigures, Waits
@@ -76,6 +76,8 @@ class Statement:
         """Attempts stopped by why, up to now, window or not."""
         self.told = ledger.told
         """Of which jobs somebody measured what."""
+        self.measured = measured_of(ledger)
+        """What was measured beside the buckets: loads of services, figures of devices."""
         self.start_ms = window.start_ms
         self.end_ms = max(window.start_ms, min(window.end_ms, ledger.now_ms))
         self.bin_ms = window.bin_ms
@@ -319,11 +321,20 @@ class Statement:
             self.refuse_past("books by job")
             return rows.job, lambda key: world.job_names[key] if key >= 0 else NOBODY
         if dimension == "user":
-            return self._user_keys()
+            return self._user_keys(rows.job)
         if dimension == "class":
-            return self._class_keys()
+            return self._class_keys(rows.job)
         assert dimension == "time", dimension
         return rows.bin, lambda key: str(self.start_ms + key * self.bin_ms)
+
+    def measured_keys(self, dimension: str) -> I64:
+        """For each row of what was measured its key by job, user, team or class."""
+        job = self.measured.job
+        if dimension == "user":
+            return self._user_keys(job)[0]
+        if dimension == "class":
+            return self._class_keys(job)[0]
+        return self.measured.team if dimension == "team" else job
 
     def _contract_keys(self, field: str) -> tuple[I64, _Names]:
         values = [getattr(row, field) for row in self.world.contract_rows]
@@ -331,16 +342,16 @@ class Statement:
         codes = np.array([names.index(value) for value in values], np.int64)
         return codes[self.rows.contract], lambda key: names[key]
 
-    def _user_keys(self) -> tuple[I64, _Names]:
+    def _user_keys(self, jobs: I64) -> tuple[I64, _Names]:
         """Users in order of their names; what is held by jobs without one is unknown."""
         users = [*self.world.job_users, *(holder.user for holder in reversed(self._holders))]
         names = sorted(set(users) - {""})
         number = {name: i + 1 for i, name in enumerate(names)} | {"": 0}
         codes = np.array([*(number[user] for user in users), -1], np.int64)
         shown = (NOBODY, UNKNOWN_USER, *names)
-        return codes[self.rows.job], lambda key: shown[key + 1]
+        return codes[jobs], lambda key: shown[key + 1]
 
-    def _class_keys(self) -> tuple[I64, _Names]:
+    def _class_keys(self, jobs: I64) -> tuple[I64, _Names]:
         world = self.world
         kinds = [str(shape.kind) for shape in world.shape_rows]
         names = sorted({*kinds, *(holder.job_class for holder in self._holders)})
@@ -348,7 +359,7 @@ class Statement:
         of_jobs = of_shape[world.jobs.shape[: world.job_count]]
         told = [names.index(holder.job_class) for holder in reversed(self._holders)]
         codes = np.array([*of_jobs, *told, NO_JOB], np.int64)
-        return codes[self.rows.job], lambda key: names[key] if key >= 0 else NOBODY
+        return codes[jobs], lambda key: names[key] if key >= 0 else NOBODY
 
     @property
     def _holders(self) -> tuple[Holder, ...]:

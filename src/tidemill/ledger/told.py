@@ -11,12 +11,13 @@ from tidemill.ledger.buckets import Bucket
 from tidemill.model import codes
 from tidemill.model import events as ev
 from tidemill.model.batch import Batch, EventColumn
+from tidemill.model.measures import ONE_PPM
 from tidemill.model.states import Confidence
 from tidemill.model.tables import I64, grown
 
-_ACTIVITY, _STALLS, _SAVES, _STRAGGLER = (
+_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD = (
     codes.KIND_CODE[kind]
-    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen)
+    for kind in (ev.ActivitySeen, ev.StallsSeen, ev.CheckpointSeen, ev.StragglerSeen, ev.LoadSeen)
 )
 _UNKNOWN = codes.CONFIDENCE_CODE[Confidence.UNKNOWN]
 
@@ -36,6 +37,13 @@ _SHARES = ((2, EventColumn.WHY), (3, EventColumn.TO), (4, EventColumn.VALUE))
 """The places in ``FILLS`` of the three shares of ``StallsSeen``, and their columns."""
 
 
+_IN_PART, _ASKED = 62, 61
+"""Bits beside ``FILLS``: busy for a part of the time; a service of which requests are counted.
+
+A service that was only ever told to be busy or idle as a whole was told so by its requests: that it
+stood still is known, but not how busy its devices were while it did not."""
+
+
 class Told:
     """By job: a bit for each of ``FILLS`` that was told, and one for each that was taken back."""
 
@@ -45,14 +53,18 @@ class Told:
     def count(self, batch: Batch) -> None:
         """Take in the events of a batch."""
         kind = batch.events[:, EventColumn.KIND]
-        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER))
+        is_told = np.isin(kind, (_ACTIVITY, _STALLS, _SAVES, _STRAGGLER, _LOAD))
         if not is_told.any():
             return
         rows, kind = batch.events[is_told], kind[is_told]
         most = int(rows[:, EventColumn.WHO].max()) + 1
         if most > len(self._bits):
             self._bits = grown(self._bits, most)
-        self._mark(0, 0, rows[kind == _ACTIVITY])
+        busy = rows[kind == _ACTIVITY]
+        self._mark(0, 0, busy)
+        share = busy[:, EventColumn.VALUE]
+        self._mark(1, _IN_PART, busy[(share > 0) & (share < ONE_PPM)])
+        self._mark(1, _ASKED, rows[kind == _LOAD])
         self._mark(0, 1, rows[kind == _SAVES])
         stalls = rows[kind == _STALLS]
         for place, column in _SHARES:
@@ -70,15 +82,26 @@ class Told:
         """
         if not len(jobs) or jobs.min() < 0:
             return frozenset()
-        bits = grown(self._bits, int(jobs.max()) + 1)[jobs]
-        known = int(np.bitwise_and.reduce(bits[:, 0] & ~bits[:, 1]))
+        known = int(np.bitwise_and.reduce(self._known(jobs)))
         return frozenset(b for i, some in enumerate(FILLS) if known >> i & 1 for b in some)
 
     def knows(self, jobs: I64, bucket: int) -> NDArray[np.bool_]:
         """Of each of these jobs, whether a bucket is known of it, though it be empty."""
         place = next(i for i, some in enumerate(FILLS) if bucket in some)
+        found: NDArray[np.bool_] = (self._known(jobs) >> place & 1) == 1
+        return found
+
+    def is_asked(self, jobs: I64) -> NDArray[np.bool_]:
+        """Of each of these jobs, whether its requests were counted."""
         bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
-        found: NDArray[np.bool_] = ((bits[:, 0] & ~bits[:, 1]) >> place & 1) == 1
+        found: NDArray[np.bool_] = (bits[:, 1] >> _ASKED & 1) == 1
+        return found
+
+    def _known(self, jobs: I64) -> I64:
+        """Of each of these jobs, the bits of what is known of it."""
+        bits = grown(self._bits, int(jobs.max(initial=0)) + 1)[jobs]
+        is_by_requests = (bits[:, 1] >> _ASKED & 1) & ~(bits[:, 1] >> _IN_PART & 1)
+        found: I64 = bits[:, 0] & ~bits[:, 1] & ~is_by_requests
         return found
 
     def is_tracked(self, jobs: I64) -> NDArray[np.bool_]:

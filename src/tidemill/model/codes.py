@@ -55,6 +55,8 @@ KINDS: Final[tuple[type[Event], ...]] = (
     ev.StragglerSeen,
     ev.FigureSeen,
     ev.DeviceErrorSeen,
+    ev.LoadSeen,
+    ev.LatencySeen,
 )
 WHYS: Final = (
     Why.UNSAID,

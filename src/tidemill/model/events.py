@@ -12,6 +12,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, Struct
 
 from tidemill.model.figures import DeviceFigure, FigureSource
+from tidemill.model.loads import NO_BOUND_US, LatencyFigure, LoadFigure, LoadSource
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Contract, Job, Node, Piece, Ppm, Queue
@@ -269,7 +270,7 @@ class StragglerSeen(_Event, frozen=True, tag="straggler_seen"):
 
 
 class FigureSeen(_Event, frozen=True, tag="figure_seen"):
-    """What devices measured of a running job, from now on; -1: nobody measures it any more.
+    """What devices or nodes measured of a running job, from now on; -1: nobody does any more.
 
     Told in steps (``model.figures``). The ledger divides no time by it.
     """
@@ -279,6 +280,35 @@ class FigureSeen(_Event, frozen=True, tag="figure_seen"):
     figure: DeviceFigure
     value: Annotated[int, Meta(ge=-1, le=100_000_000)]
     source: FigureSource = FigureSource.DCGM
+
+
+class LoadSeen(_Event, frozen=True, tag="load_seen"):
+    """What a running service was asked for in a stretch of time that begins now (``model.loads``).
+
+    Told of a stretch when it is over. A figure that is not told of a stretch that was seen is 0 if
+    it is told of others, else unknown. The ledger divides no time by it: that a service was idle is
+    told by ``ActivitySeen``.
+    """
+
+    job: Number
+    attempt: Number
+    load: LoadFigure
+    amount: Annotated[int, Meta(ge=0, le=2**52)]
+    source: LoadSource = LoadSource.ENGINE
+
+
+class LatencySeen(_Event, frozen=True, tag="latency_seen"):
+    """How many requests (or tokens) of that stretch took so long: one bucket of a histogram.
+
+    ``bound_us``: they took no longer than this, and longer than the next lower bound that is told
+    of the figure (``NO_BOUND_US``: longer than all others).
+    """
+
+    job: Number
+    attempt: Number
+    latency: LatencyFigure
+    bound_us: Annotated[int, Meta(ge=0, le=NO_BOUND_US)]
+    amount: Annotated[int, Meta(ge=0, le=2**52)]
 
 
 class DeviceErrorSeen(_Event, frozen=True, tag="device_error_seen"):
@@ -470,6 +500,8 @@ Seen = (
     | StragglerSeen
     | FigureSeen
     | DeviceErrorSeen
+    | LoadSeen
+    | LatencySeen
     | JobSaved
     | CheckpointSeen
     | SightLost

@@ -1,4 +1,4 @@
-"""Figures of a running job that devices measure and that no bucket of the ledger is made of.
+"""Figures of a running job that devices and nodes measure, and that no bucket is made of.
 
 Each is told in steps, so that noise makes no events: shares by two percent, power by 10 W, clocks
 by 15 MHz (the steps of NVIDIA's clocks). All latest figures of a job are one packed number: a field
@@ -28,6 +28,10 @@ class DeviceFigure(IntEnum):
     """Of one device."""
     CLOCK_MHZ = 5
     """Of the SMs."""
+    IO_WAIT = 6
+    """Of the CPUs of the job's nodes, whoever uses them: idle, with input or output under way."""
+    CPU_BUSY = 7
+    """Of the CPUs of the job's nodes, whoever uses them: neither idle nor in ``IO_WAIT``."""
 
 
 class FigureSource(IntEnum):
@@ -35,12 +39,14 @@ class FigureSource(IntEnum):
 
     DCGM = 0
     """Devices, by DCGM or what other exporters call the same, from a Prometheus."""
+    NODES = 1
+    """Nodes, by node-exporter, from a Prometheus."""
 
 
-STEPS: Final = (20_000, 20_000, 20_000, 20_000, 10, 15)
+STEPS: Final = (20_000, 20_000, 20_000, 20_000, 10, 15, 20_000, 20_000)
 """Of each figure, in its own unit."""
-SHIFTS: Final = (0, 6, 12, 18, 24, 36)
-MASKS: Final = (63, 63, 63, 63, 4095, 4095)
+SHIFTS: Final = (0, 6, 12, 18, 24, 36, 48, 54)
+MASKS: Final = (63, 63, 63, 63, 4095, 4095, 63, 63)
 
 
 def with_figure(packed: Some, figure: int, value: Some) -> Some:

@@ -31,6 +31,7 @@ from tidemill.report import (
     lines,
     pending,
     room,
+    served,
     stages,
     waits,
 )
@@ -119,6 +120,8 @@ def _parts(statement: Statement) -> dict[str, Any]:
             for dimension in breakdown.TITLES
             if dimension != "user" or any(statement.world.job_users)
         ],
+        "services": served.services(statement),
+        "devices": served.devices(statement),
         "jobs": waits.jobs(statement),
         "waits": waits.waits(statement),
         "untold_waits": "" if statement.tells_submissions else UNTOLD,

@@ -20,6 +20,9 @@ from tidemill.model import decay
 from tidemill.model.policy import Policy
 from tidemill.model.tables import I64
 from tidemill.model.world import PAST_BITS, World
+from tidemill.scheduling.desk import fair_shares
+from tidemill.scheduling.desk.columns import WORTH
+from tidemill.scheduling.desk.layout import FAIRNESS
 
 ONE = 1_000_000_000_000
 """A whole fleet as a share: fine enough to tell a thousandth of a device in a million apart."""
@@ -30,10 +33,18 @@ class Fair:
 
     def __init__(self, world: World, policy: Policy) -> None:
         self.world, self.policy, self.mode = world, policy, policy.fairness
-        self._past: dict[int, list[int]] = {}
-        self._worth: list[tuple[int, int]] = []
+        queues, kinds = len(world.queue_rows), len(world.kinds)
+        self._past: I64 = np.zeros((queues, kinds), np.int64)
+        self._worth: I64 = np.zeros((kinds, len(WORTH)), np.int64)
         if self.mode != "none":
-            self._worth = _worth(world, self.mode)
+            self.write(self._worth, self._past)
+
+    def write(self, worth: I64, past: I64) -> None:
+        """Write what a thousandth of each kind counts as a share, and what queues used lately."""
+        for k, (counts, whole) in enumerate(_worth(self.world, self.mode)):
+            worth[k] = (*divmod(counts, whole), whole)
+        if self.world.half_life_ms:
+            past[:] = [past_milli(self.world, a) for a in range(len(past))]
 
     def rank(self, used: I64, q: int) -> tuple[int, ...]:
         """The shares of a queue and of all above it, from the top down; smaller goes first."""
@@ -43,16 +54,12 @@ class Fair:
 
     def share(self, used: I64, a: int) -> int:
         """What a queue uses above its floor, now and lately, by the common measure and weight."""
-        above = np.maximum(used[a] - self.world.floor[a], 0).tolist()
-        past = self._past.get(a)
-        if past is None:
-            past = self._past[a] = past_milli(self.world, a)
-        parts = [
-            (now + then) * worth // whole
-            for now, then, (worth, whole) in zip(above, past, self._worth, strict=True)
-        ]
-        total = max(parts, default=0) if self.mode == "drf" else sum(parts)
-        return total // self.world.tree.weights[a]
+        quotas, weight = self.world.matrices.quotas, self.world.tree.weights[a]
+        milli = np.ascontiguousarray(used)  # a column of the quotas is not, and kernels take it so
+        found: int = fair_shares.share_of(
+            quotas, milli, self._past, self._worth, a, weight, FAIRNESS[self.mode]
+        )
+        return found
 
 
 def past_milli(world: World, a: int) -> list[int]:

@@ -22,7 +22,7 @@ from tidemill.model.world import World
 from tidemill.scheduling.desk import opening, rights
 from tidemill.scheduling.desk.asks import Asks
 from tidemill.scheduling.desk.columns import ASK, NOTE, UNKNOWN
-from tidemill.scheduling.desk.layout import Laid
+from tidemill.scheduling.desk.layout import Laid, ranks
 from tidemill.scheduling.eligibility import Option
 from tidemill.scheduling.lasting import LastingRoom
 from tidemill.scheduling.pending_queues import PendingQueues
@@ -243,10 +243,12 @@ class Memo:
     def patience_was_lost(self, world: World, policy: Policy) -> bool:
         """Whether someone lost patience since the last cycle: others may now be held otherwise.
 
-        In an order that is not by shape; where it is, kernels know (``desk.opening``).
+        In an order that Python is asked about; the others kernels know (``desk.opening``).
         """
+        if policy.order in BY_SHAPE or ranks(policy):
+            return False
         lines, since_ms, now_ms = self.lines(policy), self.notes.item(NOTE.DECIDED_MS), world.now_ms
-        return policy.order not in BY_SHAPE and any(
+        return any(
             since_ms < lines.first_to_lose_patience_ms(world, s) <= now_ms for s in world.queued
         )
 

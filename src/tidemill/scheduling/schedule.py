@@ -12,8 +12,6 @@
 
 from collections.abc import Iterable, Sequence, Set
 
-import numpy as np
-
 from tidemill.model.batch.sheet import Sheet
 from tidemill.model.events import (
     AskedEvict,
@@ -27,13 +25,21 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
 from tidemill.model.rows import Piece
-from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.scheduling import moves, resize
 from tidemill.scheduling.backfill.columns import Ends
 from tidemill.scheduling.backfill.reservations import Reservations
 from tidemill.scheduling.desk import cycle as desk
-from tidemill.scheduling.desk import failures, gathering, layout, opening, placing, rights
+from tidemill.scheduling.desk import (
+    failures,
+    fair_shares,
+    gathering,
+    layout,
+    opening,
+    placing,
+    rights,
+)
+from tidemill.scheduling.desk import lines as desk_lines
 from tidemill.scheduling.desk import order as lining
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import ASK, REG, UNKNOWN, Search
@@ -94,7 +100,6 @@ class Cycle:
         self.going = going
         """Jobs that are asked to go already, before this cycle."""
         self.room = memo.room_to_begin(world)
-        self.fair = Fair(world, policy)
         self.scoring = memo.scoring(world, policy)
         self.sheet = sheet
         self.lines = memo.lines(policy)
@@ -104,6 +109,8 @@ class Cycle:
         columns.reg[REG.IS_MOVING] = bool(world.moving)
         columns.reg[REG.SPREADS] = self.scoring.spreads
         columns.reg[REG.ROOM_AT] = memo.asks.room_at(self.room, self.scoring, world.topology)
+        if policy.fairness != "none":
+            Fair(world, policy).write(columns.worth, columns.past)
         self.columns = layout.with_pools(columns, memo)
         self.begin_anew()
 
@@ -148,8 +155,7 @@ class Cycle:
             if code == CODE.OVER:
                 break
             self.answer(code)
-        is_fair, past_ms = self.policy.fairness != "none", self.policy.usage_half_life_ms
-        opening.close(self.columns, int(is_fair), past_ms)
+        opening.close(self.columns)
         self.memo.reservations = self.reservations.made()
 
     def answer(self, code: int) -> None:
@@ -215,24 +221,12 @@ class Cycle:
         """Begin a cycle: the desk is wiped, and the room is as the fleet is."""
         world, columns = self.world, self.columns
         opening.begin(world.matrices, columns, self.room.ground, world.now_ms)
-        if self.fair.mode != "none":
-            columns.fair[:] = self._fair_ranks()
         self.columns = layout.let_go(columns, self.going)
-
-    def _fair_ranks(self) -> I64:
-        """By queue: its place by fair share now."""
-        ranks: I64 = np.zeros(len(self.world.queue_rows), np.int64)
-        waiting = {self.world.shapes.queue.item(s) for s in self.world.queued}
-        shares_of = {q: self.fair.rank(self.room.used, q) for q in sorted(waiting)}
-        place = {one: i for i, one in enumerate(sorted(set(shares_of.values())))}
-        for q, one in shares_of.items():
-            ranks[q] = place[one]
-        return ranks
 
     def gather(self) -> None:
         """Line up whoever is looked at."""
         w, columns = self.world.matrices, self.columns
-        if not columns.reg[REG.BY_SHAPE]:
+        if desk_lines.is_asked(columns.reg):
             for s in self.world.queued:
                 self._write_head(s)
                 columns.asks[s, ASK.PATIENCE_MS] = self.lines.first_to_lose_patience_ms(
@@ -283,9 +277,7 @@ class Cycle:
         placing.pass_by(world.matrices, self.columns, s, world.shapes.queue.item(s))
         self.tell()
         self.columns.reg[REG.PLACED] += 1
-        if self.fair.mode != "none":
-            self.columns.fair[:] = self._fair_ranks()
-            lining.line_up_again(world.matrices, self.columns)
+        fair_shares.rank_again(world.matrices, self.columns, world.shapes.queue.item(s))
         return True
 
     def _let_past(self, s: int, j: int, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
@@ -311,17 +303,13 @@ class Cycle:
 
     def _take(self, s: int) -> bool:
         """Take the job that is looked at out of its line in this cycle; whether one comes after."""
-        row = self.columns.asks[s]
-        row[ASK.TAKEN] += 1
-        if not self.columns.reg[REG.BY_SHAPE]:
-            is_left = self.lines.take(self.world, s)
-            if is_left:
-                self._write_head(s)
-            return is_left
-        after = self.world.next_waiting(int(row[ASK.UPCOMING]))
-        if after >= 0:
-            row[ASK.UPCOMING] = after
-        return after >= 0
+        if not desk_lines.is_asked(self.columns.reg):
+            return bool(desk_lines.take_next(self.world.matrices, self.columns, s))
+        self.columns.asks[s, ASK.TAKEN] += 1
+        is_left = self.lines.take(self.world, s)
+        if is_left:
+            self._write_head(s)
+        return is_left
 
     def _not_placed(self, s: int, j: int, cause: Cause) -> None:
         world = self.world

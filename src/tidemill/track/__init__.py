@@ -1,4 +1,4 @@
-"""Track a training job: how long its steps take, and what its time goes into.
+"""Track a training job or a service: what its time goes into, or what it is asked for.
 
     from tidemill import track
 
@@ -6,6 +6,11 @@
         for batch in run.batches(loader):
             with run.step(tokens=batch.tokens):
                 train(batch)
+
+    with track.service("chat") as served:
+        with served.request(tokens_in=len(prompt)) as one:
+            for token in generate(prompt):
+                one.token()
 
 The Python standard library is all that this package needs. It writes to where ``TIDEMILL_TRACK``
 says (``file:/a/folder`` or ``http://host:port``); without it, nothing is measured. It never raises,
@@ -24,12 +29,13 @@ import os
 from collections.abc import Callable
 
 from tidemill import __version__
-from tidemill.track.identity import host, identify
-from tidemill.track.outlets import open_outlet
+from tidemill.track.identity import ProcessIdentity, host, identify
+from tidemill.track.outlets import Outlet, open_outlet
 from tidemill.track.run import TrackedRun
 from tidemill.track.sender import LOG
+from tidemill.track.serving import TrackedService
 
-__all__ = ["TrackedRun", "job"]
+__all__ = ["TrackedRun", "TrackedService", "job", "service"]
 
 EVERY_S = 1.0
 SHORTEST_S, LONGEST_S = 0.02, 3600.0
@@ -59,16 +65,52 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
     ``flush_on_sigterm`` handles SIGTERM where nobody else does; the process then ends as it would
     have, but not before the Python code of its main thread runs again.
     """
-    who = identify(name, team, user, rank, world)
-    run = os.urandom(8).hex()
-    outlet = None
+    run, who, outlet = _opened(name, (team, user), (rank, world), to)
+    made = TrackedRun(who, run, outlet, _every_s(every_s), sync)
+    made.begin(_facts(made, gpus, role), flush_on_sigterm)
+    return made
+
+
+def service(
+    name: str | None = None,
+    *,
+    team: str | None = None,
+    user: str | None = None,
+    gpus: int | None = None,
+    to: str | None = None,
+    every_s: float | None = None,
+) -> TrackedService:
+    """Begin to count what this process is asked for; as ``job``, for one that answers requests.
+
+    Call ``ready`` when it can be asked, and put each request into a block of ``request``. With
+    several processes to a service, call it in the one that sees the requests.
+    """
+    run, who, outlet = _opened(name, (team, user), (None, None), to)
+    made = TrackedService(who, run, outlet, _every_s(every_s), None)
+    made.begin(_facts(made, gpus, None), False)
+    return made
+
+
+def _opened(
+    name: str | None,
+    whose: tuple[str | None, str | None],
+    place: tuple[int | None, int | None],
+    to: str | None,
+) -> tuple[str, ProcessIdentity, Outlet | None]:
+    """The id of a run, who it is, and where its records go; None: nowhere."""
+    who, run = identify(name, *whose, *place), os.urandom(8).hex()
     try:
         asked = str(os.environ.get("TIDEMILL_TRACK", "") if to is None else to)
-        outlet = open_outlet(asked, who, run) if asked else None
+        return run, who, open_outlet(asked, who, run) if asked else None
     except ValueError as error:
         LOG.warning("tracking: %s; the job goes on without being tracked", error)
-    made = TrackedRun(who, run, outlet, _every_s(every_s), sync)
-    facts = {
+    return run, who, None
+
+
+def _facts(made: TrackedRun, gpus: int | None, role: str | None) -> dict[str, object]:
+    """What is told of a process when it begins."""
+    who = made.who
+    return {
         "named_by": who.named_by,
         "world": who.world,
         "local_rank": who.local_rank,
@@ -82,8 +124,6 @@ def job(  # noqa: PLR0913 - everything but the name is by keyword, and rare
         "library": __version__,
         "ids": who.ids or None,
     }
-    made.begin(facts, flush_on_sigterm)
-    return made
 
 
 def _every_s(given: float | None) -> float:

@@ -287,9 +287,13 @@ class TrackedRun:
             try:
                 self._log.fold(self._keep)
                 if is_cut:
-                    self._keep("steps", self._log.cut(self._clock.now_us()))
+                    self._cut()
             finally:
                 self._is_folding = False
+
+    def _cut(self) -> None:
+        """Keep the window that ends now. Within the lock."""
+        self._keep("steps", self._log.cut(self._clock.now_us()))
 
     def _keep(self, kind: str, what: records.Fields | LoopWindow) -> None:
         """Number it and keep it for the second thread. Within the lock."""

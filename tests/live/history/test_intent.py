@@ -1,7 +1,9 @@
 """Spares, warm pools and maintenance that hold for a time, against a count of every millisecond."""
 
+from datetime import datetime
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -12,7 +14,7 @@ from tidemill.cli.given import Given
 from tidemill.ledger.buckets import Bucket
 from tidemill.live.history.advance import SourceAnswer
 from tidemill.live.history.events import build
-from tidemill.live.history.intent import IntendedSpan, NodeIntent
+from tidemill.live.history.intent import IntendedSpan, NodeIntent, RepeatedSpan
 from tidemill.model.errors import SpecError
 
 
@@ -50,9 +52,12 @@ def by_hand(story: list[Row], intent: NodeIntent, end: int) -> dict[Bucket, int]
     return found
 
 
-def _holds(spans: tuple[IntendedSpan, ...], name: str, at_ms: int) -> bool:
+def _holds(spans: tuple[IntendedSpan | RepeatedSpan, ...], name: str, at_ms: int) -> bool:
     return any(
-        name in one.names and one.from_ms <= at_ms and (one.to_ms is None or at_ms < one.to_ms)
+        isinstance(one, IntendedSpan)
+        and name in one.names
+        and one.from_ms <= at_ms
+        and (one.to_ms is None or at_ms < one.to_ms)
         for one in spans
     )
 
@@ -63,7 +68,7 @@ def test_what_is_free_by_design_is_told_from_what_is_free(seed: int):
     luck = Random(seed)
     story, _ = a_story(luck)
     intent, end = an_intent(luck), max(row["end_ms"] for row in story) + 5
-    nodes = intent.of(NODES)
+    nodes = intent.of(NODES, EPOCH_MS, EPOCH_MS + end)
     whole = read(build(attempts(*story), nodes, PRICES, EPOCH_MS, EPOCH_MS + end))
     sums = amounts(whole, "bucket")
     expected = by_hand(story, intent, end)
@@ -82,7 +87,7 @@ def test_intent_may_be_declared_later_and_taken_back():
     """An observer that is started again with other spares tells that from then on."""
     observer = Observer()
     for until, spares in ((100, ()), (200, (IntendedSpan(("n1",)),)), (300, ())):
-        nodes = NodeIntent(spares).of(NODES)
+        nodes = NodeIntent(spares).of(NODES, EPOCH_MS, EPOCH_MS + until)
         observer.take(SourceAnswer(attempts(), nodes, 0), EPOCH_MS + until)
         observer.restart()
     assert amounts(observer.books(), "bucket")[(Bucket.BY_DESIGN,)] == 8_000 * 100
@@ -103,9 +108,72 @@ def test_spans_are_read_as_typed():
     assert (closed.to_ms or 0) - closed.from_ms == 4 * 3_600_000
 
 
+def local(text: str, zone: str = "Europe/Berlin") -> int:
+    """A date of a zone, in milliseconds since 1970."""
+    return round(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
+
+
+def hours(told: str, start: str, stop: str, zone: str = "Europe/Berlin") -> list[tuple[str, float]]:
+    """When a repeated span begins between two dates, and for how many hours it holds."""
+    (span,) = Given(maintenance=[told]).intent(zone).maintenance
+    assert isinstance(span, RepeatedSpan)
+    first, last = local(start, zone), local(stop, zone)
+    found = [one for one in span.spans(first, last) if first <= one.from_ms < last]
+    return [
+        (datetime.fromtimestamp(one.from_ms / 1000, ZoneInfo(zone)).strftime("%a %d %H:%M"),
+         ((one.to_ms or 0) - one.from_ms) / 3_600_000)
+        for one in found
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "start", "found"),
+    [
+        ("g1@daily 02:00..04:00", "2026-10-24",
+         [("Sat 24 02:00", 2), ("Sun 25 02:00", 3), ("Mon 26 02:00", 2)]),
+        ("g1@daily 02:00..04:00", "2026-03-28",
+         [("Sat 28 02:00", 2), ("Sun 29 03:00", 1), ("Mon 30 02:00", 2)]),
+        ("g1@daily 02:30..03:00", "2026-03-28", [("Sat 28 02:30", 0.5), ("Mon 30 02:30", 0.5)]),
+        ("g1@sun 22:00..04:00", "2026-10-24", [("Sun 25 22:00", 6)]),
+        ("g1@sat-sun 22:00..04:00", "2026-10-24", [("Sat 24 22:00", 7), ("Sun 25 22:00", 6)]),
+        ("g1@weekdays 20:00..24:00", "2026-10-24", [("Mon 26 20:00", 4)]),
+        ("g1@fri-mon 00:00..24:00", "2026-10-24",
+         [("Sat 24 00:00", 24), ("Sun 25 00:00", 25), ("Mon 26 00:00", 24)]),
+        ("g1@mon,sat 6:15..6:45", "2026-10-24", [("Sat 24 06:15", 0.5), ("Mon 26 06:15", 0.5)]),
+    ],
+)  # fmt: skip
+def test_a_repeated_span_follows_the_clock_on_the_wall(
+    told: str, start: str, found: list[tuple[str, float]]
+):
+    """Three days around a change of the clock in Berlin; in UTC every night is alike."""
+    end = f"{start[:8]}{int(start[8:]) + 3:02}"
+    assert hours(told, start, end) == found
+    assert all(length == 2 for _, length in hours("g1@daily 02:00..04:00", start, end, "UTC"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_repeated_maintenance_is_booked_as_single_spans_are(seed: int):
+    """Every day of a story by itself, or all of them at once; an import, and an observer."""
+    luck = Random(seed)
+    story, _ = a_story(luck)
+    end = max(row["end_ms"] for row in story) + 5
+    daily = RepeatedSpan(("n1",), frozenset(range(7)), 0, 24 * 60, "UTC")
+    single = tuple(daily.spans(EPOCH_MS, EPOCH_MS + end))
+    books = [
+        amounts(read(build(attempts(*story), NodeIntent(maintenance=told).of(
+            NODES, EPOCH_MS, EPOCH_MS + end), PRICES, EPOCH_MS, EPOCH_MS + end)), "bucket")
+        for told in ((daily,), single)
+    ]  # fmt: skip
+    assert books[0] == books[1]
+    assert books[0][(Bucket.CORDONED,)] > 0
+
+
 @pytest.mark.parametrize(
     ("told", "found"),
     [
+        ({"maintenance": ["n1@someday 02:00..04:00"]}, "`someday` is no day of the week"),
+        ({"maintenance": ["n1@daily 02:00..25:00"]}, "`25:00` is no time of day"),
+        ({"spares": ["n1@daily 2..4"]}, "`2` is no time of day"),
         ({"spares": ["n1@soon"]}, "`soon` is no stretch of time"),
         ({"spares": ["n1@.."]}, "`..` is no stretch of time"),
         ({"spares": ["n1@2026-11-02..2026-11-01"]}, "ends before it begins"),

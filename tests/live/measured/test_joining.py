@@ -33,7 +33,7 @@ def measured(*windows: dict, saves: tuple = (), ups: tuple = ()) -> Measurements
     return Measurements(
         pl.DataFrame([*windows], schema=WINDOWS),
         pl.DataFrame([("a", *(T0 + 1000 * s for s in one)) for one in saves], SAVES, orient="row"),
-        pl.DataFrame([("a", T0 + 1000 * at, up) for at, up in ups], UPS, orient="row"),
+        pl.DataFrame([("a", T0 + 1000 * at, up, True) for at, up in ups], UPS, orient="row"),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +20,7 @@ from tests.rigs.prometheus import series, server
 from tests.rigs.slurm.cluster import quick_folder
 from tidemill import api
 from tidemill.cli import observers
+from tidemill.ledger import efficiency
 from tidemill.ledger.buckets import ALLOCATED, Bucket
 from tidemill.ledger.statement import Statement
 from tidemill.live.history import assuming
@@ -37,6 +39,7 @@ from tidemill.live.prometheus import fetching, joining
 from tidemill.live.prometheus.client import Client
 from tidemill.live.track import TrackReader
 from tidemill.model.errors import BackendError, SpecError
+from tidemill.model.loads import LatencyFigure
 
 Record = dict[str, Any]
 JOBS: tuple[Record, ...] = (
@@ -248,7 +251,10 @@ LONG: Record = {"id": 7, "gpus": 8, "submit": 10, "start": 300, "end": 4200, "st
 
 @pytest.fixture(scope="module")
 def activity() -> Iterator[str]:
-    """A real Prometheus with eight GPUs of a node that are busier from minute to minute."""
+    """A real Prometheus with eight GPUs of a node that are busier from minute to minute.
+
+    An engine on it is asked for more and more.
+    """
     if reason := server.missing():
         pytest.skip(f"this test starts a real Prometheus, and cannot: {reason}")
     began_s = BEGIN_S - series.BEGIN_S
@@ -257,6 +263,16 @@ def activity() -> Iterator[str]:
         series.Recorded("DCGM_FI_PROF_GR_ENGINE_ACTIVE", series.dcgm("n1", gpu), samples)
         for gpu in range(8)
     ]
+    served = {"instance": "n1:8000", "model_name": "llama"}
+    asked = [(began_s + s, float(s * s // 900)) for s in range(0, 4800, 30)]
+    waiting = [(at, float(at // 600 % 3)) for at, _ in asked]
+    told += [
+        series.Recorded("vllm:request_success_total", served, asked, is_counter=True),
+        series.Recorded("vllm:num_requests_waiting", served, waiting),
+        *(series.Recorded("vllm:e2e_request_latency_seconds_bucket", served | {"le": bound},
+                          [(at, value * share) for at, value in asked])
+          for bound, share in (("0.5", 0.5), ("+Inf", 1.0))),
+    ]  # fmt: skip
     with (
         tempfile.TemporaryDirectory(prefix="tidemill-", dir=quick_folder()) as folder,
         server.running(Path(folder), series.lines(told)) as url,
@@ -281,9 +297,17 @@ def test_what_gpus_tell_is_booked_as_an_import_books_it(
     with Client(activity) as client:
         hours = fetching.read(client, BEGIN_S * 1000, (BEGIN_S + until_s) * 1000)
         read = joining.join(hours, joining.Whose(answer.attempts))
-    whole = imported(cluster, nothing()._replace(windows=read.measured()), until_s)
+    measured = nothing()._replace(windows=read.measured(), loads=read.loads)
+    whole = imported(cluster, measured, until_s)
     assert by_name(found) == by_name(whole)
     assert found.total().milli_ms[Bucket.IDLE] > 0
+    one, other = (efficiency.of_job(books, 0).measured for books in (found, whole))
+    assert one == other
+    assert one.load is not None
+    first, last = -(-LONG["start"] // 30) * 30, LONG["end"] // 30 * 30
+    assert abs(one.load.requests - (last**2 - first**2) // 900) <= 300, "but for its edges"
+    assert one.load.waiting_milli
+    assert one.load.latencies[LatencyFigure.WHOLE].at_most_us(Fraction(1, 2)) == 500_000
 
 
 def test_a_prometheus_that_is_down_is_waited_for_and_then_left_out(

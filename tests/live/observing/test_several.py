@@ -243,6 +243,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
         '[assume.training]\nmfu = 0.4\n[teams]\nresearch = ["ml"]\n'
     )
     fleet.at(100, [RUNNING | {"account": "ml"}], [RUNNING])
+    for name in ("east", "west"):
+        (_made(tmp_path / name) / "slurm.conf").touch()
     return fleet
 
 
@@ -393,6 +395,20 @@ def test_a_check_reads_all_that_the_file_names(desk: Fleet):
     assert refused["prices"].startswith("`usd_per_hour` of [prices] is `-2.5`, which is no price")
     assert refused["assumptions"].startswith("[assume] is `training.mfu=1.4`")
     assert "--" not in " ".join(refused.values()), "a file has keys, not options"
+
+
+def test_a_check_names_what_no_node_has_and_files_that_are_missing(desk: Fleet, tmp_path: Path):
+    """A price of a GPU type that is nowhere; a slurm.conf that nobody has, without waiting."""
+    path = desk.where.with_name("fleet.toml")
+    good = path.read_text()
+    path.write_text(good.replace("usd_per_hour = 2.5", "usd_per_hour = { h100 = 2.5, B300 = 9 }"))
+    done = CliRunner().invoke(app, ["observe", "--check", "--json"])
+    told = {one["kind"]: one for one in json.loads(done.stdout)}
+    assert "`usd_per_hour` of [prices] prices `B300`, which no node has" in told["prices"]["found"]
+    path.write_text(good.replace("east/slurm.conf", f"{tmp_path}/none.conf"))
+    done = CliRunner().invoke(app, ["observe", "--check", "--json"])
+    lost = [one["found"] for one in json.loads(done.stdout) if not one["is_ok"]]
+    assert any("none.conf`: no such file" in found for found in lost)
 
 
 def test_a_check_says_whose_journal_is_there(desk: Fleet):

@@ -40,7 +40,7 @@ ADMIN = "admin-of-the-rig"
 CONTROLLERS = (
     "namespace-controller", "node-lifecycle-controller", "job-controller", "replicaset-controller",
     "deployment-controller", "resourcequota-controller", "garbage-collector-controller",
-    "disruption-controller",
+    "disruption-controller", "resourceclaim-controller",
 )  # fmt: skip
 ALONE = ("--leader-elect=false", "--secure-port=0")
 """Of a controller that has no second one, and serves nobody."""
@@ -222,10 +222,15 @@ class Cluster:
         for namespace in ("default", "ml", "web"):
             for kind in ("/apis/batch/v1/namespaces/{}/jobs",
                          "/apis/apps/v1/namespaces/{}/replicasets", "/api/v1/namespaces/{}/pods",
-                         "/api/v1/namespaces/{}/resourcequotas"):  # fmt: skip
+                         "/api/v1/namespaces/{}/resourcequotas",
+                         "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaimtemplates",
+                         "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims"):  # fmt: skip
                 self.ask("DELETE", kind.format(namespace), at_once)
-        self.ask("DELETE", "/api/v1/nodes", at_once)
-        kinds = ("/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes", "/api/v1/resourcequotas")
+        devices = "/apis/resource.k8s.io/v1/"
+        for kind in ("/api/v1/nodes", f"{devices}resourceslices", f"{devices}deviceclasses"):
+            self.ask("DELETE", kind, at_once)
+        kinds = ("/apis/batch/v1/jobs", "/api/v1/pods", "/api/v1/nodes", "/api/v1/resourcequotas",
+                 f"{devices}resourceclaims")  # fmt: skip
         self.wait_for("all work is gone", lambda: not any(map(self.items, kinds)))
 
     def annotate(self, namespace: str, pod: str, **told: str) -> None:

@@ -17,13 +17,14 @@ from typing import Any, Protocol
 from tests.conftest import ROOT
 from tests.rigs.kubernetes import cluster
 from tests.rigs.kubernetes.cluster import DIE_WITH_US, Cluster
-from tests.rigs.kubernetes.wanted import GPU
 from tidemill.journal import open_journal
 from tidemill.journal.replay import rebuild
 from tidemill.model.states import ACTIVE, NodeState
 
 Object = dict[str, Any]
 OURS = "tidemill"
+ACCELERATORS = "nvidia.com/"
+"""How the resources of the rig's nodes begin that count accelerators, or parts of them."""
 
 
 class Child(Protocol):
@@ -136,10 +137,19 @@ def scheduling(
 # What must be so --------------------------------------------------------------------------------
 
 
+def accelerators(pod: Object) -> Counter[str]:
+    """What a pod requests, by resource."""
+    found = Counter[str]()
+    for container in pod["spec"]["containers"]:
+        for name, count in container["resources"].get("limits", {}).items():
+            if name.startswith(ACCELERATORS):
+                found[name] += int(count)
+    return found
+
+
 def gpus(pod: Object) -> int:
-    """What a pod requests."""
-    limits = (c["resources"].get("limits", {}) for c in pod["spec"]["containers"])
-    return sum(int(one.get(GPU, 0)) for one in limits)
+    """What a pod requests of whatever it requests."""
+    return accelerators(pod).total()
 
 
 def live(rig: Cluster) -> list[Object]:
@@ -159,14 +169,16 @@ def gang_of(pod: Object) -> str:
 
 def over_committed(rig: Cluster) -> dict[str, int]:
     """Nodes with more GPUs in use than they have, and by how much."""
-    used = Counter[str]()
+    used = dict[str, Counter[str]]()
     for pod in live(rig):
-        used[pod["spec"].get("nodeName", "")] += gpus(pod)
-    has = {
-        node["metadata"]["name"]: int(node["status"]["allocatable"].get(GPU, 0))
-        for node in rig.items("/api/v1/nodes")
-    }
-    return {name: used[name] - size for name, size in has.items() if used[name] > size}
+        used.setdefault(pod["spec"].get("nodeName", ""), Counter()).update(accelerators(pod))
+    found = dict[str, int]()
+    for node in rig.items("/api/v1/nodes"):
+        has = Counter({key: int(n) for key, n in node["status"]["allocatable"].items()
+                       if key.startswith(ACCELERATORS)})  # fmt: skip
+        if over := used.get(node["metadata"]["name"], Counter[str]()) - has:
+            found[node["metadata"]["name"]] = over.total()
+    return found
 
 
 def in_part(rig: Cluster) -> dict[str, tuple[int, int]]:
@@ -199,7 +211,7 @@ def held_in_journal(journal: Path) -> Counter[tuple[str, int]]:
             each = world.shape_of(j).roles[piece.role].accelerators
             if each:
                 assert world.nodes.state[piece.node] != NodeState.GONE
-                name = world.node_rows[piece.node].name.partition("#")[0]
+                name = world.node_rows[piece.node].name.partition("#")[0].partition("/")[0]
                 found[name, each] += piece.replicas
     return found
 

@@ -15,11 +15,13 @@ def node(
     labels: dict[str, str] | None = None,
     taints: list[Object] | None = None,
     advertised: int | None = None,
+    more: dict[str, int] | None = None,
 ) -> Object:
-    """A node with GPUs; ``advertised``: fewer than its labels say."""
+    """A node with GPUs; ``advertised``: fewer than its labels say; ``more``: other resources."""
     has = {"cpu": "96", "memory": "1024Gi", "pods": "110"}
     shown = gpus if advertised is None else advertised
     amounts = has | ({GPU: str(shown)} if shown else {})
+    amounts |= {name: str(count) for name, count in (more or {}).items()}
     told = {
         "kubernetes.io/hostname": name,
         "nvidia.com/gpu.product": product,
@@ -37,19 +39,26 @@ def node(
 
 
 def pod(name: str, gpus: int = 1, *, namespace: str = "ml", cpu: str = "1", **spec: Any) -> Object:
-    """A pod that requests GPUs; further fields of its spec by name, `metadata` beside them."""
+    """A pod that requests GPUs, or so many of another ``resource``; further fields of its spec by
+    name, `metadata` beside them.
+    """
     metadata = {"name": name, "namespace": namespace} | spec.pop("metadata", {})
+    resource = spec.pop("resource", GPU)
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": {"containers": [container(gpus, cpu=cpu)], "restartPolicy": "Never"} | spec,
+        "spec": {
+            "containers": [container(gpus, cpu=cpu, resource=resource)],
+            "restartPolicy": "Never",
+        }
+        | spec,
     }
 
 
-def container(gpus: int, *, cpu: str = "1") -> Object:
+def container(gpus: int, *, cpu: str = "1", resource: str = GPU) -> Object:
     """The one container of a pod."""
-    amounts = {"cpu": cpu, "memory": "1Gi"} | ({GPU: str(gpus)} if gpus else {})
+    amounts = {"cpu": cpu, "memory": "1Gi"} | ({resource: str(gpus)} if gpus else {})
     return {
         "name": "main",
         "image": "registry.example/train:1",
@@ -59,7 +68,9 @@ def container(gpus: int, *, cpu: str = "1") -> Object:
 
 def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any) -> Object:
     """An indexed Job all of whose pods run at once, and call each other by name."""
-    told = {"containers": [container(gpus)], "restartPolicy": "Never", "subdomain": name}
+    resource = spec.pop("resource", GPU)
+    main = container(gpus, resource=resource)
+    told = {"containers": [main], "restartPolicy": "Never", "subdomain": name}
     template = {"spec": told | spec}
     return {
         "apiVersion": "batch/v1",
@@ -73,3 +84,80 @@ def gang(name: str, pods: int, gpus: int, *, namespace: str = "ml", **spec: Any)
             "template": template,
         },
     }
+
+
+DRIVER = "gpu.nvidia.com"
+
+
+def device_class(name: str = DRIVER, *expressions: str, driver: str = DRIVER) -> Object:
+    """A class of devices: those of a driver of which these expressions hold."""
+    told = (f'device.driver == "{driver}"', *expressions)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": one}} for one in told]},
+    }
+
+
+def resource_slice(node: str, devices: list[Object], *, driver: str = DRIVER) -> Object:
+    """All devices of a driver that a node publishes."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-{driver}"},
+        "spec": {
+            "driver": driver, "nodeName": node, "devices": devices,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        },
+    }  # fmt: skip
+
+
+def device(name: str, product: str = "NVIDIA H100 80GB HBM3", **attributes: Any) -> Object:
+    """A device; attributes by name, of which `type` and `memory` have a default."""
+    told = {"type": "gpu", "productName": product} | attributes
+    memory = told.pop("memory", "80Gi")
+    kinds = {str: "string", int: "int", bool: "bool"}
+    return {
+        "name": name,
+        "attributes": {
+            key.replace("__", "/"): {kinds[type(value)]: value} for key, value in told.items()
+        },
+        "capacity": {"memory": {"value": memory}},
+    }
+
+
+def claim_spec(
+    count: int = 1, *expressions: str, device_class: str = DRIVER, **rest: Any
+) -> Object:
+    """What a claim asks for."""
+    exact: Object = {"deviceClassName": device_class} | rest.pop("exactly", {})
+    if "allocationMode" not in exact:
+        exact["count"] = count
+    if expressions:
+        exact["selectors"] = [{"cel": {"expression": one}} for one in expressions]
+    return {"devices": {"requests": [{"name": "gpu", "exactly": exact}], **rest}}
+
+
+def claim(name: str, spec: Object, *, namespace: str = "ml") -> Object:
+    """A claim by itself."""
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+    }  # fmt: skip
+
+
+def claim_template(name: str, spec: Object, *, namespace: str = "ml") -> Object:
+    """What the claims of many pods are made of."""
+    return {
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name, "namespace": namespace}, "spec": {"spec": spec},
+    }  # fmt: skip
+
+
+def claiming(*, template: str = "", claim: str = "") -> Object:
+    """The fields of a pod's spec that name its claim."""
+    by = {"resourceClaimTemplateName": template} if template else {"resourceClaimName": claim}
+    main = container(0)
+    main["resources"]["claims"] = [{"name": "gpu"}]
+    return {"resourceClaims": [{"name": "gpu", **by}], "containers": [main]}

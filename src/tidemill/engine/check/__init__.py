@@ -120,6 +120,8 @@ class Checker:
         """Whether the order is one that kernels do not know, and nobody makes room."""
         if policy.order in BY_SHAPE or policy.may_reorder or self.world.promised:
             return False
+        if self._book.sums.reg[REG.ORDER]:
+            return False
         return bool(self._book.sums.reg[REG.PLACES_ONLY])
 
     def _out_of_order(self, batch: Batch, policy: Policy) -> list[str]:

@@ -79,6 +79,13 @@ class REG(IntEnum):
     JUDGES = 18  # whether the policy's order is plain enough to say who is delayed
     PLANS = 19  # that were read so far
     MIX_POINT = 20  # how many jobs had come when the mix was last looked at
+    ORDER = 21  # which order it is that reads jobs, in which they go in line; 0: by shape
+    PATIENCE_MS = 22
+    STEPS = 23  # of the order ``attained``,
+    FIRST_STEP = 24  # and these
+    SECOND_STEP = 25
+    THIRD_STEP = 26
+    FOURTH_STEP = 27
 
 
 class TAKES(IntEnum):

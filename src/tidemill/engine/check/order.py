@@ -9,12 +9,16 @@ import numpy as np
 
 from tidemill.engine.check.columns import REG
 from tidemill.engine.check.expecting import expected
-from tidemill.engine.check.reading import SHORTER_MAY_PASS, STRICT
+from tidemill.engine.check.reading import ATTAINED, SHORTER_MAY_PASS, SHORTEST, SMALLEST, STRICT
 from tidemill.model.orders import BY_SHAPE, ORDERS, JobFacts
 from tidemill.model.policy import Policy
 from tidemill.model.states import JobState
 from tidemill.model.tables import I64
 from tidemill.model.world import World
+
+STEPS_AT_MOST = REG.FOURTH_STEP - REG.FIRST_STEP + 1
+"""Of the order ``attained``, that kernels know; with more of them the order itself is asked."""
+_READ = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
 
 
 def write(policy: Policy, reg: I64) -> I64:
@@ -23,7 +27,13 @@ def write(policy: Policy, reg: I64) -> I64:
     reg[REG.LEARNS] = policy.estimates == "history"
     reg[REG.SHARE_PPM], reg[REG.UNKNOWN_MS] = policy.estimate_ppm, policy.unknown_run_ms
     reg[REG.HOLD_AFTER_MS] = policy.hold_after_ms
-    goes_in_line = policy.order in BY_SHAPE and not policy.may_reorder
+    steps = policy.attained_steps_ms
+    is_short = len(steps) <= STEPS_AT_MOST
+    reg[REG.PATIENCE_MS] = policy.patience_ms
+    reg[REG.ORDER] = _READ.get(policy.order, 0) if is_short else 0
+    reg[REG.STEPS] = len(steps) if is_short else 0
+    reg[REG.FIRST_STEP : REG.FIRST_STEP + reg[REG.STEPS]] = steps if is_short else ()
+    goes_in_line = (policy.order in BY_SHAPE or reg[REG.ORDER] > 0) and not policy.may_reorder
     is_plain = policy.backfill != "none" and policy.fairness == "none"
     reg[REG.JUDGES] = is_plain and policy.order in BY_SHAPE
     reg[REG.LINES] = goes_in_line * (SHORTER_MAY_PASS if policy.backfill != "none" else STRICT)

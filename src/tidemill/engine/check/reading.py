@@ -12,7 +12,7 @@ reserved begins where the earlier one does not.
 
 from tidemill.compiled import shared
 from tidemill.engine.check.columns import GANG, ON, REG, RULE
-from tidemill.engine.check.expecting import end_if_placed
+from tidemill.engine.check.expecting import end_if_placed, expected
 from tidemill.engine.check.gangs import read_gang
 from tidemill.engine.check.kernel import kernel
 from tidemill.engine.check.pieces import take_pieces
@@ -43,6 +43,11 @@ IS_PASSED_ACTIVE, IS_PASSED_TWICE, IS_PASSED_BY_NOBODY = map(
     int, (RULE.PASSED_ACTIVE, RULE.PASSED_TWICE, RULE.PASSED_BY_NOBODY)
 )
 STRICT, SHORTER_MAY_PASS = 1, 2  # in ``REG.LINES``
+SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # in ``REG.ORDER``
+FIRST_STEP = int(REG.FIRST_STEP)
+READ_AT_ONCE = 256
+"""Jobs of a line that is read for every plan, where each job has a place of its own; a longer one
+is read for one plan in so many more."""
 
 
 @kernel
@@ -72,6 +77,53 @@ def first_passed(jobs, shapes, run_times, ratios, reg, named, j):
     other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
     while other >= 0 and other != j:
         if named[other] == 0:
+            if reg[REG.LINES] == STRICT:
+                return other
+            if end < 0:
+                end = end_if_placed(jobs, shapes, run_times, ratios, reg, j)
+            if end_if_placed(jobs, shapes, run_times, ratios, reg, other) <= end:
+                return other
+        other = jobs[other, JOB.NEXT]
+    return -1
+
+
+@kernel
+def rank_of(jobs, shapes, run_times, ratios, reg, j):
+    """What an order that reads jobs makes of one that waits: a smaller number goes first."""
+    milli = shapes[jobs[j, JOB.SHAPE], SHAPE.TOTAL_MILLI]
+    if reg[REG.ORDER] == ATTAINED:
+        had, rank = jobs[j, JOB.RAN_MS] * milli // 1000, 0
+        for i in range(FIRST_STEP, FIRST_STEP + reg[REG.STEPS]):
+            rank += reg[i] <= had
+        return rank
+    done = jobs[j, JOB.SAVED_MS]
+    left = expected(jobs, shapes, run_times, ratios, reg, j, done) - done
+    return left if reg[REG.ORDER] == SHORTEST else left * milli
+
+
+@kernel
+def goes_first(jobs, shapes, run_times, ratios, reg, other, j):
+    """Whether another job of the same shape goes before one, in an order that reads jobs.
+
+    Who has lost its patience goes before who has not, in the order in which that was.
+    """
+    patience, now = reg[REG.PATIENCE_MS], reg[REG.NOW]
+    its = jobs[other, JOB.SUBMIT_MS] + jobs[other, JOB.RAN_MS] + patience
+    mine = jobs[j, JOB.SUBMIT_MS] + jobs[j, JOB.RAN_MS] + patience
+    if its > now and mine > now:
+        its = rank_of(jobs, shapes, run_times, ratios, reg, other)
+        mine = rank_of(jobs, shapes, run_times, ratios, reg, j)
+    elif its > now or mine > now:
+        return its <= now
+    return its < mine or (its == mine and other < j)
+
+
+@kernel
+def first_ranked(jobs, shapes, run_times, ratios, reg, named, j):
+    """Some job that goes before one and that the plan leaves waiting, though it may not; or -1."""
+    other, end = shapes[jobs[j, JOB.SHAPE], SHAPE.HEAD], -1
+    while other >= 0:
+        if named[other] == 0 and goes_first(jobs, shapes, run_times, ratios, reg, other, j):
             if reg[REG.LINES] == STRICT:
                 return other
             if end < 0:
@@ -133,16 +185,27 @@ def is_next(jobs, shapes, run_times, ratios, of_shape, reg, named, j):
 
 
 @kernel
+def passed_over(w, c, f, j):
+    """Some job that a plan leaves waiting, though it goes before one that it places; -1: none."""
+    reg, s = c.reg, w.jobs[j, JOB.SHAPE]
+    if reg[REG.ORDER] != 0:
+        if reg[REG.PLANS] % (1 + w.shapes[s, SHAPE.WAITING] // READ_AT_ONCE) != 0:
+            return -1
+        return first_ranked(w.jobs, w.shapes, w.run_times, w.ratios, reg, c.named, j)
+    if reg[REG.LINES] != STRICT and is_next(
+        w.jobs, w.shapes, w.run_times, w.ratios, f.of_shape, reg, c.named, j
+    ):
+        return -1
+    return first_passed(w.jobs, w.shapes, w.run_times, w.ratios, reg, c.named, j)
+
+
+@kernel
 def read_lines(w, c, f, p):
-    """Tell who is placed before an earlier one that asks for the same."""
+    """Tell who is placed before one that asks for the same and goes first."""
     for e in range(c.reg[REG.ROWS]):
-        j = p.events[e, EventColumn.WHO]
-        if p.events[e, EventColumn.KIND] != PLACE:
-            continue
-        if c.reg[REG.LINES] == STRICT or not is_next(
-            w.jobs, w.shapes, w.run_times, w.ratios, f.of_shape, c.reg, c.named, j
-        ):
-            other = first_passed(w.jobs, w.shapes, w.run_times, w.ratios, c.reg, c.named, j)
+        if p.events[e, EventColumn.KIND] == PLACE:
+            j = p.events[e, EventColumn.WHO]
+            other = passed_over(w, c, f, j)
             if other >= 0:
                 tell(c.reg, c.wrong, IS_OUT_OF_ORDER, e, j, other, 0)
 

@@ -30,7 +30,8 @@ _PLAIN = frozenset(
     (replay.SUBMITTED, replay.PLACED, replay.STARTED, replay.FINISHED, replay.FAILURE,
      replay.CANCELLATION, replay.BUSY, replay.SAID_WHY, replay.PASSED, replay.WOKE, replay.EVICT,
      replay.EVICTED, replay.RELEASE, replay.SEEN, replay.STALLS, replay.EFFICIENCY,
-     replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR)
+     replay.SECURED, replay.STRAGGLER, replay.FIGURE, replay.DEVICE_ERROR,
+     replay.LOAD, replay.LATENCY)
 )  # fmt: skip
 _COPIED = {
     JOB.ESTIMATE_MS: JobColumn.ESTIMATE,

@@ -39,3 +39,9 @@ def figure(world: World, event: ev.FigureSeen) -> list[int]:
     refuse_unless(world, event.job, event.attempt, (_RUNNING,))
     core.figured(world.ink.w.jobs, event.job, int(event.figure), event.value)
     return [event.job]
+
+
+def load(world: World, event: ev.LoadSeen | ev.LatencySeen) -> list[int]:
+    """What a running service was asked for; no state follows from it."""
+    refuse_unless(world, event.job, event.attempt, (_RUNNING,))
+    return []

@@ -75,6 +75,8 @@ def _write(world: World, event: ev.Event) -> list[int]:
             return measures.straggler(world, event)
         case ev.FigureSeen():
             return measures.figure(world, event)
+        case ev.LoadSeen() | ev.LatencySeen():
+            return measures.load(world, event)
         case ev.DeviceErrorSeen():
             return supply.device_error(world, event)
         case ev.CheckpointSeen():

@@ -12,7 +12,8 @@ class Watch(Struct, frozen=True):
     submitted_ms: int
     waiting_since_ms: int
     """The beginning of the wait that the decision ended, or has not ended yet."""
-    waited_ms: int
+    waited_ms: int | None
+    """Null: nobody told when it was submitted."""
     looked_before: int | None
     """Sorts of jobs that the same scheduling cycle looked at before it; null: it did not come so
     far, or nobody knows."""

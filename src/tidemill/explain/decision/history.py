@@ -120,6 +120,9 @@ class JobHistory:
         self._held: dict[int, int] = {}
         """By node: the devices that it holds, as a mask."""
         self._waits = True
+        self._since_ms = submit_ms
+        self.waited_from_ms = submit_ms
+        """When the wait began that its last placement ended, or that has not ended yet."""
         self._note(What.SUBMITTED, 0, submit_ms)
 
     def groups(self) -> list[EventGroup]:
@@ -187,6 +190,7 @@ class JobHistory:
             self._waits = False
         if kind in _ENDS_WAIT:
             self.placed = where._replace(is_ours=kind == _CODE[ev.AskedPlace])
+            self.waited_from_ms = self._since_ms
             self._waits, self._held = False, {}
         if kind in _ENDS_WAIT or what is What.ASKED_TO_MOVE:
             for node, mask in pieces[:, [PieceColumn.NODE, PieceColumn.DEVICES]].tolist():
@@ -204,6 +208,7 @@ class JobHistory:
 
     def _wait_again(self, what: What, detail: int, at_ms: int) -> None:
         self._waits, self.room = True, []
+        self._since_ms = at_ms
         self._note(what, detail, at_ms)
 
     def _note(self, what: What, detail: int, at_ms: int) -> None:

@@ -10,6 +10,7 @@ from tidemill.explain.decision.answers import Decision
 from tidemill.explain.decision.history import Deciding, JobHistory
 from tidemill.journal.base import Journal
 from tidemill.journal.replay import rebuild
+from tidemill.journal.source import Source
 from tidemill.model.events import AskedPlace
 from tidemill.model.policy import Policy
 from tidemill.model.reasons import Cause
@@ -22,7 +23,8 @@ def read(journal: Journal, world: World, policy: Policy, j: int, at_ms: int | No
     history = history_of(journal, world, j, at_ms)
     placed, is_waiting = history.placed, world.jobs.state.item(j) == JobState.WAITING
     if not _is_ours(world, j, history):
-        return stages.unknown(world, j, history, stages.OTHERS, stages.THEIRS)
+        is_told = Source.tells_submissions(journal.facts())
+        return stages.unknown(world, j, history, stages.OTHERS, stages.THEIRS, tells_waits=is_told)
     if is_waiting:
         return stages.waits(world, policy, j, history)
     if placed is None:

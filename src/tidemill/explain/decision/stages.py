@@ -97,12 +97,27 @@ def waits(now: World, policy: Policy, j: int, history: JobHistory) -> Decision:
     return made if head == j else replace(made, about=now.job_names[head])
 
 
-def unknown(now: World, j: int, history: JobHistory, text: str, by: str) -> Decision:
-    """What is known of a job about which our scheduler decided nothing."""
+def unknown(
+    now: World, j: int, history: JobHistory, text: str, by: str, *, tells_waits: bool = True
+) -> Decision:
+    """What is known of a job about which our scheduler decided nothing.
+
+    ``tells_waits``: whether it is known when jobs were submitted.
+    """
     at_ms = history.placed.at_ms if history.placed is not None else now.now_ms
     nothing = Watching(None, (), Cause(now.shapes.cause.item(now.jobs.shape.item(j))))
     made = _decision(now, j, history, nothing, at_ms, "unknown", (), (), None, text, now)
-    return replace(made, decided_by=by)
+    since_ms = history.waited_from_ms
+    line = _watch(now, j, since_ms, at_ms, None)
+    if history.placed is None:
+        waits = f"it has waited {phrasing.since(max(0, at_ms - since_ms))}"
+    else:
+        waits = f"seen placed after a wait of {phrasing.since(max(0, at_ms - since_ms))}"
+    line = replace(line, words=waits)
+    if not tells_waits:
+        line = replace(line, waited_ms=None, words="how long it waited, nobody told")
+    words = made.words.replace(made.watch.words, line.words, 1)
+    return replace(made, decided_by=by, watch=line, words=words)
 
 
 # Stages ---------------------------------------------------------------------------------------

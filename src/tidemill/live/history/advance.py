@@ -156,10 +156,11 @@ class Advance:
             frozenset(self._shown.unwatched),
         )  # fmt: skip
         told = self._measured_of(ordered.attempts)
+        shapes = [*self._shown.shapes, *world.shape_rows]
+        told = joining.idle_as_services(told, ordered.attempts, shapes)
         measured = joining.rows_of(
             ordered.attempts, self._shown.nodes, told, self._begins_ms, until_ms, world
         )
-        shapes = [*self._shown.shapes, *world.shape_rows]
         lines = HistoryTimeline(ordered, self._machines(ordered), span, measured, world, shapes)
         came_up = told.ups["job"].to_list() if told is not None else ()
         for batch in lines.batches(dictionary, in_one=True):

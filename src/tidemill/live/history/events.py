@@ -134,7 +134,8 @@ def build(  # noqa: PLR0913 - named, and most of them may be left out
     opening = opened(0, contracts, teams(jobs, queues), under, later=later)
     by_name = {node.name: node for node in seen}
     machines = [by_name[node.name] for node in under]
-    rows = joining.rows_of(attempts, machines, measured, begins_ms, end_ms)
+    by_class = joining.idle_as_services(measured, attempts, shapes)
+    rows = joining.rows_of(attempts, machines, by_class, begins_ms, end_ms)
     span = ToldSpan(begins_ms, begins_ms, end_ms)
     lines = HistoryTimeline(ordered, machines, span, rows, shapes=shapes)
     return History(

@@ -1,10 +1,12 @@
 """Dynamic resource allocation: devices that nodes publish in slices, and claims that hold them."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
-from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes import cel, fields, resources
+from tidemill.live.kubernetes.cel import DeviceFacts, UnknownExpression
 from tidemill.live.kubernetes.fields import Object
 
 GROUP = "resource.k8s.io"
@@ -13,6 +15,57 @@ DRIVERS = ("gpu.nvidia.com", "gpu.amd.com", "gpu.intel.com", "neuron.aws.com", "
 _WHOLE = ("gpu", "")
 """Types of devices that are whole; others are parts (`mig`) or something else."""
 MOST_DEVICES = 10_000
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""On a claim that is allocated, as the API's own controllers expect it."""
+
+DeviceId = tuple[str, str, str]
+"""Driver, pool and name."""
+
+
+class Device(Struct, frozen=True):
+    """A device as its driver publishes it."""
+
+    driver: str
+    pool: str
+    name: str
+    facts: DeviceFacts
+    gpu_type: str
+    profile: str
+    """The MIG profile that it is an instance of; "": it is whole, or no accelerator."""
+    is_whole: bool
+    counters: tuple[str, ...]
+    """What it is made of and shares with other devices of its pool: one at a time may have it."""
+    is_tainted: bool
+
+    @property
+    def id(self) -> DeviceId:
+        """By what claims name it."""
+        return self.driver, self.pool, self.name
+
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether it is one, or an instance of one."""
+        return self.driver in DRIVERS
+
+
+class DeviceRequest(Struct, frozen=True):
+    """One request of a claim."""
+
+    name: str
+    device_class: str
+    selectors: tuple[str, ...]
+    count: int
+    """0: all that match."""
+    unkept: str
+    """What of it is not understood here; "": nothing."""
+
+
+class DeviceClass(Struct, frozen=True):
+    """What many claims have in common."""
+
+    name: str
+    selectors: tuple[str, ...]
+    config: tuple[Object, ...]
 
 
 class DeviceSlice(Struct, frozen=True):
@@ -25,9 +78,15 @@ class DeviceSlice(Struct, frozen=True):
     gpu_type: str
     parts: int
     """Devices that are parts of others, and are not counted."""
+    name: str = ""
+    generation: int = 0
+    slices: int = 1
+    """How many slices its pool has in this generation."""
+    published: tuple[Device, ...] = ()
+    """All of its devices, whatever they are."""
 
 
-class DeviceClaim(Struct, frozen=True):
+class DeviceClaim(Struct, frozen=True, kw_only=True):
     """Devices that somebody holds or wants."""
 
     namespace: str
@@ -37,6 +96,23 @@ class DeviceClaim(Struct, frozen=True):
     """Driver, pool and device."""
     holders: tuple[str, ...]
     """Names of the pods that use it."""
+    uid: str = ""
+    version: str = ""
+    requests: tuple[DeviceRequest, ...] = ()
+    alike: tuple[str, ...] = ()
+    """Attributes that all of its devices have to have in common."""
+    unkept: str = ""
+    config: tuple[Object, ...] = ()
+    is_allocated: bool = False
+    allocated: tuple[DeviceId, ...] = ()
+    """All devices that it was given, of any driver."""
+    reserved: tuple[str, ...] = ()
+    """Uids of those who use it."""
+    is_only_pods: bool = True
+    """Whether only pods use it."""
+    is_protected: bool = False
+    """Whether it has the finalizer of claims that are allocated."""
+    is_leaving: bool = False
 
 
 def read_slice(one: Object) -> DeviceSlice:
@@ -51,11 +127,52 @@ def read_slice(one: Object) -> DeviceSlice:
         names.append(fields.text(device, "name"))
         kinds.append(_attribute(basic, "productName") or _attribute(basic, "model"))
     kind = next(filter(None, kinds), "")
+    driver, pool = fields.text(spec, "driver"), fields.text(spec, "pool", "name")
     return DeviceSlice(
-        fields.text(spec, "nodeName"), fields.text(spec, "driver"),
-        fields.text(spec, "pool", "name"), tuple(names[:MOST_DEVICES]),
+        fields.text(spec, "nodeName"), driver, pool, tuple(names[:MOST_DEVICES]),
         resources.short_name(kind) if kind else "", parts,
+        name=fields.text(one, "metadata", "name"),
+        generation=fields.number(spec, "pool", "generation") or 0,
+        slices=fields.number(spec, "pool", "resourceSliceCount") or 1,
+        published=tuple(
+            _device(driver, pool, device) for device in fields.each(spec, "devices")
+        )[:MOST_DEVICES],
     )  # fmt: skip
+
+
+def _device(driver: str, pool: str, told: Object) -> Device:
+    basic = fields.inner(told, "basic") or told
+    kind = _attribute(basic, "productName") or _attribute(basic, "model")
+    sort, profile = _attribute(basic, "type"), _attribute(basic, "profile")
+    return Device(
+        driver, pool, fields.text(told, "name"),
+        DeviceFacts(driver, _attributes(driver, basic), _capacity(driver, basic)),
+        resources.short_name(kind) if kind else "", profile if sort == "mig" else "",
+        sort in _WHOLE,
+        tuple(fields.text(c, "counterSet") for c in fields.each(basic, "consumesCounters")),
+        any(fields.text(t, "effect") != "None" for t in fields.each(basic, "taints")),
+    )  # fmt: skip
+
+
+def _attributes(driver: str, device: Object) -> dict[str, dict[str, cel.Value]]:
+    found = dict[str, dict[str, cel.Value]]()
+    for key, told in fields.inner(device, "attributes").items():
+        domain, _, name = key.rpartition("/")
+        for kind, value in told.items() if isinstance(told, dict) else ():
+            made = cel.value(kind, value)
+            if made is not None:
+                found.setdefault(domain or driver, {})[name] = made
+    return found
+
+
+def _capacity(driver: str, device: Object) -> dict[str, dict[str, cel.ExactAmount]]:
+    found = dict[str, dict[str, cel.ExactAmount]]()
+    for key, told in fields.inner(device, "capacity").items():
+        domain, _, name = key.rpartition("/")
+        made = cel.value("quantity", told.get("value") if isinstance(told, dict) else told)
+        if made is not None:
+            found.setdefault(domain or driver, {})[name] = made
+    return found
 
 
 def _attribute(device: Object, name: str) -> str:
@@ -68,29 +185,95 @@ def _attribute(device: Object, name: str) -> str:
 
 def read_claim(one: Object) -> DeviceClaim:
     """A ResourceClaim."""
-    held = tuple(
+    given = fields.inner(one, "status", "allocation")
+    allocated = tuple(
         (fields.text(row, "driver"), fields.text(row, "pool"), fields.text(row, "device"))
-        for row in fields.each(one, "status", "allocation", "devices", "results")
-        if fields.text(row, "driver") in DRIVERS
+        for row in fields.each(given, "devices", "results")
+        if not fields.flag(row, "adminAccess")  # it looks on, and holds nothing
     )
-    holders = tuple(
-        fields.text(user, "name")
-        for user in fields.each(one, "status", "reservedFor")
-        if fields.text(user, "resource") == "pods"
-    )
+    users = list(fields.each(one, "status", "reservedFor"))
+    pods = [user for user in users if fields.text(user, "resource") == "pods"]
+    spec = fields.inner(one, "spec")
     return DeviceClaim(
-        fields.text(one, "metadata", "namespace") or "default",
-        fields.text(one, "metadata", "name"), wanted(fields.inner(one, "spec")), held, holders,
+        namespace=fields.text(one, "metadata", "namespace") or "default",
+        name=fields.text(one, "metadata", "name"), wanted=wanted(spec),
+        held=tuple(device for device in allocated if device[0] in DRIVERS),
+        holders=tuple(fields.text(user, "name") for user in pods),
+        uid=fields.text(one, "metadata", "uid"),
+        version=fields.text(one, "metadata", "resourceVersion"),
+        is_allocated=bool(given), allocated=allocated,
+        reserved=tuple(fields.text(user, "uid") for user in users),
+        is_only_pods=len(pods) == len(users),
+        is_protected=FINALIZER in fields.texts(one, "metadata", "finalizers"),
+        is_leaving=bool(fields.text(one, "metadata", "deletionTimestamp")),
+        **_asked(spec),
     )  # fmt: skip
 
 
 def read_template(one: Object) -> DeviceClaim:
     """A ResourceClaimTemplate: what claims made of it want."""
+    spec = fields.inner(one, "spec", "spec")
     return DeviceClaim(
-        fields.text(one, "metadata", "namespace") or "default",
-        f"template/{fields.text(one, 'metadata', 'name')}",
-        wanted(fields.inner(one, "spec", "spec")), (), (),
+        namespace=fields.text(one, "metadata", "namespace") or "default",
+        name=f"template/{fields.text(one, 'metadata', 'name')}", wanted=wanted(spec), held=(),
+        holders=(), **_asked(spec),
     )  # fmt: skip
+
+
+def read_class(one: Object) -> DeviceClass:
+    """A DeviceClass."""
+    return DeviceClass(
+        fields.text(one, "metadata", "name"), _selectors(fields.inner(one, "spec")),
+        tuple(fields.each(one, "spec", "config")),
+    )  # fmt: skip
+
+
+def _asked(spec: Object) -> dict[str, Any]:
+    """What a claim asks for, and what of that is not understood here."""
+    alike, unkept = list[str](), ""
+    for one in fields.each(spec, "devices", "constraints"):
+        attribute = fields.text(one, "matchAttribute")
+        if not attribute or fields.texts(one, "requests"):
+            unkept = "constraints other than matchAttribute of all requests"
+        alike.append(attribute)
+    return {
+        "requests": tuple(map(_request, fields.each(spec, "devices", "requests"))),
+        "alike": tuple(alike), "unkept": unkept,
+        "config": tuple(fields.each(spec, "devices", "config")),
+    }  # fmt: skip
+
+
+def _request(told: Object) -> DeviceRequest:
+    exact = fields.inner(told, "exactly")
+    mode = fields.text(exact, "allocationMode")
+    unkept = ""
+    if not exact:
+        unkept = "firstAvailable" if "firstAvailable" in told else "a request without `exactly`"
+    elif fields.flag(exact, "adminAccess"):
+        unkept = "adminAccess"
+    elif fields.inner(exact, "capacity"):
+        unkept = "capacity of a part of a device"
+    elif mode not in ("", "ExactCount", "All"):
+        unkept = f"allocationMode {mode}"
+    count = 0 if mode == "All" else max(1, fields.number(exact, "count") or 1)
+    return DeviceRequest(
+        fields.text(told, "name"), fields.text(exact, "deviceClassName"), _selectors(exact),
+        min(count, MOST_DEVICES), unkept,
+    )  # fmt: skip
+
+
+def _selectors(told: Object) -> tuple[str, ...]:
+    return tuple(fields.text(one, "cel", "expression") for one in fields.each(told, "selectors"))
+
+
+def unknown_in(selectors: Iterable[str]) -> str:
+    """What of these expressions is not understood here; "": all of it is."""
+    for text in selectors:
+        try:
+            cel.selector(text)
+        except UnknownExpression as error:
+            return str(error)
+    return ""
 
 
 def wanted(spec: Object) -> int:

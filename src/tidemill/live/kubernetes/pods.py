@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from tidemill.live.history.rows import AttemptEnd
-from tidemill.live.kubernetes import fields, resources
+from tidemill.live.kubernetes import fields, pod_rules, resources
 from tidemill.live.kubernetes.fields import MalformedObjectError, Object
+from tidemill.live.kubernetes.pod_rules import PodRule
 from tidemill.live.kubernetes.resources import GpuRequest
 from tidemill.model.node_rules import ANY, EVERY_TAINT, LabelCondition, LabelTest, NodeRules, Pair
 
@@ -111,6 +112,10 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
     """Further accelerator resources beside the one that counts."""
     unkept: tuple[str, ...] = ()
     """Constraints on its place that Tidemill's own scheduler does not know."""
+    near: tuple[PodRule, ...] = ()
+    """Rules about other pods that must hold."""
+    volumes: tuple[str, ...] = ()
+    """Claims of volumes, by name; `-NAME`: one that is made for the pod, after its own name."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels may take it."""
@@ -132,6 +137,11 @@ class PodRequest(Struct, frozen=True, kw_only=True, dict=True):
         """Which nodes it may be on."""
         tolerated = {pair for one in self.tolerations for pair in one.pairs}
         return NodeRules(self.selector, tuple(sorted(tolerated)), self.terms)
+
+    @cached_property
+    def label_keys(self) -> set[str]:
+        """The labels of nodes that it is placed by."""
+        return self.rules.keys | {rule.key for rule in self.near}
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         """Whether it accepts a taint; those that only prefer keep nobody out."""
@@ -231,7 +241,8 @@ def read(one: Object) -> KubePod:
         name=fields.text(one, "metadata", "name"), uid=fields.text(one, "metadata", "uid"),
         labels=fields.words(one, "metadata", "labels"),
         annotations=fields.words(one, "metadata", "annotations"),
-        owner=owner_of(one), created_ms=created_ms, request=request_of(fields.inner(one, "spec")),
+        owner=owner_of(one), created_ms=created_ms,
+        request=request_of(fields.inner(one, "spec"), fields.words(one, "metadata", "labels")),
         node=node, phase=phase, bound_ms=bound_ms, up_ms=max(begun) if is_up else None,
         end_ms=end_ms, outcome=_outcome(one, told, phase, node),
         gates=tuple(fields.text(g, "name") for g in fields.each(one, "spec", "schedulingGates")),
@@ -267,41 +278,44 @@ def owner_of(one: Object) -> Owner | None:
     return None
 
 
-def request_of(spec: Object) -> PodRequest:
-    """What a pod of this spec requests."""
+def request_of(spec: Object, labels: Mapping[str, str] | None = None) -> PodRequest:
+    """What a pod of this spec requests; ``labels``: its own."""
     told = {key: spec[key] for key in _REQUESTING if key in spec}
     for kind in ("containers", "initContainers"):
         told[kind] = [
             (one.get("resources"), one.get("restartPolicy")) for one in fields.each(spec, kind)
         ]
-    return _request_of(msgspec.json.encode(told))
+    told["volumes"] = [
+        one for one in fields.each(spec, "volumes")
+        if "persistentVolumeClaim" in one or "ephemeral" in one
+    ]  # fmt: skip
+    by_labels = "topologySpreadConstraints" in spec  # nothing else looks at its own labels
+    return _request_of(msgspec.json.encode((told, labels if by_labels else None)))
 
 
 _REQUESTING = (
     "affinity", "nodeSelector", "tolerations", "schedulerName", "priority", "priorityClassName",
     "resourceClaims", "topologySpreadConstraints",
 )  # fmt: skip
-"""Fields of a spec that say what it requests, beside its containers."""
+"""Fields of a spec that say what it requests, beside its containers and volumes."""
 
 
 @lru_cache(4096)
 def _request_of(told: bytes) -> PodRequest:
     """What was told of a spec, read: thousands of pods are told in the same words."""
-    spec = msgspec.json.decode(told)
+    spec, labels = msgspec.json.decode(told)
     for kind in ("containers", "initContainers"):
         spec[kind] = [
             {"resources": resources, "restartPolicy": policy} for resources, policy in spec[kind]
         ]
+    near = pod_rules.read(spec, labels)
     amounts = _requested(spec)
     gpus = resources.accelerators(amounts)
     first = min(gpus, default="")
     affinity = fields.inner(
         spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"
     )
-    terms = [
-        tuple(map(_condition, fields.each(term, "matchExpressions")))
-        for term in fields.each(affinity, "nodeSelectorTerms")
-    ]
+    terms = [conditions_of(term) for term in fields.each(affinity, "nodeSelectorTerms")]
     return PodRequest(
         gpu=GpuRequest(first, gpus[first]) if first else None,
         cpu_milli=max(0, round(1000 * amounts.get("cpu", 0))),
@@ -322,22 +336,31 @@ def _request_of(told: bytes) -> PodRequest:
         ),
         uncounted=resources.uncounted(amounts),
         also=tuple(sorted(set(gpus) - {first})),
-        unkept=tuple(_unkept(spec)),
+        unkept=(*near.unkept, *_unkept(spec)),
+        near=tuple(near.rules),
+        volumes=tuple(_volumes(spec)),
     )
+
+
+def conditions_of(term: Object) -> tuple[LabelCondition, ...]:
+    """What one term of a node selector asks of the labels of nodes."""
+    return tuple(map(_condition, fields.each(term, "matchExpressions")))
+
+
+def _volumes(spec: Object) -> Iterator[str]:
+    for volume in fields.each(spec, "volumes"):
+        if name := fields.text(volume, "persistentVolumeClaim", "claimName"):
+            yield name
+        elif fields.inner(volume, "ephemeral"):
+            yield f"-{fields.text(volume, 'name')}"
 
 
 def _unkept(spec: Object) -> Iterator[str]:
     """Rules that must hold where a pod sits, beside what is read of them here."""
     must = "requiredDuringSchedulingIgnoredDuringExecution"
-    for kind in ("podAffinity", "podAntiAffinity"):
-        if any(fields.each(spec, "affinity", kind, must)):
-            yield f"affinity.{kind}"
     terms = fields.each(spec, "affinity", "nodeAffinity", must, "nodeSelectorTerms")
     if any(any(fields.each(term, "matchFields")) for term in terms):
         yield "affinity.nodeAffinity by matchFields"
-    spread = fields.each(spec, "topologySpreadConstraints")
-    if any(fields.text(one, "whenUnsatisfiable") == "DoNotSchedule" for one in spread):
-        yield "topologySpreadConstraints"
 
 
 def _requested(spec: Object) -> dict[str, float]:

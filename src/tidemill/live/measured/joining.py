@@ -24,9 +24,11 @@ from tidemill.model import events as ev
 from tidemill.model import measured as packed
 from tidemill.model.batch import EventColumn
 from tidemill.model.columns import JOB, MEASURED
-from tidemill.model.figures import STEPS, DeviceFigure, figure_of
+from tidemill.model.figures import STEPS, DeviceFigure, FigureSource, figure_of
+from tidemill.model.loads import LoadFigure
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
-from tidemill.model.states import Confidence
+from tidemill.model.rows import Shape
+from tidemill.model.states import Confidence, JobClass
 from tidemill.model.tables import I64
 from tidemill.model.world import World
 from tidemill.units import capability
@@ -38,8 +40,18 @@ FIGURE_COLUMNS = {
     DeviceFigure.MEMORY_USED: "memory_ppm",
     DeviceFigure.WATTS: "watts",
     DeviceFigure.CLOCK_MHZ: "clock_mhz",
+    DeviceFigure.IO_WAIT: "iowait_ppm",
+    DeviceFigure.CPU_BUSY: "cpu_ppm",
 }
-"""Where windows have what devices measure."""
+"""Where windows have what devices and nodes measure."""
+FIGURE_SOURCES = {
+    DeviceFigure.IO_WAIT: FigureSource.NODES,
+    DeviceFigure.CPU_BUSY: FigureSource.NODES,
+}
+"""Who measures what devices do not."""
+SERVED = ("engine", "service")
+"""Sources that say when a service was asked for nothing: they count before what devices say, since
+a kernel may run without a request."""
 _SHARES = ("checkpoint", "data", "communication", "busy", "mfu", "beside", "straggler")
 _KEY = ["number", "attempt"]
 _MEASURED = codes.CONFIDENCE_CODE[Confidence.MEASURED]
@@ -75,6 +87,23 @@ def with_ups(attempts: pl.DataFrame, measured: Measurements) -> pl.DataFrame:
     ).drop("row", "told_ms")
 
 
+def idle_as_services(
+    measured: Measurements | None, attempts: pl.DataFrame, shapes: Sequence[Shape]
+) -> Measurements | None:
+    """What was measured, without windows in which the engine of a job was asked for nothing, unless
+    the job is a service: others generate with an engine and train while that stands still.
+
+    ``shapes``: what jobs request, by the numbers that attempts have.
+    """
+    if measured is None:
+        return None
+    served = [s for s, shape in enumerate(shapes) if shape.kind is JobClass.INFERENCE]
+    is_served = pl.col("shape").is_in(served) if "shape" in attempts.columns else pl.lit(False)
+    services = attempts.filter(is_served)["job"].unique().to_list()
+    is_right = (pl.col("source") != SERVED[0]) | pl.col("job").is_in(services)
+    return measured._replace(windows=measured.windows.filter(is_right))
+
+
 SKEW_MS = 300_000
 """By so much the clock of a job's machine may be ahead of or behind its scheduler's."""
 
@@ -105,12 +134,30 @@ def rows_of(
         *_shares(spoken, windows, told), *_figures(runs, windows, world),
         _saves(spoken, measured, told),
         _errors(measured.errors, numbers, (begins_ms, end_ms), world),
+        *_loads(runs, measured.loads),
     ]  # fmt: skip
     rows = np.concatenate([nothing, *parts])
     rows[:, EventColumn.AT] -= begins_ms
     is_saved = rows[:, EventColumn.KIND] == codes.KIND_CODE[ev.CheckpointSeen]
     rows[is_saved, EventColumn.VALUE] -= begins_ms
     return rows[np.argsort(rows[:, EventColumn.AT], kind="stable")]
+
+
+def _loads(runs: pl.DataFrame, loads: pl.DataFrame) -> Iterator[I64]:
+    """What services were asked for, stretch by stretch, while they were up."""
+    inside = runs.rename({"start_ms": "from_ms", "end_ms": "to_ms"}).join(loads, on="job")
+    inside = inside.with_columns(
+        at_ms=pl.max_horizontal("from_ms", "start_ms"), until=pl.min_horizontal("to_ms", "end_ms")
+    ).filter(pl.col("at_ms") < pl.col("until"))
+    is_latency = pl.col("bound_us").is_not_null()
+    is_length = ~is_latency & (pl.col("figure") == int(LoadFigure.SEEN_MS))
+    length = pl.col("until") - pl.col("at_ms")
+    told = inside.with_columns(amount=pl.when(is_length).then(length).otherwise("amount"))
+    told = told.sort("at_ms", *_KEY, "figure", "bound_us")
+    named = {EventColumn.WHY: "figure", EventColumn.VALUE: "amount"}
+    counts, latencies = told.filter(~is_latency), told.filter(is_latency)
+    yield _rows(counts, ev.LoadSeen, named | {EventColumn.TO: "source"})
+    yield _rows(latencies, ev.LatencySeen, named | {EventColumn.TO: "bound_us"})
 
 
 def _spoken(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> pl.DataFrame:
@@ -230,7 +277,8 @@ def _pieces(runs: pl.DataFrame, windows: pl.DataFrame, said: pl.DataFrame) -> pl
     pieces = edges.select(*_KEY, start_ms="at", end_ms=pl.col("at").shift(-1).over(_KEY))
     pieces = pieces.filter(pl.col("end_ms").is_not_null()).sort("start_ms")
     pieces = pieces.with_columns(pl.lit(None, pl.Int64).alias(name) for name in names)
-    for source in sorted(inside["source"].unique().to_list()):
+    sources = inside["source"].unique().to_list()
+    for source in sorted(sources, key=lambda name: (name not in SERVED, name)):
         some = inside.filter(pl.col("source") == source).sort("start_ms")
         told = some.select(*_KEY, "start_ms", until="end_ms", **{n: n for n in names})
         pieces = pieces.join_asof(
@@ -309,8 +357,9 @@ def _figures(runs: pl.DataFrame, windows: pl.DataFrame, world: World | None) -> 
         joined = joined.sort(*_KEY, "at_ms", "value")
         earlier = pl.coalesce(pl.col("value").shift(1).over(_KEY), "before")
         changes = joined.filter(pl.col("value") != earlier)
-        named = {EventColumn.VALUE: "value"}
-        yield _rows(changes, ev.FigureSeen, named, {EventColumn.WHY: int(figure)})
+        source = int(FIGURE_SOURCES.get(figure, FigureSource.DCGM))
+        fixed = {EventColumn.WHY: int(figure), EventColumn.TO: source}
+        yield _rows(changes, ev.FigureSeen, {EventColumn.VALUE: "value"}, fixed)
 
 
 def _unmeasured(inside: pl.DataFrame) -> pl.DataFrame:
@@ -369,9 +418,12 @@ def _saves(runs: pl.DataFrame, measured: Measurements, before: pl.DataFrame) -> 
     saved = inside.select(
         *_KEY, "at_ms", covers_ms=pl.col("covers_ms").clip(pl.col("began_ms"), pl.col("at_ms"))
     ).sort("at_ms", "covers_ms")  # fmt: skip
-    tell = pl.concat([measured.saves["job"], measured.ups["job"]]).unique().to_list()
+    loops_told = measured.ups.filter("saves")["job"]
+    tell = pl.concat([measured.saves["job"], loops_told]).unique().to_list()
     first = told.filter(
-        pl.col("job").is_in(tell) & ~pl.col("tells") & (pl.col("spoken_ms") < pl.col("end_ms"))
+        pl.col("job").is_in(sorted(tell))
+        & ~pl.col("tells")
+        & (pl.col("spoken_ms") < pl.col("end_ms"))
     )
     safe_ms = pl.when("is_up_told").then("spoken_ms").otherwise("began_ms")
     first = first.select(*_KEY, at_ms="spoken_ms", covers_ms=safe_ms)

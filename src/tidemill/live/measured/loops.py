@@ -24,6 +24,7 @@ from tidemill.live.track.records import (
     CheckpointSavedRecord,
     EfficiencyRecord,
     EndedRecord,
+    LoadRecord,
     RestoredRecord,
     StepsRecord,
     TrackRecord,
@@ -65,6 +66,8 @@ class Process:
         self.saved: list[CheckpointSavedRecord] = []
         self.restored: RestoredRecord | None = None
         self.efficiencies: list[EfficiencyRecord] = []
+        self.loads: list[LoadRecord] = []
+        self.is_service = False
         self._forgotten_up_us: int | None = None
         self.first_us = self.last_us = times_of(record)[0]
 
@@ -87,6 +90,9 @@ class Process:
                 self.restored = record
             case EfficiencyRecord():
                 self.efficiencies.append(record)
+            case LoadRecord():
+                self.loads.append(record)
+                self.is_service = True
             case _:
                 pass
 
@@ -101,6 +107,8 @@ class Process:
         """When its loop began: the first moment that it spent in a part of it; None: not yet."""
         if self._forgotten_up_us is not None:
             return self._forgotten_up_us
+        if self.loads:  # a service tells them from when it is ready on
+            return min(load.from_us for load in self.loads)
         for stretch in self.stretches:
             if stretch.until_us - stretch.from_us > stretch.other_us:
                 return stretch.from_us + stretch.other_us
@@ -112,6 +120,7 @@ class Process:
         old = [one for one in self.stretches if one.until_us <= before_us]
         self.earlier = _joined([*self.earlier, *old])[-EARLIER_AT_MOST:]
         self.stretches = [one for one in self.stretches if one.until_us > before_us]
+        self.loads = [one for one in self.loads if one.until_us > before_us]
         saved_us = before_us - SAVING_US
         done = {one.checkpoint for one in self.saved if one.at_us < saved_us}
         self.saved = [one for one in self.saved if one.at_us >= saved_us]
@@ -133,6 +142,11 @@ class Launch(NamedTuple):
     def gpus(self) -> int:
         """Of all its processes."""
         return sum(process.gpus for process in self.processes)
+
+    @property
+    def is_service(self) -> bool:
+        """Whether it answers requests."""
+        return any(process.is_service for process in self.processes)
 
     @property
     def up_us(self) -> int | None:
@@ -225,7 +239,8 @@ def measured(
         after = told[i + 1] if i + 1 < len(told) and told[i + 1].job == launch.job else None
         saves += [(job, *save) for save in _saves(launch, _restored(after))]
         up_us = launch.up_us
-        ups.append((job, launch.first_us // 1000, None if up_us is None else up_us // 1000))
+        up_ms = None if up_us is None else up_us // 1000
+        ups.append((job, launch.first_us // 1000, up_ms, not launch.is_service))
     return Measurements(
         pl.concat([pl.DataFrame(schema=WINDOWS), *windows], how="diagonal"),
         pl.DataFrame(saves, schema=SAVES, orient="row"),
@@ -478,6 +493,6 @@ def _sum(one: StepsRecord, after: StepsRecord) -> StepsRecord:
 
 def times_of(record: TrackRecord) -> tuple[int, int]:
     """From when to when a record tells something, in microseconds since 1970."""
-    if isinstance(record, StepsRecord):
+    if isinstance(record, StepsRecord | LoadRecord):
         return record.from_us, record.until_us
     return record.at_us, record.at_us

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured import loops, ranks
+from tidemill.live.measured import loops, ranks, services
 from tidemill.live.measured.loops import LONGEST_AFTER_MS, Launch
 from tidemill.live.measured.windows import WINDOWS, Measurements
+from tidemill.model.measures import FOREVER_MS
 from tidemill.workload.slow import ranks as slow_ranks
 
 SOURCE = "ranks"
@@ -26,9 +27,15 @@ class _ComparedTime(NamedTuple):
 
 
 def measured(
-    told: Sequence[Launch], names: Mapping[str, str] | None = None, since_us: int = 0
+    told: Sequence[Launch],
+    names: Mapping[str, str] | None = None,
+    since_us: int = 0,
+    until_us: int = 1000 * FOREVER_MS,
 ) -> Measurements:
-    """What launches tell, of jobs as the books call them; as ``loops.measured``."""
+    """What launches tell, of jobs as the books call them; as ``loops.measured``.
+
+    ``until_us``: loads of the time after it are told later.
+    """
     named = loops.renamed(told, names or {})
     found = loops.measured(named, since_us=since_us)
     rows = [
@@ -40,7 +47,8 @@ def measured(
     ]  # fmt: skip
     columns = ("job", "start_ms", "end_ms", "source", "straggler_ppm")
     windows = pl.DataFrame(rows, {name: WINDOWS[name] for name in columns}, orient="row")
-    return found._replace(windows=pl.concat([found.windows, windows], how="diagonal"))
+    found = found._replace(windows=pl.concat([found.windows, windows], how="diagonal"))
+    return services.with_loads(found, named, since_us, until_us)
 
 
 def _compared(launch: Launch) -> Iterator[_ComparedTime]:

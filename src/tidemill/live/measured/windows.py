@@ -13,7 +13,7 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,  # the name of the job in the books (``ATTEMPTS.job``)
     "start_ms": pl.Int64,
     "end_ms": pl.Int64,
-    "source": pl.String,  # who measured it: ``track``, ``dcgm``
+    "source": pl.String,  # who measured it: ``track``, ``dcgm``, ``engine``
     "busy_ppm": pl.Int64,  # the GPU was at work, as the device counts it
     "checkpoint_ppm": pl.Int64,  # the loop stood still for a checkpoint
     "data_ppm": pl.Int64,  # the loop waited for data
@@ -27,6 +27,8 @@ WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "memory_ppm": pl.Int64,  # of the memory of the devices, used at most
     "watts": pl.Int64,  # of one device, on average
     "clock_mhz": pl.Int64,  # of the SMs of one device, on average
+    "iowait_ppm": pl.Int64,  # of the time of all CPUs of its nodes, waiting for I/O
+    "cpu_ppm": pl.Int64,  # of the time of all CPUs of its nodes, at work
     "step_us": pl.Int64,  # the median time from the end of one step to the end of the next
     "mflop_per_s": pl.Int64,  # achieved by one GPU: millions of operations of the model a second
 }
@@ -43,6 +45,7 @@ UPS: dict[str, pl.DataType | type[pl.DataType]] = {
     "job": pl.String,
     "began_ms": pl.Int64,  # when a process of it began
     "up_ms": pl.Int64,  # when its loop began to work; null: it has not
+    "saves": pl.Boolean,  # whether it tells what it saves: a service does not
 }
 """One row per launch of a job that tells its steps."""
 
@@ -57,6 +60,18 @@ ERRORS: dict[str, pl.DataType | type[pl.DataType]] = {
 """One row per error that the driver of a device reported."""
 
 
+LOADS: dict[str, pl.DataType | type[pl.DataType]] = {
+    "job": pl.String,
+    "start_ms": pl.Int64,
+    "end_ms": pl.Int64,
+    "source": pl.Int64,  # a ``LoadSource``
+    "figure": pl.Int64,  # a ``LoadFigure``; a ``LatencyFigure`` where there is a bound
+    "bound_us": pl.Int64,  # of a bucket of latencies: what is in it took no longer
+    "amount": pl.Int64,
+}
+"""One row per service, stretch of time and figure; stretches of one source do not overlap."""
+
+
 class Measurements(NamedTuple):
     """All that was measured of the jobs of a history."""
 
@@ -64,6 +79,7 @@ class Measurements(NamedTuple):
     saves: pl.DataFrame
     ups: pl.DataFrame
     errors: pl.DataFrame = pl.DataFrame(schema=ERRORS)
+    loads: pl.DataFrame = pl.DataFrame(schema=LOADS)
 
 
 def nothing() -> Measurements:

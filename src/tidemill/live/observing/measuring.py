@@ -86,7 +86,7 @@ class LoopsMeasuring:
         found_in = loops.names_in(told, jobs, whose.pods)
         names = {job: whose.numbers.get(name, name) for job, name in found_in.items()}
         known = [launch for launch in told if launch.job in names]
-        found = tracking.measured(known, names, 1000 * span.mark_ms)
+        found = tracking.measured(known, names, 1000 * span.mark_ms, 1000 * span.until_ms)
         return MeasuredPart(found, late, tuple(self._notes(told, names)))
 
     def _notes(self, told: list[loops.Launch], names: dict[str, str]) -> list[str]:
@@ -141,10 +141,12 @@ class PrometheusMeasuring:
                 found = joining.join(hours, self._own(whose), self.step_ms, self._ahead_ms)
             except SpecError as error:  # it has no metrics of GPUs in this time
                 return MeasuredPart(nothing(), notes=(error.message,))
-        notes = [] if len(found.windows) else ["no GPU that a job holds was sampled"]
+        is_some = len(found.windows) or len(found.loads)
+        notes = [] if is_some else ["no GPU that a job holds was sampled"]
         if errors := len(found.xids):
             notes.append(f"{errors:,} error(s) that GPU drivers reported (XID)")
-        told = nothing()._replace(windows=found.measured(), errors=found.errors())
+        loads = found.loads.filter(pl.col("start_ms") >= span.mark_ms)  # each stretch once
+        told = nothing()._replace(windows=found.measured(), errors=found.errors(), loads=loads)
         return MeasuredPart(told, notes=tuple(notes))
 
     def _own(self, whose: Whose) -> Whose:

@@ -1,6 +1,6 @@
 """One journal that goes on with what a source shows, however often its writer is killed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, Protocol, Self
 
@@ -23,6 +23,7 @@ from tidemill.journal.source import FACT, Source
 from tidemill.live.history import events
 from tidemill.live.history.advance import Advance, SourceAnswer, WorkFigures
 from tidemill.live.history.assuming import NOTHING, Assumptions
+from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.intent import NO_INTENT, NodeIntent
 from tidemill.live.history.telling import NOTHING_LATE, Late, present
 from tidemill.live.measured import windows
@@ -65,6 +66,8 @@ class ObserverTerms(NamedTuple):
     zone: str = "UTC"
     assumed: Assumptions = NOTHING
     intent: NodeIntent = NO_INTENT
+    unheard: Callable[[Iterable[str]], str] = lambda _: ""
+    """Given the GPU types of nodes, that some were priced which no node has, in words."""
 
 
 class AnswerTaken(NamedTuple):
@@ -162,9 +165,8 @@ class Observer:
     def take(self, answer: SourceAnswer) -> AnswerTaken:
         """Tell what an answer shows, up to its moment less the lateness."""
         self._refuse_other_cluster(answer.cluster)
-        answer = answer._replace(
-            nodes=self._terms.intent.of(answer.nodes), notes=(*answer.notes, *self._lost(answer))
-        )
+        nodes = self._terms.intent.of(answer.nodes, self.mark_ms, answer.now_ms)
+        answer = answer._replace(nodes=nodes, notes=(*answer.notes, *self._lost(answer)))
         before, until_ms = self.mark_ms, answer.now_ms - self._terms.lateness_ms
         if answer.until_ms is not None:
             until_ms = answer.until_ms
@@ -197,9 +199,9 @@ class Observer:
             return []
         lost = self._terms.intent.unmatched(answer.nodes)
         more = " …" if len(lost) > 5 else ""
-        return [f"spares and maintenance: no node is called {', '.join(lost[:5])}{more}"] * (
-            len(lost) > 0
-        )
+        named = f"spares and maintenance: no node is called {', '.join(lost[:5])}{more}"
+        unheard = self._terms.unheard(kind_of(node.gpu_type) for node in answer.nodes)
+        return [*([named] if lost else []), *([unheard] if unheard else [])]
 
     def _keep_submissions(self, before_ms: Mapping[str, int]) -> None:
         """Jobs that are older than the journal: a fact beside it, as an import keeps it."""

@@ -127,7 +127,9 @@ class Client:
     def label_values(self, label: str, match: str, start_ms: int, end_ms: int) -> list[str]:
         """The values of a label among the series that match in a stretch of time."""
         told = {"match[]": match, "start": _seconds(start_ms), "end": _seconds(end_ms)}
-        return answers.words(self._ask(f"label/{label}/values", told, has_form=False), match)
+        what = f"the values of label {label}"
+        found = self._ask(f"label/{label}/values", told, has_form=False, what=what)
+        return answers.words(found, match)
 
     def series(self, match: str, start_ms: int, end_ms: int) -> list[dict[str, str]]:
         """The labels of the series that match in a stretch of time."""
@@ -140,14 +142,19 @@ class Client:
         told = answers.scalar(self._ask("query", {"query": "time()"}))
         return round((told - (before + time.time()) / 2) * 1000)
 
-    def _ask(self, path: str, told: dict[str, str], *, has_form: bool = True) -> answers.ApiAnswer:
-        """One answer; a server that fails is asked again until patience ends."""
-        what = told.get("query") or told.get("match[]") or path
+    def _ask(
+        self, path: str, told: dict[str, str], *, has_form: bool = True, what: str = ""
+    ) -> answers.ApiAnswer:
+        """One answer; a server that fails is asked again until patience ends.
+
+        ``what``: what is asked for, in messages.
+        """
+        what = what or told.get("query") or told.get("match[]") or path
         begun, wait_s, tries = time.monotonic(), 0.05, 0
         while True:
             tries += 1
             try:
-                answer = self._once(path, told, has_form=has_form)
+                answer = self._once(path, told, what, has_form=has_form)
             except _Retry as error:
                 self.close()
                 wait_s = min(2 * wait_s, LONGEST_WAIT_S)
@@ -168,8 +175,9 @@ class Client:
             " what was read, and goes on from there when it is called again",
         )
 
-    def _once(self, path: str, told: dict[str, str], *, has_form: bool) -> answers.ApiAnswer:
-        what = told.get("query") or told.get("match[]") or path
+    def _once(
+        self, path: str, told: dict[str, str], what: str, *, has_form: bool
+    ) -> answers.ApiAnswer:
         try:
             response = self._send(path, urlencode(told), has_form=has_form)
             body = _bounded(response)

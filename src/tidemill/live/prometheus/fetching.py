@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tidemill.live.prometheus.client import Client
-from tidemill.live.prometheus.fields import MetricName
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
-from tidemill.live.prometheus.reading import Hour, PrometheusReader, hours
+from tidemill.live.prometheus.reading import Hour, PrometheusReader, ServerMetrics, hours
 from tidemill.live.prometheus.store import HourFolder
 from tidemill.model.errors import SpecError
 
@@ -17,12 +16,13 @@ LATE_MS = 5 * MINUTE_MS
 Progress = Callable[[int, int], None]
 
 
-def names_of(client: Client, start_ms: int, end_ms: int) -> list[MetricName]:
-    """The metrics of GPUs that a server has; none is an error."""
+def names_of(client: Client, start_ms: int, end_ms: int) -> ServerMetrics:
+    """The metrics of GPUs and of serving engines that a server has; none is an error."""
     names = PrometheusReader(client).names(start_ms, end_ms)
-    if not names:
+    if not any(names):
         raise SpecError(
-            f"asked {client.url} for metrics of GPUs in this time; it has none that are known",
+            f"asked {client.url} for metrics of GPUs and services in this time; it has none that"
+            " are known",
             hint="`tidemill prometheus fields` lists them; install dcgm-exporter, or look at"
             " another time",
         )

@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from tidemill.live.measured.windows import ERRORS, WINDOWS
+from tidemill.live.measured.windows import ERRORS, LOADS, WINDOWS
+from tidemill.live.prometheus import serving
+from tidemill.live.prometheus.load_minutes import SEEN
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS
 from tidemill.live.prometheus.reading import STEP_MS, Hour
 from tidemill.model.errors import SpecError
+from tidemill.model.loads import LoadFigure
 from tidemill.model.measures import FOREVER_MS, ONE_PPM
 
 SOURCE = "dcgm"
@@ -30,7 +33,6 @@ JOB_WINDOWS: dict[str, pl.DataType | type[pl.DataType]] = {
     "samples": pl.Int64,
     "seen_ppm": pl.Int64,  # of the GPU-time that the job held, sampled
     "busy_field": pl.Int64,  # DCGM's number behind ``busy_ppm``: 1001 or 203; 0: not of DCGM
-    "iowait_ppm": pl.Int64,  # of the time of all CPUs of its nodes
 }
 """As ``WINDOWS``, and how much of it was seen."""
 
@@ -67,12 +69,17 @@ class Activity(NamedTuple):
     """As ``JOB_WINDOWS``."""
     xids: pl.DataFrame
     notes: tuple[str, ...]
+    loads: pl.DataFrame = pl.DataFrame(schema=LOADS)
+    """What services were asked for."""
+    idle: pl.DataFrame = pl.DataFrame(schema=WINDOWS)
+    """Stretches in which services were asked for nothing."""
 
     def measured(self) -> pl.DataFrame:
         """As ``WINDOWS``: without windows of which nothing is known."""
         known = pl.any_horizontal(pl.col(f"{name}_ppm").is_not_null() for name in _SHARES)
         known |= pl.col("watts").is_not_null() | pl.col("memory_ppm").is_not_null()
-        return self.windows.filter(known).select(*WINDOWS)
+        known |= pl.col("iowait_ppm").is_not_null()
+        return pl.concat([self.windows.filter(known).select(*WINDOWS), self.idle])
 
     def errors(self) -> pl.DataFrame:
         """As ``ERRORS``: each once, whatever its job."""
@@ -89,17 +96,27 @@ def join(
     refuse_resolution(resolution_ms)
     holders = _Holders(whose, ahead_ms)
     windows, xids, tally = list[pl.DataFrame](), list[pl.DataFrame](), _JoinTally()
+    loads, idle = [pl.DataFrame(schema=LOADS)], [pl.DataFrame(schema=WINDOWS)]
     for hour in hours:
         tally.take(hour)
         told = holders.told(hour, tally)
         windows.append(_windows(told, holders, hour, resolution_ms))
         xids.append(_xids(hour.gpus, told, ahead_ms))
+        served, unasked = serving.stretches(holders.engines(hour, tally), resolution_ms)
+        loads.append(_on_jobs_clock(served, ahead_ms))
+        idle.append(_on_jobs_clock(unasked, ahead_ms))
     found = pl.concat(windows) if windows else pl.DataFrame(schema=JOB_WINDOWS)
-    found = found.with_columns(
+    found = _on_jobs_clock(found, ahead_ms).sort("job", "start_ms")
+    errors = (pl.concat(xids) if xids else pl.DataFrame(schema=XIDS)).sort("at_ms", "node", "uuid")
+    asked, unasked = pl.concat(loads), pl.concat(idle)
+    notes = (*tally.notes(found, holders), *_load_notes(asked, unasked, tally))
+    return Activity(found, errors, notes, asked, unasked)
+
+
+def _on_jobs_clock(rows: pl.DataFrame, ahead_ms: int) -> pl.DataFrame:
+    return rows.with_columns(
         start_ms=pl.col("start_ms") - ahead_ms, end_ms=pl.col("end_ms") - ahead_ms
-    ).sort("job", "start_ms")
-    errors = pl.concat(xids) if xids else pl.DataFrame(schema=XIDS)
-    return Activity(found, errors.sort("at_ms", "node", "uuid"), tuple(tally.notes(found, holders)))
+    )
 
 
 def refuse_resolution(resolution_ms: int) -> None:
@@ -128,7 +145,7 @@ class _JoinTally:
 
     def __init__(self) -> None:
         self.hours = self.minutes = self.joined = self.shared = self.unnamed = self.dropped = 0
-        self.doubled = 0
+        self.doubled = self.engines = self.lost = 0
 
     def take(self, hour: Hour) -> None:
         self.hours += 1
@@ -139,7 +156,8 @@ class _JoinTally:
     def notes(self, found: pl.DataFrame, holders: "_Holders") -> Iterator[str]:
         """In words."""
         if not self.minutes:
-            yield "no sample of a GPU in this time: nothing of the jobs is measured"
+            if not self.engines:
+                yield "no sample of a GPU in this time: nothing of the jobs is measured"
             return
         jobs = found["job"].n_unique()
         yield (
@@ -165,6 +183,23 @@ class _JoinTally:
                 f"{few:,} of {len(found):,} windows have samples of less than half of the job's"
                 " GPU-time: unknown"
             )
+
+
+def _load_notes(loads: pl.DataFrame, idle: pl.DataFrame, tally: _JoinTally) -> Iterator[str]:
+    """What services were asked for, in words."""
+    if not tally.engines:
+        return
+    requests = loads.filter(pl.col("figure") == LoadFigure.REQUESTS, pl.col("bound_us").is_null())
+    hours = (idle["end_ms"] - idle["start_ms"]).sum() / HOUR_MS
+    yield (
+        f"load of services: {requests['amount'].sum():,} requests to"
+        f" {loads['job'].n_unique():,} jobs, which were asked for nothing for {hours:,.1f} hours"
+    )
+    if tally.lost:
+        yield (
+            f"{tally.lost:,} minutes of serving engines belong to no job that is known to hold"
+            " GPUs then (a front end without GPUs, or no label that names the pod): not used"
+        )
 
 
 _NAMES = {1001: "graphics engine active (DCGM 1001)", 203: "GPU utilization (DCGM 203)",
@@ -205,7 +240,7 @@ class _Holders:
         end_ms = hour.start_ms + HOUR_MS
         now = (pl.col("start_ms") < end_ms) & (pl.col("end_ms") > hour.start_ms)
         rows = hour.gpus.with_row_index("row").with_columns(
-            job=self._labelled(hour), node=self._nodes(hour.gpus["node"])
+            job=self._labelled(hour.gpus, hour), node=self._nodes(hour.gpus["node"])
         )
         by_label = self._by_label(rows.filter(pl.col("job").is_not_null()), now)
         by_place = self._by_place(rows, now, tally)
@@ -216,13 +251,34 @@ class _Holders:
         tally.joined += len(alone)
         return alone
 
-    def _labelled(self, hour: Hour) -> pl.Series:
+    def engines(self, hour: Hour, tally: _JoinTally) -> pl.DataFrame:
+        """The minutes of serving engines of which it is known whose they are (``ENGINES``)."""
+        rows = hour.loads.with_row_index("row").with_columns(
+            job=self._labelled(hour.loads, hour), node=self._nodes(hour.loads["node"])
+        )
+        held = self.attempts.select("attempt", "job", "start_ms", "end_ms")
+        is_there = (pl.col("start_ms") < pl.col("at_ms") + MINUTE_MS) & (
+            pl.col("end_ms") > pl.col("at_ms")
+        )
+        by_label = rows.join(held, on="job").filter(is_there)
+        where = self._places.select("attempt", "start_ms", "end_ms", "node", holder="job")
+        alone = rows.filter(pl.col("job").is_null()).join(where, on="node").filter(is_there)
+        alone = alone.filter(pl.col("attempt").n_unique().over("row") == 1)
+        by_place = alone.with_columns(job="holder").select(by_label.columns)
+        found = pl.concat([by_label, by_place]).sort("row", "start_ms")
+        found = found.unique("row", keep="last", maintain_order=True)
+        tally.engines += len(rows)
+        seen, mine = (some.filter(pl.col("what") == SEEN) for some in (rows, found))
+        tally.lost += len(seen) - len(mine)
+        return found.select(pl.col(name).cast(kind) for name, kind in serving.ENGINES.items())
+
+    def _labelled(self, rows: pl.DataFrame, hour: Hour) -> pl.Series:
         """The job that labels name, of every row; null: none that the history knows."""
         owners = {(n, p): owner for n, p, owner in hour.pods.select("namespace", "pod", "owner")
                   .iter_rows()}  # fmt: skip
-        different = hour.gpus.select("namespace", "pod", "held_by").unique()
+        different = rows.select("namespace", "pod", "held_by").unique()
         whose = {key: self._job(key, owners) for key in different.iter_rows()}
-        keys = hour.gpus.select("namespace", "pod", "held_by").iter_rows()
+        keys = rows.select("namespace", "pod", "held_by").iter_rows()
         return pl.Series([whose[key] for key in keys], dtype=pl.String)
 
     def _job(
@@ -366,16 +422,18 @@ def _finished(rows: pl.DataFrame, hour: Hour, resolution_ms: int) -> pl.DataFram
 
 
 def _with_waits(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """How long the CPUs of a job's nodes waited for I/O, on average over its nodes."""
+    """What the CPUs of a job's nodes did, on average over its nodes."""
     if not len(nodes):
-        return rows.with_columns(iowait_ppm=pl.lit(None, pl.Int64))
+        return rows.with_columns(iowait_ppm=pl.lit(None, pl.Int64), cpu_ppm=pl.lit(None, pl.Int64))
     short = nodes.with_columns(node=pl.col("node").str.split(".").list.first())
     each = rows.select("attempt", "grid_ms", "start", "end", node="nodes").explode("node")
     each = each.with_columns(node=pl.col("node").str.split(".").list.first())
     met = each.join(short, on="node").filter(
         (pl.col("at_ms") < pl.col("end")) & (pl.col("at_ms") + STEP_MS > pl.col("start"))
     )
-    means = met.group_by("attempt", "grid_ms").agg(iowait_ppm=_ppm(pl.col("iowait").mean()))
+    means = met.group_by("attempt", "grid_ms").agg(
+        iowait_ppm=_ppm(pl.col("iowait").mean()), cpu_ppm=_ppm(pl.col("busy").mean())
+    )
     return rows.join(means, on=["attempt", "grid_ms"], how="left")
 
 

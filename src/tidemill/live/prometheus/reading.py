@@ -1,4 +1,4 @@
-"""A stretch of time of a Prometheus, hour by hour: GPUs by the minute, pods, and waits for I/O.
+"""A stretch of time of a Prometheus, hour by hour: GPUs and services by the minute, pods, CPUs.
 
 No question is larger than the server or this program takes: one that is, is asked again in halves,
 first of its time, then of the machines that it asks about, and the next hour begins with what
@@ -14,6 +14,8 @@ from tidemill.live.prometheus import answers, fields, labels
 from tidemill.live.prometheus.client import Client, TooLarge
 from tidemill.live.prometheus.fields import MetricName
 from tidemill.live.prometheus.labels import DeviceKey
+from tidemill.live.prometheus.load_metrics import LoadMetric, load_table
+from tidemill.live.prometheus.load_minutes import LEAD_MS, LOAD_MINUTES, HourOfLoads
 from tidemill.live.prometheus.minutes import HOUR_MS, MINUTE_MS, HourOfGpus, lead_ms
 from tidemill.model.errors import BackendError
 
@@ -30,12 +32,35 @@ NODE_WAITS: dict[str, type[pl.DataType]] = {
     "node": pl.String,
     "at_ms": pl.Int64,
     "iowait": pl.Float64,  # share of the time of all its CPUs
+    "busy": pl.Float64,  # the same of what is neither idle nor waits for I/O; null: not known
 }
 """One row per node and five minutes, from node-exporter."""
 
 STEP_MS = 5 * MINUTE_MS
-IO_WAIT = 'avg without (cpu, mode) (rate(node_cpu_seconds_total{mode="iowait"}[5m]))'
+CPU_MODE = 'avg without (cpu, mode) (rate(node_cpu_seconds_total{mode="%s"}[5m]))'
 POD_SERIES = '{__name__=~"kube_pod_owner|kube_pod_info"}'
+
+
+class ServerMetrics(NamedTuple):
+    """The metrics of the tables that a server has of a stretch of time."""
+
+    gpus: tuple[MetricName, ...]
+    loads: tuple[LoadMetric, ...] = ()
+
+
+class Asked(NamedTuple):
+    """Series to ask for: their name, what their labels match, and how much earlier to begin."""
+
+    metric: str
+    matching: str
+    lead_ms: int
+
+    def selector(self, machines: Sequence[str] = ()) -> str:
+        """As PromQL writes it; ``machines``: of these alone."""
+        either = "|".join(_literal(machine) for machine in machines)
+        labels = [self.matching] if self.matching else []
+        labels += [f'instance=~"{either}"'] if machines else []
+        return f"{self.metric}{{{','.join(labels)}}}" if labels else self.metric
 
 
 class Hour(NamedTuple):
@@ -48,6 +73,7 @@ class Hour(NamedTuple):
     samples: int
     dropped: int
     doubled: int
+    loads: pl.DataFrame = pl.DataFrame(schema=LOAD_MINUTES)
 
 
 class PrometheusReader:
@@ -58,32 +84,42 @@ class PrometheusReader:
         self._known: dict[bytes, DeviceKey] = {}
         self._spans: dict[str, int] = {}
 
-    def names(self, start_ms: int, end_ms: int) -> list[MetricName]:
-        """The metrics of the table that the server has of a stretch of time."""
-        every = fields.table()
-        match = f'{{__name__=~"{"|".join(row.metric for row in every)}"}}'
+    def names(self, start_ms: int, end_ms: int) -> ServerMetrics:
+        """The metrics of the tables that the server has of a stretch of time."""
+        gpus, loads = fields.table(), load_table()
+        known = [row.metric for row in gpus] + [row.series for row in loads]
+        match = f'{{__name__=~"{"|".join(known)}"}}'
         found = set(self._client.label_values("__name__", match, start_ms, end_ms))
-        return [row for row in every if row.metric in found]
+        return ServerMetrics(
+            tuple(row for row in gpus if row.metric in found),
+            tuple(row for row in loads if row.series in found),
+        )
 
-    def hour(self, start_ms: int, names: Sequence[MetricName]) -> Hour:
+    def hour(self, start_ms: int, names: ServerMetrics) -> Hour:
         """One whole hour."""
         return self.part(start_ms, start_ms + HOUR_MS, names)
 
-    def part(self, start_ms: int, end_ms: int, names: Sequence[MetricName]) -> Hour:
+    def part(self, start_ms: int, end_ms: int, names: ServerMetrics) -> Hour:
         """Whole minutes of one hour."""
         hour_ms = start_ms // HOUR_MS * HOUR_MS
-        whole = HourOfGpus(hour_ms, self._known)
-        for name in names:
-            for series, begin, end in self._parts(name, start_ms, end_ms):
+        whole, loads = HourOfGpus(hour_ms, self._known), HourOfLoads(hour_ms)
+        for name in names.gpus:
+            asked = Asked(name.metric, "", lead_ms(name))
+            for series, begin, end in self._parts(asked, start_ms, end_ms):
                 whole.add(name, series, begin, end)
+        for load in names.loads:
+            asked = Asked(load.series, load.matching, LEAD_MS)
+            for series, begin, end in self._parts(asked, start_ms, end_ms):
+                loads.add(load, series, begin, end)
         gpus = whole.frame()
         return Hour(
             hour_ms, gpus, self._pods(start_ms, end_ms), self._waits(start_ms, end_ms),
-            whole.samples, whole.dropped, whole.doubled,
+            whole.samples + loads.samples, whole.dropped + loads.dropped, whole.doubled,
+            loads.frame(),
         )  # fmt: skip
 
     def _parts(
-        self, name: MetricName, start_ms: int, end_ms: int
+        self, name: Asked, start_ms: int, end_ms: int
     ) -> Iterator[tuple[list[answers.Series], int, int]]:
         """The answers that make up a stretch of time, each with its own."""
         left = [(start_ms, end_ms)]
@@ -104,16 +140,12 @@ class PrometheusReader:
                 left.append((begin, end))
 
     def _samples(
-        self, name: MetricName, begin: int, end: int, machines: Sequence[str] = ()
+        self, name: Asked, begin: int, end: int, machines: Sequence[str] = ()
     ) -> list[answers.Series]:
-        selector = name.metric
-        if machines:
-            either = "|".join(_literal(machine) for machine in machines)
-            selector += f'{{instance=~"{either}"}}'
-        return self._client.samples(selector, begin - lead_ms(name), end)
+        return self._client.samples(name.selector(machines), begin - name.lead_ms, end)
 
     def _by_machines(
-        self, name: MetricName, begin: int, end: int
+        self, name: Asked, begin: int, end: int
     ) -> Iterator[tuple[list[answers.Series], int, int]]:
         """A minute that is too large by itself, some of its machines at a time."""
         every = sorted(self._client.label_values("instance", name.metric, begin, end))
@@ -160,28 +192,31 @@ class PrometheusReader:
             yield from self._pod_labels(half, end_ms)
 
     def _waits(self, start_ms: int, end_ms: int) -> pl.DataFrame:
-        """How long CPUs waited for I/O in each five minutes; each is told at its end."""
+        """What CPUs did in each five minutes; each is told at its end."""
+        told, idle = (self._mode(mode, start_ms, end_ms) for mode in ("iowait", "idle"))
+        both = told.rename({"share": "iowait"}).join(idle, on=["node", "at_ms"], how="left")
+        busy = (1.0 - pl.col("share") - pl.col("iowait")).clip(0.0, 1.0)
+        return both.with_columns(busy=busy).select(*NODE_WAITS)
+
+    def _mode(self, mode: str, start_ms: int, end_ms: int) -> pl.DataFrame:
+        """The share of time that the CPUs of each node were in a mode."""
+        query, form = CPU_MODE % mode, {"node": pl.String, "at_ms": pl.Int64, "share": pl.Float64}
         try:
-            series = self._client.curve(IO_WAIT, start_ms + STEP_MS, end_ms + STEP_MS, STEP_MS)
+            series = self._client.curve(query, start_ms + STEP_MS, end_ms + STEP_MS, STEP_MS)
         except TooLarge:
             half = start_ms + max(STEP_MS, (end_ms - start_ms) // 2 // STEP_MS * STEP_MS)
             if half >= end_ms:
                 raise
-            return pl.concat([self._waits(start_ms, half), self._waits(half, end_ms)])
+            return pl.concat([self._mode(mode, start_ms, half), self._mode(mode, half, end_ms)])
         read = answers.samples(series, start_ms, end_ms + STEP_MS)
         nodes = [labels.node_of({k.lower(): v for k, v in answers.labels(one).items()})
                  for one in series]  # fmt: skip
+        named = [n for n, count in zip(nodes, read.counts, strict=True) for _ in range(count)]
         told = pl.DataFrame(
-            {
-                "node": [
-                    n for n, count in zip(nodes, read.counts, strict=True) for _ in range(count)
-                ],
-                "at_ms": read.at_ms - STEP_MS,
-                "iowait": read.values,
-            },
-            schema=NODE_WAITS,
+            {"node": named, "at_ms": read.at_ms - STEP_MS, "share": read.values}, schema=form
         )
-        return told.filter(pl.col("iowait").is_finite())
+        told = told.filter(pl.col("share").is_finite())
+        return told.unique(["node", "at_ms"], keep="first", maintain_order=True)
 
 
 def _literal(text: str) -> str:

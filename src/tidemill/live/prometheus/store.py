@@ -13,16 +13,21 @@ import msgspec
 import polars as pl
 from msgspec import Struct
 
+from tidemill.live.prometheus.load_minutes import LOAD_MINUTES
 from tidemill.live.prometheus.minutes import GPU_MINUTES, HOUR_MS
 from tidemill.live.prometheus.reading import NODE_WAITS, PODS, Hour
 from tidemill.model.errors import SpecError
 
 ABOUT = "prometheus.json"
-_TABLES: dict[str, Mapping[str, Any]] = {"pods": PODS, "nodes": NODE_WAITS, "gpus": GPU_MINUTES}
+_TABLES: dict[str, Mapping[str, Any]] = {
+    "loads": LOAD_MINUTES, "pods": PODS, "nodes": NODE_WAITS, "gpus": GPU_MINUTES,
+}  # fmt: skip
 """In the order of writing: an hour is there when its last file is."""
 
-ADDED = ("clock_mhz", "celsius")
+ADDED = ("clock_mhz", "celsius", "busy")
 """Columns that folders of earlier versions do not have: not known there."""
+LATER = ("loads",)
+"""Tables that folders of earlier versions do not have: nothing is known there."""
 
 
 class HourCounts(Struct):
@@ -86,7 +91,8 @@ class HourFolder:
 
     def keep(self, hour: Hour, *, is_whole: bool) -> None:
         """Write an hour."""
-        for name, table in (("pods", hour.pods), ("nodes", hour.nodes), ("gpus", hour.gpus)):
+        tables = (hour.loads, hour.pods, hour.nodes, hour.gpus)
+        for name, table in zip(_TABLES, tables, strict=True):
             place = self._file(name, hour.start_ms)
             draft = place.with_suffix(".new")
             table.write_parquet(draft, compression="zstd")
@@ -102,12 +108,14 @@ class HourFolder:
 
     def hour(self, start_ms: int) -> Hour:
         """One hour."""
-        pods, nodes, gpus = (self._read(name, start_ms) for name in _TABLES)
+        loads, pods, nodes, gpus = (self._read(name, start_ms) for name in _TABLES)
         told = self.about.hours[str(start_ms)]
-        return Hour(start_ms, gpus, pods, nodes, told.samples, told.dropped, told.doubled)
+        return Hour(start_ms, gpus, pods, nodes, told.samples, told.dropped, told.doubled, loads)
 
     def _read(self, name: str, start_ms: int) -> pl.DataFrame:
         place = self._file(name, start_ms)
+        if name in LATER and not place.exists():
+            return pl.DataFrame(schema=_TABLES[name])
         try:
             kept = pl.read_parquet(place)
             return kept.select(

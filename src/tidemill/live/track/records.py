@@ -113,6 +113,38 @@ class StepsRecord(_TrackRecord, frozen=True, kw_only=True, tag="steps"):
     """Millions of floating-point operations in these steps, of this rank."""
 
 
+Bucket = tuple[Count | None, Count]
+"""The upper bound of a bucket in microseconds (null: it has none), and how many are in it."""
+
+
+class LoadRecord(_TrackRecord, frozen=True, kw_only=True, tag="load"):
+    """What a service was asked for in a stretch of time, mostly a second; they leave no gap.
+
+    Made from when it was ready on.
+    """
+
+    from_us: AtUs
+    """Where the stretch begins, in microseconds since the epoch."""
+    until_us: AtUs
+    """Where it ends."""
+    requests: Count
+    """How many requests ended in it."""
+    tokens_in: Count | None = None
+    """Tokens of their prompts; absent where a request did not say."""
+    tokens_out: Count | None = None
+    """Tokens that they were given; absent where a request did not say."""
+    waiting_us: Count
+    """Requests that waited to be run, times how long."""
+    running_us: Count
+    """Requests that were run, times how long."""
+    first_token: tuple[Bucket, ...] = ()
+    """How long first tokens took, by bucket."""
+    between_tokens: tuple[Bucket, ...] = ()
+    """How long each further token took, by bucket."""
+    whole: tuple[Bucket, ...] = ()
+    """How long whole requests took, by bucket."""
+
+
 class CheckpointBegunRecord(_AtRecord, frozen=True, kw_only=True, tag="checkpoint_begun"):
     """Saving began."""
 
@@ -200,6 +232,7 @@ class EndedRecord(_AtRecord, frozen=True, kw_only=True, tag="job_ended"):
 TrackRecord = (
     BeganRecord
     | StepsRecord
+    | LoadRecord
     | CheckpointBegunRecord
     | CheckpointSavedRecord
     | CheckpointFailedRecord
@@ -210,8 +243,9 @@ TrackRecord = (
     | EndedRecord
 )
 KINDS = (
-    BeganRecord, StepsRecord, CheckpointBegunRecord, CheckpointSavedRecord, CheckpointFailedRecord,
-    RestoredRecord, RestartedRecord, EfficiencyRecord, LostRecord, EndedRecord,
+    BeganRecord, StepsRecord, LoadRecord, CheckpointBegunRecord, CheckpointSavedRecord,
+    CheckpointFailedRecord, RestoredRecord, RestartedRecord, EfficiencyRecord, LostRecord,
+    EndedRecord,
 )  # fmt: skip
 """Every type of record, in the order in which the reference lists them."""
 
@@ -239,6 +273,8 @@ def parse(line: bytes) -> TrackRecord:
         raise UnusableRecord(_version(line) or str(error)[:LONGEST_ERROR]) from error
     if isinstance(record, StepsRecord):
         _check_steps(record)
+    if isinstance(record, LoadRecord) and record.from_us > record.until_us:
+        raise UnusableRecord("the stretch ends before it begins")
     return record
 
 

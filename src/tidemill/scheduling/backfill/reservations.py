@@ -27,7 +27,7 @@ from tidemill.scheduling.backfill.expected_ends import Running
 from tidemill.scheduling.backfill.holds import Sliced, keep_slices, kept, let_slices_go
 from tidemill.scheduling.desk import layout, placing, reserving
 from tidemill.scheduling.desk.columns import ASK, PROMISE, REG, Desk
-from tidemill.scheduling.desk.cycle import PASSERS_AT_MOST
+from tidemill.scheduling.desk.lines import PASSERS_AT_MOST
 from tidemill.scheduling.elastic import fit_largest
 from tidemill.scheduling.estimates import Estimates
 from tidemill.scheduling.fit import redo, undo

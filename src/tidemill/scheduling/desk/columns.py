@@ -73,6 +73,9 @@ class REG(IntEnum):
     SPREADS = 54  # whether gangs without wishes are spread over nodes
     HALTED = 55  # one more than the shape that is held behind, or reserved for, next
     WATCHED = 56  # one more than the job before which Python looks at the desk; 0: nobody
+    FAIRNESS = 57  # 0: none, 1: by dominant shares, 2: by the bill
+    COUNTS_PAST = 58  # whether fair shares count past use
+    RANKS = 59  # an order that reads jobs (``lines``); 0: it is by shape, or Python's
 
 
 class NOTE(IntEnum):
@@ -145,6 +148,9 @@ class ASK(IntEnum):
     LINE_TAIL = 43  # last,
     LINE_LENGTH = 44  # how many they are,
     LINE_RETURNS = 45  # and how many came back to it
+    BEST = 46  # in an order that reads jobs: the first of this line by rank,
+    BEST_RANK = 47
+    IMPATIENT = 48  # and who loses patience first
 
 
 class OPTION(IntEnum):
@@ -198,6 +204,27 @@ class LINE(IntEnum):
     JOB = 4
     SHAPE = 5
     PLACED = 6
+
+
+class SHARING(IntEnum):
+    """One row per queue: its fair share. From ``TOP`` on: the queues above it and itself, from the
+    top down; UNKNOWN: no more.
+    """
+
+    WEIGHT = 0
+    SHARE = 1
+    ORDER = 2  # of another queue: which one is at this place, the smallest share first
+    TOP = 3
+
+
+class WORTH(IntEnum):
+    """One row per GPU type: what a thousandth of it counts as a share, in parts that kernels can
+    multiply.
+    """
+
+    WHOLES = 0
+    REST = 1  # of the division, over
+    WHOLE = 2
 
 
 class PROMISE(IntEnum):
@@ -278,3 +305,7 @@ class Desk(NamedTuple):
     evictable: I64  # scratch: shapes whose jobs may be stopped,
     candidates: I64  # and these jobs
     notes: I64  # what is remembered from cycle to cycle (``NOTE``)
+    sharing: I64  # fair shares, by queue
+    worth: I64  # what shares are counted by, by GPU type
+    past: I64  # by queue and GPU type: what was used lately, in milli
+    steps: I64  # of the order ``attained``

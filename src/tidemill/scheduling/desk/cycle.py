@@ -8,7 +8,7 @@ over the same columns and calls again.
 
 from tidemill.compiled import shared
 from tidemill.core.heaps import goes_before, leave, rise
-from tidemill.model.columns import JOB, QUEUE, QUOTA, SHAPE
+from tidemill.model.columns import QUEUE, QUOTA, SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import (
@@ -26,8 +26,10 @@ from tidemill.scheduling.desk.codes import (
 )
 from tidemill.scheduling.desk.columns import ASK, LINE, NOTE, OPTION, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure, remember
+from tidemill.scheduling.desk.fair_shares import rank_again
 from tidemill.scheduling.desk.gathering import EASY, NONE, is_cured, is_guarded
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.lines import PASSERS_AT_MOST, expected_end, is_asked, step_on
 from tidemill.scheduling.desk.order import WORDS, enter, write_key
 from tidemill.scheduling.desk.placing import (
     BARRED,
@@ -35,7 +37,6 @@ from tidemill.scheduling.desk.placing import (
     UNFIT,
     UNSURE,
     claim,
-    expected_end,
     fit,
     fit_beside,
     has_space,
@@ -58,7 +59,6 @@ from tidemill.scheduling.fitting.columns import CALL
 OVER_LIMIT, BEHIND, BUSY, KEPT_BACK, RESERVED = map(
     int, (Cause.OVER_LIMIT, Cause.BEHIND, Cause.BUSY, Cause.KEPT_BACK, Cause.RESERVED)
 )
-PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
 NOTHING = int(Cause.NONE)
 
 
@@ -140,7 +140,7 @@ def is_kept_back(w, d, s, q):
     reservation claimed.
     """
     reg, asks, options, o = d.reg, d.asks, d.options, d.asks[s, ASK.FIRST_OPTION]
-    if reg[REG.IS_GIVEN] == 0 or reg[REG.BY_SHAPE] == 0 or asks[s, ASK.OPTIONS] != 1:
+    if reg[REG.IS_GIVEN] == 0 or is_asked(reg) or asks[s, ASK.OPTIONS] != 1:
         return False
     if options[o, OPTION.REFUSED_IN] != reg[REG.CYCLE] or reg[REG.PENDING] > 0:
         return False
@@ -149,55 +149,6 @@ def is_kept_back(w, d, s, q):
     if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= options[o, OPTION.REFUSED_MS]:
         return False
     return obstacle(w, d, q, options[o, OPTION.KIND], asks[s, ASK.NEED]) == UNFIT
-
-
-@kernel
-def shortest(jobs, shapes, reg, asks, s):
-    """How soon any of the first of a shape's line would end, were it placed now.
-
-    It is the same as long as the line is; they are more than may be asked in one cycle.
-    """
-    if (
-        asks[s, ASK.LINE_HEAD] != shapes[s, SHAPE.HEAD]
-        or asks[s, ASK.LINE_TAIL] != shapes[s, SHAPE.TAIL]
-        or asks[s, ASK.LINE_LENGTH] != shapes[s, SHAPE.WAITING]
-        or asks[s, ASK.LINE_RETURNS] != shapes[s, SHAPE.RETURNS]
-    ):
-        asks[s, ASK.LINE_HEAD] = shapes[s, SHAPE.HEAD]
-        asks[s, ASK.LINE_TAIL] = shapes[s, SHAPE.TAIL]
-        asks[s, ASK.LINE_LENGTH] = shapes[s, SHAPE.WAITING]
-        asks[s, ASK.LINE_RETURNS] = shapes[s, SHAPE.RETURNS]
-        found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
-        while j >= 0 and left > 0:
-            found = min(found, expected_end(jobs, reg, j) - reg[REG.NOW])
-            j = jobs[j, JOB.NEXT]
-            left -= 1
-        asks[s, ASK.SHORTEST_MS] = found
-    return asks[s, ASK.SHORTEST_MS]
-
-
-@kernel
-def step_on(w, d, s):
-    """Go on to the next job of a shape that may have a chance; whether there is one.
-
-    In an order by shape, where owners alone say how long jobs run.
-    """
-    reg, asks = d.reg, d.asks
-    if asks[s, ASK.REFUSED_MS] < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST:
-        soonest = reg[REG.NOW] + shortest(w.jobs, w.shapes, reg, asks, s)
-        if soonest > asks[s, ASK.REFUSED_MS]:
-            return False
-    while True:
-        j = w.jobs[asks[s, ASK.UPCOMING], JOB.NEXT]
-        asks[s, ASK.TAKEN] += 1
-        if j < 0:
-            return False
-        asks[s, ASK.UPCOMING] = j
-        if expected_end(w.jobs, reg, j) <= asks[s, ASK.REFUSED_MS]:
-            return True
-        asks[s, ASK.TRIED] += 1
-        if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:
-            return False
 
 
 @kernel
@@ -394,7 +345,8 @@ def hold(w, d, s, cause):
 @kernel
 def go_on(w, d, s):
     """After a job was placed, the next of its shape lines up; a code if Python must say who."""
-    if d.reg[REG.BY_SHAPE] == 0:
+    rank_again(w, d, w.shapes[s, SHAPE.QUEUE])
+    if is_asked(d.reg):
         return ask(d, s, STEP)
     if step_on(w, d, s):
         enter(w, d, s)
@@ -416,13 +368,13 @@ def make(w, d, g, e, s):
 def is_plain(d, s):
     """Whether the next job of a shape is fitted and placed here.
 
-    Not where fair shares are counted again after each, or where it matters how long it runs and
-    somebody else than its owner says that, or who comes after it.
+    Not where it matters how long it runs and somebody else than its owner says that, or who comes
+    after it.
     """
     reg, asks = d.reg, d.asks
     if asks[s, ASK.IS_SIMPLE] == 0 or reg[REG.IS_PLAIN] == 0 or reg[REG.IS_SLICED] != 0:
         return False
-    if reg[REG.IS_GIVEN] != 0 and reg[REG.BY_SHAPE] != 0:
+    if reg[REG.IS_GIVEN] != 0 and not is_asked(reg):
         return True
     return (
         reg[REG.PENDING] == 0 and reg[REG.PROMISES] == 0 and asks[s, ASK.REFUSED_MS] == FOREVER_MS

@@ -2,13 +2,14 @@
 
 from tidemill.core.heaps import leave
 from tidemill.core.order import guarded_from
-from tidemill.model.columns import JOB, SHAPE
+from tidemill.model.columns import SHAPE
 from tidemill.model.measures import FOREVER_MS
 from tidemill.model.reasons import Cause
 from tidemill.scheduling.desk.codes import KNOW, OUTLASTS, OVER
 from tidemill.scheduling.desk.columns import ASK, LINE, REG, UNKNOWN
 from tidemill.scheduling.desk.failures import failure
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.lines import write_first
 from tidemill.scheduling.desk.order import WORDS, enter, insert
 
 OVER_LIMIT, BUSY, KEPT_BACK, TOPOLOGY = map(
@@ -38,17 +39,12 @@ def is_guarded(reg, jobs, j):
 def look_at(w, d):
     """Write down, of every waiting shape, who is next and why it is out; whether somebody is not.
 
-    (In an order that reads jobs, Python has written who is next.)
+    (In an order that Python is asked about, it has written who is next.)
     """
     reg, asks, shapes, passes = d.reg, d.asks, w.shapes, False
     for i in range(reg[REG.LOOKS]):
         s = d.looks[i]
-        if reg[REG.BY_SHAPE] != 0:
-            head = shapes[s, SHAPE.HEAD]
-            asks[s, ASK.UPCOMING] = head
-            asks[s, ASK.FIRST] = 1
-            asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
-            asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
+        write_first(w, d, s)
         asks[s, ASK.TAKEN] = 0
         asks[s, ASK.TRIED] = 0
         asks[s, ASK.REFUSED_MS] = FOREVER_MS

@@ -19,10 +19,14 @@ from tidemill.scheduling.desk.columns import (
     PASSABLE,
     PROMISE,
     REG,
+    SHARING,
+    UNKNOWN,
     VICTIM,
+    WORTH,
     Desk,
     Search,
 )
+from tidemill.scheduling.desk.lines import ATTAINED, SHORTEST, SMALLEST
 from tidemill.scheduling.fitting.columns import KEPT_COLUMNS, OUT
 from tidemill.scheduling.snapshot import Snapshot
 
@@ -30,10 +34,18 @@ if TYPE_CHECKING:
     from tidemill.scheduling.memo import Memo
 
 _BACKFILL = {"none": 0, "easy": 1, "conservative": 2}
+_RANKS = {"shortest": SHORTEST, "smallest": SMALLEST, "attained": ATTAINED}
+FAIRNESS = {"none": 0, "drf": 1, "bill": 2}
 PIECES = 256  # of placements that are told at once, and of reservations, to begin with
 PROMISES = 64
 JOBS_TOLD = 8  # of as many pieces as any may have, in one cycle
 _NOTHING: I64 = np.zeros((1, 1), np.int64)
+
+
+def ranks(policy: Policy) -> int:
+    """The number by which kernels know an order that reads jobs; 0: they do not."""
+    is_read = policy.estimates != "given" and policy.order != "attained"
+    return 0 if is_read else _RANKS.get(policy.order, 0)
 
 
 class Laid:
@@ -54,6 +66,7 @@ def of(world: World, policy: Policy, memo: "Memo", room: Snapshot) -> Desk:
     if columns is None or kept.stamp != stamp or not is_long:
         columns = _new(world, policy, 2 * waiting + 64)
         columns.reg[REG.SERIAL] = memo.asks.rows[:, ASK.OWED].max(initial=0)
+        memo.asks.rows[:, ASK.LINE_LENGTH] = UNKNOWN  # another policy reads lines in another order
         kept.stamp = stamp
     columns.reg[REG.LOOKS], columns.reg[REG.SHAPES] = waiting, len(world.shape_rows)
     out, asks = len(room.ground.out), memo.asks
@@ -167,6 +180,17 @@ def _firsts(columns: Desk, sets: int) -> I64:
     return np.zeros((len(columns.firsts), 2 * sets), np.int64)
 
 
+def _sharing(world: World) -> I64:
+    """Where queues are in their tree, and how much they weigh."""
+    queues, tree = len(world.queue_rows), world.tree
+    found: I64 = np.full((queues, SHARING.TOP + tree.depth), UNKNOWN, np.int64)
+    found[:, SHARING.ORDER] = range(queues)
+    found[:, SHARING.WEIGHT] = tree.weights
+    for q, path in enumerate(tree.paths):
+        found[q, SHARING.TOP : SHARING.TOP + len(path)] = path[::-1]
+    return found
+
+
 def _new(world: World, policy: Policy, length: int) -> Desk:
     queues, kinds = len(world.queue_rows), len(world.kinds)
 
@@ -185,7 +209,10 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
     reg[REG.MAY_MOVE] = policy.may_move
     reg[REG.IS_GIVEN] = policy.estimates == "given"
     reg[REG.UNKNOWN_RUN_MS] = policy.unknown_run_ms
-    reg[REG.IS_PLAIN] = policy.fairness == "none" and score_of(policy.placement) is None
+    reg[REG.IS_PLAIN] = score_of(policy.placement) is None
+    reg[REG.FAIRNESS] = FAIRNESS[policy.fairness]
+    reg[REG.RANKS] = ranks(policy)
+    reg[REG.COUNTS_PAST] = policy.usage_half_life_ms > 0
     reg[REG.MAY_PREEMPT] = policy.may_preempt
     reg[REG.MAY_RECLAIM] = policy.may_reclaim
     reg[REG.VICTIMS_AT_MOST] = policy.victims_at_most
@@ -205,4 +232,6 @@ def _new(world: World, policy: Policy, length: int) -> Desk:
         blank(PIECES, KEPT_COLUMNS), blank(length, len(CLAIM)),
         blank(length, len(PASSABLE)), blank(length * max(1, kinds), 2), inner, blank(8),
         blank(queues), blank(kinds), blank(kinds), blank(0), blank(0), nothing[0],
+        _sharing(world), blank(kinds, len(WORTH)), blank(queues, kinds),
+        np.array(policy.attained_steps_ms, np.int64),
     )  # fmt: skip

@@ -9,7 +9,9 @@ from tidemill.model.measures import FOREVER_MS
 from tidemill.model.states import NodeState
 from tidemill.scheduling.desk.columns import ASK, NOTE, REG
 from tidemill.scheduling.desk.failures import begin_searches, is_anybody_owed, somebody_heeds
+from tidemill.scheduling.desk.fair_shares import rank_all
 from tidemill.scheduling.desk.kernel import kernel
+from tidemill.scheduling.desk.lines import is_asked, read_line
 from tidemill.scheduling.fitting.columns import CALL
 from tidemill.scheduling.fitting.sweeps import copy_changed
 
@@ -75,12 +77,17 @@ def next_question(looks, asks, notes, count, now):
 def is_patience_lost(w, d, now):
     """Whether someone lost patience since the last cycle: others may now be held otherwise.
 
-    In an order by shape, where the oldest is the first of its line.
+    Of each line the one who loses it first; Python says it where it is asked.
     """
-    since, patience = d.notes[NOTE.DECIDED_MS], d.reg[REG.PATIENCE_MS]
-    for i in range(d.reg[REG.LOOKS]):
-        j = w.shapes[d.looks[i], SHAPE.HEAD]
-        if since < guarded_from(w.jobs, j, 0, 1, patience, 0) <= now:
+    reg, since, patience = d.reg, d.notes[NOTE.DECIDED_MS], d.reg[REG.PATIENCE_MS]
+    for i in range(reg[REG.LOOKS]):
+        s = d.looks[i]
+        if reg[REG.BY_SHAPE] != 0:
+            lost = guarded_from(w.jobs, w.shapes[s, SHAPE.HEAD], 0, 1, patience, 0)
+        else:
+            read_line(w.jobs, w.shapes, d.steps, reg, d.asks, s)
+            lost = d.asks[s, ASK.PATIENCE_MS]
+        if since < lost <= now:
             return True
     return False
 
@@ -91,7 +98,7 @@ def is_news(w, d, jobs_came, now):
     is_new = has_changed(w, d, jobs_came)
     if is_new or d.notes[NOTE.HAS_REFUSED] != 0 or is_question_due(d, now):
         return True
-    return d.reg[REG.BY_SHAPE] != 0 and is_patience_lost(w, d, now)
+    return not is_asked(d.reg) and is_patience_lost(w, d, now)
 
 
 # Beginning ------------------------------------------------------------------------------------
@@ -180,12 +187,13 @@ def begin(w, d, g, now):
     reg[REG.LOOK] = notes[NOTE.LOOK]
     reg[REG.IS_WHOLE] = notes[NOTE.IS_WHOLE]
     reg[REG.CLAIMS_LEFT] = reg[REG.RESERVATIONS_AT_MOST]
+    rank_all(w, d)
     due = begin_searches(w.shapes, notes, d.asks, reg[REG.SHAPES], (most + 1) // 2)
     reg[REG.SEARCHES] = most - due
 
 
 @kernel
-def close(d, is_fair, counts_past):
+def close(d):
     """A cycle is over: note whether someone waits who may gain by what others take.
 
     Fair shares change with what anybody takes; and where past use is counted, with time alone:
@@ -195,7 +203,8 @@ def close(d, is_fair, counts_past):
     notes[NOTE.HAS_QUESTIONS] |= reg[REG.HAS_QUESTIONS]
     notes[NOTE.HAS_REFUSED] = reg[REG.HAS_REFUSED]
     notes[NOTE.DECIDED_MS] = reg[REG.NOW]
-    heeds = is_fair != 0 or somebody_heeds(d.looks, d.asks, reg[REG.LOOKS])
+    is_fair = reg[REG.FAIRNESS] != 0
+    heeds = is_fair or somebody_heeds(d.looks, d.asks, reg[REG.LOOKS])
     is_holding = reg[REG.IS_HOLDING] != 0 or reg[REG.IS_HOLDING_TEAMS] != 0
     notes[NOTE.WATCHES] = int(heeds)
-    notes[NOTE.DRIFTS] = int(is_fair != 0 and counts_past != 0 and is_holding)
+    notes[NOTE.DRIFTS] = int(is_fair and reg[REG.COUNTS_PAST] != 0 and is_holding)

@@ -1,6 +1,5 @@
 """Fitting the next job of a shape in the room, beside what is reserved, and placing it."""
 
-from tidemill.core.order import end_if_placed, total_if_given
 from tidemill.core.replay import PASSED, PLACED, SAID_WHY
 from tidemill.model.batch import EventColumn, PieceColumn
 from tidemill.model.columns import AT, DEVICE, JOB, NODE, QUEUE, QUOTA
@@ -279,13 +278,6 @@ def shares_type(asks, types, s, other):
             if types[i] == types[c]:
                 return True
     return False
-
-
-@kernel
-def expected_end(jobs, reg, j):
-    """When a waiting job is expected to end if it is placed now, by what its owner said."""
-    total = total_if_given(jobs, j, jobs[j, JOB.SAVED_MS], reg[REG.UNKNOWN_RUN_MS])
-    return end_if_placed(jobs, j, total, reg[REG.NOW])
 
 
 @kernel

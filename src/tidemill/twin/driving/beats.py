@@ -169,7 +169,7 @@ def decide(w, d, g, t, h, e, b):
     if code != CYCLE_OVER:
         drive[DRIVE.ROW] = code
         return ANSWER
-    close(d, 0, 0)
+    close(d)
     drive[DRIVE.STAGE] = REVIEWING
     return 0
 

@@ -1,8 +1,8 @@
 """The driver: lays out what the compiled loop takes, and does what it comes back for.
 
 Only where a beat is jobs, nodes and the scheduler: where past use decays, devices are shared with
-neighbours, idle work is culled, elastic jobs grow, or a policy orders and fairness counts by more
-than columns hold, every beat is Python's (``engine.loop``), with the same journal.
+neighbours, idle work is culled, elastic jobs grow, or a policy orders by more than columns hold,
+every beat is Python's (``engine.loop``), with the same journal.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from tidemill.model.tables import I64
 from tidemill.provisioning.review import look_again_after_ms
 from tidemill.scheduling.desk.codes import CODE
 from tidemill.scheduling.desk.columns import REG
+from tidemill.scheduling.desk.layout import ranks
 from tidemill.scheduling.preemptive_order import apply
 from tidemill.scheduling.schedule import Cycle
 from tidemill.scheduling.scores import scoring
@@ -98,7 +99,8 @@ class Driver:
         """Whether beats are of the kind that the compiled loop makes."""
         loop, twin = self._loop, self._twin
         world, policy = loop.world, loop.policy
-        if policy.order not in BY_SHAPE or policy.fairness != "none" or not policy.may_provision:
+        is_known = policy.order in BY_SHAPE or ranks(policy)
+        if not is_known or not policy.may_provision:
             return False
         if policy.usage_half_life_ms or world.half_life_ms or policy.cull_idle_after_ms:
             return False

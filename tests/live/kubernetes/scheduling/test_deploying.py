@@ -20,6 +20,8 @@ DEPLOY = ROOT / "deploy"
         ("create", "pods/binding", True), ("create", "pods/eviction", True),
         ("patch", "pods/status", True), ("create", "events.events.k8s.io", True),
         ("watch", "pods", True), ("list", "nodes", True),
+        ("patch", "resourceclaims.resource.k8s.io", True), ("watch", "persistentvolumes", True),
+        ("create", "resourceclaims.resource.k8s.io", False), ("patch", "persistentvolumes", False),
         ("create", "pods", False), ("delete", "pods", False), ("patch", "pods", False),
         ("patch", "nodes", False), ("get", "secrets", False), ("list", "configmaps", False),
         ("update", "jobs.batch", False), ("create", "leases.coordination.k8s.io", False),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from tidemill.engine.fold.batch import Inflow
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import seats
 from tidemill.live.kubernetes.scheduling.differ import Differ, Vacant
 from tidemill.live.kubernetes.scheduling.sending import Sender
 from tidemill.live.kubernetes.scheduling.view import ClusterView
@@ -112,6 +113,7 @@ class KubernetesBackend:
         """Complete what was begun: seats of gangs that are bound in part, jobs asked to leave."""
         vacant, self.differ.vacant = self.differ.vacant, []
         self.sender.bind(vacant)
+        self.sender.take_back()
         leaving, self.differ.leaving = self.differ.leaving, []
         for j in leaving:
             self._evict(j)
@@ -119,14 +121,14 @@ class KubernetesBackend:
     def _place(self, j: int, pieces: tuple[Piece, ...]) -> None:
         """Bind the pods of a job, each to a seat of its role."""
         unit = self.differ.unit_of[j]
-        seats = dict[int, list[int]]()
+        open_, roles = dict[int, list[tuple[int, list[int]]]](), self._world.shape_of(j).roles
         for piece in sorted(pieces, key=lambda piece: (piece.role, piece.node)):
-            seats.setdefault(piece.role, []).extend([piece.node] * piece.replicas)
+            devices = seats.handed_out(piece.devices, roles[piece.role].accelerators)
+            open_.setdefault(piece.role, []).extend([(piece.node, devices)] * piece.replicas)
         found = list[Vacant]()
         for pod, r in self.differ.waiting(unit):
-            if seats.get(r):
-                node = self.differ.lives.node_name(seats[r].pop(0))
-                found.append(Vacant(j, (pod.namespace, pod.name), pod.uid, node))
+            if open_.get(r):
+                found.append(self.differ.vacant_seat(j, pod, *open_[r].pop(0)))
         self.placed += 1
         self.sender.bind(found)
 

@@ -21,10 +21,10 @@ from tidemill.live.history import telling
 from tidemill.live.history.rows import AttemptEnd
 from tidemill.live.kubernetes.jobs import UnitKey
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.scheduling import seats, shapes
+from tidemill.live.kubernetes.scheduling import neighbours, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
 from tidemill.live.kubernetes.scheduling.node_changes import NodeChanges
-from tidemill.live.kubernetes.scheduling.seats import Seat
+from tidemill.live.kubernetes.scheduling.seats import Marks, Seat
 from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key, PodUnit
 from tidemill.live.prices.rules import PriceRule
@@ -57,6 +57,10 @@ class Vacant(NamedTuple):
     key: Key
     uid: str
     node: str
+    place: str = ""
+    """The part of that node."""
+    devices: int = 0
+    """Those of it that the plan gives the pod, by number."""
 
 
 class _UnitNow(NamedTuple):
@@ -184,19 +188,22 @@ class Differ:
 
     def _is_told(self, j: int, unit: UnitKey) -> bool:
         """Whether a job holds here as many seats of each node as its pods do there."""
-        nodes = [pod.node for pod in self.view.unit_pods(unit) if pod.node]
+        view = self.view
+        places = [view.place_of(pod) for pod in view.unit_pods(unit) if pod.node]
         mine = Counter[int | None]()
         for (_, n), count in seats.of_job(self.world, j).items():
             mine[n] += count
-        return Counter(map(self.lives.node_number, nodes)) == mine
+        return Counter(map(self.lives.node_number, places)) == mine
 
     # Teams --------------------------------------------------------------------------------------
 
     def _selected(self, units: Iterable[UnitKey]) -> set[str]:
         """Labels that jobs select nodes by, and those that say where nodes are."""
         labels = {tier.label for tier in self.rules.topology.tiers if tier.label}
+        labels |= self.view.volumes.keys
         requests = {pod.request for key in units for pod in self.view.unit_pods(key)}
-        return labels.union(*(request.rules.keys for request in requests))
+        requests |= {self.view.pods[key].request for key in self.view.ruled.apart}
+        return labels.union(*(request.label_keys for request in requests))
 
     def _rules(self, at_ms: int) -> Told:
         world = self.world
@@ -227,10 +234,11 @@ class Differ:
             mine = [(pod, r) for r, role in enumerate(job.roles) for pod in role.pods]
         else:
             shape, mine = Unplaceable("Gone", "it has no pods"), []
+        shape = neighbours.kept(view, unit, shape, self.rules.topology)
         alive = [(pod, r) for pod, r in mine if not pod.is_over and view.pods.get(_key(pod)) is pod]
         held, waits, is_lost = list[tuple[KubePod, Seat]](), list[tuple[KubePod, int]](), False
         for pod, r in sorted(alive, key=lambda one: _index(one[0])):
-            n = self.lives.node_number(pod.node) if pod.node else None
+            n = self.lives.node_number(self.view.place_of(pod)) if pod.node else None
             if n is not None:
                 held.append((pod, (r, n)))
             elif pod.node:
@@ -293,14 +301,16 @@ class Differ:
             if not isinstance(now.shape, Shape):
                 now = now._replace(shape=self._as_held(now))
             j = yield from self._new(at_ms, key, now)
-        seen = Counter(seat for _, seat in now.held)
+        seen, told = Counter(seat for _, seat in now.held), self._devices(now)
         if world.jobs.state.item(j) == JobState.WAITING:
-            pieces, over = seats.pieces(world, j, seen)
+            pieces, over = seats.pieces(world, j, seen, told)
             yield ev.PlacementSeen(at_ms, j, world.jobs.attempt.item(j) + 1, pieces, over)
         mine = seats.of_job(world, j)
-        if seen - mine:
-            kept = seen + (mine - seen if now.waits else Counter())
-            pieces, over = seats.pieces(world, j, seats.at_most(kept, seen, world.shape_of(j)))
+        if seen - mine or seats.are_elsewhere(world, j, told):
+            kept = seats.at_most(
+                seen + (mine - seen if now.waits else Counter()), seen, world.shape_of(j)
+            )
+            pieces, over = seats.pieces(world, j, kept, told)
             if over != world.matrices.jobs.item(j, JOB.OVER_MILLI) or not over:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             mine = seats.of_job(world, j)
@@ -321,18 +331,39 @@ class Differ:
         if not now.waits:
             return
         left, filled = Counter(vacant), list[Vacant]()
+        free = self._free_devices(j, now)
         for pod, r in now.waits:
             seat = next((one for one in sorted(left) if one[0] == r and self._is_open(one)), None)
             if seat is None:
                 break
             left -= Counter([seat])
-            filled.append(Vacant(j, _key(pod), pod.uid, self.lives.node_name(seat[1])))
+            filled.append(self.vacant_seat(j, pod, seat[1], free.get(seat, [])))
         else:
             self.vacant += filled
             return
         if _comes_back(now):
             attempt = self.world.jobs.attempt.item(j)
             yield ev.AskedEvict(at_ms, j, attempt, ev.Why.REPACKED)
+
+    def vacant_seat(self, j: int, pod: KubePod, n: int, devices: list[int]) -> Vacant:
+        """The seat of a pod on a node, with the first of these devices."""
+        name, place = self.lives.node_name(n), self.lives.place_name(n)
+        return Vacant(j, _key(pod), pod.uid, name, place, devices.pop(0) if devices else 0)
+
+    def _devices(self, now: _UnitNow) -> dict[Seat, int]:
+        """The devices that pods hold by claim, by seat."""
+        told = dict[Seat, int]()
+        for pod, seat in now.held:
+            told[seat] = told.get(seat, 0) | self.view.mask_of(pod)
+        return told
+
+    def _free_devices(self, j: int, now: _UnitNow) -> dict[Seat, list[int]]:
+        """What a job holds by our plan and none of its pods has, by seat: a mask for each pod."""
+        told, roles = self._devices(now), self.world.shape_of(j).roles
+        return {
+            seat: seats.handed_out(mask & ~told.get(seat, 0), roles[seat[0]].accelerators)
+            for seat, mask in seats.masks(self.world, j).items()
+        }
 
     def _is_open(self, seat: Seat) -> bool:
         return self.world.nodes.state.item(seat[1]) == NodeState.READY
@@ -372,7 +403,8 @@ class Differ:
     # Pods of others -----------------------------------------------------------------------------
 
     def _is_here(self, pod: KubePod) -> bool:
-        return not pod.is_over and bool(pod.node) and self.lives.node_number(pod.node) is not None
+        place = self.view.place_of(pod)
+        return not pod.is_over and bool(pod.node) and self.lives.node_number(place) is not None
 
     def _foreign_gone(self, at_ms: int, key: Key) -> Told:
         j, pod = self.lives.present("/".join(key)), self.view.pods.get(key)
@@ -393,7 +425,7 @@ class Differ:
         if pod is None or not self._is_here(pod) or self.view.is_ours(pod):
             return
         world, name = self.world, "/".join(key)
-        n = self.lives.node_number(pod.node)
+        n = self.lives.node_number(self.view.place_of(pod))
         assert n is not None, "it was found"
         j = self.lives.present(name)
         shape = shapes.of_pod(pod, self.view.team_of(pod))
@@ -406,9 +438,11 @@ class Differ:
             yield ev.JobSubmitted(at_ms, Job(life_name, shape))
             j = world.job_number[life_name]
         is_waiting = world.jobs.state.item(j) == JobState.WAITING
-        if is_waiting or seats.of_job(world, j) != Counter({(0, n): 1}):
-            yield from self._make_way(at_ms, n, shape.roles[0].accelerators)
-            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}))
+        told = {(0, n): self.view.mask_of(pod)}
+        is_other = seats.of_job(world, j) != Counter({(0, n): 1})
+        if is_waiting or is_other or seats.are_elsewhere(world, j, told):
+            yield from self._make_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
+            pieces, over = seats.pieces(world, j, Counter({(0, n): 1}), told)
             _note(self._over_foreign, key, is_so=over > 0)
             if over and over == world.matrices.jobs.item(j, JOB.OVER_MILLI):
                 pass  # as it was told
@@ -418,38 +452,41 @@ class Differ:
             else:
                 yield from seats.changed(world, at_ms, j, pieces, over)
             if over:
-                yield from self._give_way(at_ms, n, shape.roles[0].accelerators)
+                yield from self._give_way(at_ms, n, shape.roles[0].accelerators, told[0, n])
         if pod.up_ms is not None and world.jobs.state.item(j) == JobState.STARTING:
             yield ev.JobStarted(at_ms, j, world.jobs.attempt.item(j))
 
-    def _make_way(self, at_ms: int, n: int, each: int) -> Told:
+    def _make_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
         """Promises of ours of which nothing was sent yield to what is there."""
         world = self.world
         for j in sorted(world.aboard[n], reverse=True):
-            if seats.free_mask(world, n, 1, each, 0)[1] or not each:
+            if seats.free_mask(world, n, 1, each, marks=Marks(told=told))[1] or not each:
                 return
+            if told and not told & _held_on(world, j, n):
+                continue
             unit = self.unit_of.get(j)
             if unit is None or self._is_being_sent(j) or world.jobs.is_leaving[j]:
                 continue
             if not self._now(self.view.unit(unit)).held:
                 yield ev.JobFailed(at_ms, j, world.jobs.attempt.item(j), ev.Why.UNSAID)
 
-    def _give_way(self, at_ms: int, n: int, each: int) -> Told:
+    def _give_way(self, at_ms: int, n: int, each: int, told: int) -> Told:
         """Another scheduler has bound to devices that ours hold: the youngest of ours leave.
 
-        No more of them than are in the way; those that are leaving already count.
+        No more of them than are in the way; those that are leaving already count. ``told``: which
+        devices, if that is known.
         """
-        world, mine = self.world, [j for j in self.world.aboard[n] if j in self.unit_of]
-        lacking = each - seats.free_mask(world, n, each, 1, 0)[1]
-        lacking -= sum(self._devices_on(j, n) for j in mine if world.jobs.is_leaving[j])
+        world, mine = self.world, dict[int, int]()
+        for j in world.aboard[n]:
+            held = _held_on(world, j, n)
+            if j in self.unit_of and (not told or told & held):
+                mine[j] = (held & told if told else held).bit_count()
+        lacking = each - seats.free_mask(world, n, each, 1, Marks(told=told))[1]
+        lacking -= sum(mine[j] for j in mine if world.jobs.is_leaving[j])
         for j in sorted(mine, key=lambda j: (world.jobs.placed_ms.item(j), j), reverse=True):
             if lacking > 0 and not world.jobs.is_leaving[j] and self._comes_back(j):
-                lacking -= self._devices_on(j, n)
+                lacking -= mine[j]
                 yield ev.AskedEvict(at_ms, j, world.jobs.attempt.item(j), ev.Why.REPACKED)
-
-    def _devices_on(self, j: int, n: int) -> int:
-        roles, pieces = self.world.shape_of(j).roles, self.world.placements.get(j, ())
-        return sum(one.replicas * roles[one.role].accelerators for one in pieces if one.node == n)
 
     def _crowded(self) -> set[str]:
         """Nodes where pods sit on more devices than there are: what leaves them is not given away.
@@ -458,7 +495,7 @@ class Differ:
         """
         pods = [pod for key in self._over_foreign if (pod := self.view.pods.get(key)) is not None]
         pods += [pod for unit in self._over_units for pod in self.view.unit_pods(unit)]
-        return {pod.node for pod in pods if pod.node and not pod.is_over}
+        return {self.view.place_of(pod) for pod in pods if pod.node and not pod.is_over}
 
     def _comes_back(self, j: int) -> bool:
         pods = self.view.unit_pods(self.unit_of[j])
@@ -475,6 +512,11 @@ def _note(known: dict[Any, None], key: Any, *, is_so: bool) -> None:  # noqa: AN
         known[key] = None
     else:
         known.pop(key, None)
+
+
+def _held_on(world: World, j: int, n: int) -> int:
+    """The devices of a node that a job holds."""
+    return sum(mask for (_, node), mask in seats.masks(world, j).items() if node == n)
 
 
 def _key(pod: KubePod) -> Key:

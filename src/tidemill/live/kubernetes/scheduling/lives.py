@@ -7,6 +7,7 @@ life (``live.history.telling``).
 from tidemill.live.history import telling
 from tidemill.live.history.attempts import LONGEST_NAME
 from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.scheduling.parts import machine
 from tidemill.model.states import JobState, NodeState
 from tidemill.model.world import World
 
@@ -52,7 +53,12 @@ class PresentLives:
         return None if world.nodes.state.item(n) == NodeState.GONE else n
 
     def node_name(self, n: int) -> str:
-        """What the cluster calls a node."""
+        """What the cluster calls a node, or the machine that it is a part of."""
+        world = self.world
+        return machine(telling.origin(world.node_rows[n].name, world.node_number))
+
+    def place_name(self, n: int) -> str:
+        """The node, or the part of one, that a number is of."""
         world = self.world
         return telling.origin(world.node_rows[n].name, world.node_number)
 

@@ -22,6 +22,9 @@ _COUNTED = {
     "refused": ("bind_refusals_total", "Binds that the API server refused."),
     "evicted": ("evictions_total", "Pods whose eviction was asked for and taken."),
     "eviction_waits": ("eviction_waits_total", "Evictions that were put off."),
+    "allocated": ("claims_allocated_total", "Claims that were given devices."),
+    "claim_conflicts": ("claim_conflicts_total", "Claims that others changed meanwhile."),
+    "taken_back": ("claims_taken_back_total", "Claims whose devices were taken back."),
 }
 
 
@@ -39,9 +42,10 @@ def metrics(made: ClusterScheduler | None, *, is_leader: bool) -> Iterator[Metri
     yield Metric("leader", "gauge", "Whether this replica decides.", int(is_leader))
     if made is None or not hasattr(made, "sender"):
         return
-    for field, value in msgspec.structs.asdict(made.sender.counts).items():
-        name, text = _COUNTED[field]
-        yield Metric(name, "counter", text, value)
+    for counts in (made.sender.counts, made.sender.claims.counts):
+        for field, value in msgspec.structs.asdict(counts).items():
+            name, text = _COUNTED[field]
+            yield Metric(name, "counter", text, value)
     world = made.world
     at, states = world.matrices.at, world.nodes.state[: world.node_count].tolist()
     yield Metric("cycles_total", "counter", "Looks at the cluster, each with a plan.", made.beats)

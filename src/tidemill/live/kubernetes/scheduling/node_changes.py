@@ -6,9 +6,12 @@ from msgspec.structs import replace
 
 from tidemill.live.history import events as history
 from tidemill.live.history import fleet, telling
+from tidemill.live.history.attempts import kind_of
 from tidemill.live.history.rows import SeenNode
-from tidemill.live.kubernetes.scheduling import seats, shapes
+from tidemill.live.kubernetes.scheduling import parts, seats, shapes
 from tidemill.live.kubernetes.scheduling.lives import PresentLives
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
+from tidemill.live.kubernetes.scheduling.seats import Marks
 from tidemill.live.kubernetes.scheduling.shapes import POOLS, KindsOf
 from tidemill.live.kubernetes.scheduling.view import ClusterView
 from tidemill.live.prices.rules import Price, PriceRule
@@ -93,8 +96,12 @@ class NodeChanges:
         full = {name: self.view.nodes[name] for name in (node.name for node in new)}
 
         def price_of(node: SeenNode) -> Price:
-            labels = tuple(sorted(full[node.name].labels.items()))
-            return self._price_of(replace(node, labels=labels))._replace(ends_ms=None)
+            part = full[node.name]
+            machine = shapes.seen_node(self.view.machines[parts.machine(node.name)], part.labels)
+            if not isinstance(part, MachinePart):
+                return self._price_of(machine)._replace(ends_ms=None)
+            of_device = replace(machine, gpu_type=machine.gpu_type or part.whole_type)
+            return part.price(self._price_of(of_device)._replace(ends_ms=None))
 
         contracts, under = fleet.contracts_of(new, price_of, (0, 0), world, OBSERVED)
         yield from history.opened(at_ms, contracts, (), under, world)
@@ -112,6 +119,7 @@ class NodeChanges:
         back = self._failed_wanted(seen.name) < world.nodes.failed.item(n)
         return (
             not back and size.devices == seen.gpus and row.labels == seen.labels
+            and contract.kind == kind_of(seen.gpu_type)
             and row.taints == seen.taints
             and (size.cpu_milli, size.memory_mib) == (
                 seen.cpu_milli or size.cpu_milli, seen.memory_mib or size.memory_mib
@@ -129,7 +137,7 @@ class NodeChanges:
                     pieces.append(piece)
                     continue
                 each = world.shape_of(j).roles[piece.role].accelerators
-                mask, count = seats.free_mask(world, new, piece.replicas, each, taken)
+                mask, count = seats.free_mask(world, new, piece.replicas, each, Marks(taken))
                 taken |= mask
                 over += (piece.replicas - count) * each * WHOLE_MILLI
                 if count:
@@ -167,7 +175,7 @@ class NodeChanges:
                     lacking -= 1
 
     def _look_at_pods(self, name: str) -> None:
-        for key in self.view.on_node.get(name, ()):
+        for key in self.view.on_node.get(parts.machine(name), ()):
             self.view.touch(key)
 
     def _move(self, at_ms: int, n: int, wanted: NodeState) -> Told:

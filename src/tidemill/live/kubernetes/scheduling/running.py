@@ -28,7 +28,7 @@ from tidemill.live.kubernetes.scheduling.backend import KubernetesBackend
 from tidemill.live.kubernetes.scheduling.differ import Differ, FleetRules
 from tidemill.live.kubernetes.scheduling.saying import CauseWords, WaitSayer
 from tidemill.live.kubernetes.scheduling.sending import Sender
-from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.kubernetes.scheduling.view import READ, ClusterView
 from tidemill.live.kubernetes.watching import kinds
 from tidemill.live.kubernetes.watching.mirror import ClusterCopy, WatchState
 from tidemill.live.kubernetes.watching.source import identity
@@ -106,7 +106,9 @@ class ClusterScheduler:
         self._may_write = may_write
         self._barred: dict[UnitKey, float] = {}
         self._refused: set[UnitKey] = set()
-        self.copy = ClusterCopy(self.client, self.client.clock.now_ms, on_change=self.view.take)
+        self.copy = ClusterCopy(
+            self.client, self.client.clock.now_ms, on_change=self.view.take, readers=READ
+        )
         self.beats = 0
         self._next_at = 0.0
 
@@ -225,9 +227,13 @@ class ClusterScheduler:
 
     @property
     def is_watching(self) -> bool:
-        """Whether pods and nodes are known as they are now."""
-        found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
-        return all(one is not None and one.state is WatchState.WATCHING for one in found)
+        """Whether pods and nodes are known as they are now, and devices where those are read."""
+        copies = self.copy.copies
+        found = (copies.get(kind) for kind in (kinds.PODS, kinds.NODES))
+        devices = (copies[kind] for kind in copies if kind.kind in kinds.OF_DEVICES)
+        return all(one is not None and one.state is WatchState.WATCHING for one in found) and all(
+            one.state in (WatchState.WATCHING, WatchState.FORBIDDEN) for one in devices
+        )
 
     def _blind(self) -> str:
         found = (self.copy.copies.get(kind) for kind in (kinds.PODS, kinds.NODES))

@@ -1,10 +1,12 @@
 """Seats: which replicas of a job are where, and the devices that they are taken to hold there.
 
-Nodes give out their devices themselves (the device plugin); here each is in one place at a time.
+Nodes give out their devices themselves (the device plugin), or claims say which they are (DRA);
+here each is in one place at a time.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from tidemill.model import events as ev
 from tidemill.model.measures import WHOLE_MILLI
@@ -36,24 +38,72 @@ def at_most(kept: Counter[Seat], sure: Counter[Seat], shape: Shape) -> Counter[S
     return found
 
 
+class Marks(NamedTuple):
+    """What is known of the devices of a node: masks."""
+
+    taken: int = 0
+    """Not to be taken again."""
+    own: int = 0
+    """Held by whoever asks."""
+    told: int = 0
+    """Those that some of the replicas are known to hold: they hold these or, where others hold them
+    already, none."""
+
+
+NO_MARKS = Marks()
+
+
 def free_mask(
-    world: World, n: int, replicas: int, each: int, taken: int, own: int = 0
+    world: World, n: int, replicas: int, each: int, marks: Marks = NO_MARKS
 ) -> tuple[int, int]:
     """Devices of a node for as many replicas as find some, the first first; and how many."""
     if not each:
         return 0, replicas
+    taken, own, told = marks
     first, free = world.nodes.first_device.item(n), list[int]()
     for bit in range(world.nodes.devices.item(n)):
         d = first + bit
         is_free = own >> bit & 1 or world.devices.free_milli[d] == WHOLE_MILLI
         if is_free and not taken >> bit & 1 and not world.devices.is_failed[d]:
             free.append(bit)
-    count = min(replicas, len(free) // each)
-    return sum(1 << bit for bit in free[: count * each]), count
+    sure = [bit for bit in free if told >> bit & 1]
+    known = min(replicas, told.bit_count() // each)
+    held = min(known, len(sure) // each)
+    rest = sorted((bit for bit in free if not told >> bit & 1), key=lambda b: not own >> b & 1)
+    count = min(replicas - known, len(rest) // each)
+    found = (*sure[: held * each], *rest[: count * each])
+    return sum(1 << bit for bit in found), held + count
 
 
-def pieces(world: World, j: int, seats: Counter[Seat]) -> tuple[tuple[Piece, ...], int]:
-    """Seats as pieces on devices that are free, or its own; and what finds none."""
+def masks(world: World, j: int) -> dict[Seat, int]:
+    """The devices that a job holds, by seat."""
+    found = dict[Seat, int]()
+    for piece in world.placements.get(j, ()):
+        seat = (piece.role, piece.node)
+        found[seat] = found.get(seat, 0) | piece.devices
+    return found
+
+
+def are_elsewhere(world: World, j: int, told: Mapping[Seat, int]) -> bool:
+    """Whether a job holds other devices than the books have."""
+    mine = masks(world, j)
+    return any(mask & ~mine.get(seat, 0) for seat, mask in told.items())
+
+
+def handed_out(mask: int, each: int) -> list[int]:
+    """The devices of a piece, one mask for each of its replicas; empty: it has none."""
+    bits = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    some: Iterable[Sequence[int]] = (bits[i : i + each] for i in range(0, len(bits), max(each, 1)))
+    return [sum(1 << bit for bit in one) for one in some]
+
+
+def pieces(
+    world: World, j: int, seats: Counter[Seat], told: Mapping[Seat, int] | None = None
+) -> tuple[tuple[Piece, ...], int]:
+    """Seats as pieces on devices that are free, or its own; and what finds none.
+
+    ``told``: the devices that are known to be held, by seat.
+    """
     roles = world.shape_of(j).roles
     own = dict[int, int]()
     for piece in world.placements.get(j, ()):
@@ -61,7 +111,9 @@ def pieces(world: World, j: int, seats: Counter[Seat]) -> tuple[tuple[Piece, ...
     pieces, over, taken = list[Piece](), 0, dict[int, int]()
     for (r, n), count in sorted(seats.items()):
         each = roles[r].accelerators
-        mask, found = free_mask(world, n, count, each, taken.get(n, 0), own.get(n, 0))
+        known = (told or {}).get((r, n), 0)
+        marks = Marks(taken.get(n, 0), own.get(n, 0), known)
+        mask, found = free_mask(world, n, count, each, marks)
         taken[n] = taken.get(n, 0) | mask
         over += (count - found) * each * WHOLE_MILLI
         if found:

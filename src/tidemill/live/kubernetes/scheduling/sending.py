@@ -14,6 +14,8 @@ import msgspec
 from tidemill.live.kubernetes import pods
 from tidemill.live.kubernetes.api.client import UNREACHABLE
 from tidemill.live.kubernetes.api.writing import CONNECTIONS, ApiWriter, Written
+from tidemill.live.kubernetes.dra import DeviceClaim
+from tidemill.live.kubernetes.scheduling.allocating import ClaimWriter
 from tidemill.live.kubernetes.scheduling.differ import Vacant
 from tidemill.live.kubernetes.scheduling.view import ClusterView, Key
 
@@ -64,6 +66,7 @@ class Sender:
         self._otherwise: set[int] = set()
         """Jobs of which not everything was bound as asked."""
         self._evicting: set[str] = set()
+        self.claims = ClaimWriter(writer, view, may_write)
         self.counts = SendCounts()
         self.refusals: list[BindRefused] = []
         """Whoever reads them empties this."""
@@ -79,12 +82,52 @@ class Sender:
 
     def bind(self, seats: Iterable[Vacant]) -> None:
         """Bind pods to nodes."""
+        claimed = dict[int, list[Vacant]]()
         for seat in seats:
             self._open[seat.job] += 1
-            self._queue.append(seat)
+            if self.claims.has_claims(seat):
+                claimed.setdefault(seat.job, []).append(seat)
+            else:
+                self._queue.append(seat)
+        for some in claimed.values():
+            self.claims.begin(some)
+            self._begin(self._allocate(some))
+        self._start()
+
+    def take_back(self) -> None:
+        """Take back devices that were given to pods of ours in vain."""
+        for claim in self.claims.stale():
+            self._begin(self._take_back(claim))
+
+    async def _take_back(self, claim: DeviceClaim) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not await self.claims.take_back(claim) and self._may_write():
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            left = [one for one in self.claims.stale() if one.uid == claim.uid]
+            if not left:
+                return
+            claim = left[0]
+
+    def _start(self) -> None:
         while self._working < min(CONNECTIONS, len(self._queue)):
             self._working += 1
             self._begin(self._work())
+
+    async def _allocate(self, seats: list[Vacant]) -> None:
+        """Give all pods of a gang their devices, then bind them; or none of them."""
+        said = "the scheduler was stopped"
+        try:
+            said = await self.claims.allocate(seats)
+        finally:
+            if said:
+                self.refusals.append(BindRefused(seats[0].job, said))
+                for seat in seats:
+                    self.claims.end(seat)
+                    self._settled(seat.job)
+        if not said:
+            self._queue.extend(seats)
+            self._start()
 
     def evict(self, j: int, some: Iterable[pods.KubePod]) -> None:
         """Ask for the eviction of all pods of a job."""
@@ -114,6 +157,7 @@ class Sender:
                     is_bound = await self._bind(seat)
                 finally:
                     self._view.sent.pop(seat.uid, None)
+                    self.claims.end(seat)
                     self._settled(seat.job, is_bound=is_bound)
         finally:
             self._working -= 1

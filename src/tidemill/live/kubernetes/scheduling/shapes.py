@@ -1,8 +1,9 @@
 """What a pod, or the pods of a job, request, in the words of the model; or why that cannot be said.
 
-Whole accelerators through the device plugin, and pods without any. What has other constraints on
-its place than those that the model keeps is not placed at all: a rule that is broken in silence is
-worse than a pod that waits and says why.
+Accelerators through the device plugin, whole ones, MIG instances and shares alike: so many units of
+one resource (``parts``); and pods without any. What has other constraints on its place than those
+that the model keeps is not placed at all: a rule that is broken in silence is worse than a pod that
+waits and says why.
 """
 
 from collections.abc import Iterable, Mapping
@@ -67,7 +68,7 @@ def of_job(job: KubeJob, kinds_of: KindsOf, topology: Topology) -> Shape | Unpla
 def of_pod(pod: KubePod, team: str) -> Shape:
     """What a pod of somebody else's holds, or one without accelerators requests."""
     gpu = pod.request.gpu
-    each = min(gpu.each, MAX_DEVICES) if gpu is not None and _is_whole(gpu.resource) else 0
+    each = min(gpu.each, MAX_DEVICES) if gpu is not None else 0
     rules = NodeRules() if pod.node else pod.request.rules
     role = Role(
         "pod", 1, each, cpu_milli=pod.request.cpu_milli, memory_mib=pod.request.memory_mib,
@@ -82,26 +83,24 @@ def of_pod(pod: KubePod, team: str) -> Shape:
 def _role(name: str, count: int, request: PodRequest, kinds_of: KindsOf) -> Role | Unplaceable:
     assert request.gpu is not None, "roles without GPUs are left out"
     resource, each = request.gpu
-    if not _is_whole(resource):
-        return Unplaceable(
-            "NotSupported",
-            f"{resource} is not placed by Tidemill's scheduler yet: whole accelerators are",
-        )
     if each > MAX_DEVICES:
         return Unplaceable("NotSupported", f"{each} accelerators in one pod; at most {MAX_DEVICES}")
+    absent = (resource,) if kinds_of else ()
     return Role(
         name[:LONGEST_NAME], min(count, MAX_COUNT), each, cpu_milli=request.cpu_milli,
-        memory_mib=request.memory_mib, kinds=kinds_of.get(resource, ()), **request.rules._asdict(),
+        memory_mib=request.memory_mib, kinds=kinds_of.get(resource, absent),
+        **request.rules._asdict(),
     )  # fmt: skip
 
 
 def kinds_by_resource(nodes: Iterable[KubeNode]) -> KindsOf:
-    """GPU types by resource, where a cluster has several resources; else any will do."""
+    """GPU types by resource; where a cluster has one resource any will do. No nodes: none."""
     having = dict[str, set[str]]()
     for node in nodes:
         for one in node.capacity:
             having.setdefault(one, set()).add(kind_of(node.gpu_type))
-    return {one: tuple(sorted(kinds)) for one, kinds in having.items() if len(having) > 1}
+    is_one = len(having) == 1
+    return {one: () if is_one else tuple(sorted(kinds)) for one, kinds in having.items()}
 
 
 def _bonds(pods: Iterable[KubePod], topology: Topology) -> tuple[Bond, ...] | Unplaceable:
@@ -129,10 +128,6 @@ def _unkept(pod: KubePod) -> Unplaceable:
     return Unplaceable("NotSupported", f"{what}: not placed by Tidemill's scheduler yet")
 
 
-def _is_whole(resource: str) -> bool:
-    return resource in resources.WHOLE
-
-
 def _priority(told: int) -> int:
     return max(-1_000_000, min(told, 1_000_000))
 
@@ -141,10 +136,8 @@ def _priority(told: int) -> int:
 
 
 def is_schedulable(node: KubeNode) -> bool:
-    """Whether a node has whole accelerators: those whose devices are shared or cut are left out."""
-    return node.devices > 0 and node.replicas == 1 and not node.profile and all(
-        _is_whole(resource) for resource in node.capacity
-    )  # fmt: skip
+    """Whether a node has accelerators."""
+    return node.devices > 0
 
 
 def seen_node(node: KubeNode, kept: Iterable[str]) -> SeenNode:

@@ -10,17 +10,30 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from tidemill.live.kubernetes import groups, jobs
+from tidemill.live.kubernetes import dra, groups, jobs
 from tidemill.live.kubernetes.cluster import Budget, Cluster, OwnerKey
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceId, DeviceSlice
 from tidemill.live.kubernetes.groups import PodGroup
 from tidemill.live.kubernetes.jobs import KubeJob, TeamRule, UnitKey
 from tidemill.live.kubernetes.nodes import KubeNode
 from tidemill.live.kubernetes.owners import OwnerObject, PodTemplate
 from tidemill.live.kubernetes.pods import KubePod
-from tidemill.live.kubernetes.watching.kinds import ServedKind
+from tidemill.live.kubernetes.scheduling import claimed, parts, volumes
+from tidemill.live.kubernetes.scheduling.claiming import ClaimedPods
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
+from tidemill.live.kubernetes.scheduling.ruled import RuledPods, names
+from tidemill.live.kubernetes.scheduling.volumes import Volume, VolumeBook, VolumeClaim
+from tidemill.live.kubernetes.watching.kinds import READERS, Readers, ServedKind
 
 Key = tuple[str, str]
 """Namespace and name of an object."""
+READ: Readers = {
+    **READERS,
+    (dra.GROUP, "DeviceClass"): dra.read_class,
+    ("", "PersistentVolumeClaim"): volumes.read_claim,
+    ("", "PersistentVolume"): volumes.read_volume,
+}
+"""What a scheduler reads, beside what everybody does."""
 
 
 class PodUnit(NamedTuple):
@@ -36,7 +49,11 @@ class ClusterView:
 
     def __init__(self, scheduler: str, team_by: str = "namespace") -> None:
         self.scheduler = scheduler
+        self.machines: dict[str, KubeNode] = {}
         self.nodes: dict[str, KubeNode] = {}
+        """Machines, or their parts, by what the journal calls them."""
+        self._parts_of: dict[str, tuple[KubeNode, ...]] = {}
+        """By machine: its parts, the one for pods without accelerators first."""
         self.pods: dict[Key, KubePod] = {}
         self._gone: dict[Key, KubePod] = {}
         """Pods that are gone and were not looked at since."""
@@ -49,10 +66,13 @@ class ClusterView:
         """By uid: the node that a pod was bound to, until the watch shows it."""
         self.sent: dict[str, str] = {}
         """By uid: the node that a pod is being bound to; whoever sends keeps it."""
+        self.volumes = VolumeBook()
+        self.claimed = ClaimedPods(self.pods, self._take_pod, self.touch, self._cut)
         self._budgets: dict[Key, Budget] = {}
         self._groups_of: dict[tuple[str, ...], tuple[PodGroup, ...]] = {}
         self._below: dict[tuple[str, str, str], dict[OwnerKey, tuple[PodTemplate, ...]]] = {}
         """By namespace, kind and name: what the objects that it owns want."""
+        self.ruled = RuledPods()
         self.cluster = _empty()
         self._rule = TeamRule(team_by, self.cluster)
         self.dirty_nodes: dict[str, None] = {}
@@ -70,6 +90,11 @@ class ClusterView:
                 self._take_pod(key, row, is_gone=is_gone)
             case KubeNode():
                 self._take_node(row, is_gone=is_gone)
+            case DeviceSlice() | DeviceClass() | DeviceClaim():
+                self._take_device(row, is_gone=is_gone)
+            case VolumeClaim() | Volume():
+                self.volumes.take(row, is_gone=is_gone)
+                self._touch_all(self.ruled.with_volumes)
             case OwnerObject():
                 self._take_owner(row, is_gone=is_gone)
             case Budget():
@@ -79,14 +104,29 @@ class ClusterView:
                 self._take_groups((*key, kind.group), (row,), is_gone=is_gone)
             case list() if row and all(isinstance(one, PodGroup) for one in row):
                 self._take_groups((*key, kind.group), row, is_gone=is_gone)
-            case (str(), int()) if kind.kind == "PriorityClass":
-                self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
-            case (str(), dict()) if kind.kind == "Namespace":
-                self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
-            case _ if kind.kind == "LocalQueue":
-                self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
             case _:
-                return
+                self._take_named(kind.kind, key, row, is_gone=is_gone)
+
+    def _take_named(self, kind: str, key: Key, row: Any, *, is_gone: bool) -> None:  # noqa: ANN401
+        """What is only looked up by name."""
+        match kind, row:
+            case "PriorityClass", (str(), int()):
+                self._put(self.cluster.priorities, row[0], row[1], is_gone=is_gone)
+            case "Namespace", (str(), dict()):
+                self._put(self.cluster.namespaces, row[0], row[1], is_gone=is_gone)
+            case "LocalQueue", _:
+                self._put(self.cluster.local_queues, key, row, is_gone=is_gone)
+
+    def _take_device(
+        self, row: DeviceSlice | DeviceClass | DeviceClaim, *, is_gone: bool
+    ) -> None:  # fmt: skip
+        match row:
+            case DeviceSlice():
+                self.claimed.take_slice(row, is_gone=is_gone)
+            case DeviceClass():
+                self.claimed.take_class(row, is_gone=is_gone)
+            case DeviceClaim():
+                self.take_claim(row, is_gone=is_gone)
 
     def assume(self, uid: str, key: Key, node: str) -> None:
         """The server has bound a pod to a node, or says that it is bound there.
@@ -97,13 +137,25 @@ class ClusterView:
         if pod is None or pod.uid != uid or pod.node:
             return
         self._assumed[uid] = node
-        self.pods[key] = replace(pod, node=node)
+        row = self.pods[key] = replace(pod, node=node)
         self.on_node.setdefault(node, {})[key] = None
+        self._stir(key, row, is_gone=False)
+        if self.dirty_units:
+            self.changed()
+
+    def take_claim(self, row: DeviceClaim, *, is_gone: bool = False) -> None:
+        """A claim, or a template of claims, is so now."""
+        for owner in self.claimed.take_claim(row, is_gone=is_gone):
+            self._take_owner(owner, is_gone=False)
 
     def touch(self, key: Key) -> None:
         """Look at a pod again."""
         if (pod := self.pods.get(key)) is not None:
             self._touch(key, pod)
+
+    def _touch_all(self, keys: Iterable[Key]) -> None:
+        for key in list(keys):
+            self.touch(key)
 
     def look_at_all(self) -> None:
         """Look at everything again."""
@@ -147,6 +199,29 @@ class ClusterView:
         """The job that a pod of ours belongs to."""
         return self._unit_of.get(key)
 
+    def place_of(self, pod: KubePod) -> str:
+        """The node, or the part of one, that a pod sits on."""
+        wanted = pod.request.gpu.resource if pod.request.gpu is not None else ""
+        mine = self._parts_of.get(pod.node, ())
+        able = [part for part in mine if wanted in part.capacity]
+        if len(able) > 1:  # by claim: there where its devices are
+            given = claimed.given_to(self.claimed.book, pod)
+            able.sort(key=lambda part: given.isdisjoint(self.devices_at(part.name)))
+        return (able or mine)[0].name if mine else pod.node
+
+    def devices_at(self, place: str) -> tuple[DeviceId, ...]:
+        """The devices of a part that are given out by claims, in their order; else none."""
+        part = self.nodes.get(place)
+        return part.ids if isinstance(part, MachinePart) else ()
+
+    def mask_of(self, pod: KubePod) -> int:
+        """The devices that the claims of a pod hold where it sits; 0: nobody says which."""
+        ids = self.devices_at(self.place_of(pod))
+        if not ids:
+            return 0
+        given = claimed.given_to(self.claimed.book, pod)
+        return sum(1 << bit for bit, one in enumerate(ids) if one in given)
+
     def team_of(self, pod: KubePod) -> str:
         """The team of a pod that is not ours."""
         return self._rule.team(pod.namespace, (pod.labels,), "")
@@ -161,6 +236,8 @@ class ClusterView:
     # One kind each ------------------------------------------------------------------------------
 
     def _take_pod(self, key: Key, row: KubePod, *, is_gone: bool) -> None:
+        if row.request.claims and self.is_ours(row):
+            row = self.claimed.with_claims(key, row, is_gone=is_gone)
         if row.node and self.sent.get(row.uid) == row.node:
             self.assume(row.uid, key, row.node)  # the watch was quicker than the answer
         before = self.pods.get(key)
@@ -177,6 +254,7 @@ class ClusterView:
             before = self.pods.pop(key, None) or before
             self._unplace(key, before)
             self._touch(key, row)
+            self._stir(key, row, is_gone=True)
             return
         self._index(key, before, row)
 
@@ -191,6 +269,16 @@ class ClusterView:
         if self.is_ours(row):
             self._file(key, row)
         self._touch(key, row)
+        self._stir(key, row, is_gone=False)
+
+    def _stir(self, key: Key, pod: KubePod, *, is_gone: bool) -> None:
+        """Look again at jobs whose rules name a pod, and at those that its rules name."""
+        is_ours = self.is_ours(pod)
+        if self.ruled.take(key, pod, is_ours=is_ours, is_gone=is_gone):
+            self.dirty_units.update(dict.fromkeys(self._units))
+        for unit in self.ruled.units:
+            if any(one.is_pending and names(one, pod) for one in self.unit_pods(unit)[:1]):
+                self.dirty_units[unit] = None
 
     def _unplace(self, key: Key, before: KubePod | None) -> None:
         if before is not None and before.node:
@@ -217,6 +305,8 @@ class ClusterView:
             self._unit_of[key] = unit
             self._units.setdefault(unit, {})[key] = None
             self.dirty_units[unit] = None
+            if pod.request.near:
+                self.ruled.units[unit] = None
             if pod.owner is not None:
                 owner = (pod.namespace, pod.owner.kind, pod.owner.name)
                 self._owned.setdefault(owner, {})[key] = None
@@ -230,6 +320,7 @@ class ClusterView:
         mine.pop(key, None)
         if not mine:
             self._units.pop(unit, None)
+            self.ruled.units.pop(unit, None)
         self.dirty_units[unit] = None
         pod = self.pod(key)
         if pod is not None and pod.owner is not None:
@@ -240,14 +331,31 @@ class ClusterView:
                 self._owned.pop(owner, None)
 
     def _take_node(self, row: KubeNode, *, is_gone: bool) -> None:
-        before = self.nodes.get(row.name)
-        self._put(self.nodes, row.name, row, is_gone=is_gone)
-        if is_gone or before is None or replace(before, seen_ms=0) != replace(row, seen_ms=0):
-            self.dirty_nodes[row.name] = None
+        self._put(self.machines, row.name, row, is_gone=is_gone)
+        self._cut(row.name)
+
+    def _cut(self, machine: str) -> None:
+        """Find the parts of a machine, and remember to look at those that are others now."""
+        row = self.machines.get(machine)
+        before = {part.name: part for part in self._parts_of.pop(machine, ())}
+        made = () if row is None else parts.of_node(row, self.claimed.book.groups(machine))
+        now = {part.name: part for part in made}
+        if now:
+            self._parts_of[machine] = tuple(now.values())
+        for name in before.keys() - now.keys():
+            del self.nodes[name]
+        self.nodes.update(now)
+        news = [*parts.each_changed(before, now)]
+        self.dirty_nodes.update(dict.fromkeys(news))
+        if news and (before.keys() != now.keys() or any(map(self.devices_at, news))):
+            for key in self.on_node.get(machine, ()):  # it may sit on another part, or device
+                self.touch(key)
+        if news:
             self.changed()
 
     def _take_owner(self, row: OwnerObject, *, is_gone: bool) -> None:
         key: OwnerKey = (row.group, row.kind, row.namespace, row.name)
+        row = self.claimed.with_templates(key, row, is_gone=is_gone)
         owners: Any = self.cluster.owners
         if owners.get(key) == row:
             return

@@ -1,16 +1,18 @@
 """Which kinds of objects a cluster has, of those that are read here, and where they are."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from tidemill.live.kubernetes import cluster as clusters
 from tidemill.live.kubernetes.api.client import ApiClient, ApiRefusal
+from tidemill.live.kubernetes.fields import Object
 from tidemill.live.kubernetes.reasons import HEARD
 
-READERS = {
+Readers = Mapping[tuple[str, str], Callable[[Object], Any]]
+READERS: Readers = {
     key: take for key, take in clusters.readers().items() if key != ("events.k8s.io", "Event")
 }
 """By API group and kind: what is made of an object. Events are the same in both of their groups."""
@@ -76,6 +78,8 @@ class ServedKind(Struct, frozen=True):
 
 PODS = ServedKind("", "v1", "Pod", "pods")
 NODES = ServedKind("", "v1", "Node", "nodes")
+OF_DEVICES = ("ResourceClaim", "ResourceSlice")
+"""Kinds that say who holds devices; clusters without them have none that are claimed."""
 
 
 class Discovered(NamedTuple):
@@ -108,11 +112,11 @@ class _GroupList(Struct):
     groups: tuple[_Group, ...] = ()
 
 
-async def discover(client: ApiClient) -> Discovered:
+async def discover(client: ApiClient, readers: Readers = READERS) -> Discovered:
     """Ask a server what it has."""
     found, notes = list[ServedKind](), list[str]()
     wanted = dict[str, set[str]]()
-    for group, kind in READERS:
+    for group, kind in readers:
         wanted.setdefault(group, set()).add(kind)
     groups = msgspec.json.decode(await client.get("/apis"), type=_GroupList).groups
     versions = {group.name: [one.version for one in group.versions] for group in groups}

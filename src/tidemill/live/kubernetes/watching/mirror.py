@@ -32,7 +32,7 @@ from tidemill.live.kubernetes.owners import OwnerObject
 from tidemill.live.kubernetes.pods import KubePod
 from tidemill.live.kubernetes.reasons import HEARD
 from tidemill.live.kubernetes.watching import kinds
-from tidemill.live.kubernetes.watching.kinds import READERS, Discovered, ServedKind
+from tidemill.live.kubernetes.watching.kinds import READERS, Discovered, Readers, ServedKind
 from tidemill.model.errors import BackendError
 
 MOST_OBJECTS = 1_000_000
@@ -73,10 +73,14 @@ class KindCopy:
     """The objects of one kind."""
 
     def __init__(
-        self, kind: ServedKind, now_ms: Callable[[], int], on_change: OnChange | None = None
+        self,
+        kind: ServedKind,
+        now_ms: Callable[[], int],
+        on_change: OnChange | None = None,
+        readers: Readers = READERS,
     ) -> None:
         self.kind, self._now_ms, self._on_change = kind, now_ms, on_change
-        self._take = READERS[kind.group, kind.kind]
+        self._take = readers[kind.group, kind.kind]
         self.rows: dict[Key, Any] = {}
         self.gone: list[KubePod | OwnerObject] = []
         self.refused: dict[Key, RefusedObject] = {}
@@ -200,9 +204,10 @@ class ClusterCopy:
         *,
         limit: int = PAGE,
         on_change: OnChange | None = None,
+        readers: Readers = READERS,
     ) -> None:
         self._client, self._now_ms, self._limit = client, now_ms, limit
-        self._on_change = on_change
+        self._on_change, self._readers = on_change, readers
         self.copies: dict[ServedKind, KindCopy] = {}
         self._tasks: dict[ServedKind, asyncio.Task[None]] = {}
         self._notes: tuple[str, ...] = ()
@@ -212,7 +217,7 @@ class ClusterCopy:
 
     async def start(self) -> None:
         """Find out what the server has, and begin to copy it; raises what the server says."""
-        self._follow(await kinds.discover(self._client))
+        self._follow(await kinds.discover(self._client, self._readers))
         self._looking = asyncio.create_task(self._look_again())
 
     async def stop(self) -> None:
@@ -301,14 +306,14 @@ class ClusterCopy:
         self._notes = found.notes
         for kind in found.kinds:
             if not any((one.group, one.kind) == (kind.group, kind.kind) for one in self.copies):
-                self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change)
+                self.copies[kind] = KindCopy(kind, self._now_ms, self._on_change, self._readers)
                 self._tasks[kind] = asyncio.create_task(self._keep(self.copies[kind]))
 
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN_S)
             try:
-                self._follow(await kinds.discover(self._client))
+                self._follow(await kinds.discover(self._client, self._readers))
             except (*UNREACHABLE, ApiRefusal, msgspec.DecodeError):
                 continue  # the watches say that the server is down
 

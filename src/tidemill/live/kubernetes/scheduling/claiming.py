@@ -1,0 +1,156 @@
+"""Pods of ours that ask for devices by claim, kept up with their claims; and claims of others.
+
+What a pod requests is read again whenever a claim, a template or a class that it names changes.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from tidemill.live.kubernetes.cluster import OwnerKey
+from tidemill.live.kubernetes.dra import DeviceClaim, DeviceClass, DeviceSlice
+from tidemill.live.kubernetes.owners import OwnerObject
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import claimed
+from tidemill.live.kubernetes.scheduling.claims import ClaimBook, Key
+
+
+class TakePod(Protocol):
+    """Keeps a pod that came, changed or is gone."""
+
+    def __call__(self, key: Key, row: KubePod, *, is_gone: bool) -> None: ...
+
+
+class ClaimedPods:
+    """Claims, by who uses them; ``pods``: all that there are, with what claims ask for."""
+
+    def __init__(
+        self,
+        pods: dict[Key, KubePod],
+        take_pod: TakePod,
+        touch: Callable[[Key], None],
+        cut: Callable[[str], None],
+    ) -> None:
+        self._pods, self._take_pod, self._touch, self._cut = pods, take_pod, touch, cut
+        self.book = ClaimBook()
+        self._told: dict[Key, KubePod] = {}
+        """Pods of ours with claims, as the cluster has them."""
+        self._told_owners: dict[OwnerKey, OwnerObject] = {}
+        """The same of objects that make such pods."""
+        self._users: dict[Key, dict[Key, None]] = {}
+        """By claim or template: the pods of ours that name it."""
+        self._labelled = 0
+        self._ours: dict[str, Key] = {}
+        """Pods of ours with claims, by uid; those that are gone as long as a claim names them."""
+        self._shown: dict[Key, tuple[Key, ...]] = {}
+        """By claim of others: the pods that stand for it."""
+        self._promised: dict[Key, None] = {}
+        """Claims that were allocated for a pod of ours which was not bound when that was seen."""
+
+    def take_slice(self, row: DeviceSlice, *, is_gone: bool) -> None:
+        """A slice came, changed or is gone."""
+        for machine in sorted(self.book.take_slice(row, is_gone=is_gone)):
+            self._cut_up(machine)
+
+    def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
+        """A class came, changed or is gone."""
+        self.book.take_class(row, is_gone=is_gone)
+        self._resolve(self._told)
+
+    def take_claim(self, row: DeviceClaim, *, is_gone: bool) -> list[OwnerObject]:
+        """A claim, or a template of claims, is so now; owners whose pods ask for something else."""
+        key = (row.namespace, row.name)
+        before = self.book.take_claim(row, is_gone=is_gone)
+        now = self.book.claims.get(key)
+        if before == now:
+            return []
+        self._resolve(self._users.get(key, ()))
+        self._show(key)
+        for uid in before.reserved if before is not None else ():
+            if self._ours.get(uid) not in self._told and uid not in (now.reserved if now else ()):
+                self._ours.pop(uid, None)
+        is_template = key[1].startswith("template/")
+        owners = self._told_owners.values() if is_template else ()
+        return [one for one in owners if one.namespace == key[0]]
+
+    def with_claims(self, key: Key, row: KubePod, *, is_gone: bool) -> KubePod:
+        """A pod of ours with what its claims ask for."""
+        self._told.pop(key, None)
+        for name in claimed.named(row):
+            users = self._users.setdefault(name, {})
+            users.pop(key, None)
+            if not is_gone:
+                users[key] = None
+            elif not users:
+                del self._users[name]
+        if not is_gone:
+            self._told[key] = row
+        is_news = row.uid not in self._ours
+        self._ours.setdefault(row.uid, key)
+        mine = self.book.of_pod(row)
+        if is_gone and not any(row.uid in claim.reserved for claim in mine):
+            self._ours.pop(row.uid, None)
+        for claim in mine if is_news else ():
+            self._show((claim.namespace, claim.name))
+        found = self.book.resolved(row)
+        self._label_machines()
+        return found
+
+    def with_templates(self, key: OwnerKey, row: OwnerObject, *, is_gone: bool) -> OwnerObject:
+        """An owner with what the claims of its pods will ask for."""
+        self._told_owners.pop(key, None)
+        if not any(part.request.claims for part in row.templates):
+            return row
+        if not is_gone:
+            self._told_owners[key] = row
+        found = claimed.with_templates(self.book, row)
+        self._label_machines()
+        return found
+
+    def stale(self) -> list[DeviceClaim]:
+        """Claims that are allocated for pods of ours alone, none of which is bound."""
+        found = list[DeviceClaim]()
+        for key in list(self._promised):
+            claim = self.book.claims.get(key)
+            users = claim.reserved if claim is not None else ()
+            pods = [self._pods.get(self._ours.get(uid, key)) for uid in users]
+            waits = {pod.uid for pod in pods if pod is not None and pod.is_pending}
+            if claim is None or not users or waits != {*users}:
+                del self._promised[key]
+            else:
+                found.append(claim)
+        return found
+
+    def _show(self, key: Key) -> None:
+        """Let pods stand for a claim of others, or none if it is ours, or not allocated."""
+        claim = self.book.claims.get(key)
+        shown = claimed.as_pods(self.book, claim, self._ours) if claim is not None else {}
+        for name in self._shown.pop(key, ()):
+            if name not in shown and (pod := self._pods.get(name)) is not None:
+                self._take_pod(name, pod.deleted(pod.created_ms), is_gone=True)
+        for name, pod in shown.items():
+            self._take_pod(name, pod, is_gone=False)
+            self._touch(name)
+        if shown:
+            self._shown[key] = tuple(shown)
+        if claim is not None and claim.reserved and not shown:
+            self._promised[key] = None
+
+    def _resolve(self, keys: Iterable[Key]) -> None:
+        """Read again what pods ask for by claims that are others now, and what they hold."""
+        for key in list(keys):
+            if (row := self._told.get(key)) is not None:
+                self._take_pod(key, row, is_gone=False)
+                self._touch(key)
+
+    def _label_machines(self) -> None:
+        """Label machines by what was asked for since they were last labelled."""
+        if len(self.book.forms) != self._labelled:
+            self._labelled = len(self.book.forms)
+            for machine in list(self.book.machines()):
+                self._cut_up(machine)
+
+    def _cut_up(self, machine: str) -> None:
+        """Find the parts of a machine, and on which of them the claims of others sit."""
+        self._cut(machine)
+        for claim in sorted(self.book.holders_on(machine)):
+            self._show(claim)

@@ -1,0 +1,318 @@
+"""Devices by claim (DRA): what machines publish, what claims ask for, and who holds what.
+
+A claim's requests are read into what the loop counts: so many accelerators of a part of a machine
+whose devices match its selectors. Which machines have such devices is a label that they are given
+here; which device it is, is decided by the plan. Whatever of a claim is not understood is named.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import cel, dra
+from tidemill.live.kubernetes.dra import Device, DeviceClaim, DeviceClass, DeviceId, DeviceSlice
+from tidemill.live.kubernetes.nodes import Taint
+from tidemill.live.kubernetes.pods import KubePod, PodRequest, Toleration
+from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
+
+Key = tuple[str, str]
+"""Namespace and name."""
+BY_CLAIM = Taint("tidemill/devices-by-claim", "", "NoSchedule")
+"""Of parts whose devices are given out by claims: who requests devices otherwise has none there."""
+TOLERATED = Toleration(BY_CLAIM.key, "Exists", "", "")
+MATCH = "match"
+LONGEST_FORM = 160
+
+
+class DeviceForm(NamedTuple):
+    """What a device has to be like: all of these expressions hold."""
+
+    device_class: str
+    selectors: tuple[str, ...]
+    alike: tuple[str, ...] = ()
+    number: int = 0
+    """With ``alike``: so many that have those attributes in common."""
+
+    def holds(self, device: Device) -> bool:
+        """Whether a device is so."""
+        return all(cel.selector(one).holds(device.facts) for one in self.selectors)
+
+    @property
+    def label(self) -> str:
+        """The label of what has such devices, as people read it in `why`."""
+        where = " and ".join(" ".join(one.split()) for one in self.selectors)
+        same = f", {self.number} with the same {', '.join(self.alike)}" if self.alike else ""
+        return f"devices of class {self.device_class}{same}: {where}"[:LONGEST_FORM]
+
+    def of_part(self, devices: Iterable[Device]) -> bool:
+        """Whether a part of a machine can take it, as far as its devices go."""
+        matching = [device for device in devices if self.holds(device)]
+        if not self.alike:
+            return bool(matching)
+        return any(len(some) >= self.number for some in alike(matching, self.alike).values())
+
+
+class DeviceGroup(NamedTuple):
+    """Devices of one machine between which no claim that is known makes a difference."""
+
+    gpu_type: str
+    profile: str
+    devices: tuple[Device, ...]
+    labels: tuple[tuple[str, str], ...]
+
+
+class ClaimBook:
+    """Slices, classes and claims of a cluster, as they are now."""
+
+    def __init__(self) -> None:
+        self.claims: dict[Key, DeviceClaim] = {}
+        """Templates too, as `template/NAME`."""
+        self.classes: dict[str, DeviceClass] = {}
+        self.forms: dict[DeviceForm, None] = {}
+        """Everything that was asked for so far: machines are labelled by it."""
+        self._slices: dict[str, DeviceSlice] = {}
+        self._published: dict[str, tuple[Device, ...]] = {}
+        """By machine, in the order of their pools and names."""
+        self._where: dict[DeviceId, tuple[str, Device]] = {}
+        self.holder: dict[DeviceId, Key] = {}
+        """The claim that a device was given to."""
+        self._counted: dict[DeviceForm, bool] = {}
+
+    # What happens -------------------------------------------------------------------------------
+
+    def take_slice(self, row: DeviceSlice, *, is_gone: bool) -> set[str]:
+        """A slice came, changed or is gone; the machines that have other devices now."""
+        before = self._slices.pop(row.name, None)
+        if not is_gone:
+            self._slices[row.name] = row
+        touched = {one.node for one in (before, row) if one is not None and one.node}
+        for machine in touched:
+            self._read(machine)
+        return touched
+
+    def _read(self, machine: str) -> None:
+        self._counted.clear()
+        for device in self._published.pop(machine, ()):
+            self._where.pop(device.id, None)
+        mine = [one for one in self._slices.values() if one.node == machine]
+        found = list[Device]()
+        for driver, pool in sorted({(one.driver, one.pool) for one in mine}):
+            some = [one for one in mine if (one.driver, one.pool) == (driver, pool)]
+            newest = max(one.generation for one in some)
+            some = [one for one in some if one.generation == newest]
+            if len(some) == some[0].slices:  # else the rest of the pool is still to come
+                found += [device for one in some for device in one.published]
+        if found:
+            self._published[machine] = tuple(
+                sorted(found, key=lambda d: (d.driver, d.pool, _natural(d.name)))
+            )
+        self._where.update((device.id, (machine, device)) for device in found)
+
+    def take_class(self, row: DeviceClass, *, is_gone: bool) -> None:
+        """A class came, changed or is gone."""
+        self.classes.pop(row.name, None)
+        if not is_gone:
+            self.classes[row.name] = row
+
+    def take_claim(self, row: DeviceClaim, *, is_gone: bool) -> DeviceClaim | None:
+        """A claim or a template came, changed or is gone; what it was before."""
+        key = (row.namespace, row.name)
+        before = self.claims.get(key)
+        if before is not None and not is_gone and _is_older(row, before):
+            return before
+        for device in before.allocated if before is not None else ():
+            if self.holder.get(device) == key:
+                del self.holder[device]
+        if is_gone:
+            self.claims.pop(key, None)
+            return before
+        self.claims[key] = row
+        self.holder.update(dict.fromkeys(row.allocated, key))
+        return before
+
+    # What machines have -------------------------------------------------------------------------
+
+    def machines(self) -> Iterable[str]:
+        """All that publish devices."""
+        return self._published
+
+    def published(self, machine: str) -> tuple[Device, ...]:
+        """Every device of a machine that may be given out, of any driver."""
+        return tuple(one for one in self._published.get(machine, ()) if not one.is_tainted)
+
+    def groups(self, machine: str) -> list[DeviceGroup]:
+        """The accelerators of a machine, by what they are and which requests they match."""
+        all_of_it = self.published(machine)
+        beside = [one for one in all_of_it if not one.is_accelerator]
+        given = self._labels(form for form in self.forms if form.of_part(beside))
+        grouped = dict[tuple[str, str, tuple[DeviceForm, ...]], list[Device]]()
+        for device in all_of_it:
+            if device.is_accelerator and (device.is_whole or not device.counters):
+                forms = tuple(f for f in self.forms if f.holds(device))
+                grouped.setdefault((device.gpu_type, device.profile, forms), []).append(device)
+        return [
+            DeviceGroup(
+                gpu_type, profile, tuple(some),
+                (*given, *self._labels(form for form in forms if form.of_part(some))),
+            )
+            for (gpu_type, profile, forms), some in grouped.items()
+        ]  # fmt: skip
+
+    @staticmethod
+    def _labels(forms: Iterable[DeviceForm]) -> tuple[tuple[str, str], ...]:
+        return tuple((form.label, MATCH) for form in forms)
+
+    def held_on(self, claim: DeviceClaim) -> dict[str, tuple[DeviceId, ...]]:
+        """By machine: the accelerators that a claim keeps from others, whole for their parts."""
+        found = dict[str, dict[DeviceId, None]]()
+        for one in claim.allocated:
+            machine, device = self._where.get(one, ("", None))
+            if device is None or not device.is_accelerator:
+                continue
+            mine = found.setdefault(machine, {})
+            mine[one] = None
+            for other in self._published[machine] if device.counters else ():
+                if other.pool == device.pool and {*other.counters} & {*device.counters}:
+                    mine[other.id] = None
+        return {machine: tuple(mine) for machine, mine in found.items()}
+
+    def holders_on(self, machine: str) -> set[Key]:
+        """The claims that hold devices of a machine."""
+        mine = self._published.get(machine, ())
+        return {self.holder[device.id] for device in mine if device.id in self.holder}
+
+    # What pods ask for --------------------------------------------------------------------------
+
+    def names_of(self, pod: KubePod) -> list[tuple[str, Key | None]]:
+        """The claims of a pod, by its own names for them; None: not made yet."""
+        return [
+            (inside, self._named(pod.namespace, inside, told, pod.claim_names))
+            for inside, told in pod.request.claims
+        ]
+
+    @staticmethod
+    def _named(
+        namespace: str, inside: str, told: str, made: Mapping[str, str]
+    ) -> Key | None:  # fmt: skip
+        if made.get(inside):
+            return namespace, made[inside]
+        return None if told.startswith("template/") else (namespace, told)
+
+    def of_pod(self, pod: KubePod) -> list[DeviceClaim]:
+        """The claims of a pod that exist."""
+        keys = (key for _, key in self.names_of(pod) if key is not None)
+        return [self.claims[key] for key in keys if key in self.claims]
+
+    def resolved(self, pod: KubePod) -> KubePod:
+        """A pod of ours with what its claims ask for; one whose claims are not made is held."""
+        lacking = [inside for inside, key in self.names_of(pod) if key not in self.claims]
+        request = self.request(pod.namespace, pod.request, pod.claim_names, pod.uid)
+        gates = pod.gates
+        if lacking and not pod.node:
+            gates = (*gates, f"claim {', '.join(lacking)} is not made yet")
+        return replace(pod, request=request, gates=gates)
+
+    def request(
+        self, namespace: str, asked: PodRequest, made: Mapping[str, str] | None = None,
+        uid: str = "",
+    ) -> PodRequest:  # fmt: skip
+        """What claims ask for, in a request; what of them is not understood, in ``unkept``."""
+        total, forms, unkept = 0, dict[DeviceForm, bool](), list[str]()
+        for inside, told in asked.claims:
+            key = self._named(namespace, inside, told, made or {})
+            claim = self.claims.get(key) if key is not None else None
+            wanted = claim or self.claims.get((namespace, told))
+            if claim is not None and {*claim.reserved} - {uid}:
+                unkept.append(f"claim `{claim.name}` is used by other pods too")
+            elif claim is not None and claim.is_allocated and not claim.reserved:
+                unkept.append(f"claim `{claim.name}` is allocated already")
+            if wanted is None:
+                continue
+            for form, count, problem in self._asked(wanted):
+                is_ours = self._is_accelerator(form)
+                forms[form] = is_ours
+                total += count if is_ours else 0
+                unkept += [f"claim `{wanted.name}`: {problem}"] if problem else []
+        mine = {form.selectors for form, is_ours in forms.items() if is_ours}
+        if len(mine) > 1:
+            unkept.append("claims for accelerators that differ")
+        self.forms.update(dict.fromkeys(forms))
+        labels = ((form.label, MATCH) for form in forms)
+        return replace(
+            asked, gpu=GpuRequest(CLAIMED, total) if total else asked.gpu,
+            selector=tuple(sorted({*asked.selector, *labels})),
+            tolerations=(*asked.tolerations, TOLERATED),
+            also=(*asked.also, *([asked.gpu.resource] if asked.gpu and total else [])),
+            unkept=(*asked.unkept, *unkept),
+        )  # fmt: skip
+
+    def _asked(self, claim: DeviceClaim) -> Iterator[tuple[DeviceForm, int, str]]:
+        """The requests of a claim: what, how many, and what is not understood."""
+        for one in claim.requests:
+            found = self.classes.get(one.device_class)
+            selectors = (*(found.selectors if found else ()), *one.selectors)
+            problem = one.unkept or claim.unkept or dra.unknown_in(selectors)
+            if found is None:
+                problem = problem or f"DeviceClass `{one.device_class}` is not there"
+            if problem:
+                yield DeviceForm(one.device_class, ()), max(one.count, 1), problem
+                continue
+            form = DeviceForm(one.device_class, selectors)
+            count = one.count or self._all_of(form)
+            if not count:
+                problem = "allocationMode All on machines that have different numbers of them"
+            same = form._replace(alike=claim.alike, number=count) if claim.alike else form
+            yield same, max(count, 1), problem
+
+    def _all_of(self, form: DeviceForm) -> int:
+        """How many devices every machine that has such has; 0: not all of them the same."""
+        counts = {
+            sum(form.holds(device) for device in self.published(machine))
+            for machine in self._published
+        } - {0}
+        return counts.pop() if len(counts) == 1 else 0
+
+    def form_of(self, claim: DeviceClaim, request: str) -> tuple[DeviceForm, int]:
+        """What one request of a claim asks for, and how many."""
+        for one, (form, count, _) in zip(claim.requests, self._asked(claim), strict=True):
+            if one.name == request:
+                return form, count
+        raise AssertionError(f"claim {claim.name} has no request {request}")
+
+    def is_accelerators(self, claim: DeviceClaim, request: str) -> bool:
+        """Whether a request is for what the loop counts."""
+        return self._is_accelerator(self.form_of(claim, request)[0])
+
+    def _is_accelerator(self, form: DeviceForm) -> bool:
+        if form not in self._counted:
+            matching = (device for _, device in self._where.values() if form.holds(device))
+            first = next(matching, None)
+            told = (form.device_class, *form.selectors)
+            by_name = any(driver in one for one in told for driver in dra.DRIVERS)
+            self._counted[form] = by_name if first is None else first.is_accelerator
+        return self._counted[form]
+
+
+def alike(devices: Iterable[Device], attributes: tuple[str, ...]) -> dict[object, list[Device]]:
+    """Devices by the values of attributes that they must have in common; those without: none."""
+    found = dict[object, list[Device]]()
+    for device in devices:
+        values = []
+        for attribute in attributes:
+            domain, _, name = attribute.rpartition("/")
+            values.append(device.facts.attributes.get(domain, {}).get(name))
+        if None not in values:
+            found.setdefault(tuple(values), []).append(device)
+    return found
+
+
+def _is_older(row: DeviceClaim, known: DeviceClaim) -> bool:
+    """Whether a watch tells what an answer has shown to be past."""
+    told, had = row.version, known.version
+    return row.uid == known.uid and told.isdecimal() and had.isdecimal() and int(told) < int(had)
+
+
+def _natural(name: str) -> tuple[int, str]:
+    """`gpu-2` before `gpu-10`."""
+    return len(name), name

@@ -1,0 +1,191 @@
+"""Rules about other pods (affinity, anti-affinity, spread) and volumes, as what the loop can keep.
+
+Where the pods that a rule names are now is a condition on the labels of nodes: not in these places,
+or in one of those. Pods that name each other are placed one after the other, each after the one
+before is bound, so that no plan puts two of them where only one may be. A gang that has to be
+together is tied to one domain of a tier; one that has to be apart is placed if two of its pods do
+not fit on a node anyway. What is none of this is refused by the name of its field.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes.pod_rules import HOSTNAME, PodRule, RuleKind
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.scheduling import volumes
+from tidemill.live.kubernetes.scheduling.shapes import Unplaceable
+from tidemill.live.kubernetes.scheduling.view import ClusterView, PodUnit
+from tidemill.model.node_rules import LabelCondition, LabelTest
+from tidemill.model.rows import Role, Shape
+from tidemill.model.topology import Bond, Topology
+
+MOST_PLACES = 1000
+"""Values of one condition; a rule that needs more cannot be said."""
+
+
+class _Unkept(Exception):  # noqa: N818 - never leaves this module
+    """What cannot be kept, and why."""
+
+
+def kept(
+    view: ClusterView, unit: PodUnit, shape: Shape | Unplaceable, topology: Topology
+) -> Shape | Unplaceable:  # fmt: skip
+    """A shape that keeps the rules of its pods about others, and those of others about them."""
+    pods = [pod for pod in unit.pods if not pod.is_over]
+    if isinstance(shape, Unplaceable) or not pods or any(pod.node for pod in pods):
+        return shape
+    if any(pod.request.volumes for pod in pods):
+        found = volumes.kept(view.volumes, pods, shape)
+        if isinstance(found, Unplaceable):
+            return found
+        shape = found
+    if unit.key not in view.ruled.units and not view.ruled.apart:
+        return shape
+    rules = {rule for pod in pods for rule in pod.request.near}
+    if any({*pod.request.near} != rules for pod in pods):
+        return _refused("rules about other pods that differ between pods of one gang")
+    if rules and (first := _before(view, unit, pods, rules)) is not None:
+        words = f"is placed after {first.full_name}, by where that is"
+        return Unplaceable("Waiting", words)
+    try:
+        made = [*_away(view, pods)]
+        bonds = list[Bond]()
+        for rule in sorted(rules, key=repr):
+            made += _conditions(view, pods, rule, shape)
+            bonds += _bonds(pods, rule, shape, topology)
+    except _Unkept as error:
+        return _refused(str(error))
+    roles = tuple(_with(role, made) for role in shape.roles)
+    return replace(shape, roles=roles, bonds=tuple(dict.fromkeys((*shape.bonds, *bonds))))
+
+
+def _refused(words: str) -> Unplaceable:
+    return Unplaceable("NotSupported", f"{words}: not placed by Tidemill's scheduler yet")
+
+
+def _with(role: Role, more: Sequence[LabelCondition]) -> Role:
+    """A role with conditions that hold beside every choice that it has."""
+    if not more:
+        return role
+    choices = role.affinity or ((),)
+    return replace(role, affinity=tuple((*choice, *more) for choice in choices))
+
+
+def _before(
+    view: ClusterView, unit: PodUnit, pods: Sequence[KubePod], rules: set[PodRule]
+) -> KubePod | None:
+    """A pod that waits too, is named by these rules, and comes first."""
+    mine = min((pod.created_ms, pod.full_name) for pod in pods)
+    for other in view.ruled.units:
+        if other == unit.key:
+            continue
+        for pod in view.unit_pods(other):
+            is_named = pod.is_pending and not pod.gates and any(
+                rule.names(pods[0].namespace, pod.namespace, pod.labels) for rule in rules
+            )  # fmt: skip
+            if is_named and (pod.created_ms, pod.full_name) < mine:
+                return pod
+    return None
+
+
+def _places(view: ClusterView, own: str, rule: PodRule) -> Counter[str]:
+    """How many pods that a rule names each place has; those without the label are nowhere."""
+    found = Counter[str]()
+    for pod in view.pods.values():
+        if pod.node and not pod.is_over and rule.names(own, pod.namespace, pod.labels):
+            machine = view.machines.get(pod.node)
+            if machine is not None and rule.key in machine.labels:
+                found[machine.labels[rule.key]] += 1
+    return found
+
+
+def _away(view: ClusterView, pods: Sequence[KubePod]) -> Iterator[LabelCondition]:
+    """Places of pods that have to be apart from these, whatever these say themselves."""
+    found = dict[str, set[str]]()
+    for key in view.ruled.apart:
+        other = view.pods[key]
+        machine = view.machines.get(other.node)
+        for rule in other.request.near if machine is not None else ():
+            is_named = rule.kind is RuleKind.APART and any(
+                rule.names(other.namespace, pod.namespace, pod.labels) for pod in pods
+            )
+            if is_named and machine is not None and rule.key in machine.labels:
+                found.setdefault(rule.key, set()).add(machine.labels[rule.key])
+    for label, values in sorted(found.items()):
+        yield _condition(label, LabelTest.NOT_IN, values)
+
+
+def _condition(key: str, test: LabelTest, values: Iterable[str]) -> LabelCondition:
+    some = tuple(sorted(values))
+    if len(some) > MOST_PLACES:
+        raise _Unkept(f"more than {MOST_PLACES} values of `{key}`")
+    return LabelCondition(key, test, some)
+
+
+def _conditions(
+    view: ClusterView, pods: Sequence[KubePod], rule: PodRule, shape: Shape
+) -> list[LabelCondition]:
+    """Where the pods of a job may be, by where those are that a rule of theirs names."""
+    own = pods[0].namespace
+    there, is_gang = _places(view, own, rule), sum(role.count for role in shape.roles) > 1
+    names_itself = all(rule.names(own, pod.namespace, pod.labels) for pod in pods)
+    has_key = LabelCondition(rule.key, LabelTest.EXISTS)
+    match rule.kind:
+        case RuleKind.APART:
+            if is_gang and names_itself and not _is_one_per_node(view, pods, rule):
+                raise _Unkept("affinity.podAntiAffinity within a gang")
+            return [_condition(rule.key, LabelTest.NOT_IN, there)] if there else []
+        case RuleKind.TOGETHER:
+            if there:
+                return [_condition(rule.key, LabelTest.IN, there)]
+            if not names_itself:
+                raise _Unkept("affinity.podAffinity to pods that are nowhere")
+            return [has_key]
+        case RuleKind.SPREAD:
+            every = _eligible(view, pods[0], rule)
+            if is_gang and len(every) > 1:
+                if there or not (names_itself and _is_one_per_node(view, pods, rule)):
+                    raise _Unkept("topologySpreadConstraints within a gang")
+                return [has_key]
+            least = min((there[place] for place in every), default=0)
+            may = [one for one in every if there[one] + names_itself - least <= rule.max_skew]
+            if not may:
+                raise _Unkept(f"topologySpreadConstraints: no node has `{rule.key}`")
+            return [_condition(rule.key, LabelTest.IN, may)]
+
+
+def _eligible(view: ClusterView, pod: KubePod, rule: PodRule) -> set[str]:
+    """The places that count in a spread: of nodes that the pod selects."""
+    return {
+        machine.labels[rule.key]
+        for machine in view.machines.values()
+        if rule.key in machine.labels and pod.request.selects(machine.labels)
+    }
+
+
+def _is_one_per_node(view: ClusterView, pods: Sequence[KubePod], rule: PodRule) -> bool:
+    """Whether two pods of a gang never fit on one node, which is all that the rule asks for."""
+    gpus = {pod.request.gpu for pod in pods}
+    gpu = next(iter(gpus))
+    if rule.key != HOSTNAME or len(gpus) > 1 or gpu is None:
+        return False
+    sizes = (part.devices for part in view.nodes.values() if gpu.resource in part.capacity)
+    return max(sizes, default=0) < 2 * gpu.each
+
+
+def _bonds(
+    pods: Sequence[KubePod], rule: PodRule, shape: Shape, topology: Topology
+) -> list[Bond]:  # fmt: skip
+    """A gang whose pods have to be near each other is tied to one domain of a tier."""
+    is_gang = sum(role.count for role in shape.roles) > 1
+    own = pods[0].namespace
+    names_itself = all(rule.names(own, pod.namespace, pod.labels) for pod in pods)
+    if rule.kind is not RuleKind.TOGETHER or not is_gang or not names_itself:
+        return []
+    for tier in topology.tiers:
+        is_node = rule.key == HOSTNAME and not tier.label and not tier.devices
+        if is_node or (tier.label and tier.label == rule.key):
+            return [Bond(tier.name, 0)]
+    raise _Unkept(f"affinity.podAffinity by `{rule.key}`, of which the policy file has no tier")

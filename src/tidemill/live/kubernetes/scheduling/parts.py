@@ -1,0 +1,201 @@
+"""Parts of a machine: what it has of one resource, which is what the loop counts as a node.
+
+A machine whose devices are all whole is one node. MIG instances and shares (time-slicing, MPS) are
+cut before anybody asks for them, and the device plugin gives them out one by one: they are counted
+one by one too, as accelerators of a kind of their own (`1G.10GB OF H100`, `1/4 OF H100`). A machine
+that has several resources is several nodes, `NAME` and `NAME/RESOURCE`, and its CPU, memory and
+price are divided among them by the devices that are behind each. Devices that are given out by
+claims (DRA) are parts too, and known one by one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from msgspec.structs import replace
+
+from tidemill.live.kubernetes import resources
+from tidemill.live.kubernetes.dra import DeviceId
+from tidemill.live.kubernetes.nodes import KubeNode, instance_milli
+from tidemill.live.kubernetes.scheduling.claims import BY_CLAIM, DeviceGroup
+from tidemill.live.prices.rules import Price, PricePeriod
+from tidemill.model.measures import WHOLE_MILLI
+from tidemill.model.rows import MAX_DEVICES, UNPRICED
+
+BETWEEN = "/"
+"""Between the name of a machine and that of a part; no node of Kubernetes has one in its name."""
+
+
+class MachinePart(KubeNode, frozen=True, kw_only=True):
+    """The units of one resource that a machine has, as a node by itself."""
+
+    resource: str
+    unit: Fraction
+    """How many devices one of its units is."""
+    ids: tuple[DeviceId, ...] = ()
+    """Its devices, in the order in which plans number them; empty: the machine gives them out."""
+
+    @property
+    def whole_type(self) -> str:
+        """The GPU type of the devices that its units are, or are parts of."""
+        return self.gpu_type.rpartition(" of ")[2]
+
+    @property
+    def replicas(self) -> int:
+        """Units are not divided any further."""
+        return 1
+
+    @property
+    def devices(self) -> int:
+        """How many units it has."""
+        return min(max(self.advertised(self.capacity), self.expected), MAX_DEVICES)
+
+    def advertised(self, amounts: Mapping[str, int]) -> int:
+        """How many units are advertised."""
+        return min(amounts.get(self.resource, 0), MAX_DEVICES)
+
+    def price(self, of_device: Price) -> Price:
+        """What one unit costs, by what one device does."""
+        later = tuple(
+            PricePeriod(one.from_ms, self._scaled(one.usd_micro), one.source)
+            for one in of_device.later
+        )
+        return of_device._replace(usd_micro=self._scaled(of_device.usd_micro), later=later)
+
+    def _scaled(self, usd_micro: int) -> int:
+        return UNPRICED if usd_micro == UNPRICED else round(usd_micro * self.unit)
+
+
+def machine(name: str) -> str:
+    """The machine that a node, or a part of one, is of."""
+    return name.partition(BETWEEN)[0]
+
+
+def of_node(node: KubeNode, groups: Sequence[DeviceGroup] = ()) -> list[KubeNode]:
+    """The parts of a machine, the one that has its pods without accelerators first.
+
+    ``groups``: what it publishes for claims. Where the device plugin advertises devices too, those
+    of claims count only if the machine is known to have as many together.
+    """
+    names = sorted(node.capacity, key=lambda one: (not is_whole(node, one), one))
+    count = sum(len(group.devices) for group in groups)
+    if names and node.expected < node.advertised(node.capacity) + count:
+        groups = ()
+    if not groups and (not names or (len(names) == 1 and is_whole(node, names[0]))):
+        return [node]
+    behind = _behind(node, count if groups else 0)
+    sizes = [_size(group) for group in groups]
+    total = sum(behind.values()) + sum(sizes) or Fraction(1)
+    is_only = len(names) + len(groups) == 1
+    found: list[KubeNode] = [
+        _part(node, one, behind[one], behind[one] / total, is_only=is_only) for one in names
+    ]
+    for group, size in zip(groups, sizes, strict=True):
+        name = _free_name(node, group, {part.name for part in found})
+        found.append(_claimed(node, group, name, size / total))
+    return found
+
+
+def _size(group: DeviceGroup) -> Fraction:
+    """How many whole devices a group of them is."""
+    milli = instance_milli(group.gpu_type, group.profile) if group.profile else WHOLE_MILLI
+    return Fraction(len(group.devices) * (milli or WHOLE_MILLI), WHOLE_MILLI)
+
+
+def _free_name(node: KubeNode, group: DeviceGroup, taken: set[str]) -> str:
+    """The machine's own where that is free, else with the profile, or a number."""
+    if node.name not in taken and not group.profile:
+        return node.name
+    base = f"{node.name}{BETWEEN}{group.profile or group.gpu_type or 'claims'}"
+    tries = (base, *(f"{base}-{i}" for i in range(2, len(taken) + 3)))
+    return next(one for one in tries if one not in taken)
+
+
+def _claimed(node: KubeNode, group: DeviceGroup, name: str, share: Fraction) -> MachinePart:
+    """Devices that are given out by claims, as a node by itself."""
+    told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
+    has = {resources.CLAIMED: len(group.devices)}
+    of = group.gpu_type or node.gpu_type or "GPU"
+    return MachinePart(**told | {
+        "name": name, "capacity": has, "allocatable": has,
+        "labels": {**node.labels, **dict(group.labels)}, "taints": (*node.taints, BY_CLAIM),
+        "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
+        "gpu_type": f"{group.profile} of {of}" if group.profile else of, "profile": "",
+        "expected": 0, "resource": resources.CLAIMED,
+        "unit": _size(group) / len(group.devices),
+        "ids": tuple(device.id for device in group.devices)[:MAX_DEVICES],
+    })  # fmt: skip
+
+
+def is_whole(node: KubeNode, resource: str) -> bool:
+    """Whether each unit of a resource is a device of its own."""
+    return not _profile(node, resource) and replicas(node, resource) == 1
+
+
+def replicas(node: KubeNode, resource: str) -> int:
+    """Into how many shares each device or instance is divided (time-slicing, MPS); 1: into none."""
+    plain = resource.removesuffix(resources.SHARED)
+    told = node.labels.get(f"{plain}.replicas", "")
+    if told.isdecimal() and len(told) < 6:
+        return max(int(told), 1)
+    return 1
+
+
+def kind(node: KubeNode, resource: str) -> str:
+    """What the books call the units of a resource."""
+    found, profile = node.gpu_type or "GPU", _profile(node, resource)
+    if profile:
+        found = f"{profile} of {found}"
+    count = replicas(node, resource)
+    if count > 1:
+        return f"1/{count} of {found}"
+    return f"share of {found}" if resource.endswith(resources.SHARED) else found
+
+
+def _profile(node: KubeNode, resource: str) -> str:
+    told = resources.GpuRequest(resource, 1).profile
+    return told or (node.profile if resource == "nvidia.com/gpu" else "")
+
+
+def _behind(node: KubeNode, claimed: int) -> dict[str, Fraction]:
+    """How many devices are behind each resource: whole ones, and of the others by their size."""
+    whole = {one: Fraction(count) for one, count in node.capacity.items() if is_whole(node, one)}
+    sizes = {
+        one: Fraction(count * _milli(node, one), WHOLE_MILLI * replicas(node, one))
+        for one, count in node.capacity.items()
+        if one not in whole
+    }
+    cut, total = Fraction(node.devices - claimed) - sum(whole.values()), sum(sizes.values())
+    if cut > 0 and total:
+        sizes = {one: size * cut / total for one, size in sizes.items()}
+    return whole | sizes
+
+
+def _milli(node: KubeNode, resource: str) -> int:
+    profile = _profile(node, resource)
+    return (instance_milli(node.gpu_type, profile) if profile else 0) or WHOLE_MILLI
+
+
+def _part(
+    node: KubeNode, resource: str, behind: Fraction, share: Fraction, *, is_only: bool
+) -> MachinePart:
+    units, is_plain = node.capacity[resource], is_whole(node, resource)
+    suffix = resource.rpartition("/")[2]
+    told = {name: getattr(node, name) for name in KubeNode.__struct_fields__}
+    return MachinePart(**told | {
+        "name": node.name if is_only or is_plain else f"{node.name}{BETWEEN}{suffix}",
+        "capacity": {resource: units},
+        "allocatable": {resource: min(node.allocatable.get(resource, 0), units)},
+        "cpu_milli": int(node.cpu_milli * share), "memory_mib": int(node.memory_mib * share),
+        "gpu_type": kind(node, resource), "profile": "", "expected": 0,
+        "box": f"{node.box} {suffix}" if node.box and not (is_only or is_plain) else node.box,
+        "resource": resource,
+        "unit": behind / units if units else Fraction(1),
+    })  # fmt: skip
+
+
+def each_changed(before: Mapping[str, KubeNode], now: Mapping[str, KubeNode]) -> Iterator[str]:
+    """Parts that came, went, or are others than they were; heartbeats do not count."""
+    for name in {**before, **now}:
+        was, is_ = before.get(name), now.get(name)
+        if was is None or is_ is None or replace(was, seen_ms=0) != replace(is_, seen_ms=0):
+            yield name

@@ -1,0 +1,45 @@
+"""Pods whose place depends on others: those with rules about pods, and those with volumes."""
+
+from tidemill.live.kubernetes.jobs import UnitKey
+from tidemill.live.kubernetes.pod_rules import RuleKind
+from tidemill.live.kubernetes.pods import KubePod
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class RuledPods:
+    """Which pods have rules, so that others cost nothing."""
+
+    def __init__(self) -> None:
+        self.units: dict[UnitKey, None] = {}
+        """Jobs of ours whose pods have rules about other pods."""
+        self.apart: dict[Key, None] = {}
+        """Pods of anybody's that are bound, and keep others away."""
+        self.with_volumes: dict[Key, None] = {}
+        """Pods of ours that have volumes, and wait."""
+
+    def take(self, key: Key, pod: KubePod, *, is_ours: bool, is_gone: bool) -> bool:
+        """A pod came, changed or is gone; whether it keeps others away, or does so no more."""
+        if pod.request.volumes and is_ours:
+            _put(self.with_volumes, key, is_so=pod.is_pending and not is_gone)
+        keeps_away = any(rule.kind is RuleKind.APART for rule in pod.request.near)
+        is_there = bool(pod.node) and not pod.is_over and not is_gone
+        is_news = keeps_away and is_there != (key in self.apart)
+        if is_news:
+            _put(self.apart, key, is_so=is_there)
+        return is_news
+
+
+def names(whose: KubePod, other: KubePod) -> bool:
+    """Whether a rule of a pod names another."""
+    return any(
+        rule.names(whose.namespace, other.namespace, other.labels) for rule in whose.request.near
+    )
+
+
+def _put(known: dict[Key, None], key: Key, *, is_so: bool) -> None:
+    if is_so:
+        known[key] = None
+    else:
+        known.pop(key, None)

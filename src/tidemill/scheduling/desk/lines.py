@@ -1,0 +1,210 @@
+"""Lines: who is next of a shape, in orders by shape and in those that read what each job is like.
+
+In an order by shape the oldest is the first. In the others a job has a place of its own: 0 and when
+it lost its patience, or 1 and its rank; then the oldest first. A place does not change while a job
+waits, but for patience; so the first of a line by rank, and who loses patience first, are known
+until the line is another one. Orders of plug-ins are asked in Python.
+"""
+
+from tidemill.core.order import end_if_placed, guarded_from, total_if_given
+from tidemill.model.columns import JOB, SHAPE
+from tidemill.model.measures import FOREVER_MS
+from tidemill.scheduling.desk.columns import ASK, REG
+from tidemill.scheduling.desk.kernel import kernel
+
+SHORTEST, SMALLEST, ATTAINED = 1, 2, 3  # orders that read jobs, in ``REG.RANKS``
+LAST = 1 << 62
+PASSERS_AT_MOST = 32  # jobs of one shape that are asked in one cycle whether they are short enough
+
+
+@kernel
+def is_asked(reg):
+    """Whether Python says who is next of a shape."""
+    return reg[REG.BY_SHAPE] == 0 and reg[REG.RANKS] == 0
+
+
+@kernel
+def expected_end(jobs, reg, j):
+    """When a waiting job is expected to end if it is placed now, by what its owner said."""
+    total = total_if_given(jobs, j, jobs[j, JOB.SAVED_MS], reg[REG.UNKNOWN_RUN_MS])
+    return end_if_placed(jobs, j, total, reg[REG.NOW])
+
+
+@kernel
+def rank(jobs, shapes, steps, reg, s, j):
+    """What the order makes of a waiting job: a smaller number goes first."""
+    if reg[REG.RANKS] == ATTAINED:
+        had, found = jobs[j, JOB.RAN_MS] * shapes[s, SHAPE.TOTAL_MILLI] // 1000, 0
+        for i in range(len(steps)):
+            found += had >= steps[i]
+        return found
+    saved = jobs[j, JOB.SAVED_MS]
+    left = total_if_given(jobs, j, saved, reg[REG.UNKNOWN_RUN_MS]) - saved
+    return left * shapes[s, SHAPE.TOTAL_MILLI] if reg[REG.RANKS] == SMALLEST else left
+
+
+@kernel
+def lost_at(jobs, reg, j):
+    """When a job loses its patience if it goes on waiting, in an order that reads jobs."""
+    return guarded_from(jobs, j, 0, 0, reg[REG.PATIENCE_MS], 0)
+
+
+@kernel
+def weigh(jobs, shapes, steps, reg, asks, s, j):
+    """Note a job of a line if it is the first of it so far, by rank, by patience or by its end."""
+    own, lost = rank(jobs, shapes, steps, reg, s, j), lost_at(jobs, reg, j)
+    if own < asks[s, ASK.BEST_RANK]:
+        asks[s, ASK.BEST_RANK] = own
+        asks[s, ASK.BEST] = j
+    if lost < asks[s, ASK.PATIENCE_MS]:
+        asks[s, ASK.PATIENCE_MS] = lost
+        asks[s, ASK.IMPATIENT] = j
+    ends_in = expected_end(jobs, reg, j) - reg[REG.NOW]
+    asks[s, ASK.SHORTEST_MS] = min(asks[s, ASK.SHORTEST_MS], ends_in)
+
+
+@kernel
+def is_line(shapes, asks, s):
+    """Whether the line of a shape is the one that was read last."""
+    return (
+        asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
+        and asks[s, ASK.LINE_TAIL] == shapes[s, SHAPE.TAIL]
+        and asks[s, ASK.LINE_LENGTH] == shapes[s, SHAPE.WAITING]
+        and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
+    )
+
+
+@kernel
+def note_line(shapes, asks, s):
+    """Note which line it is that is read now."""
+    asks[s, ASK.LINE_HEAD] = shapes[s, SHAPE.HEAD]
+    asks[s, ASK.LINE_TAIL] = shapes[s, SHAPE.TAIL]
+    asks[s, ASK.LINE_LENGTH] = shapes[s, SHAPE.WAITING]
+    asks[s, ASK.LINE_RETURNS] = shapes[s, SHAPE.RETURNS]
+
+
+@kernel
+def is_one_longer(jobs, shapes, asks, s):
+    """Whether the line of a shape is the one that was read last, and one more at its end."""
+    tail = shapes[s, SHAPE.TAIL]
+    return (
+        asks[s, ASK.LINE_LENGTH] + 1 == shapes[s, SHAPE.WAITING]
+        and asks[s, ASK.LINE_HEAD] == shapes[s, SHAPE.HEAD]
+        and asks[s, ASK.LINE_RETURNS] == shapes[s, SHAPE.RETURNS]
+        and asks[s, ASK.LINE_TAIL] == jobs[tail, JOB.PREVIOUS]
+    )
+
+
+@kernel
+def read_line(jobs, shapes, steps, reg, asks, s):
+    """Know the first of a line, in an order that reads jobs."""
+    if is_line(shapes, asks, s):
+        return
+    if is_one_longer(jobs, shapes, asks, s):
+        weigh(jobs, shapes, steps, reg, asks, s, shapes[s, SHAPE.TAIL])
+    else:
+        asks[s, ASK.BEST_RANK] = LAST
+        asks[s, ASK.PATIENCE_MS] = LAST
+        asks[s, ASK.SHORTEST_MS] = FOREVER_MS
+        j = shapes[s, SHAPE.HEAD]
+        while j >= 0:
+            weigh(jobs, shapes, steps, reg, asks, s, j)
+            j = jobs[j, JOB.NEXT]
+    note_line(shapes, asks, s)
+
+
+@kernel
+def write_first(w, d, s):
+    """Write who is first of a shape's line, and its place in the policy's own order."""
+    reg, asks, shapes, head = d.reg, d.asks, w.shapes, w.shapes[s, SHAPE.HEAD]
+    if reg[REG.BY_SHAPE] != 0:
+        asks[s, ASK.UPCOMING] = head
+        asks[s, ASK.FIRST] = 1
+        asks[s, ASK.SECOND] = -shapes[s, SHAPE.PRIORITY] if reg[REG.BY_PRIORITY] != 0 else 0
+        asks[s, ASK.PATIENCE_MS] = w.jobs[head, JOB.SINCE_MS] + reg[REG.PATIENCE_MS]
+    elif reg[REG.RANKS] != 0:
+        read_line(w.jobs, shapes, d.steps, reg, asks, s)
+        is_lost = asks[s, ASK.PATIENCE_MS] <= reg[REG.NOW]
+        asks[s, ASK.UPCOMING] = asks[s, ASK.IMPATIENT] if is_lost else asks[s, ASK.BEST]
+        asks[s, ASK.FIRST] = 0 if is_lost else 1
+        asks[s, ASK.SECOND] = asks[s, ASK.PATIENCE_MS] if is_lost else asks[s, ASK.BEST_RANK]
+
+
+@kernel
+def goes_after(first, second, j, asks, s):
+    """Whether a place is after that of the job of a shape that is looked at."""
+    if first != asks[s, ASK.FIRST]:
+        return first > asks[s, ASK.FIRST]
+    if second != asks[s, ASK.SECOND]:
+        return second > asks[s, ASK.SECOND]
+    return j > asks[s, ASK.UPCOMING]
+
+
+@kernel
+def next_place(jobs, shapes, steps, reg, asks, s):
+    """Who comes after the job of a shape that is looked at, in an order that reads jobs; or -1."""
+    found, best_first, best_second, j = -1, 2, 0, shapes[s, SHAPE.HEAD]
+    while j >= 0:
+        first, second = 0, lost_at(jobs, reg, j)
+        if second > reg[REG.NOW]:
+            first, second = 1, rank(jobs, shapes, steps, reg, s, j)
+        is_sooner = first < best_first or (first == best_first and second < best_second)
+        if is_sooner and goes_after(first, second, j, asks, s):
+            found, best_first, best_second = j, first, second
+        j = jobs[j, JOB.NEXT]
+    if found >= 0:
+        asks[s, ASK.FIRST] = best_first
+        asks[s, ASK.SECOND] = best_second
+    return found
+
+
+@kernel
+def take_next(w, d, s):
+    """Go on to the next of a shape's line; whether there is one."""
+    asks = d.asks
+    asks[s, ASK.TAKEN] += 1
+    if d.reg[REG.BY_SHAPE] != 0:
+        j = w.jobs[asks[s, ASK.UPCOMING], JOB.NEXT]
+    else:
+        j = next_place(w.jobs, w.shapes, d.steps, d.reg, asks, s)
+    if j >= 0:
+        asks[s, ASK.UPCOMING] = j
+    return j >= 0
+
+
+@kernel
+def shortest(jobs, shapes, reg, asks, s):
+    """How soon any of a shape's line would end, were it placed now.
+
+    It is the same as long as the line is. In an order by shape, of the first of it: they are more
+    than may be asked in one cycle.
+    """
+    if reg[REG.BY_SHAPE] != 0 and not is_line(shapes, asks, s):
+        note_line(shapes, asks, s)
+        found, j, left = FOREVER_MS, shapes[s, SHAPE.HEAD], 2 * PASSERS_AT_MOST
+        while j >= 0 and left > 0:
+            found = min(found, expected_end(jobs, reg, j) - reg[REG.NOW])
+            j = jobs[j, JOB.NEXT]
+            left -= 1
+        asks[s, ASK.SHORTEST_MS] = found
+    return asks[s, ASK.SHORTEST_MS]
+
+
+@kernel
+def step_on(w, d, s):
+    """Go on to the next job of a shape that may have a chance; whether there is one.
+
+    Where owners alone say how long jobs run.
+    """
+    reg, asks = d.reg, d.asks
+    if asks[s, ASK.REFUSED_MS] < FOREVER_MS and asks[s, ASK.TAKEN] < PASSERS_AT_MOST:
+        soonest = reg[REG.NOW] + shortest(w.jobs, w.shapes, reg, asks, s)
+        if soonest > asks[s, ASK.REFUSED_MS]:
+            return False
+    while take_next(w, d, s):
+        if expected_end(w.jobs, reg, asks[s, ASK.UPCOMING]) <= asks[s, ASK.REFUSED_MS]:
+            return True
+        asks[s, ASK.TRIED] += 1
+        if asks[s, ASK.TRIED] >= PASSERS_AT_MOST:
+            return False
+    return False

@@ -1,0 +1,135 @@
+"""What claims ask for is counted as the loop can place it, and who holds devices is known."""
+
+from typing import Any
+
+import pytest
+
+from tests.live.kubernetes import made
+from tests.rigs.kubernetes import wanted
+from tidemill.live.kubernetes import dra, nodes, pods
+from tidemill.live.kubernetes.pods import KubePod
+from tidemill.live.kubernetes.resources import CLAIMED, GpuRequest
+from tidemill.live.kubernetes.scheduling.allocating import _picked
+from tidemill.live.kubernetes.scheduling.parts import MachinePart
+from tidemill.live.kubernetes.scheduling.view import ClusterView
+from tidemill.live.kubernetes.watching import kinds
+
+KIND = kinds.PODS
+ROOT = "resource.kubernetes.io__pcieRoot"
+
+
+def view(*machines: list[dict[str, Any]], **claims: dict[str, Any]) -> ClusterView:
+    """A cluster whose machines `n0`, `n1` … publish these devices, with claims by name."""
+    found = ClusterView("tidemill")
+    found.take(KIND, ("", "all"), dra.read_class(wanted.device_class()), False)
+    for i, some in enumerate(machines):
+        name = f"n{i}"
+        node = made.node(name, amounts={"nvidia.com/gpu": None})
+        found.take(KIND, ("", name), nodes.read(node), False)
+        row = dra.read_slice(wanted.resource_slice(name, some))
+        found.take(KIND, ("", name), row, False)
+    for name, spec in claims.items():
+        found.take(KIND, ("ml", name), dra.read_claim(wanted.claim(name, spec)), False)
+    return found
+
+
+def pod(found: ClusterView, claim: str) -> KubePod:
+    """A pod of ours that names a claim, as the view has it."""
+    spec = {"schedulerName": "tidemill",
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": claim}]}  # fmt: skip
+    found.take(KIND, ("ml", "p"), pods.read(made.pod("p", {}, spec=spec)), False)
+    return found.pods["ml", "p"]
+
+
+def gpus(count: int, **rest: Any) -> list[dict[str, Any]]:
+    """So many equal devices."""
+    return [wanted.device(f"gpu-{i}", **rest) for i in range(count)]
+
+
+def test_a_claim_is_so_many_accelerators_of_machines_that_have_such():
+    """The pod requests them by a label that the machine was given, and no other."""
+    large = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
+    found = view(gpus(2), gpus(2, memory="141Gi"), mine=wanted.claim_spec(2, large))
+    request = pod(found, "mine").request
+    assert request.gpu == GpuRequest(CLAIMED, 2)
+    able = [name for name, node in found.nodes.items() if request.selects(node.labels)]
+    assert able == ["n1"]
+
+
+def test_devices_that_match_different_claims_are_different_parts():
+    """Of a machine with two GPUs and an instance, each form is a part with its own devices."""
+    some = [*gpus(2), wanted.device("mig-0", type="mig", profile="1g.10gb", memory="10Gi")]
+    found = view(some)
+    parts = {name: node for name, node in found.nodes.items() if isinstance(node, MachinePart)}
+    assert {name: (part.gpu_type, part.devices) for name, part in parts.items()} == {
+        "n0": ("H100", 2), "n0/1g.10gb": ("1g.10gb of H100", 1),
+    }  # fmt: skip
+
+
+def test_all_devices_of_a_machine_are_as_many_as_every_machine_has():
+    """`allocationMode: All` is a number where machines are alike, and refused where they differ."""
+    every = wanted.claim_spec(exactly={"allocationMode": "All"})
+    assert pod(view(gpus(4), gpus(4), every=every), "every").request.gpu == GpuRequest(CLAIMED, 4)
+    assert "All" in pod(view(gpus(4), gpus(2), every=every), "every").request.unkept[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        (wanted.claim_spec(exactly={"adminAccess": True}), "adminAccess"),
+        (wanted.claim_spec(1, 'device.driver.matches("a")'), ".matches()"),
+        (wanted.claim_spec(device_class="other"), "DeviceClass `other` is not there"),
+        (wanted.claim_spec(constraints=[{"distinctAttribute": "a/b"}]), "constraints"),
+        ({"devices": {"requests": [{"name": "a", "firstAvailable": [{}]}]}}, "firstAvailable"),
+    ],
+)
+def test_what_is_not_understood_is_named(spec: dict[str, Any], named: str):
+    """Such a pod is not placed, and says why."""
+    assert named in pod(view(gpus(1), odd=spec), "odd").request.unkept[0]
+
+
+def test_devices_with_an_attribute_in_common_are_chosen_together():
+    """`matchAttribute`: of four devices under two roots, two of the same; planned ones first."""
+    some = [wanted.device(f"gpu-{i}", **{ROOT: f"pci{i % 2}"}) for i in range(4)]
+    alike = wanted.claim_spec(2, constraints=[{"matchAttribute": ROOT.replace("__", "/")}])
+    three = wanted.claim_spec(3, constraints=[{"matchAttribute": ROOT.replace("__", "/")}])
+    found = view(some, two=alike, three=three)
+    machine = found.nodes["n0"]
+    assert pod(found, "two").request.selects(found.nodes["n0"].labels)
+    assert not pod(found, "three").request.selects(found.nodes["n0"].labels)
+    assert isinstance(machine, MachinePart)
+    book = found.claimed.book
+    form, count = book.form_of(book.claims["ml", "two"], "gpu")
+    picked = _picked(book.published("n0"), count, form.alike, [machine.ids[1], machine.ids[0]])
+    assert picked is not None
+    assert len({one.facts.attributes["resource.kubernetes.io"]["pcieRoot"] for one in picked}) == 1
+
+
+def test_a_pod_sits_on_the_part_that_its_devices_are_of():
+    """A claim of others with a GPU and an instance is two pods, one on each part."""
+    some = [*gpus(1), wanted.device("mig-0", type="mig", profile="1g.10gb")]
+    found = view(some)
+    claim = wanted.claim("both", wanted.claim_spec(2))
+    results = [{"request": "gpu", "driver": wanted.DRIVER, "pool": "n0", "device": one["name"]}
+               for one in some]  # fmt: skip
+    claim["status"] = {"allocation": {"devices": {"results": results}}}
+    found.take(KIND, ("ml", "both"), dra.read_claim(claim), False)
+    assert [found.place_of(pod) for pod in found.pods.values()] == ["n0", "n0/1g.10gb"]
+    assert [found.mask_of(pod) for pod in found.pods.values()] == [1, 1]
+
+
+def test_a_claim_of_others_holds_its_devices_and_the_whole_of_a_part():
+    """A partition that another scheduler gave out keeps its whole device from everybody else."""
+    whole, part = wanted.device("gpu-0"), wanted.device("gpu-0-mig", type="mig")
+    for one in (whole, part):
+        one["consumesCounters"] = [{"counterSet": "gpu-0", "counters": {}}]
+    found = view([whole, part, wanted.device("gpu-1")])
+    claim = wanted.claim("theirs", wanted.claim_spec())
+    given = {"request": "gpu", "driver": wanted.DRIVER, "pool": "n0", "device": "gpu-0-mig"}
+    claim["status"] = {"allocation": {"devices": {"results": [given]}}}
+    found.take(KIND, ("ml", "theirs"), dra.read_claim(claim), False)
+    standing = found.pods["ml", "claim:theirs"]
+    assert (standing.node, found.mask_of(standing)) == ("n0", 0b1)
+    assert standing.request.gpu == GpuRequest(CLAIMED, 1)
+    found.take(KIND, ("ml", "theirs"), dra.read_claim(claim), True)
+    assert not found.pods

@@ -1,0 +1,142 @@
+"""Devices by claim, on a real cluster: allocated by the scheduler, each once, and taken back."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.kubernetes.scheduling.test_devices import message
+from tests.live.kubernetes.scheduling.test_placing import JOBS, PODS, nodes_of
+from tests.rigs.kubernetes.cluster import Cluster
+from tests.rigs.kubernetes.scheduled import OURS, live, scheduling
+from tests.rigs.kubernetes.wanted import (
+    claim,
+    claim_spec,
+    claim_template,
+    claiming,
+    device,
+    device_class,
+    gang,
+    node,
+    pod,
+    resource_slice,
+)
+
+API = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{API}/namespaces/ml/resourceclaims"
+TEMPLATES = f"{API}/namespaces/ml/resourceclaimtemplates"
+
+
+@pytest.fixture
+def machines(rig: Cluster) -> Cluster:
+    """Two machines whose 4 GPUs each are given out by claim, and one with a device plugin."""
+    rig.create(f"{API}/deviceclasses", device_class())
+    rig.add_nodes(*(node(f"n{i}", 4, advertised=0) for i in range(2)), node("plugin", 4))
+    for i in range(2):
+        some = [device(f"gpu-{d}", memory="141Gi" if i else "80Gi") for d in range(4)]
+        rig.create(f"{API}/resourceslices", resource_slice(f"n{i}", some))
+    return rig
+
+
+def allocated(rig: Cluster) -> dict[str, list[tuple[str, str]]]:
+    """By claim: its devices with their pools."""
+    return {
+        one["metadata"]["name"]: [
+            (row["pool"], row["device"])
+            for row in one.get("status", {}).get("allocation", {})["devices"]["results"]
+        ]
+        for one in rig.items(f"{API}/resourceclaims")
+        if one.get("status", {}).get("allocation")
+    }
+
+
+def wrong_claims(rig: Cluster) -> list[str]:
+    """Devices that were given twice, and pods that are bound without what they claim."""
+    held = Counter(device for some in allocated(rig).values() for device in some)
+    found = [f"{device} was given to {count} claims" for device, count in held.items() if count > 1]
+    claims = {one["metadata"]["name"]: one for one in rig.items(CLAIMS)}
+    for one in live(rig):
+        where = one["spec"].get("nodeName")
+        for told in one["status"].get("resourceClaimStatuses", ()) if where else ():
+            mine: dict[str, Any] = claims[told["resourceClaimName"]].get("status", {})
+            users = {user["uid"] for user in mine.get("reservedFor", ())}
+            pools = {row["pool"] for row in mine.get("allocation", {"devices": {"results": []}})
+                     ["devices"]["results"]}  # fmt: skip
+            if users != {one["metadata"]["uid"]} or pools != {where}:
+                found.append(f"{one['metadata']['name']} on {where} has {pools}, used by {users}")
+    return found
+
+
+def test_pods_and_gangs_get_devices_by_claim(machines: Cluster, tmp_path: Path):
+    """A gang of 3 × 2 by template, a pod by a claim of its own with a selector, one by plugin.
+
+    The devices of a claim of kube-scheduler's are respected; a pod that wants more than is left
+    waits. Each device is in one claim.
+    """
+    rig = machines
+    rig.create(TEMPLATES, claim_template("two", claim_spec(2)), claim_template("one", claim_spec()))
+    there = {"kubernetes.io/hostname": "n1"}
+    rig.create(PODS, pod("other", 0, nodeSelector=there, **claiming(template="one")))
+    rig.wait_until_running("ml", 1)
+    large = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("100Gi")) >= 0'
+    rig.create(CLAIMS, claim("mine", claim_spec(1, large)))
+    rig.create(PODS, pod("large", 0, schedulerName=OURS, **claiming(claim="mine")),
+               pod("plain", 4, schedulerName=OURS))  # fmt: skip
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_until_running("ml", 3)
+        rig.create(JOBS, gang("pairs", 3, 0, schedulerName=OURS, **claiming(template="two")))
+        rig.wait_until_running("ml", 6)
+        rig.create(PODS, pod("late", 0, schedulerName=OURS, **claiming(template="two")))
+        rig.wait_for("it is told", lambda: bool(message(rig, "late")))
+        assert ours.stop() == 0
+    where = nodes_of(rig, "large", "plain", "late")
+    assert where == {"large": "n1", "plain": "plugin", "late": ""}
+    assert wrong_claims(rig) == []
+    assert Counter(pool for some in allocated(rig).values() for pool, _ in some).total() == 8
+    assert allocated(rig)["mine"][0][0] == "n1"
+
+
+def test_claims_left_by_a_killed_scheduler_are_used_or_taken_back(
+    machines: Cluster, tmp_path: Path
+):
+    """A claim allocated for a pod that was never bound: the pod gets its devices anew, elsewhere.
+
+    One of a pod that does not fit any more is taken back, so that another can have the devices.
+    """
+    rig = machines
+    rig.create(CLAIMS, claim("left", claim_spec(4)))
+    rig.create(PODS, pod("late", 0, schedulerName=OURS, **claiming(claim="left")))
+    uid = rig.pods("ml")["late"]["metadata"]["uid"]
+    results = [{"request": "gpu", "driver": "gpu.nvidia.com", "pool": "n0", "device": f"gpu-{d}"}
+               for d in range(4)]  # fmt: skip
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": "late", "uid": uid}],
+    }
+    rig.ask("PATCH", f"{CLAIMS}/left/status", {"status": status},
+            kind="application/merge-patch+json")  # fmt: skip
+    for name in ("n0", "n1"):
+        rig.ask("PATCH", f"/api/v1/nodes/{name}", {"spec": {"unschedulable": True}},
+                kind="application/merge-patch+json")  # fmt: skip
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_for("it is taken back", lambda: not allocated(rig))
+        rig.ask("PATCH", "/api/v1/nodes/n1", {"spec": {"unschedulable": False}},
+                kind="application/merge-patch+json")  # fmt: skip
+        rig.wait_until_running("ml", 1)
+        assert ours.stop() == 0
+    assert nodes_of(rig, "late") == {"late": "n1"}
+    assert {pool for pool, _ in allocated(rig)["left"]} == {"n1"}
+    assert wrong_claims(rig) == []
+
+
+def test_what_is_not_understood_of_a_claim_is_named(machines: Cluster, tmp_path: Path):
+    """Admin access and an unknown expression keep a pod waiting, and it is told which."""
+    rig = machines
+    rig.create(CLAIMS, claim("odd", claim_spec(1, 'device.driver.matches("gpu.*")')))
+    rig.create(PODS, pod("odd", 0, schedulerName=OURS, **claiming(claim="odd")))
+    with scheduling(rig, tmp_path) as ours:
+        rig.wait_for("it is told", lambda: "matches" in message(rig, "odd"))
+        assert ours.stop() == 0
+    assert json.dumps(allocated(rig)) == "{}"
