@@ -55,15 +55,18 @@ class Interposer:
         self._is_cut = False
         self._loop = asyncio.new_event_loop()
         self.port = 0
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> Self:
         self.port = self._ask(self._listen())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cut()
+        self._ask(self._end())
         self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
 
     def cut(self) -> None:
         """End every connection, and take no new one."""
@@ -84,11 +87,19 @@ class Interposer:
         certificate = self._rig.authority
         shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         shown.load_cert_chain(certificate, certificate.with_suffix(".key"))
-        server = await asyncio.start_server(
+        self._server = await asyncio.start_server(
             self._serve, "127.0.0.1", 0, ssl=shown, limit=MOST_HEAD_BYTES
         )
-        port: int = server.sockets[0].getsockname()[1]
+        port: int = self._server.sockets[0].getsockname()[1]
         return port
+
+    async def _end(self) -> None:
+        await self._drop(is_cut=True)
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _drop(self, *, is_cut: bool) -> None:
         self._is_cut = is_cut
